@@ -1,0 +1,118 @@
+//! Typed options: what a configuration means to the engine.
+
+use crate::stream::{ElementType, Storage};
+
+/// Everything a reader is built from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReaderOptions {
+    /// The deserializers in the order of the configuration; the first one is primary.
+    pub deserializers: Vec<DeserializerOptions>,
+    /// Keys of sequences are numbers (`useNumericSequenceKeys`).
+    pub numeric_keys: bool,
+    /// Textual keys are numbered by hash (`hashSequenceKeys`).
+    pub hash_keys: bool,
+    /// Order of sequences.
+    pub order: Order,
+    /// How minibatches are packed.
+    pub packing: Packing,
+    /// Each worker's minibatch size is its share of the total (`localTimeline`); else all workers walk the same
+    /// global minibatch and keep their share.
+    pub local_timeline: bool,
+    /// Invalid sequences tolerated by the reader.
+    pub max_errors: u64,
+    /// Type of the delivered values.
+    pub element: ElementType,
+    /// `traceLevel`.
+    pub trace_level: u32,
+    /// `verbosity`.
+    pub verbosity: i32,
+    /// One minibatch is assembled ahead (`prefetch`).
+    pub prefetch: bool,
+}
+
+/// Order of sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The data's own order.
+    InOrder,
+    /// Block randomization.
+    Block {
+        /// How far sequences move.
+        window: WindowSize,
+        /// Added to the sweep's number to seed it.
+        seed: u64,
+    },
+}
+
+/// Size of a randomization window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowSize {
+    /// In chunks.
+    Chunks(u64),
+    /// In samples.
+    Samples(u64),
+}
+
+/// How minibatches are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Whole sequences in parallel rows.
+    Sequence,
+    /// Single samples.
+    Frame,
+    /// Truncated back-propagation through time.
+    Truncated {
+        /// Steps of a minibatch.
+        length: u64,
+        /// Overlap of minibatches of one sequence.
+        right_splice: u64,
+    },
+}
+
+/// One deserializer.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum DeserializerOptions {
+    /// CNTK text format.
+    Text(TextOptions),
+}
+
+/// Options of the text deserializer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextOptions {
+    /// Path of the file.
+    pub file: String,
+    /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
+    pub streams: Vec<TextStream>,
+    /// Take every line as a sequence, whatever ids say.
+    pub skip_sequence_ids: bool,
+    /// Errors tolerated in the data.
+    pub max_errors: u32,
+    /// What is logged.
+    pub trace_level: u32,
+    /// Size of a chunk; never 0.
+    pub chunk_size: u64,
+    /// Keep and use an index file beside the data.
+    pub cache_index: bool,
+    /// Keep every chunk that was loaded once.
+    pub keep_data_in_memory: bool,
+    /// Type of the values.
+    pub element: ElementType,
+    /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
+    pub strict_sequences: bool,
+}
+
+/// A stream of the text deserializer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextStream {
+    /// Name of the stream.
+    pub name: String,
+    /// Name in the file; bytes, case-sensitive.
+    pub alias: String,
+    /// Values of one sample.
+    pub dim: u64,
+    /// Dense or sparse.
+    pub storage: Storage,
+    /// Minibatches are measured in this stream's samples.
+    pub defines_mb_size: bool,
+}

@@ -1,0 +1,97 @@
+//! The keys of a corpus: numbers as they stand, or text mapped to numbers for as long as the reader lives.
+
+use crate::sequence::SequenceKey;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+
+/// How sequence keys in the data become [`SequenceKey`]s.
+#[derive(Debug)]
+pub enum Corpus {
+    /// Keys are decimal numbers.
+    Numeric,
+    /// Keys are text, numbered 0, 1, 2 ... in order of first appearance.
+    Symbolic(RwLock<Symbols>),
+    /// Keys are text, numbered by a hash of it; nothing is remembered.
+    Hashed,
+}
+
+/// The two directions of a symbolic corpus.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    numbers: HashMap<Box<[u8]>, SequenceKey>,
+    texts: Vec<Box<[u8]>>,
+}
+
+impl Corpus {
+    /// A corpus of textual keys.
+    pub fn symbolic() -> Self {
+        Corpus::Symbolic(RwLock::default())
+    }
+
+    /// Whether keys are numbers in the data.
+    pub fn is_numeric(&self) -> bool {
+        matches!(self, Corpus::Numeric)
+    }
+
+    /// Whether keys are hashes of their text.
+    pub fn is_hashed(&self) -> bool {
+        matches!(self, Corpus::Hashed)
+    }
+
+    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus.
+    pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
+        match self {
+            Corpus::Numeric => None,
+            Corpus::Hashed => Some(hash(text)),
+            Corpus::Symbolic(symbols) => {
+                if let Some(&number) = symbols.read().numbers.get(text) {
+                    return Some(number);
+                }
+                let mut symbols = symbols.write();
+                let next = symbols.texts.len() as SequenceKey;
+                let number = *symbols.numbers.entry(text.into()).or_insert(next);
+                if number == next {
+                    symbols.texts.push(text.into());
+                }
+                Some(number)
+            }
+        }
+    }
+
+    /// The text of a key, as CNTK prints it.
+    pub fn text_of(&self, key: SequenceKey) -> String {
+        match self {
+            Corpus::Numeric => key.to_string(),
+            Corpus::Hashed => format!("<Unknown, hash {key}>"),
+            Corpus::Symbolic(symbols) => match symbols.read().texts.get(key as usize) {
+                Some(text) => String::from_utf8_lossy(text).into_owned(),
+                None => format!("<Unknown, number {key}>"),
+            },
+        }
+    }
+}
+
+/// CNTK's hash of a key: djb2 with exclusive or, over sign-extended bytes.
+fn hash(text: &[u8]) -> u64 {
+    text.iter().fold(5381u64, |h, &byte| h.wrapping_mul(33) ^ (byte as i8 as i64 as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_as_recorded_from_cntk() {
+        assert_eq!(hash(b"12"), 5859366);
+        assert_eq!(hash(b"a"), 177604);
+    }
+
+    #[test]
+    fn symbols_are_numbered_in_order_of_appearance() {
+        let corpus = Corpus::symbolic();
+        assert_eq!(corpus.number_of(b"b"), Some(0));
+        assert_eq!(corpus.number_of(b"a"), Some(1));
+        assert_eq!(corpus.number_of(b"b"), Some(0));
+        assert_eq!(corpus.text_of(1), "a");
+    }
+}

@@ -1,0 +1,89 @@
+//! Deserializers: from bytes to chunks of sequences.
+//!
+//! A [`Deserializer`] knows all its sequences before any data is loaded: which chunks there are, how long each
+//! sequence is, what key it has. Loading a chunk gives its data, immutable and shared.
+
+pub mod text;
+
+use crate::Result;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey, SequenceView};
+use crate::stream::StreamInfo;
+use std::sync::Arc;
+
+/// Size of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkInfo {
+    /// Samples of all its sequences, in declared lengths.
+    pub samples: u64,
+    /// Number of its sequences; never 0.
+    pub sequences: u32,
+}
+
+/// Declared lengths of a chunk's sequences: what minibatches, windows and epochs are measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lengths<'a> {
+    /// Every sequence is one sample long.
+    Ones,
+    /// One length per sequence.
+    Each(&'a [u32]),
+}
+
+impl Lengths<'_> {
+    /// Length of the sequence with this index.
+    pub fn get(&self, index: u32) -> u32 {
+        match self {
+            Lengths::Ones => 1,
+            Lengths::Each(lengths) => lengths[index as usize],
+        }
+    }
+}
+
+/// A source of sequences. Stateless: any thread may load any chunk at any time, and loading twice gives the same.
+pub trait Deserializer: Send + Sync {
+    /// The streams it offers, in the order of their numbers.
+    fn streams(&self) -> &[StreamInfo];
+
+    /// All chunks, in the data's order. May be empty.
+    fn chunks(&self) -> &[ChunkInfo];
+
+    /// Declared lengths of the sequences of a chunk.
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
+
+    /// Appends the key of each of the given sequences.
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
+
+    /// Where the first sequence with this key is.
+    fn find(&self, key: SequenceKey) -> Option<SequenceId>;
+
+    /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
+
+    /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunk table,
+    /// lengths and keys, not the values.
+    fn fingerprint(&self) -> u64;
+}
+
+/// The data of a chunk's sequences.
+pub trait Chunk: Send + Sync {
+    /// The data of a sequence in a stream.
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
+
+    /// Counts the errors that were met while this chunk was loaded against what its deserializer tolerates
+    /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this
+    /// once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
+    /// depend on threads.
+    fn admit(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What loading made of one sequence.
+#[derive(Debug, Clone, Copy)]
+pub enum Loaded<'a> {
+    /// Its data.
+    Data(SequenceView<'a>),
+    /// Left out by its deserializer, which has counted it already ([`Chunk::admit`]).
+    Skipped,
+    /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
+    Invalid,
+}

@@ -1,0 +1,208 @@
+//! The one error type of the library: a stable kind, CNTK's class of exception, a message and a place.
+
+use std::fmt;
+
+/// Result of everything that can fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, for programs. Numbers are part of the C ABI: never reused, only added to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The configuration's text or one of its values.
+    Config = 1,
+    /// An argument of a call (a minibatch size of 0, a rank beyond the workers ...).
+    InvalidArgument = 2,
+    /// The operating system: a file that is missing, a read that failed.
+    Io = 3,
+    /// The content of a data file.
+    Data = 4,
+    /// A checkpoint that is damaged, or does not fit the data or the configuration.
+    Checkpoint = 5,
+    /// A call that the object's state does not allow (reading before an epoch was started ...).
+    State = 6,
+    /// A failure in code that the user supplied (a callback, a user deserializer).
+    User = 7,
+    /// A mistake of this library. The object that reported it refuses further use.
+    Internal = 8,
+}
+
+/// Which of CNTK's exception types stands for an error: `std::runtime_error`, `std::logic_error`, `std::invalid_argument`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ExceptionClass {
+    /// `std::runtime_error`; Python: `RuntimeError`.
+    Runtime = 1,
+    /// `std::logic_error`; Python: `RuntimeError`.
+    Logic = 2,
+    /// `std::invalid_argument`; Python: `ValueError`.
+    InvalidArgument = 3,
+}
+
+/// Where in the data an error lies; every part is optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file's path as the configuration wrote it.
+    pub file: Option<String>,
+    /// Byte offset from the start of the file.
+    pub offset: Option<u64>,
+    /// Line in the file, from 1.
+    pub line: Option<u64>,
+    /// Name of the stream.
+    pub stream: Option<String>,
+    /// Key of the sequence, as text.
+    pub key: Option<String>,
+}
+
+/// An error with its kind and place. One word wide, so that `Result` stays cheap on the hot path.
+#[derive(Debug, Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug, Clone)]
+struct Inner {
+    kind: ErrorKind,
+    class: ExceptionClass,
+    message: String,
+    place: Place,
+}
+
+impl Error {
+    /// An error with the class of exception that CNTK gives it.
+    pub fn new(kind: ErrorKind, class: ExceptionClass, message: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, class, message: message.into(), place: Place::default() }))
+    }
+
+    /// The content of a data file is wrong (`runtime_error`).
+    pub fn data(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Data, ExceptionClass::Runtime, message)
+    }
+
+    /// An argument is wrong (`invalid_argument`).
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, ExceptionClass::InvalidArgument, message)
+    }
+
+    /// The configuration is wrong; CNTK's classes differ by case, so the caller names it.
+    pub fn config(class: ExceptionClass, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Config, class, message)
+    }
+
+    /// A call came at the wrong time (`logic_error`).
+    pub fn state(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::State, ExceptionClass::Logic, message)
+    }
+
+    /// A checkpoint cannot be used; CNTK's classes differ by case.
+    pub fn checkpoint(class: ExceptionClass, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Checkpoint, class, message)
+    }
+
+    /// The library broke one of its own promises (`logic_error`).
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, ExceptionClass::Logic, message)
+    }
+
+    /// The operating system refused: `what` is the doing ("opening"), `file` its object.
+    pub fn io(what: &str, file: &str, cause: &std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {cause}")).in_file(file)
+    }
+
+    /// Adds the file, unless one is already known (the innermost knows best).
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Self {
+        self.0.place.file.get_or_insert_with(|| file.to_owned());
+        self
+    }
+
+    /// Adds byte offset and line.
+    #[must_use]
+    pub fn at(mut self, offset: u64, line: Option<u64>) -> Self {
+        self.0.place.offset = Some(offset);
+        self.0.place.line = line;
+        self
+    }
+
+    /// Adds the stream's name.
+    #[must_use]
+    pub fn in_stream(mut self, stream: &str) -> Self {
+        self.0.place.stream = Some(stream.to_owned());
+        self
+    }
+
+    /// Adds the sequence's key.
+    #[must_use]
+    pub fn for_key(mut self, key: impl Into<String>) -> Self {
+        self.0.place.key = Some(key.into());
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// CNTK's type of exception.
+    pub fn class(&self) -> ExceptionClass {
+        self.0.class
+    }
+
+    /// The message without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Where it went wrong.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let Place { file, offset, line, stream, key } = &self.0.place;
+        let mut separator = " (";
+        let mut part = |f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display| {
+            write!(f, "{separator}{label} {value}")?;
+            separator = ", ";
+            Ok::<(), fmt::Error>(())
+        };
+        if let Some(file) = file {
+            part(f, "file", file)?;
+        }
+        if let Some(line) = line {
+            part(f, "line", line)?;
+        }
+        if let Some(offset) = offset {
+            part(f, "offset", offset)?;
+        }
+        if let Some(stream) = stream {
+            part(f, "stream", stream)?;
+        }
+        if let Some(key) = key {
+            part(f, "sequence", key)?;
+        }
+        if separator == ", " { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_the_place_it_knows() {
+        let error = Error::data("a bad number").in_file("a.ctf").at(17, Some(3)).in_stream("x").for_key("12");
+        assert_eq!(error.to_string(), "a bad number (file a.ctf, line 3, offset 17, stream x, sequence 12)");
+        assert_eq!(Error::argument("no").to_string(), "no");
+    }
+
+    #[test]
+    fn the_innermost_file_stays() {
+        let error = Error::data("x").in_file("inner").in_file("outer");
+        assert_eq!(error.place().file.as_deref(), Some("inner"));
+    }
+}

@@ -1,0 +1,20 @@
+//! Reads the training data of CNTK: text (CTF) today, more formats behind the same words.
+//!
+//! Data flows one way, and so do the modules:
+//! [`config`] -> [`deserialize`] -> [`randomize`] -> [`pack`] -> [`reader`] -> [`capi`].
+//! Nothing looks back up, and nothing knows the room after the next one.
+
+pub mod capi;
+pub mod config;
+pub mod corpus;
+pub mod deserialize;
+pub mod error;
+pub mod log;
+pub mod pack;
+pub mod pool;
+pub mod randomize;
+pub mod reader;
+pub mod sequence;
+pub mod stream;
+
+pub use error::{Error, ErrorKind, Result};

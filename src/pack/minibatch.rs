@@ -1,0 +1,37 @@
+//! One minibatch: its buffers, layouts, keys and flags.
+
+use super::buffer::Buffer;
+use super::layout::Layout;
+use crate::sequence::SequenceKey;
+
+/// What a read delivers. Owns its buffers, which go back to the reader's pool when it is dropped.
+#[derive(Debug, Default)]
+pub struct Minibatch {
+    /// It reaches or crosses the end of a sweep.
+    pub end_of_sweep: bool,
+    /// It is the last of the epoch (or, without streams, comes after the last).
+    pub end_of_epoch: bool,
+    /// One entry per stream, or none if there is no data.
+    pub streams: Vec<StreamMinibatch>,
+    /// The key of each sequence, by its number in the layouts.
+    pub keys: Vec<SequenceKey>,
+}
+
+/// One stream's part of a minibatch.
+#[derive(Debug)]
+pub struct StreamMinibatch {
+    /// Which columns belong to which sequence.
+    pub layout: Layout,
+    /// Dense: `columns * sample_size` values, column-major; gap columns hold zeros.
+    /// Sparse: one block `u64 nnz | nnz values | nnz i32 rows | columns+1 i32 column starts` (CNTK's own block).
+    pub data: Buffer,
+}
+
+impl StreamMinibatch {
+    /// Number of stored values, if the data is a sparse block.
+    pub fn nnz(&self) -> usize {
+        let mut count = [0; 8];
+        count.copy_from_slice(&self.data.bytes()[..8]);
+        u64::from_ne_bytes(count) as usize
+    }
+}

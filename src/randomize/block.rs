@@ -1,0 +1,1 @@
+//! Block randomization in rolling windows.

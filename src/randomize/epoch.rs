@@ -1,0 +1,83 @@
+//! Epochs: how far a worker may read, and which share of the data is its own.
+
+use crate::{Error, Result};
+
+/// Epoch size in samples that stands for one sweep (CNTK: `requestDataSize`, 2^62-1).
+pub const SIZE_OF_SWEEP: u64 = u64::MAX >> 2;
+/// Epoch size in samples that stands for no limit (CNTK's "infinitely repeat", 2^63-1).
+pub const SIZE_UNLIMITED: u64 = u64::MAX / 2;
+/// Number of sweeps that stands for no limit.
+pub const SWEEPS_UNLIMITED: u64 = u64::MAX;
+
+/// This worker's place among the workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerConfig {
+    /// Number of workers, at least 1.
+    pub workers: u64,
+    /// This worker, from 0.
+    pub rank: u64,
+    /// A minibatch may go on behind the end of a sweep.
+    pub cross_sweeps: bool,
+}
+
+impl WorkerConfig {
+    /// Rejects configurations that CNTK crashes or hangs on.
+    pub fn check(&self) -> Result<()> {
+        if self.workers == 0 {
+            return Err(Error::argument("The number of workers must not be 0."));
+        }
+        if self.rank >= self.workers {
+            return Err(Error::argument(format!(
+                "The rank of a worker ({}) must be less than the number of workers ({}).",
+                self.rank, self.workers
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What an epoch is started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochConfig {
+    /// Workers and flags.
+    pub workers: WorkerConfig,
+    /// Epoch size in samples of all workers; [`SIZE_OF_SWEEP`] for one sweep. Ignored if `sweeps` is limited.
+    pub samples: u64,
+    /// Epoch size in sweeps, or [`SWEEPS_UNLIMITED`].
+    pub sweeps: u64,
+    /// Which epoch, from 0: it starts at sample `index * size`.
+    pub index: u64,
+}
+
+/// The samples of an epoch on the timeline: `[start, end)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EpochSpan {
+    /// First sample.
+    pub start: u64,
+    /// One behind the last sample.
+    pub end: u64,
+}
+
+impl EpochConfig {
+    /// The span of this epoch over data whose sweep has `sweep` samples.
+    ///
+    /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, else one sweep if the size is [`SIZE_OF_SWEEP`],
+    /// else the size itself. Where CNTK's 64-bit product wraps, this saturates.
+    pub fn span(&self, sweep: u64) -> Result<EpochSpan> {
+        let size = if self.sweeps != SWEEPS_UNLIMITED {
+            sweep.saturating_mul(self.sweeps)
+        } else if self.samples == SIZE_OF_SWEEP {
+            sweep
+        } else if self.samples == 0 {
+            return Err(Error::new(
+                crate::ErrorKind::InvalidArgument,
+                crate::error::ExceptionClass::Runtime,
+                "Epoch size cannot be 0.",
+            ));
+        } else {
+            self.samples
+        };
+        let start = size.saturating_mul(self.index);
+        Ok(EpochSpan { start, end: start.saturating_add(size) })
+    }
+}

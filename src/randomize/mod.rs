@@ -1,0 +1,90 @@
+//! The timeline: which sequence comes next, for which worker.
+//!
+//! The global order is a pure function of (seed, sweep, window, chunk table); each worker's share is a function of that
+//! order. A timeline's state is its position, valid at any moment.
+
+pub mod block;
+mod epoch;
+pub mod in_order;
+pub mod random;
+
+pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
+
+use crate::Result;
+use crate::sequence::{ChunkId, SequenceId};
+
+/// The chunk table that timelines run over: any [`crate::deserialize::Deserializer`] gives one.
+pub trait Table: Send + Sync {
+    /// Number of chunks.
+    fn chunks(&self) -> &[crate::deserialize::ChunkInfo];
+    /// Declared lengths of a chunk's sequences.
+    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_>;
+}
+
+impl<D: crate::deserialize::Deserializer + ?Sized> Table for D {
+    fn chunks(&self) -> &[crate::deserialize::ChunkInfo] {
+        crate::deserialize::Deserializer::chunks(self)
+    }
+    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_> {
+        crate::deserialize::Deserializer::lengths(self, chunk)
+    }
+}
+
+/// The next sequences of one worker, and what comes with them. Reused from call to call; [`Timeline::next`] clears it.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// This worker's sequences, in order.
+    pub sequences: Vec<SequenceId>,
+    /// The end of a sweep was reached or crossed.
+    pub end_of_sweep: bool,
+    /// The end of the epoch was reached.
+    pub end_of_epoch: bool,
+}
+
+/// Chunks around a timeline's position, both lists in the order in which they will be needed.
+#[derive(Debug, Default)]
+pub struct Window {
+    /// This worker's chunks that must be in memory.
+    pub resident: Vec<ChunkId>,
+    /// This worker's chunks that come next, nearest first, at most as many as asked for.
+    pub ahead: Vec<ChunkId>,
+}
+
+/// Where a timeline stands. More than the position that CNTK's checkpoints carry: the running number that decides the
+/// workers' shares of unrandomized data goes on across sweeps, and only this remembers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Samples of all workers since the start of sweep 0.
+    pub samples: u64,
+    /// Sequences of all workers since the last [`Timeline::seek`] plus the index in the sweep that it led to.
+    /// 0 for randomized timelines, which have no use for it.
+    pub counter: u64,
+}
+
+/// An order of sequences.
+pub trait Timeline: Send {
+    /// Starts an epoch: takes workers, limits and flags, and goes to the epoch's first sample.
+    fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()>;
+
+    /// Changes workers and the sweep-crossing flag; the position stays.
+    fn configure(&mut self, workers: &WorkerConfig) -> Result<()>;
+
+    /// Selects the next sequences: at most `global` samples of all workers and `local` samples of this one, but at
+    /// least one sequence of this worker while there is one.
+    fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()>;
+
+    /// Where the timeline stands.
+    fn position(&self) -> Position;
+
+    /// Goes to the first sequence that starts at or after `samples`, as a restored checkpoint does.
+    fn seek(&mut self, samples: u64) -> Result<()>;
+
+    /// Goes exactly where [`Timeline::position`] once was.
+    fn resume(&mut self, position: Position) -> Result<()>;
+
+    /// A number that changes when [`Timeline::window`]'s resident chunks may have changed.
+    fn window_stamp(&self) -> u64;
+
+    /// The chunks to keep in memory now and the next `ahead` ones.
+    fn window(&self, ahead: usize, window: &mut Window);
+}

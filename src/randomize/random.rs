@@ -1,0 +1,1 @@
+//! MT19937-64 and the draws made from it.

@@ -1,0 +1,37 @@
+//! Sequences: their keys, where they are, and the borrowed view of one sequence's data in one stream.
+
+/// Position of a chunk in its deserializer's table of chunks.
+pub type ChunkId = u32;
+
+/// Identity of a sequence across deserializers. A number; [`crate::corpus::Corpus`] knows the text it stands for.
+pub type SequenceKey = u64;
+
+/// Where a sequence is: its chunk and its index there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceId {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Index among the chunk's sequences.
+    pub index: u32,
+}
+
+/// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's
+/// element type and without promise of alignment: packing only moves them.
+#[derive(Debug, Clone, Copy)]
+pub struct SequenceView<'a> {
+    /// Samples of this sequence in this stream.
+    pub samples: u32,
+    /// Dense: `samples * sample_size` values. Sparse: the non-zero values, sample after sample.
+    pub values: &'a [u8],
+    /// Where the values belong if the stream is sparse, `None` if it is dense.
+    pub sparse: Option<SparseView<'a>>,
+}
+
+/// Places of sparse values. Rows are in the input's order: unsorted and repeated ones are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct SparseView<'a> {
+    /// The row of each value: `i32` in native order, without promise of alignment.
+    pub rows: &'a [u8],
+    /// `samples + 1` ascending entry numbers; sample `s` owns the entries `starts[s] - starts[0] .. starts[s+1] - starts[0]`.
+    pub starts: &'a [u32],
+}
