@@ -52,7 +52,7 @@ pub struct Window {
 
 /// Where a timeline stands. More than the position that CNTK's checkpoints carry: the running number that decides the
 /// workers' shares of unrandomized data goes on across sweeps, and only this remembers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// Samples of all workers since the start of sweep 0.
     pub samples: u64,
