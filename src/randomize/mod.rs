@@ -6,12 +6,15 @@
 pub mod block;
 mod epoch;
 pub mod in_order;
+#[cfg(test)]
+mod naive;
 pub mod random;
 
 pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
 
-use crate::Result;
+use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
+use crate::{Error, ErrorKind, Result};
 
 /// The chunk table that timelines run over: any [`crate::deserialize::Deserializer`] gives one.
 pub trait Table: Send + Sync {
@@ -39,6 +42,15 @@ pub struct Selection {
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
     pub end_of_epoch: bool,
+}
+
+impl Selection {
+    /// Empties it and takes back its flags.
+    pub fn clear(&mut self) {
+        self.sequences.clear();
+        self.end_of_sweep = false;
+        self.end_of_epoch = false;
+    }
 }
 
 /// Chunks around a timeline's position, both lists in the order in which they will be needed.
@@ -87,4 +99,29 @@ pub trait Timeline: Send {
 
     /// The chunks to keep in memory now and the next `ahead` ones.
     fn window(&self, ahead: usize, window: &mut Window);
+}
+
+/// Samples of a sweep.
+fn total_samples(table: &dyn Table) -> u64 {
+    table.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
+}
+
+/// There is nothing to make a timeline of.
+fn no_samples() -> Error {
+    Error::data(
+        "NoRandomizer: Expected input to contain samples, but the number of successfully read samples was 0.",
+    )
+}
+
+/// Refuses minibatches of no samples.
+fn check_limits(global: u64, local: u64) -> Result<()> {
+    let refuse = |what| {
+        let message = format!("{what} sample count must not be zero.");
+        Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message))
+    };
+    match (global, local) {
+        (0, _) => refuse("Global"),
+        (_, 0) => refuse("Local"),
+        _ => Ok(()),
+    }
 }
