@@ -49,6 +49,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -319,13 +320,6 @@ class StreamMinibatch {
     return Values<T>().subspan(column * parts_.sample_size, parts_.sample_size);
   }
 
-  /// One stored value of a sparse stream.
-  template <typename T>
-  struct Entry {
-    std::size_t row;
-    T value;
-  };
-
   /// Calls `visit(row, value)` for each stored value of a column of a sparse stream, or for each value of a
   /// dense one.
   template <typename T, typename Visit>
@@ -372,19 +366,19 @@ class Minibatch {
   Minibatch() noexcept = default;
 
   /// Whether there is data: false behind the end of the epoch.
-  explicit operator bool() const noexcept { return info_.stream_count != 0; }
+  explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
   /// It reaches or crosses the end of a sweep.
-  bool EndOfSweep() const noexcept { return info_.end_of_sweep != 0; }
+  bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
   /// It is the last of the epoch, or comes after the last.
-  bool EndOfEpoch() const noexcept { return info_.end_of_epoch != 0; }
+  bool EndOfEpoch() const noexcept { return content_.info.end_of_epoch != 0; }
 
   /// Number of streams: all of the reader's, or none.
-  std::size_t size() const noexcept { return info_.stream_count; }
+  std::size_t size() const noexcept { return content_.info.stream_count; }
 
   /// A stream by number.
   StreamMinibatch operator[](std::size_t id) const {
     auto parts = detail::Sized<cntk_reader_stream_minibatch>();
-    detail::Call(cntk_reader_minibatch_stream, handle_.get(), id, &parts);
+    detail::Call(cntk_reader_minibatch_stream, content_.handle, id, &parts);
     return StreamMinibatch(parts);
   }
 
@@ -394,17 +388,16 @@ class Minibatch {
       if ((*streams_)[id].name == name) return (*this)[id];
     throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'.");
   }
-  StreamMinibatch operator[](const char* name) const { return (*this)[std::string_view(name)]; }
 
   /// The key of each sequence as a number, by the sequence's number. In the data of numeric corpora it stands
   /// so; in others it stands for a text, the same one as long as the reader lives.
-  Span<const std::uint64_t> Keys() const noexcept { return {info_.keys, info_.key_count}; }
+  Span<const std::uint64_t> Keys() const noexcept { return {content_.info.keys, content_.info.key_count}; }
 
   /// The key of a sequence as text.
   std::string Key(std::size_t sequence) const {
     std::string text(32, '\0');
     for (std::size_t length = 0;;) {
-      detail::Call(cntk_reader_minibatch_key_text, handle_.get(), sequence, text.data(), text.size() + 1,
+      detail::Call(cntk_reader_minibatch_key_text, content_.handle, sequence, text.data(), text.size() + 1,
                    &length);
       const bool complete = length <= text.size();
       text.resize(length);
@@ -421,31 +414,34 @@ class Minibatch {
  private:
   friend class Reader;
   Minibatch(const cntk_reader_minibatch* handle, std::shared_ptr<const StreamDescriptions> streams)
-      : handle_(handle), streams_(std::move(streams)) {
-    detail::Call(cntk_reader_describe_minibatch, handle, &info_);
+      : content_(handle), streams_(std::move(streams)) {
+    detail::Call(cntk_reader_describe_minibatch, handle, &content_.info);
   }
 
-  /// Counts references to the handle.
-  class Handle {
-   public:
-    Handle() noexcept = default;
-    explicit Handle(const cntk_reader_minibatch* handle) noexcept : handle_(handle) {}
-    Handle(const Handle& other) noexcept : handle_(other.handle_) { cntk_reader_minibatch_retain(handle_); }
-    Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-    Handle& operator=(Handle other) noexcept {
-      std::swap(handle_, other.handle_);
+  /// Counts references to the handle; empty after a move.
+  struct Content {
+    Content() noexcept = default;
+    explicit Content(const cntk_reader_minibatch* minibatch) noexcept : handle(minibatch) {}
+    Content(const Content& other) noexcept : handle(other.handle), info(other.info) {
+      cntk_reader_minibatch_retain(handle);
+    }
+    Content(Content&& other) noexcept
+        : handle(std::exchange(other.handle, nullptr)), info(std::exchange(other.info, kNothing)) {}
+    Content& operator=(Content other) noexcept {
+      std::swap(handle, other.handle);
+      std::swap(info, other.info);
       return *this;
     }
-    ~Handle() { cntk_reader_minibatch_release(handle_); }
-    const cntk_reader_minibatch* get() const noexcept { return handle_; }
+    ~Content() { cntk_reader_minibatch_release(handle); }
 
-   private:
-    const cntk_reader_minibatch* handle_ = nullptr;
+    static constexpr cntk_reader_minibatch_info kNothing = {sizeof kNothing, 0, 0, 0, nullptr, 0};
+
+    const cntk_reader_minibatch* handle = nullptr;
+    cntk_reader_minibatch_info info = kNothing;
   };
 
-  Handle handle_;
+  Content content_;
   std::shared_ptr<const StreamDescriptions> streams_;
-  cntk_reader_minibatch_info info_ = detail::Sized<cntk_reader_minibatch_info>();
 };
 
 /// A saved position of a reader: opaque bytes.
