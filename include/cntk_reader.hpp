@@ -434,7 +434,8 @@ class Minibatch {
     }
     ~Content() { cntk_reader_minibatch_release(handle); }
 
-    static constexpr cntk_reader_minibatch_info kNothing = {sizeof kNothing, 0, 0, 0, nullptr, 0};
+    static constexpr cntk_reader_minibatch_info kNothing = {
+        sizeof(cntk_reader_minibatch_info), 0, 0, 0, nullptr, 0};
 
     const cntk_reader_minibatch* handle = nullptr;
     cntk_reader_minibatch_info info = kNothing;
