@@ -3,8 +3,10 @@
 //! The records are in `tests/golden/`, whose README explains their format. Values are compared bit by bit.
 
 mod common;
+#[path = "golden/driver.rs"]
+mod driver;
 
-use common::driver::{Batch, Column, Columns, Driver, Failure, Start, StreamBatch, StreamDescription};
+use driver::{Batch, Column, Columns, Driver, Failure, Start, StreamBatch, StreamDescription};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;

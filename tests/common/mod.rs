@@ -6,7 +6,6 @@
 
 pub mod child;
 pub mod data;
-pub mod driver;
 pub mod rng;
 pub mod seen;
 
