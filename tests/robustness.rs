@@ -216,10 +216,10 @@ fn mutated_configurations() {
         let file = folder.join("data.ctf");
         std::fs::write(&file, BASES[1]).expect("writing data");
         let config = format!(
-            "traceLevel = 0\nrandomize = true\nrandomizationWindow = 3\nrandomizationSeed = 5\na = 1\n\
+            "traceLevel = 0\nrandomize = true\nrandomizationWindow = 3\nrandomizationSeed = 5\na = 1 # one\nb = $a$\n\
              truncated = false ; frameMode = false ; truncationLength = 2\ndeserializers = (\n[ \
              type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{}\" ; \
-             maxErrors = $a$ ; chunkSizeInBytes = 30 ;\ninput = [\nfeature = [ alias = \"x\" ; dim = 2 ; \
+             maxErrors = 1 ; chunkSizeInBytes = 30 ;\ninput = [\nfeature = [ alias = \"x\" ; dim = 2 ; \
              format = \"dense\" ]\ns = [ dim = 3 ; format = \"sparse\" ]\n]\n])\n",
             file.display(),
         );
