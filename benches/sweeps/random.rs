@@ -17,7 +17,7 @@ impl Random {
 
     /// A number in `0..limit`, for limits far below 2^32.
     pub fn below(&mut self, limit: u32) -> u32 {
-        ((self.bits() >> 32) * u64::from(limit) >> 32) as u32
+        (((self.bits() >> 32) * u64::from(limit)) >> 32) as u32
     }
 }
 
