@@ -65,7 +65,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Copies a program, so that it is found where it is promised.
+/// Copies a file to where it is promised. It keeps its time, so that what was built from it need not be built again.
 pub fn install(from: &Path, to: &Path) -> Result<()> {
     ensure!(from.is_file(), "{} was not built", from.display());
     let folder = to.parent().context("a file has a folder")?;
@@ -73,5 +73,6 @@ pub fn install(from: &Path, to: &Path) -> Result<()> {
     // A program that runs can be replaced, but not written to.
     let _ = std::fs::remove_file(to);
     std::fs::copy(from, to).with_context(|| format!("copying to {}", to.display()))?;
+    std::fs::File::options().append(true).open(to)?.set_modified(std::fs::metadata(from)?.modified()?)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod cmake;
+mod consumers;
 mod demo;
 mod dist;
 mod fmt;

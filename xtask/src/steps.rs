@@ -1,9 +1,9 @@
 //! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run alone.
 
 use crate::cmake::Build;
-use crate::project::{Project, empty_folder};
+use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, demo, dist, fmt, header, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, replay, repository, symbols};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -49,12 +49,13 @@ pub const ALL: &[Step] = &[
         repository::machine_paths(project).and_then(|_| Tally::passed(1))
     }),
     step("clippy", "clippy has nothing to say", clippy),
+    step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
     }),
     step("rust", "Rust tests: units, golden records, integration", rust),
     step("symbols", "the shared library's SONAME and exported symbols", library_symbols),
-    step("consumers", "CMake and pkg-config projects find and link the library", consumers),
+    step("consumers", "CMake and pkg-config projects find and link the library", use_installed),
     step("replay", "golden records through the C++ header", |project| {
         built(project)?;
         replay::check(project, 1, &[])
@@ -83,6 +84,12 @@ fn clang_format(project: &Project) -> Result<Tally> {
 fn clippy(project: &Project) -> Result<Tally> {
     let run = project.cargo("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
     run.go().and_then(|_| Tally::passed(1))
+}
+
+fn rustdoc(project: &Project) -> Result<Tally> {
+    let run =
+        project.cargo("doc").args(["--package", "cntk-reader", "--no-deps", "--document-private-items"]);
+    run.env("RUSTDOCFLAGS", "-D warnings").go().and_then(|_| Tally::passed(1))
 }
 
 /// Cargo's tests, counted.
@@ -126,7 +133,8 @@ fn valgrind(project: &Project) -> Result<Tally> {
     replay::check(project, 10, &under)
 }
 
-fn consumers(project: &Project) -> Result<Tally> {
-    let _ = (project, empty_folder);
-    Tally::passed(0)
+/// Projects that use the installed library.
+fn use_installed(project: &Project) -> Result<Tally> {
+    tools::need(project, &[&build::TOOLS[..], &[Tool::PkgConfig]].concat())?;
+    consumers::check(project)
 }
