@@ -48,7 +48,8 @@ impl Pool {
         let wanted = threads();
         let mut shared = SHARED.lock();
         // After a fork the child has the pool's memory but not its threads: it gets a pool of its own.
-        if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted) {
+        if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
+        {
             return Ok(pool.clone());
         }
         let threads = rayon::ThreadPoolBuilder::new()

@@ -12,27 +12,10 @@ pub mod random;
 
 pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
 
+use crate::deserialize::ChunkTable;
 use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
-
-/// The chunk table that timelines run over: any [`crate::deserialize::Deserializer`] gives one.
-pub trait Table: Send + Sync {
-    /// Number of chunks.
-    fn chunks(&self) -> &[crate::deserialize::ChunkInfo];
-    /// Declared lengths of a chunk's sequences.
-    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_>;
-}
-
-impl<D: crate::deserialize::Deserializer + ?Sized> Table for D {
-    fn chunks(&self) -> &[crate::deserialize::ChunkInfo] {
-        crate::deserialize::Deserializer::chunks(self)
-    }
-    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_> {
-        crate::deserialize::Deserializer::lengths(self, chunk)
-    }
-}
-
 /// The next sequences of one worker, and what comes with them. Reused from call to call; [`Timeline::next`] clears it.
 #[derive(Debug, Default)]
 pub struct Selection {
@@ -102,7 +85,7 @@ pub trait Timeline: Send {
 }
 
 /// Samples of a sweep.
-fn total_samples(table: &dyn Table) -> u64 {
+fn total_samples(table: &dyn ChunkTable) -> u64 {
     table.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
 }
 

@@ -1,8 +1,9 @@
 //! The timelines once more, slow and readable: what the fast ones are held against.
 
 use super::random::Random;
-use super::{EpochConfig, EpochSpan, Position, Selection, Table, Timeline, WorkerConfig};
+use super::{EpochConfig, EpochSpan, Position, Selection, Timeline, WorkerConfig};
 use crate::config::options::WindowSize;
+use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
 use crate::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Lists {
     }
 }
 
-impl Table for Lists {
+impl ChunkTable for Lists {
     fn chunks(&self) -> &[ChunkInfo] {
         &self.infos
     }
@@ -69,7 +70,13 @@ pub fn read_all(table: &Lists, timeline: &mut dyn Timeline, local: u64) -> Strin
 }
 
 /// Reads so many minibatches, or to the end of the epoch.
-pub fn read_some(table: &Lists, timeline: &mut dyn Timeline, global: u64, local: u64, count: usize) -> String {
+pub fn read_some(
+    table: &Lists,
+    timeline: &mut dyn Timeline,
+    global: u64,
+    local: u64,
+    count: usize,
+) -> String {
     let mut selection = Selection::default();
     let mut lines = Vec::new();
     for _ in 0..count {
@@ -290,7 +297,13 @@ impl NaiveBlock {
         out
     }
 
-    fn part(&mut self, global: u64, local: u64, mut need: bool, out: &mut Vec<SequenceId>) -> (bool, bool, u64, u64) {
+    fn part(
+        &mut self,
+        global: u64,
+        local: u64,
+        mut need: bool,
+        out: &mut Vec<SequenceId>,
+    ) -> (bool, bool, u64, u64) {
         let Common { sweep: s, workers, epoch, pos, .. } = self.common;
         let p = pos % s;
         if pos >= epoch.end {

@@ -208,8 +208,7 @@ mod tests {
             let modulus = Modulus::new(divisor);
             let value = random.draw();
             let near = divisor.wrapping_mul(value % 1000);
-            for value in
-                [value, near, near.wrapping_sub(1), 0, u64::MAX, u64::MAX - 1, divisor, divisor - 1]
+            for value in [value, near, near.wrapping_sub(1), 0, u64::MAX, u64::MAX - 1, divisor, divisor - 1]
             {
                 assert_eq!(modulus.reduce(value), value % divisor, "{value} mod {divisor}");
             }

@@ -44,16 +44,19 @@ impl Assembler {
         let work = move || {
             for mut pipeline in inbox {
                 // A panic drops the pipeline and closes the channel: the reader sees that and refuses further use.
-                let Ok(assembled) = catch_unwind(AssertUnwindSafe(|| Assembled::by(&mut pipeline))) else { return };
+                let Ok(assembled) = catch_unwind(AssertUnwindSafe(|| Assembled::by(&mut pipeline))) else {
+                    return;
+                };
                 if outbox.send((pipeline, assembled)).is_err() {
                     return;
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("cntk-reader-mb".to_owned()).spawn(work).map_err(|cause| {
-            let message = format!("Cannot start the assembling thread: {cause}");
-            Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
-        })?;
+        let thread =
+            std::thread::Builder::new().name("cntk-reader-mb".to_owned()).spawn(work).map_err(|cause| {
+                let message = format!("Cannot start the assembling thread: {cause}");
+                Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
+            })?;
         Ok(Assembler { orders: Some(orders), results, thread: Some(thread) })
     }
 

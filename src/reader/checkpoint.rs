@@ -44,13 +44,19 @@ pub(super) struct Checkpoint {
 pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
-        Order::Block { window: WindowSize::Chunks(size), seed } => format!("window of {size} chunks, seed {seed}"),
-        Order::Block { window: WindowSize::Samples(size), seed } => format!("window of {size} samples, seed {seed}"),
+        Order::Block { window: WindowSize::Chunks(size), seed } => {
+            format!("window of {size} chunks, seed {seed}")
+        }
+        Order::Block { window: WindowSize::Samples(size), seed } => {
+            format!("window of {size} samples, seed {seed}")
+        }
     };
     let packing = match options.packing {
         Packing::Sequence => "sequences".to_owned(),
         Packing::Frame => "frames".to_owned(),
-        Packing::Truncated { length, right_splice } => format!("truncated to {length}, right splice {right_splice}"),
+        Packing::Truncated { length, right_splice } => {
+            format!("truncated to {length}, right splice {right_splice}")
+        }
     };
     let streams: Vec<String> = deserializer
         .streams()
@@ -126,7 +132,9 @@ pub(super) fn decode(bytes: &[u8], own: &[Fact]) -> Result<Checkpoint> {
         body.get(MAGIC.len()..).and_then(|body| body.split_first_chunk::<4>()).ok_or_else(damaged)?;
     let version = u32::from_le_bytes(*version);
     if version != VERSION {
-        return Err(refuse(format!("The checkpoint has version {version}; this library reads version {VERSION}.")));
+        return Err(refuse(format!(
+            "The checkpoint has version {version}; this library reads version {VERSION}."
+        )));
     }
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
@@ -281,6 +289,10 @@ mod tests {
         let (facts, checkpoint) = example();
         let other = vec![("order", "window of 3 chunks, seed 7".to_owned())];
         let error = decode(&encode(&facts, &checkpoint), &other).expect_err("another order");
-        assert!(error.message().contains("order: checkpoint 'not randomized', reader 'window of 3 chunks, seed 7'"));
+        assert!(
+            error
+                .message()
+                .contains("order: checkpoint 'not randomized', reader 'window of 3 chunks, seed 7'")
+        );
     }
 }

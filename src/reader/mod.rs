@@ -94,7 +94,16 @@ impl Reader {
         let pipeline = Box::new(Pipeline::new(options, deserializer, pool));
         let delivered = pipeline.progress();
         let engine = ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None });
-        Ok(Reader { streams, corpus, facts, prefetch: options.prefetch, epoch: None, delivered, engine, process })
+        Ok(Reader {
+            streams,
+            corpus,
+            facts,
+            prefetch: options.prefetch,
+            epoch: None,
+            delivered,
+            engine,
+            process,
+        })
     }
 
     /// The streams as delivered, by number: sparse streams are dense in truncated mode.
@@ -135,7 +144,7 @@ impl Reader {
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
         let engine = &mut *self.engine;
-        let (mut pipeline, assembled) = match (engine.pipeline.take(), &engine.assembler) {
+        let (pipeline, assembled) = match (engine.pipeline.take(), &engine.assembler) {
             (Some(mut pipeline), _) => {
                 let assembled = Assembled::by(&mut pipeline);
                 (pipeline, assembled)

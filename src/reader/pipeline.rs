@@ -4,9 +4,8 @@ use super::checkpoint::Progress;
 use super::store::ChunkStore;
 use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::Deserializer;
 use crate::error::ExceptionClass;
-use crate::log::{Level, Logger};
 use crate::pack::buffer::BufferPool;
 use crate::pack::frame::FramePacker;
 use crate::pack::sequence::SequencePacker;
@@ -42,13 +41,17 @@ impl Pipeline {
     pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
         let timeline: Box<dyn Timeline> = match options.order {
             Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
-            Order::Block { window, seed } => Box::new(BlockRandomizer::new(deserializer.clone(), window, seed)),
+            Order::Block { window, seed } => {
+                Box::new(BlockRandomizer::new(deserializer.clone(), window, seed))
+            }
         };
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => Box::new(SequencePacker::new(streams, buffers, options.local_timeline)),
             Packing::Frame => Box::new(FramePacker::new(streams, buffers, options.local_timeline)),
-            Packing::Truncated { .. } => Box::new(TruncatedPacker::new(streams, buffers)),
+            Packing::Truncated { .. } => {
+                Box::new(TruncatedPacker::new(streams, buffers, options.local_timeline))
+            }
         };
         let store = ChunkStore::new(deserializer.clone(), pool);
         let source = Source {

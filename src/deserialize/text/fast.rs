@@ -258,9 +258,8 @@ impl Fast {
                 let length = rule.alias.len();
                 // SAFETY: all bytes of the alias were found in the text, or are looked for within its padding, if it
                 // is short, or byte by byte up to the first that differs; a line break differs from all of them.
-                let found = unsafe {
-                    (8..length).all(|i| *p.add(i) == rule.alias[i]) && ends_name(*p.add(length))
-                };
+                let found =
+                    unsafe { (8..length).all(|i| *p.add(i) == rule.alias[i]) && ends_name(*p.add(length)) };
                 if found {
                     return Some((stream, length));
                 }

@@ -26,7 +26,7 @@ mod x86;
 
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
 use crate::log::Level;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
@@ -100,9 +100,8 @@ impl TextDeserializer {
                 defines_mb_size: stream.defines_mb_size,
             })
             .collect();
-        let kept = options
-            .keep_data_in_memory
-            .then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
+        let kept =
+            options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
         let shared = Shared {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
@@ -117,17 +116,19 @@ impl TextDeserializer {
     }
 }
 
-impl Deserializer for TextDeserializer {
-    fn streams(&self) -> &[StreamInfo] {
-        &self.streams
-    }
-
+impl ChunkTable for TextDeserializer {
     fn chunks(&self) -> &[ChunkInfo] {
         self.shared.index.chunks()
     }
 
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.shared.index.lengths(chunk)
+    }
+}
+
+impl Deserializer for TextDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
@@ -321,4 +322,3 @@ fn byte_range(
     let end = last.next().map_or(start, |span| span.offset + u64::from(span.size));
     start..end.max(start)
 }
-

@@ -12,10 +12,11 @@ mod tests;
 pub use order::{Span, chunk_order, chunk_windows};
 
 use super::{
-    EpochConfig, EpochSpan, Position, Selection, Table, Timeline, Window, WorkerConfig, check_limits,
-    no_samples, total_samples,
+    EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
+    total_samples,
 };
 use crate::config::options::WindowSize;
+use crate::deserialize::ChunkTable;
 use crate::deserialize::Lengths;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
@@ -28,7 +29,7 @@ const LARGEST_EPOCH: u64 = u64::MAX / 2;
 
 /// A randomized timeline.
 pub struct BlockRandomizer {
-    table: Arc<dyn Table>,
+    table: Arc<dyn ChunkTable>,
     size: WindowSize,
     seed: u64,
     /// Samples of a sweep; 0 if there is no data.
@@ -62,7 +63,7 @@ struct Part {
 
 impl BlockRandomizer {
     /// A timeline over the table. Draws nothing before it is needed; a table without samples is refused only then.
-    pub fn new(table: Arc<dyn Table>, window: WindowSize, seed: u64) -> Self {
+    pub fn new(table: Arc<dyn ChunkTable>, window: WindowSize, seed: u64) -> Self {
         let rows: Box<dyn Rows> = if all_ones(&*table) {
             Box::new(RollingRows::<One>::new())
         } else {
@@ -154,10 +155,8 @@ impl BlockRandomizer {
     /// Notes the rows that were read: what their windows span is what has to be in memory.
     fn touch(&mut self, first: usize, last: usize) {
         let last = last.min(self.order.len().saturating_sub(1));
-        let range = Span {
-            begin: self.order.windows[first.min(last)].begin,
-            end: self.order.windows[last].end,
-        };
+        let range =
+            Span { begin: self.order.windows[first.min(last)].begin, end: self.order.windows[last].end };
         if range != self.range {
             self.range = range;
             self.stamp += 1;
@@ -197,7 +196,8 @@ impl BlockRandomizer {
         selection: &mut Selection,
     ) -> Result<Part> {
         if self.samples >= self.epoch.end {
-            let end_of_sweep = self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
+            let end_of_sweep =
+                self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
             return Ok(Part { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
         }
         self.enter()?;
@@ -350,7 +350,7 @@ impl Timeline for BlockRandomizer {
 }
 
 /// Whether every sequence is one sample long. Looks at lengths only where the totals allow it.
-fn all_ones(table: &dyn Table) -> bool {
+fn all_ones(table: &dyn ChunkTable) -> bool {
     let chunks = table.chunks();
     chunks.iter().all(|chunk| chunk.samples == u64::from(chunk.sequences))
         && (0..chunks.len()).all(|chunk| match table.lengths(chunk as ChunkId) {

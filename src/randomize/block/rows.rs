@@ -11,8 +11,8 @@
 
 use super::order::{Reach, Span, SweepOrder};
 use super::ring::Ring;
+use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
-use crate::randomize::Table;
 use crate::randomize::random::{Modulus, Random};
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, Result};
@@ -124,7 +124,7 @@ pub struct Source<'a> {
     /// The sweep's order.
     pub order: &'a SweepOrder,
     /// The chunk table.
-    pub table: &'a dyn Table,
+    pub table: &'a dyn ChunkTable,
 }
 
 /// The order of the sequences of a sweep, as far as it is drawn.
@@ -451,9 +451,12 @@ impl<E: Entry> Rows for RollingRows<E> {
 fn check_lengths(chunk: ChunkId, info: ChunkInfo, lengths: Lengths<'_>, ones: bool) -> Result<()> {
     let (sequences, samples) = match lengths {
         Lengths::Ones => (u64::from(info.sequences), u64::from(info.sequences)),
-        Lengths::Each(lengths) => (lengths.len() as u64, lengths.iter().map(|&length| u64::from(length)).sum()),
+        Lengths::Each(lengths) => {
+            (lengths.len() as u64, lengths.iter().map(|&length| u64::from(length)).sum())
+        }
     };
-    let as_before = !ones || !matches!(lengths, Lengths::Each(lengths) if lengths.iter().any(|&length| length != 1));
+    let as_before =
+        !ones || !matches!(lengths, Lengths::Each(lengths) if lengths.iter().any(|&length| length != 1));
     if sequences == u64::from(info.sequences) && samples == info.samples && as_before {
         return Ok(());
     }

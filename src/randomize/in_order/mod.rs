@@ -8,9 +8,10 @@
 mod tests;
 
 use super::{
-    EpochConfig, EpochSpan, Position, Selection, Table, Timeline, Window, WorkerConfig, check_limits, no_samples,
+    EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
+use crate::deserialize::ChunkTable;
 use crate::deserialize::Lengths;
 use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
@@ -22,7 +23,7 @@ const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
 
 /// A timeline without randomization.
 pub struct InOrder {
-    table: Arc<dyn Table>,
+    table: Arc<dyn ChunkTable>,
     sweep_samples: u64,
     sweep_sequences: u64,
     workers: WorkerConfig,
@@ -60,7 +61,7 @@ struct Progress {
 
 impl InOrder {
     /// A timeline over the table. A table without samples is refused when it is used.
-    pub fn new(table: Arc<dyn Table>) -> Self {
+    pub fn new(table: Arc<dyn ChunkTable>) -> Self {
         let chunks = table.chunks();
         InOrder {
             sweep_samples: total_samples(&*table),
@@ -165,7 +166,9 @@ impl InOrder {
             let (chunk, index) = (chunk as ChunkId, rest as u32);
             samples += match self.lengths(chunk)? {
                 Lengths::Ones => rest,
-                Lengths::Each(lengths) => lengths[..index as usize].iter().map(|&length| u64::from(length)).sum(),
+                Lengths::Each(lengths) => {
+                    lengths[..index as usize].iter().map(|&length| u64::from(length)).sum()
+                }
             };
             return Ok((samples, SequenceId { chunk, index }));
         }
@@ -393,7 +396,8 @@ impl Timeline for InOrder {
         let chunks = self.table.chunks();
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
         // Where the chunk starts on the timeline.
-        let before = chunks[..next.chunk as usize].iter().fold(0_u64, |sum, info| sum.saturating_add(info.samples));
+        let before =
+            chunks[..next.chunk as usize].iter().fold(0_u64, |sum, info| sum.saturating_add(info.samples));
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(before);
         // Once around, and not beyond the epoch's end.
         for _ in 0..chunks.len() {
@@ -408,7 +412,9 @@ impl Timeline for InOrder {
             }
             until_own = match until_own.checked_sub(left) {
                 Some(until_own) => until_own,
-                None => (self.workers.workers - (left - until_own) % self.workers.workers) % self.workers.workers,
+                None => {
+                    (self.workers.workers - (left - until_own) % self.workers.workers) % self.workers.workers
+                }
             };
             samples = samples.saturating_add(info.samples);
             next = SequenceId { chunk: (next.chunk + 1) % chunks.len() as u32, index: 0 };
