@@ -7,9 +7,13 @@ use super::layout::{Layout, Record};
 use crate::sequence::{SequenceView, SparseView};
 use crate::{Error, Result};
 
-/// How many sequences ahead memory is asked for. Randomized sequences come from all over the window, so that nearly each
-/// of them would wait for main memory.
+/// How many sequences ahead memory is asked for while sequences are copied as a whole. Randomized sequences come from all
+/// over the window, so that nearly each of them would wait for main memory; asking saves a quarter of the time. From 4 to
+/// 32 makes no difference that could be measured.
 const AHEAD: usize = 8;
+
+/// The same while their samples are spread over the minibatch.
+const AHEAD_SPREAD: usize = 4;
 
 /// Tells the processor that these bytes will be read soon: as many cache lines as it takes until its own prefetching
 /// has noticed.
@@ -102,7 +106,7 @@ pub(super) fn dense(out: &mut [u8], layout: &Layout, views: &[SequenceView<'_>],
     let stride = layout.rows * column;
     let (records, gaps) = layout.records.split_at(views.len());
     for (i, (record, view)) in records.iter().zip(views).enumerate() {
-        if let Some(next) = views.get(i + 1) {
+        if let Some(next) = views.get(i + AHEAD_SPREAD) {
             prefetch(next.values);
         }
         let first = (record.begin as usize * layout.rows + record.row as usize) * column;
@@ -230,7 +234,7 @@ fn scatter<const E: usize>(
     let values = values.as_chunks_mut::<E>().0;
     let rows = rows.as_chunks_mut::<4>().0;
     for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
-        if let Some(next) = views.get(i + 1) {
+        if let Some(next) = views.get(i + AHEAD_SPREAD) {
             prefetch(next.values);
             prefetch(source_rows(next));
         }
