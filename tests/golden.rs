@@ -409,7 +409,7 @@ const PLACES: [Expected; 21] = [
     expect("space-after-pipe", None, "| x", X),
     expect("space-around-colon", Y, "1 : 2", Y),
     expect("too-many-dense", X, "1 2 3 4 |", X),
-    expect("twice", X, "|x 4 5 6 |y 1:1\n", None),
+    expect("twice", X, "|x 1 2 3 |x 4 5 6 |y 1:1\n", None),
     expect("two-dots", X, "1.2.3", X),
     expect("word", X, "two", X),
 ];
