@@ -10,6 +10,7 @@ use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 const MEGABYTE: u64 = 1 << 20;
 
@@ -88,12 +89,17 @@ fn child_reads() {
     };
     let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
     reader.start_epoch(&epoch).expect("an epoch");
-    let mut samples = 0;
+    let (mut samples, mut waited) = (0, false);
     loop {
         let minibatch = reader.read().expect("a minibatch");
         samples += minibatch.streams.first().map_or(0, |stream| stream.layout.samples());
         if minibatch.end_of_epoch {
             break;
+        }
+        if !waited {
+            // Loading ahead gets the time to go too far.
+            std::thread::sleep(Duration::from_secs(2));
+            waited = true;
         }
     }
     common::child::say(&samples.to_string());

@@ -68,7 +68,7 @@ impl Scenario {
         let randomized = !rng.once_in(3);
         line(format!("randomize = {randomized}"));
         if randomized {
-            line(format!("randomizationSeed = {}", *rng.pick(&[0, 1, 7, 1 << 33])));
+            line(format!("randomizationSeed = {}", *rng.pick(&[0_u64, 1, 7, 1 << 33])));
             let in_samples = rng.once_in(2);
             let window = if in_samples { rng.range(1, 60) } else { rng.range(1, 5) };
             line(format!("randomizationWindow = {window}"));
