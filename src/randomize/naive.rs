@@ -69,7 +69,13 @@ pub fn read_all(table: &Lists, timeline: &mut dyn Timeline, local: u64) -> Strin
 }
 
 /// Reads so many minibatches, or to the end of the epoch.
-pub fn read_some(table: &Lists, timeline: &mut dyn Timeline, global: u64, local: u64, count: usize) -> String {
+pub fn read_some(
+    table: &Lists,
+    timeline: &mut dyn Timeline,
+    global: u64,
+    local: u64,
+    count: usize,
+) -> String {
     let mut selection = Selection::default();
     let mut lines = Vec::new();
     for _ in 0..count {
@@ -290,7 +296,13 @@ impl NaiveBlock {
         out
     }
 
-    fn part(&mut self, global: u64, local: u64, mut need: bool, out: &mut Vec<SequenceId>) -> (bool, bool, u64, u64) {
+    fn part(
+        &mut self,
+        global: u64,
+        local: u64,
+        mut need: bool,
+        out: &mut Vec<SequenceId>,
+    ) -> (bool, bool, u64, u64) {
         let Common { sweep: s, workers, epoch, pos, .. } = self.common;
         let p = pos % s;
         if pos >= epoch.end {
@@ -373,7 +385,7 @@ impl NaiveInOrder {
         let pos = &mut self.common.pos;
         if *pos >= epoch.end {
             out.end_of_epoch = true;
-            out.end_of_sweep = *pos >= s && *pos % s == 0;
+            out.end_of_sweep = *pos >= s && (*pos).is_multiple_of(s);
             return out;
         }
         let global = if workers.cross_sweeps { global } else { global.min(s - *pos % s) };

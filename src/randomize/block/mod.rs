@@ -154,10 +154,8 @@ impl BlockRandomizer {
     /// Notes the rows that were read: what their windows span is what has to be in memory.
     fn touch(&mut self, first: usize, last: usize) {
         let last = last.min(self.order.len().saturating_sub(1));
-        let range = Span {
-            begin: self.order.windows[first.min(last)].begin,
-            end: self.order.windows[last].end,
-        };
+        let range =
+            Span { begin: self.order.windows[first.min(last)].begin, end: self.order.windows[last].end };
         if range != self.range {
             self.range = range;
             self.stamp += 1;
@@ -197,7 +195,8 @@ impl BlockRandomizer {
         selection: &mut Selection,
     ) -> Result<Part> {
         if self.samples >= self.epoch.end {
-            let end_of_sweep = self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
+            let end_of_sweep =
+                self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
             return Ok(Part { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
         }
         self.enter()?;

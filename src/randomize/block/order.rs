@@ -155,9 +155,13 @@ mod tests {
     #[test]
     fn orders_are_the_recorded_ones() {
         let mut order = Vec::new();
-        for (seed, sweep, expected) in
-            [(0, 0, [0, 1, 2]), (0, 1, [0, 2, 1]), (7, 0, [2, 0, 1]), (7, 1, [1, 2, 0]), (u64::MAX, 1, [0, 1, 2])]
-        {
+        for (seed, sweep, expected) in [
+            (0, 0, [0, 1, 2]),
+            (0, 1, [0, 2, 1]),
+            (7, 0, [2, 0, 1]),
+            (7, 1, [1, 2, 0]),
+            (u64::MAX, 1, [0, 1, 2]),
+        ] {
             chunk_order(seed, sweep, 3, &mut order);
             assert_eq!(order, expected);
         }
@@ -199,10 +203,17 @@ mod tests {
         for _ in 0..2000 {
             let samples: Vec<u64> = (0..random.range(1, 20)).map(|_| random.range(1, 30)).collect();
             let size = random.range(0, 90);
-            let size = if random.range(0, 2) == 0 { WindowSize::Chunks(size / 4) } else { WindowSize::Samples(size) };
+            let size = if random.range(0, 2) == 0 {
+                WindowSize::Chunks(size / 4)
+            } else {
+                WindowSize::Samples(size)
+            };
             let windows = windows(size, &samples);
             for (position, window) in windows.iter().enumerate() {
-                assert!(window.0 as usize <= position && position < window.1 as usize, "{size:?} {samples:?}");
+                assert!(
+                    window.0 as usize <= position && position < window.1 as usize,
+                    "{size:?} {samples:?}"
+                );
             }
             assert!(windows.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
         }

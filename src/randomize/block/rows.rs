@@ -451,9 +451,12 @@ impl<E: Entry> Rows for RollingRows<E> {
 fn check_lengths(chunk: ChunkId, info: ChunkInfo, lengths: Lengths<'_>, ones: bool) -> Result<()> {
     let (sequences, samples) = match lengths {
         Lengths::Ones => (u64::from(info.sequences), u64::from(info.sequences)),
-        Lengths::Each(lengths) => (lengths.len() as u64, lengths.iter().map(|&length| u64::from(length)).sum()),
+        Lengths::Each(lengths) => {
+            (lengths.len() as u64, lengths.iter().map(|&length| u64::from(length)).sum())
+        }
     };
-    let as_before = !ones || !matches!(lengths, Lengths::Each(lengths) if lengths.iter().any(|&length| length != 1));
+    let as_before =
+        !ones || !matches!(lengths, Lengths::Each(lengths) if lengths.iter().any(|&length| length != 1));
     if sequences == u64::from(info.sequences) && samples == info.samples && as_before {
         return Ok(());
     }

@@ -8,8 +8,8 @@
 mod tests;
 
 use super::{
-    EpochConfig, EpochSpan, Position, Selection, Table, Timeline, Window, WorkerConfig, check_limits, no_samples,
-    total_samples,
+    EpochConfig, EpochSpan, Position, Selection, Table, Timeline, Window, WorkerConfig, check_limits,
+    no_samples, total_samples,
 };
 use crate::deserialize::Lengths;
 use crate::error::ExceptionClass;
@@ -165,7 +165,9 @@ impl InOrder {
             let (chunk, index) = (chunk as ChunkId, rest as u32);
             samples += match self.lengths(chunk)? {
                 Lengths::Ones => rest,
-                Lengths::Each(lengths) => lengths[..index as usize].iter().map(|&length| u64::from(length)).sum(),
+                Lengths::Each(lengths) => {
+                    lengths[..index as usize].iter().map(|&length| u64::from(length)).sum()
+                }
             };
             return Ok((samples, SequenceId { chunk, index }));
         }
@@ -393,7 +395,8 @@ impl Timeline for InOrder {
         let chunks = self.table.chunks();
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
         // Where the chunk starts on the timeline.
-        let before = chunks[..next.chunk as usize].iter().fold(0_u64, |sum, info| sum.saturating_add(info.samples));
+        let before =
+            chunks[..next.chunk as usize].iter().fold(0_u64, |sum, info| sum.saturating_add(info.samples));
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(before);
         // Once around, and not beyond the epoch's end.
         for _ in 0..chunks.len() {
@@ -408,7 +411,9 @@ impl Timeline for InOrder {
             }
             until_own = match until_own.checked_sub(left) {
                 Some(until_own) => until_own,
-                None => (self.workers.workers - (left - until_own) % self.workers.workers) % self.workers.workers,
+                None => {
+                    (self.workers.workers - (left - until_own) % self.workers.workers) % self.workers.workers
+                }
             };
             samples = samples.saturating_add(info.samples);
             next = SequenceId { chunk: (next.chunk + 1) % chunks.len() as u32, index: 0 };
