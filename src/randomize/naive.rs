@@ -386,7 +386,7 @@ impl NaiveInOrder {
         let pos = &mut self.common.pos;
         if *pos >= epoch.end {
             out.end_of_epoch = true;
-            out.end_of_sweep = *pos >= s && *pos % s == 0;
+            out.end_of_sweep = *pos >= s && (*pos).is_multiple_of(s);
             return out;
         }
         let global = if workers.cross_sweeps { global } else { global.min(s - *pos % s) };

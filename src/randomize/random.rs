@@ -203,8 +203,8 @@ mod tests {
     fn reduction_is_the_remainder() {
         let mut random = Random::new(11);
         let edges = [1, 2, 3, 10, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
-        for round in 0..20_000 {
-            let divisor = if round < 10 { edges[round] } else { (random.draw() >> (round % 64)).max(1) };
+        let divisors: Vec<u64> = (0..20_000).map(|round| (random.draw() >> (round % 64)).max(1)).collect();
+        for &divisor in edges.iter().chain(&divisors) {
             let modulus = Modulus::new(divisor);
             let value = random.draw();
             let near = divisor.wrapping_mul(value % 1000);

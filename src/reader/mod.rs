@@ -203,9 +203,7 @@ impl Reader {
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         let Checkpoint { epoch, read, progress } = checkpoint::decode(checkpoint, &self.facts)?;
         let pipeline = self.recall()?;
-        pipeline.start_epoch(&epoch)?;
-        pipeline.configure(&read)?;
-        pipeline.resume(&progress)?;
+        pipeline.restore(&epoch, &read, &progress)?;
         self.epoch = Some((epoch, read));
         self.delivered = progress;
         Ok(())

@@ -73,11 +73,9 @@ impl Pipeline {
             epoch.read.truncation = length;
             epoch.read.right_splice = right_splice;
         }
-        let EpochStart { read, samples, sweeps, index } = epoch;
-        let config = EpochConfig { workers: read.workers(), samples, sweeps, index };
-        read.workers().check()?;
-        self.packer.configure(&read.pack())?;
-        self.source.timeline.start_epoch(&config)?;
+        epoch.read.workers().check()?;
+        self.packer.configure(&epoch.read.pack())?;
+        self.source.timeline.start_epoch(&epoch.timeline())?;
         self.packer.reset();
         Ok(epoch)
     }
@@ -109,10 +107,39 @@ impl Pipeline {
 
     /// Goes back exactly to where [`Pipeline::progress`] was taken.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
-        self.source.timeline.resume(progress.position)?;
-        self.source.invalid = progress.invalid;
+        self.source.resume(progress)?;
         let store = &mut self.source.store;
         self.packer.requeue(&progress.queues, &mut |chunk: ChunkId| store.fetch(chunk))
+    }
+
+    /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
+    /// and with the configuration that was last in force.
+    pub(super) fn restore(
+        &mut self,
+        epoch: &EpochStart,
+        read: &ReadConfig,
+        progress: &Progress,
+    ) -> Result<()> {
+        read.workers().check()?;
+        self.source.timeline.start_epoch(&epoch.timeline())?;
+        self.source.timeline.configure(&read.workers())?;
+        self.source.resume(progress)?;
+        let store = &mut self.source.store;
+        self.packer.restore(&read.pack(), &progress.queues, &mut |chunk: ChunkId| store.fetch(chunk))
+    }
+}
+
+impl Source {
+    fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.invalid = progress.invalid;
+        self.timeline.resume(progress.position)
+    }
+}
+
+impl EpochStart {
+    fn timeline(&self) -> EpochConfig {
+        let EpochStart { read, samples, sweeps, index } = *self;
+        EpochConfig { workers: read.workers(), samples, sweeps, index }
     }
 }
 

@@ -41,8 +41,10 @@ pub(super) struct ChunkStore {
     /// Chunks that are being loaded, or wait to be admitted.
     loads: HashMap<ChunkId, Arc<Load>>,
     window: Window,
-    /// The timeline's stamp when the store last followed it; `None` after an error, so that the next call tries again.
+    /// The timeline's stamp when the store last followed it.
     stamp: Option<u64>,
+    /// Chunks of this window that could not be loaded. They are tried again when the window moves.
+    failed: HashMap<ChunkId, Error>,
     /// By chunk id: whether the chunk is needed, while the window moves.
     needed: Vec<bool>,
 }
@@ -57,6 +59,7 @@ impl ChunkStore {
             loads: HashMap::new(),
             window: Window::default(),
             stamp: None,
+            failed: HashMap::new(),
             needed: vec![false; chunks],
         }
     }
@@ -69,13 +72,25 @@ impl ChunkStore {
     /// Follows the timeline to where `selection` was drawn: afterwards all its chunks are in memory, as is the window.
     ///
     /// CNTK 2.7 loads a whole window before it delivers anything from it, so an error in any of its chunks shows at the
-    /// first minibatch; so does this. The usual call finds everything in place and costs one comparison.
+    /// first minibatch; so does this. Later minibatches of the same window fail only if they need such a chunk. The
+    /// usual call finds everything in place and costs one comparison.
     pub(super) fn follow(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
         let stamp = timeline.window_stamp();
-        if self.stamp == Some(stamp) {
+        if self.stamp != Some(stamp) {
+            self.stamp = Some(stamp);
+            self.move_window(timeline, selection)?;
+        }
+        if self.failed.is_empty() {
             return Ok(());
         }
-        self.stamp = None;
+        let failure = selection.sequences.iter().find_map(|sequence| self.failed.get(&sequence.chunk));
+        failure.map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Lets go of chunks that are not needed any more, and loads the missing ones; gives the first failure, in the
+    /// order of the timeline.
+    fn move_window(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
+        self.failed.clear();
         timeline.window(AHEAD, &mut self.window);
         // A minibatch that crosses the end of a sweep has chunks of two windows.
         for sequence in &selection.sequences {
@@ -99,11 +114,15 @@ impl ChunkStore {
         for i in 0..self.window.ahead.len() {
             self.start(self.window.ahead[i]);
         }
+        let mut first = Ok(());
         for i in 0..self.window.resident.len() {
-            self.admit(self.window.resident[i])?;
+            let chunk = self.window.resident[i];
+            if let Err(error) = self.admit(chunk) {
+                self.failed.insert(chunk, error.clone());
+                first = first.and(Err(error));
+            }
         }
-        self.stamp = Some(stamp);
-        Ok(())
+        first
     }
 
     /// Loads one chunk for a restored checkpoint, without regard to the window.
