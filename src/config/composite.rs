@@ -245,7 +245,7 @@ fn check_type(module: &str, name: &str) -> Result<()> {
 fn check_transforms(element: &Section) -> Result<()> {
     let input = element.section("input")?;
     for stream in input.keys() {
-        if input.section(stream)?.exists_here("transforms") {
+        if input.child(stream)?.exists_here("transforms") {
             let message =
                 "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
             return Err(Error::config(Runtime, message).in_stream(stream));
