@@ -63,7 +63,7 @@ impl Section {
             if let Some(record) = record {
                 insert(&mut entries, record.key, record.value);
             }
-            Ok(next)
+            Ok(Some(next))
         })?;
         Ok(Self::new(path, entries, parent, log))
     }

@@ -125,7 +125,8 @@ proptest! {
 
 fn read_everything(text: &str) {
     let _ = from_text(text);
-    let _ = Array::open("a".into(), text, Default::default()).and_then(|array| array.sections());
+    let _ = Array::open("a".into(), text, Default::default())
+        .and_then(|array| array.sections().collect::<Result<Vec<_>>>());
     let Ok(section) = root(text) else { return };
     for key in section.keys().map(str::to_owned).collect::<Vec<_>>() {
         let _ = (section.text(&key), section.get_or(&key, 0u64), section.array(&key), section.child(&key));

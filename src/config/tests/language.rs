@@ -32,6 +32,7 @@ fn records() {
         ("a b = c", "a b=c"),
         ("a=1 // c", "a=1 // c"),
         ("=5;b=1", "b=1"),
+        ("=[x]b=1", "b=1"),
         ("[a=1;[b=2]];c=3", "a=1|c=3"),
         ("[a=1;b=2]", "a=1|b=2"),
         ("{a=1;b=2}", "a=1|b=2"),
@@ -64,6 +65,9 @@ fn broken_texts() {
     assert_error(root("a=;b=2"), I, "ParseValue: No value given for 'a'.");
     assert_error(root("a=\nb=2"), I, "ParseValue: No value given for 'a'.");
     assert_error(root("[a=]"), I, "ParseValue: No value given for 'a'.");
+    assert_error(root("=;b=2"), I, "ParseValue: No value given for ''.");
+    assert_error(root("a=(b);\"\""), R, "no closing \" found in parameters");
+    assert_error(root("\" [x=\"d;e\"]"), R, "no closing \" found in parameters");
     let substr = |size| {
         format!(
             "basic_string::substr: __pos (which is 18446744073709551615) > this->size() (which is {size})"
@@ -208,7 +212,7 @@ fn absent_keys_are_looked_up_outwards() {
 #[test]
 fn elements_of_arrays_have_nothing_around_them() {
     let outer = root("x=1\nd=([type=A]:[type=B])").unwrap();
-    let elements = outer.array_or_empty("d").unwrap().sections().unwrap();
+    let elements = outer.array_or_empty("d").unwrap().sections().collect::<Result<Vec<_>>>().unwrap();
     assert_eq!(elements[1].path(), "global:d[1]");
     assert_eq!(elements[1].text("type").unwrap(), "B");
     assert!(elements[0].parent().is_none() && !elements[0].exists("x"));
@@ -217,7 +221,7 @@ fn elements_of_arrays_have_nothing_around_them() {
 
 #[test]
 fn arrays() {
-    let table: [(&str, &[&str]); 30] = [
+    let table: [(&str, &[&str]); 32] = [
         ("(1*3:2)", &["1", "1", "1", "2"]),
         ("(1,2,3)", &["1", "2", "3"]),
         ("(1\n2\n3)", &["1", "2", "3"]),
@@ -229,6 +233,8 @@ fn arrays() {
         ("()", &[]),
         ("", &[]),
         ("(1*)", &[]),
+        ("(1:2*:3)", &["1"]),
+        ("*2", &["", ""]),
         ("(1*0:2*-1)", &[]),
         ("(1 * 2)", &["1", "1"]),
         ("(\"q*2\")", &["q", "q"]),
@@ -258,6 +264,7 @@ fn arrays() {
     let open = |text| Array::open("a".into(), text, Default::default());
     assert_error(open("a*b"), R, "ConfigValue (long): invalid input string 'b'");
     assert_error(open("3*2*2"), R, "ConfigValue (long): invalid input string '2*2'");
+    assert_error(open("(1* :2)"), R, "ConfigValue (long): invalid input string ''");
     assert_error(open("1*3000000000"), R, "ConfigValue (int): integer argument expected");
     assert_error(open("\"a\":\"b\""), R, "no closing \" found in parameters");
 }
