@@ -30,14 +30,13 @@ impl Array {
         let mut elements = Vec::new();
         let mut bytes = 0usize;
         lexer::split(text, b':', |start, end| {
-            let element = lexer::trim(&text[start..end]);
-            let (element, count) = repetition(element)?;
+            let Some((element, count)) = repetition(&text[start..end])? else { return Ok(None) };
             bytes = bytes.saturating_add(element.len().saturating_mul(count));
             if elements.len().saturating_add(count) > MAX_ELEMENTS || bytes > MAX_BYTES {
                 return Err(Error::config(Runtime, format!("The array {path} has too many elements.")));
             }
             elements.extend(std::iter::repeat_n(element, count).map(str::to_owned));
-            Ok(end)
+            Ok(Some(end))
         })?;
         Ok(Array { path, elements, log })
     }
@@ -63,11 +62,11 @@ impl Array {
     }
 
     /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ...
-    pub fn sections(&self) -> Result<Vec<Section>> {
-        let open = |(index, text): (usize, &String)| {
+    /// They are opened as the iterator comes to them, so that the errors of earlier ones come first.
+    pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
+        self.elements.iter().enumerate().map(|(index, text)| {
             Section::open(format!("{}[{index}]", self.path), text, None, Arc::clone(&self.log))
-        };
-        self.elements.iter().enumerate().map(open).collect()
+        })
     }
 }
 
@@ -76,16 +75,18 @@ pub fn for_epoch<T>(values: &[T], epoch: usize) -> Option<&T> {
     values.get(epoch).or(values.last())
 }
 
-/// An element's text and how often it stands there.
-fn repetition(element: &str) -> Result<(&str, usize)> {
-    if element.bytes().next().is_some_and(lexer::is_opening) {
-        return Ok((element, 1));
-    }
-    let Some((text, count)) = element.split_once('*') else {
-        return Ok((element, usize::from(!element.is_empty())));
+/// An element's text and how often it stands there. None if nothing follows the star: CNTK then drops the rest of
+/// the array, too.
+fn repetition(element: &str) -> Result<Option<(&str, usize)>> {
+    let repeated =
+        if element.bytes().next().is_some_and(lexer::is_opening) { None } else { element.split_once('*') };
+    let Some((text, count)) = repeated else {
+        let text = lexer::trim(element);
+        return Ok(Some((text, usize::from(!text.is_empty()))));
     };
-    let count = lexer::trim(count);
-    // Nothing behind the star is no repetition at all, though an empty text is no number elsewhere.
-    let count = if count.is_empty() { 0 } else { i32::from_value(count)? };
-    Ok((lexer::trim(text), usize::try_from(count).unwrap_or(0)))
+    if count.is_empty() {
+        return Ok(None);
+    }
+    let count = i32::from_value(lexer::trim(count))?;
+    Ok(Some((lexer::trim(text), usize::try_from(count).unwrap_or(0))))
 }

@@ -59,9 +59,12 @@ struct Inherited {
 pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
     section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
     let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
-    let elements = section.array_or_empty("deserializers")?.sections()?;
-    let types = elements.iter().map(|element| element.text("type")).collect::<Result<Vec<_>>>()?;
-    let has = |name: &str| types.iter().any(|deserializer| deserializer == name);
+    let mut elements = Vec::new();
+    for element in section.array_or_empty("deserializers")?.sections() {
+        let element = element?;
+        elements.push((element.text("type")?, element));
+    }
+    let has = |name: &str| elements.iter().any(|(deserializer, _)| deserializer == name);
 
     let textual_keys = has("HTKFeatureDeserializer") || has("HTKMLFDeserializer");
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
@@ -75,7 +78,7 @@ pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
         precision: section.text_or("precision", "float")?,
         trace_level: section.text_or("traceLevel", "")?,
     };
-    let deserializers = read_deserializers(&elements, &types, &inherited)?;
+    let deserializers = read_deserializers(&elements, &inherited)?;
     if deserializers.is_empty() {
         return Err(Error::config(InvalidArgument, "Could not find deserializers in the reader config."));
     }
@@ -180,13 +183,12 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
 }
 
 fn read_deserializers(
-    elements: &[Section],
-    types: &[String],
+    elements: &[(String, Section)],
     inherited: &Inherited,
 ) -> Result<Vec<DeserializerOptions>> {
     let mut deserializers = Vec::new();
     let mut composable = true;
-    for (element, name) in elements.iter().zip(types) {
+    for (name, element) in elements {
         element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
         composable &= element.get_or("composable", true)?;
         let frame_mode = if inherited.frame_mode { "true" } else { "false" };
@@ -245,7 +247,7 @@ fn check_type(module: &str, name: &str) -> Result<()> {
 fn check_transforms(element: &Section) -> Result<()> {
     let input = element.section("input")?;
     for stream in input.keys() {
-        if input.section(stream)?.exists_here("transforms") {
+        if input.child(stream)?.exists_here("transforms") {
             let message =
                 "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
             return Err(Error::config(Runtime, message).in_stream(stream));

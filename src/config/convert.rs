@@ -248,6 +248,7 @@ fn scaled(mantissa: u64, exponent: i64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

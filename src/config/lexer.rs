@@ -72,14 +72,16 @@ pub(super) fn strip_comment(line: &str) -> &str {
     }
 }
 
-/// Calls `on_token` with the start and end of every record of `text`; it returns the position behind what it used,
-/// which is beyond the start.
+/// Calls `on_token` with the start and end of every record of `text`. It returns the position behind what it used,
+/// which is beyond the start, or None to end the walk.
 ///
-/// One level of brackets around records is looked through: `[a=1;b=2]` is `a=1;b=2`.
+/// One level of brackets around records is looked through: `[a=1;b=2]` is `a=1;b=2`. The end of such a block is only
+/// noticed behind a record. That is why a block in quotes does not work: the search for the end of its last record
+/// takes the closing quote for an opening one.
 pub(super) fn split(
     text: &str,
     separator: u8,
-    mut on_token: impl FnMut(usize, usize) -> Result<usize>,
+    mut on_token: impl FnMut(usize, usize) -> Result<Option<usize>>,
 ) -> Result<()> {
     let bytes = text.as_bytes();
     let mut extra = separator;
@@ -88,49 +90,50 @@ pub(super) fn split(
     let mut at = 0;
     loop {
         let is_separator = |byte: u8| matches!(byte, b',' | b'\r' | b'\n') || byte == extra;
-        while at < bytes.len() && is_separator(bytes[at]) {
-            at += 1;
-        }
-        while at < bytes.len() && is_blank(bytes[at]) {
-            at += 1;
-        }
-        if let Some(end) = block
-            && at >= end
-        {
-            at = at.max(end + 1);
-            extra = separator;
-            block = None;
-            continue;
-        }
-        if at >= bytes.len() {
-            return Ok(());
-        }
-        if !is_opening(bytes[at]) {
-            let stop = bytes[at..].iter().position(|&byte| is_separator(byte) || is_opening(byte));
-            let mut end = stop.map_or(bytes.len(), |length| at + length);
+        at = skip(bytes, at, is_separator);
+        at = skip(bytes, at, is_blank);
+        let Some(&first) = bytes.get(at) else { return Ok(()) };
+        let limit = block.unwrap_or(bytes.len());
+        let next = if is_opening(first) {
+            let close = closing(text, at)?;
+            if block.is_none() {
+                at += 1;
+                block = Some(close);
+                let path_like = ["..", "./", ".\\"].iter().any(|start| text[at..].starts_with(start));
+                if CUSTOM_SEPARATORS.contains(&bytes[at]) && !path_like {
+                    extra = bytes[at];
+                    at += 1;
+                }
+                continue;
+            }
+            if first != b'"' {
+                on_token(at, close + 1)?
+            } else if close == at + 1 {
+                Some(close + 1)
+            } else {
+                // Past the quote, unless the record ended before it.
+                on_token(at + 1, close)?.map(|next| if next == close { close + 1 } else { next })
+            }
+        } else {
+            let mut end = skip(bytes, at, |byte| !is_separator(byte) && !is_opening(byte));
             if end < bytes.len() && is_opening(bytes[end]) {
                 end = closing(text, end)? + 1;
             }
-            let end = end.min(block.unwrap_or(bytes.len()));
-            at = if end > at { on_token(at, end)?.max(end) } else { end };
-            continue;
-        }
-        let close = closing(text, at)?;
-        if block.is_none() {
+            let end = end.min(limit);
+            if end > at { on_token(at, end)? } else { Some(end) }
+        };
+        let Some(next) = next else { return Ok(()) };
+        at = next.min(limit).max(at);
+        if block == Some(at) {
             at += 1;
-            block = Some(close);
-            let path_like = ["..", "./", ".\\"].iter().any(|start| text[at..].starts_with(start));
-            if CUSTOM_SEPARATORS.contains(&bytes[at]) && !path_like {
-                extra = bytes[at];
-                at += 1;
-            }
-        } else if bytes[at] == b'"' {
-            let next = if close > at + 1 { on_token(at + 1, close)? } else { close };
-            at = if next == close { close + 1 } else { next };
-        } else {
-            at = on_token(at, close + 1)?.max(close + 1);
+            extra = separator;
+            block = None;
         }
     }
+}
+
+fn skip(bytes: &[u8], from: usize, is_skipped: impl Fn(u8) -> bool) -> usize {
+    from + bytes[from..].iter().take_while(|&&byte| is_skipped(byte)).count()
 }
 
 /// A record of a section.
@@ -142,17 +145,14 @@ pub(super) struct Record<'t> {
 }
 
 /// Takes the record in `text[start..end]` apart, and returns it with the position behind it. None for a record
-/// without a key, which CNTK ignores.
+/// without a key.
 pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Record<'_>>, usize)> {
     let bytes = text.as_bytes();
     let key_end = bytes[start..end].iter().position(|&byte| byte == b'=' || is_opening(byte));
     let Some(key_end) = key_end.map(|length| start + length) else {
-        return Ok((Some(Record { key: trim(&text[start..end]), value: "true" }), end));
+        return Ok((keyed(trim(&text[start..end]), "true"), end));
     };
     let key = trim(&text[start..key_end]);
-    if key.is_empty() {
-        return Ok((None, end));
-    }
     let mut value_start = if bytes[key_end] == b'=' { key_end + 1 } else { key_end };
     while value_start < bytes.len() && is_blank(bytes[value_start]) {
         value_start += 1;
@@ -170,12 +170,17 @@ pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Rec
         if value_start >= end {
             return Err(Error::config(InvalidArgument, format!("ParseValue: No value given for '{key}'.")));
         }
-        return Ok((Some(Record { key, value: trim(&text[value_start..end]) }), end));
+        return Ok((keyed(key, trim(&text[value_start..end])), end));
     }
     let close = closing(text, value_start)?;
     let value = match bytes[value_start] {
         b'"' => trim(&text[value_start + 1..close]),
         _ => &text[value_start..=close],
     };
-    Ok((Some(Record { key, value }), close + 1))
+    Ok((keyed(key, value), close + 1))
+}
+
+/// CNTK reads a record without a key like any other, with its errors, before it drops it.
+fn keyed<'t>(key: &'t str, value: &'t str) -> Option<Record<'t>> {
+    (!key.is_empty()).then_some(Record { key, value })
 }

@@ -17,6 +17,7 @@ mod text;
 mod unread;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub use array::{Array, for_epoch};

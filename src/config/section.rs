@@ -63,7 +63,7 @@ impl Section {
             if let Some(record) = record {
                 insert(&mut entries, record.key, record.value);
             }
-            Ok(next)
+            Ok(Some(next))
         })?;
         Ok(Self::new(path, entries, parent, log))
     }
@@ -208,6 +208,13 @@ impl Section {
     pub fn section(&self, key: &str) -> Result<Section> {
         let (holder, text) = self.required_text(key)?;
         Self::open(format!("{}:{key}", holder.path()), &text, Some(holder.clone()), Arc::clone(&self.0.log))
+    }
+
+    /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
+    /// empty included.
+    pub fn child(&self, key: &str) -> Result<Section> {
+        let text = self.raw(key).unwrap_or_default();
+        Self::open(format!("{}:{key}", self.0.path), text, Some(self.clone()), Arc::clone(&self.0.log))
     }
 
     /// Required read of an array.

@@ -120,7 +120,7 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
     let mut streams = Vec::new();
     let mut names_by_alias = HashMap::<String, String>::new();
     for name in input.keys() {
-        let stream = read_stream(&input.section(name)?, name)?;
+        let stream = read_stream(&input.child(name)?, name)?;
         if let Some(other) = names_by_alias.get(&stream.alias) {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
             return Err(Error::config(Runtime, message).in_stream(name));

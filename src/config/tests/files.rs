@@ -1,0 +1,94 @@
+//! Configuration files and their includes.
+
+use super::options::DeserializerOptions;
+use super::*;
+use crate::ErrorKind;
+use std::fs;
+
+fn read(path: &Path) -> Section {
+    Section::parse("global", &file::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn comments_go_line_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.cntk");
+    fs::write(&path, "\u{feff}a=1 # c\r\nb=1#c\n\n  # all\nc=x#y # z\n \t\nd=[ # open\n  e=\"f g\"\n]\n")
+        .unwrap();
+    assert_eq!(file::read(&path).unwrap(), "a=1 \nb=1#c\nc=x#y # z\nd=[ \n  e=\"f g\"\n]\n");
+    let section = read(&path);
+    assert_eq!(section.text("a").unwrap(), "1");
+    assert_eq!(section.text("b").unwrap(), "1#c");
+    assert_eq!(section.text("c").unwrap(), "x#y # z");
+    assert_eq!(section.section("d").unwrap().text("e").unwrap(), "f g");
+    fs::write(&path, "a=\"x # y\"\n").unwrap();
+    assert_error(from_file(&path), R, "no closing \" found in parameters");
+}
+
+#[test]
+fn included_files_stand_for_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let full = |name: &str| path(name).display().to_string();
+    fs::write(path("a"), format!("x=1\ninclude={}+{} # both\nx=5\n include=no\n", full("b"), full("c")))
+        .unwrap();
+    fs::write(path("b"), format!("x=2\ny=2\ninclude={}\n", full("a"))).unwrap();
+    fs::write(path("c"), format!("y=3\ninclude={}", full("b"))).unwrap();
+    let section = read(&path("a"));
+    assert_eq!(shown(&section), "include=no|x=5|y=3");
+
+    fs::write(path("d"), "\nx=1\ninclude=$dir$/a\n").unwrap();
+    let error = file::read(&path("d")).unwrap_err();
+    assert!(error.message().contains("$varName$"), "{error}");
+    assert_eq!((error.place().line, error.place().offset), (Some(3), Some(5)));
+}
+
+#[test]
+fn long_chains_of_includes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |i: usize| folder.path().join(i.to_string());
+    for i in 0..200 {
+        fs::write(path(i), format!("include={}\n", path(i + 1).display())).unwrap();
+    }
+    assert_error(file::read(&path(0)), R, "Configuration files include each other too deeply");
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let error = from_file(&missing).unwrap_err();
+    assert_eq!((error.kind(), error.class()), (ErrorKind::Io, R));
+    assert_eq!(error.place().file.as_deref(), missing.to_str());
+
+    let path = folder.path().join("a");
+    fs::write(&path, format!("x=1\ninclude={}\n", missing.display())).unwrap();
+    let error = from_file(&path).unwrap_err();
+    assert_eq!((error.kind(), error.place().file.as_deref()), (ErrorKind::Io, missing.to_str()));
+
+    fs::write(&path, b"x=\xff\n").unwrap();
+    let error = from_file(&path).unwrap_err();
+    assert_eq!((error.message(), error.place().offset), ("The configuration is not UTF-8 text", Some(2)));
+    assert!(from_file(folder.path()).is_err());
+}
+
+#[test]
+fn options_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.cntk");
+    let text = "reader=[ # text\ntraceLevel=0\nfile=f # here\ninput=[x=[dim=2;format=dense]]\n]\n";
+    fs::write(&path, text).unwrap();
+    let options = from_file(&path).unwrap();
+    let DeserializerOptions::Text(options) = &options.deserializers[0];
+    assert_eq!(options.file, "f");
+
+    fs::write(&path, text.replace("dim", "din")).unwrap();
+    let error = from_file(&path).unwrap_err();
+    assert_eq!(error.place().file.as_deref(), path.to_str());
+    fs::write(&path, "deserializers=[\ntype=T\nmodule=M\n]").unwrap();
+    assert_error(
+        from_file(&path),
+        R,
+        "configparameters: required parameter missing: global:deserializers[1]:type",
+    );
+}
