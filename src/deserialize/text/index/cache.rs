@@ -38,7 +38,10 @@ const LONGEST_SCANNED: u64 = 16 << 20;
 
 /// Whether this process writes caches: of several MPI workers only the first does.
 pub(super) fn is_writer() -> bool {
-    let rank = std::env::var("OMPI_COMM_WORLD_RANK").unwrap_or_default();
+    std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
+}
+
+pub(super) fn is_first(rank: &str) -> bool {
     rank.trim().parse::<i64>().unwrap_or(0) == 0
 }
 
@@ -107,7 +110,7 @@ impl Cache {
         }
         let sequences = read_header(&file, metadata.len())?;
         let mut fit = Fit::new(scan, start);
-        let mut builder = Builder::new(chunk_size);
+        let mut builder = Builder::new(chunk_size, start.by_line);
         builder.reserve(sequences);
         // While one block is checked, the next one is read.
         let (mut now, mut later) = (Vec::new(), Vec::new());
