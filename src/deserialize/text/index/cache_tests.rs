@@ -24,7 +24,7 @@ impl Data {
         let path = folder.path().join("c.ctf").to_string_lossy().into_owned();
         let options = IndexOptions { cache: true, ..options(&path, main_stream) };
         fs::write(&path, text).expect("a file");
-        Data { folder: folder, options, corpus: Corpus::Numeric }
+        Data { folder, options, corpus: Corpus::Numeric }
     }
 
     fn open(&self) -> Vec<Record> {
