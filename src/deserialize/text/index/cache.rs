@@ -33,12 +33,15 @@ const RECORD: usize = 32;
 const BLOCK: usize = 16 << 10;
 /// Records between the first and the last one that are compared with the file.
 const PROBES: usize = 32;
-/// A last sequence without main stream that is longer is not scanned again.
-const LAST_SCANNED: u64 = 16 << 20;
+/// Without a main stream, a first or last sequence that is longer is not scanned again.
+const LONGEST_SCANNED: u64 = 16 << 20;
 
 /// Whether this process writes caches: of several MPI workers only the first does.
 pub(super) fn is_writer() -> bool {
-    let rank = std::env::var("OMPI_COMM_WORLD_RANK").unwrap_or_default();
+    std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
+}
+
+pub(super) fn is_first(rank: &str) -> bool {
     rank.trim().parse::<i64>().unwrap_or(0) == 0
 }
 
@@ -107,7 +110,7 @@ impl Cache {
         }
         let sequences = read_header(&file, metadata.len())?;
         let mut fit = Fit::new(scan, start);
-        let mut builder = Builder::new(chunk_size);
+        let mut builder = Builder::new(chunk_size, start.by_line);
         builder.reserve(sequences);
         // While one block is checked, the next one is read.
         let (mut now, mut later) = (Vec::new(), Vec::new());
@@ -130,7 +133,7 @@ impl Cache {
             std::mem::swap(&mut now, &mut later);
         }
         let table = builder.finish();
-        fit.check_ends(&table)?;
+        fit.check_ends()?;
         fit.probe(&table)?;
         Ok(table)
     }
@@ -247,7 +250,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Scans the first and the last sequence again, with what lies before and behind.
-    fn check_ends(&self, table: &Table) -> Checked<()> {
+    fn check_ends(&self) -> Checked<()> {
         let size = self.scan.source.size;
         let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
         let has_main_stream = self.scan.main_stream.is_some();
@@ -258,19 +261,17 @@ impl<'a> Fit<'a> {
                 unfit
             };
         };
-        if has_main_stream || table.len() == 1 || first.size <= LAST_SCANNED {
-            if self.scan_again(*self.start, first.offset + first.size)? != (Some(first), 1) {
-                return unfit;
-            }
+        let scans = |record: &Record| has_main_stream || record.size <= LONGEST_SCANNED;
+        let end = first.offset + first.size;
+        if scans(&first) && self.scan_again(*self.start, end)? != (Some(first), 1) {
+            return unfit;
         }
         if !has_main_stream && self.end != size {
             return unfit;
         }
-        if has_main_stream || last.size <= LAST_SCANNED {
-            let start = Start { content: last.offset, line: last.key, by_line: self.start.by_line };
-            if self.scan_again(start, size)? != (Some(last), 1) {
-                return unfit;
-            }
+        let start = Start { content: last.offset, line: last.key, by_line: self.start.by_line };
+        if scans(&last) && self.scan_again(start, size)? != (Some(last), 1) {
+            return unfit;
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The cache: its bytes, when it is read, and when it is built anew.
 
+use super::cache::Cache;
 use super::read::Source;
 use super::table::Record;
 use super::tests::{options, records};
 use super::{Index, IndexOptions};
 use crate::corpus::Corpus;
-use crate::deserialize::text::index::cache::Cache;
 use crate::log::Logger;
 use proptest::prelude::*;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 /// A file in a folder of its own.
 struct Data {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     options: IndexOptions,
     corpus: Corpus,
 }
@@ -24,7 +24,7 @@ impl Data {
         let path = folder.path().join("c.ctf").to_string_lossy().into_owned();
         let options = IndexOptions { cache: true, ..options(&path, main_stream) };
         fs::write(&path, text).expect("a file");
-        Data { _folder: folder, options, corpus: Corpus::Numeric }
+        Data { folder, options, corpus: Corpus::Numeric }
     }
 
     fn open(&self) -> Vec<Record> {
@@ -34,7 +34,7 @@ impl Data {
 
     /// The only other file in the folder.
     fn cache(&self) -> Option<String> {
-        let mut others: Vec<_> = fs::read_dir(self._folder.path())
+        let mut others: Vec<_> = fs::read_dir(self.folder.path())
             .expect("a folder")
             .map(|entry| entry.expect("an entry").path().to_string_lossy().into_owned())
             .filter(|path| *path != self.options.file)
@@ -235,6 +235,13 @@ fn data_that_grew_is_seen() {
     data.append(b"3 |y 1\n|y 4\n");
     assert_eq!(data.open(), built);
     assert_eq!(data.bytes(), marked);
+}
+
+#[test]
+fn only_the_first_worker_writes() {
+    for (rank, writes) in [("0", true), ("", true), ("1", false), ("12", false)] {
+        assert_eq!(super::cache::is_first(rank), writes, "{rank}");
+    }
 }
 
 #[test]

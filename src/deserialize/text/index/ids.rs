@@ -350,8 +350,7 @@ impl IdJoiner {
         match self.open.take() {
             Some(Open { key, offset, samples }) if samples > 0 => {
                 // Each sample has a byte of its own, and sizes are checked to be 32-bit numbers.
-                let record = Record { key, samples: samples as u32, offset, size: end - offset };
-                builder.add(record).map_err(|error| error.for_key(key.to_string()))
+                builder.add(Record { key, samples: samples as u32, offset, size: end - offset })
             }
             _ => Ok(()),
         }

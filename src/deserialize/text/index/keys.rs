@@ -46,6 +46,11 @@ impl Keys {
         }
     }
 
+    /// Whether each key is one more than the one before.
+    pub fn are_counting(&self) -> bool {
+        matches!(self, Keys::Counting { .. })
+    }
+
     /// Appends a key that does not fit as the others are stored, by storing all of them wider.
     #[cold]
     fn widen(&mut self, key: SequenceKey, position: usize, places: &[Place]) {

@@ -3,8 +3,8 @@
 use super::main_stream::{Needle, Search};
 use super::scan::Scanner;
 use super::start::Start;
-use super::table::{Builder, Record, oversize};
-use crate::{Error, Result};
+use super::table::{Builder, Record};
+use crate::Result;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
@@ -22,7 +22,8 @@ pub(super) struct LineScanner<'a> {
     sizes: Vec<u32>,
     /// Lines that start in the range.
     lines: u32,
-    failure: Option<Error>,
+    /// A line that is too long, relative to the range, and its size.
+    oversize: Option<(u32, u64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +54,7 @@ impl<'a> LineScanner<'a> {
             numbers: Vec::new(),
             sizes: Vec::new(),
             lines: 0,
-            failure: None,
+            oversize: None,
         }
     }
 
@@ -68,7 +69,7 @@ impl<'a> LineScanner<'a> {
                     self.sizes.push(size);
                 }
                 Err(_) => {
-                    self.failure = Some(oversize(begin, offset - begin));
+                    self.oversize = Some((start, offset - begin));
                     return State::Done;
                 }
             }
@@ -87,7 +88,7 @@ impl Scanner for LineScanner<'_> {
         self.numbers.clear();
         self.sizes.clear();
         self.lines = 0;
-        self.failure = None;
+        self.oversize = None;
         if at_line && self.search.is_none() {
             self.starts.push(0);
         }
@@ -171,9 +172,11 @@ impl LineJoiner {
     pub fn take(&mut self, piece: &mut LineScanner<'_>, builder: &mut Builder) -> Result<()> {
         let base = piece.range.start;
         if piece.search.is_none() {
-            for &start in &piece.starts {
-                self.end_line(base + u64::from(start), builder)?;
-                self.open = Some(base + u64::from(start));
+            if let (Some(&first), Some(&last)) = (piece.starts.first(), piece.starts.last()) {
+                self.end_line(base + u64::from(first), builder)?;
+                builder.add_lines(self.line, base, &piece.starts)?;
+                self.line += piece.starts.len() as u64 - 1;
+                self.open = Some(base + u64::from(last));
             }
             return Ok(());
         }
@@ -184,13 +187,11 @@ impl LineJoiner {
             builder.add(Record { key, samples: 1, offset, size: u64::from(size) })?;
         }
         self.line += u64::from(piece.lines);
-        match piece.failure.take() {
-            None => Ok(()),
-            Some(failure) => {
-                let offset = failure.place().offset.unwrap_or(base);
-                Err(failure.at(offset, Some(self.line + 1)))
-            }
+        if let Some((start, size)) = piece.oversize {
+            let offset = base + u64::from(start);
+            builder.add(Record { key: self.line, samples: 1, offset, size })?;
         }
+        Ok(())
     }
 
     /// The file ends at `offset`.
@@ -200,10 +201,30 @@ impl LineJoiner {
 
     fn end_line(&mut self, end: u64, builder: &mut Builder) -> Result<()> {
         if let Some(offset) = self.open.take() {
-            let added = builder.add(Record { key: self.line, samples: 1, offset, size: end - offset });
-            added.map_err(|error| error.at(offset, Some(self.line + 1)))?;
+            builder.add(Record { key: self.line, samples: 1, offset, size: end - offset })?;
             self.line += 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_4_gib_is_refused() {
+        let needle = Needle::new("x");
+        let mut scanner = LineScanner::new(Some(&needle));
+        let start = Start { content: 0, line: 2, by_line: true };
+        let mut builder = Builder::new(1 << 20, true);
+        scanner.begin(15..1000, true);
+        scanner.feed(b"|x 1\n|x 2");
+        scanner.at = 20 + 4294967310;
+        scanner.feed(b"\n|x 3\n");
+        let error = LineJoiner::new(&start).take(&mut scanner, &mut builder).expect_err("too long");
+        assert_eq!(error.message(), "Sequence size overflows uint32_t type: 4294967311 vs 15.");
+        assert_eq!((error.place().offset, error.place().line), (Some(20), Some(4)));
+        assert_eq!(builder.len(), 1);
     }
 }

@@ -189,7 +189,7 @@ impl Scan<'_> {
     /// Indexes the file from `start` to `end`, both at the start of a sequence or at the end of the file.
     fn table(&self, start: Start, end: u64, chunk_size: u64) -> Result<Table> {
         let Scan { source, corpus, main_stream, cut } = *self;
-        let mut builder = Builder::new(chunk_size);
+        let mut builder = Builder::new(chunk_size, start.by_line);
         let extent = start.content..end;
         if start.by_line {
             let mut joiner = LineJoiner::new(&start);

@@ -4,12 +4,13 @@
 //! starts a line) to the end of the last line it owns, or as far of that line as it needs. So ranges know nothing of
 //! each other, and the pieces together say what one scan from front to back would have said.
 //!
-//! Ranges are scanned in waves; while one is scanned, the pieces of the one before are taken. Blocks and pieces are
-//! used again, so that memory stays warm and does not grow with the file.
+//! Threads help themselves: whichever finds the next piece ready takes it, the others scan further ranges. Blocks and
+//! pieces are used again, so that memory stays warm and does not grow with the file.
 
 use super::read::Source;
 use crate::Result;
-use rayon::prelude::*;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Scans the lines that start in a range. State is explicit: blocks may end anywhere.
@@ -51,44 +52,135 @@ pub(super) fn scan<S: Scanner>(
     extent: Range<u64>,
     cut: Cut,
     scanner: impl Fn() -> S,
-    mut take: impl FnMut(&mut S) -> Result<()> + Send,
+    take: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
-    let width = if extent.end - extent.start <= cut.range { 1 } else { 2 * rayon::current_num_threads() };
-    let mut wave: Vec<Worker<S>> = Vec::new();
-    let mut ready: Vec<Worker<S>> = Vec::new();
-    let mut spare: Vec<Worker<S>> = Vec::new();
-    let mut next = extent.start;
-    loop {
-        while wave.len() < width && next < extent.end {
-            let mut worker = spare.pop().unwrap_or_else(|| Worker::new(scanner()));
-            worker.range = next..extent.end.min(next.saturating_add(cut.range));
-            next = worker.range.end;
-            wave.push(worker);
-        }
-        if wave.is_empty() && ready.is_empty() {
-            return Ok(());
-        }
-        let mut take_ready = || {
-            ready.iter_mut().try_for_each(|worker| {
-                take(&mut worker.scanner)?;
-                std::mem::replace(&mut worker.outcome, Ok(()))
-            })
-        };
-        let taken = match wave.as_mut_slice() {
-            [] => take_ready(),
-            [only] => {
-                let taken = take_ready();
-                only.run(source, &extent, cut);
-                taken
+    let ranges = (extent.end - extent.start).div_ceil(cut.range);
+    let threads = if ranges > 1 { rayon::current_num_threads() } else { 1 };
+    // Enough that no thread waits for the one that is behind.
+    let workers = ranges.min(2 * threads as u64 + 1);
+    let shared = Shared {
+        queue: Mutex::new(Queue {
+            next: extent.start,
+            pending: VecDeque::new(),
+            taken: 0,
+            spare: (0..workers).map(|_| Worker::new(scanner())).collect(),
+            taking: false,
+            end: None,
+        }),
+        changed: Condvar::new(),
+        take: Mutex::new(take),
+        source,
+        extent,
+        cut,
+    };
+    if threads == 1 {
+        shared.work();
+    } else {
+        rayon::scope(|scope| {
+            (1..threads).for_each(|_| scope.spawn(|_| shared.work()));
+            shared.work();
+        });
+    }
+    shared.queue.into_inner().end.unwrap_or(Ok(()))
+}
+
+/// What the threads that scan a file share.
+struct Shared<'a, S, T> {
+    queue: Mutex<Queue<S>>,
+    /// Something in the queue has changed.
+    changed: Condvar,
+    take: Mutex<T>,
+    source: &'a Source<'a>,
+    extent: Range<u64>,
+    cut: Cut,
+}
+
+struct Queue<S> {
+    /// Where the next range starts.
+    next: u64,
+    /// Ranges in order from the first that has not been taken; `None` while a thread scans it.
+    pending: VecDeque<Option<Worker<S>>>,
+    /// Ranges that have been taken before these.
+    taken: usize,
+    spare: Vec<Worker<S>>,
+    /// A thread takes a piece: the next one must wait.
+    taking: bool,
+    /// Nothing more is to be done: a failure, or a panic of another thread.
+    end: Option<Result<()>>,
+}
+
+enum Job<S> {
+    /// Scan the range of this number.
+    Scan(usize, Worker<S>),
+    /// Take this piece.
+    Take(Worker<S>),
+}
+
+impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
+    /// What each thread does until the file is at its end: take the next piece, or else scan the next range.
+    fn work(&self) {
+        let _stop = StopOnPanic(self);
+        while let Some(job) = self.next_job() {
+            match job {
+                Job::Scan(number, mut worker) => {
+                    worker.run(self.source, &self.extent, self.cut);
+                    let mut queue = self.queue.lock();
+                    let place = number - queue.taken;
+                    queue.pending[place] = Some(worker);
+                }
+                Job::Take(mut worker) => {
+                    let taken = (self.take.lock())(&mut worker.scanner);
+                    let taken = taken.and(std::mem::replace(&mut worker.outcome, Ok(())));
+                    let mut queue = self.queue.lock();
+                    queue.taking = false;
+                    queue.spare.push(worker);
+                    if taken.is_err() {
+                        queue.end.get_or_insert(taken);
+                    }
+                }
             }
-            all => {
-                let all = all.par_iter_mut().with_max_len(1);
-                rayon::join(take_ready, || all.for_each(|worker| worker.run(source, &extent, cut))).0
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for something to do. `None`: nothing is left.
+    fn next_job(&self) -> Option<Job<S>> {
+        let mut queue = self.queue.lock();
+        loop {
+            if queue.end.is_some() || queue.pending.is_empty() && queue.next == self.extent.end {
+                return None;
             }
-        };
-        taken?;
-        spare.append(&mut ready);
-        std::mem::swap(&mut ready, &mut wave);
+            if !queue.taking
+                && let Some(worker) = queue.pending.front_mut().and_then(Option::take)
+            {
+                queue.pending.pop_front();
+                queue.taken += 1;
+                queue.taking = true;
+                return Some(Job::Take(worker));
+            }
+            if queue.next < self.extent.end
+                && let Some(mut worker) = queue.spare.pop()
+            {
+                let end = self.extent.end.min(queue.next.saturating_add(self.cut.range));
+                worker.range = queue.next..end;
+                queue.next = end;
+                queue.pending.push_back(None);
+                return Some(Job::Scan(queue.taken + queue.pending.len() - 1, worker));
+            }
+            self.changed.wait(&mut queue);
+        }
+    }
+}
+
+/// Lets the other threads go when one panics: what they wait for will not come.
+struct StopOnPanic<'a, 'b, S: Scanner, T: FnMut(&mut S) -> Result<()>>(&'a Shared<'b, S, T>);
+
+impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Drop for StopOnPanic<'_, '_, S, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.queue.lock().end.get_or_insert(Ok(()));
+            self.0.changed.notify_all();
+        }
     }
 }
 

@@ -90,12 +90,15 @@ pub(super) struct Builder {
     table: Table,
     /// Bytes of a chunk.
     limit: u64,
+    /// Keys are line numbers.
+    keys_are_lines: bool,
     last_key: SequenceKey,
 }
 
 impl Builder {
-    pub fn new(chunk_size: u64) -> Self {
-        Builder { table: Table { ascending: true, ..Table::default() }, limit: chunk_size, last_key: 0 }
+    pub fn new(chunk_size: u64, keys_are_lines: bool) -> Self {
+        let table = Table { ascending: true, ..Table::default() };
+        Builder { table, limit: chunk_size, keys_are_lines, last_key: 0 }
     }
 
     /// Makes room for so many sequences.
@@ -116,7 +119,8 @@ impl Builder {
         let table = &mut self.table;
         let position = table.offsets.len();
         if size > u64::from(u32::MAX) {
-            return Err(oversize(offset, size));
+            let message = format!("Sequence size overflows uint32_t type: {size} vs {}.", size as u32);
+            return Err(self.refuse(record, &message));
         }
         let gap = match table.places.last() {
             Some(place) if (place.end - place.offset).saturating_add(size) <= self.limit => {
@@ -134,12 +138,12 @@ impl Builder {
         let (Ok(relative), Some(sequences)) =
             (u32::try_from(offset - place.offset), chunk.sequences.checked_add(1))
         else {
-            return Err(Error::data(format!(
+            let start = place.offset;
+            let message = format!(
                 "Sequence offset in chunk overflows uint32_t type (while adding a sequence with key = {key}, \
-                 offset = {offset}, number of samples = {samples}, size = {size} to chunk with the start offset = {}).",
-                place.offset
-            ))
-            .at(offset, None));
+                 offset = {offset}, number of samples = {samples}, size = {size} to chunk with the start offset = {start})."
+            );
+            return Err(self.refuse(record, &message));
         };
         if gap > 0 && table.sizes.is_empty() {
             self.store_sizes();
@@ -166,10 +170,46 @@ impl Builder {
         Ok(())
     }
 
+    /// Appends lines that are one sample each, follow each other without gaps, and whose keys count up from `key`:
+    /// from each of `starts` to the next one, relative to `base`. Says the same as [`Builder::add`] for each.
+    pub fn add_lines(&mut self, key: SequenceKey, base: u64, starts: &[u32]) -> Result<()> {
+        let lines = starts.len().saturating_sub(1);
+        let mut done = 0;
+        while done < lines {
+            // One line by itself: it may open a chunk, or be too far from its start.
+            let (offset, end) = (base + u64::from(starts[done]), base + u64::from(starts[done + 1]));
+            self.add(Record { key: key + done as u64, samples: 1, offset, size: end - offset })?;
+            done += 1;
+            // Then at once what the chunk has room for.
+            let table = &mut self.table;
+            let plain = table.sizes.is_empty() && table.samples.is_empty() && table.keys.are_counting();
+            let (Some(place), Some(chunk), true) = (table.places.last_mut(), table.chunks.last_mut(), plain)
+            else {
+                continue;
+            };
+            let room = place.offset.saturating_add(self.limit);
+            let fit = starts[done + 1..].partition_point(|&end| base + u64::from(end) <= room);
+            let fit = starts[done..done + fit]
+                .partition_point(|&start| base + u64::from(start) - place.offset <= u64::from(u32::MAX));
+            let Some(sequences) = u32::try_from(fit).ok().and_then(|fit| chunk.sequences.checked_add(fit))
+            else {
+                continue;
+            };
+            let shift = base.wrapping_sub(place.offset) as u32;
+            table.offsets.extend(starts[done..done + fit].iter().map(|start| start.wrapping_add(shift)));
+            done += fit;
+            place.end = base + u64::from(starts[done]);
+            chunk.sequences = sequences;
+            chunk.samples += fit as u64;
+            self.last_key = key + done as u64 - 1;
+        }
+        Ok(())
+    }
+
     fn open_chunk(&mut self, record: Record) -> Result<()> {
         let Record { key, offset, .. } = record;
         if self.table.chunks.len() == u32::MAX as usize {
-            return Err(Error::data("Exceeded the maximum number of chunks.").at(offset, None));
+            return Err(self.refuse(record, "Exceeded the maximum number of chunks."));
         }
         self.table.places.push(Place { first: self.table.offsets.len(), offset, end: offset, key });
         self.table.chunks.push(ChunkInfo { samples: 0, sequences: 0 });
@@ -188,6 +228,12 @@ impl Builder {
         table.sizes = sizes;
     }
 
+    #[cold]
+    fn refuse(&self, record: Record, message: &str) -> Error {
+        let line = self.keys_are_lines.then(|| record.key + 1);
+        Error::data(message).at(record.offset, line).for_key(record.key.to_string())
+    }
+
     /// The table.
     pub fn finish(self) -> Table {
         let mut table = self.table;
@@ -199,9 +245,4 @@ impl Builder {
         table.keys.shrink();
         table
     }
-}
-
-/// CNTK's refusal of a sequence of 4 GiB or more.
-pub(super) fn oversize(offset: u64, size: u64) -> Error {
-    Error::data(format!("Sequence size overflows uint32_t type: {size} vs {}.", size as u32)).at(offset, None)
 }

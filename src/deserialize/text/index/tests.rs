@@ -228,7 +228,7 @@ fn chunks_are_cut_as_cntk_cuts() {
 fn limits_of_32_bits() {
     let add =
         |builder: &mut Builder, key, offset, size| builder.add(Record { key, samples: 1, offset, size });
-    let mut builder = Builder::new(u64::MAX);
+    let mut builder = Builder::new(u64::MAX, false);
     add(&mut builder, 7, 15, 4294967295).expect("fits");
     add(&mut builder, 8, 15 + 4294967295, 1).expect("fits");
     let error = add(&mut builder, 9, 15 + 4294967296, 5).expect_err("too far");
