@@ -94,8 +94,8 @@ static void print_minibatch(const cntk_reader* reader, const cntk_reader_minibat
   cntk_reader_error* error;
   size_t i, r;
   for (i = 0; i < streams; ++i) {
-    cntk_reader_stream_info info = {sizeof info};
-    cntk_reader_stream_minibatch stream = {sizeof stream};
+    cntk_reader_stream_info info = {.struct_size = sizeof info};
+    cntk_reader_stream_minibatch stream = {.struct_size = sizeof stream};
     check(cntk_reader_describe_stream(reader, i, &info, &error), error);
     check(cntk_reader_minibatch_stream(minibatch, i, &stream, &error), error);
     printf("  %s: %zu samples of %zu values in %zu sequences\n", info.name, stream.samples,
@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
 
   for (i = 0; i < minibatches; ++i) {
     const cntk_reader_minibatch* minibatch;
-    cntk_reader_minibatch_info info = {sizeof info};
+    cntk_reader_minibatch_info info = {.struct_size = sizeof info};
     check(cntk_reader_read_minibatch(reader, &minibatch, &error), error);
     check(cntk_reader_describe_minibatch(minibatch, &info, &error), error);
     if (info.stream_count != 0)
