@@ -1,2 +1,87 @@
 //! The project's own commands: `cargo xtask COMMAND`.
-fn main() {}
+
+mod bench;
+mod build;
+mod cmake;
+mod consumers;
+mod demo;
+mod dist;
+mod fmt;
+mod golden;
+mod header;
+mod machine;
+mod project;
+mod replay;
+mod repository;
+mod run;
+mod steps;
+mod symbols;
+mod test;
+mod tools;
+
+use anyhow::{Result, bail};
+use project::Project;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND [OPTIONS]
+
+  build                    everything in release mode: library, headers and CMake package under target/dist,
+                           drivers under target/drivers, examples under target/examples
+  demo                     trains a digit classifier from C++, stops it, resumes it, and compares the weights
+  test [STEP ...]          everything that a change must pass
+      --list               names the steps
+      --keep-going         goes on after a step that failed
+  bench                    times reading of generated data, and records the result under benches/record
+      --size MB            size of each data set (default 200)
+      --threads N,N        numbers of loading threads (default 1,2)
+      --shape NAME         one shape of data instead of all
+      --minibatch N        minibatch size (default 256)
+      --no-record          prints the result only
+  header                   writes include/cntk_reader.h from the Rust code
+  fmt                      formats Rust and C++ code
+
+  -v, --verbose            with every command: shows the output of the programs it runs
+";
+
+fn run(mut arguments: Vec<String>) -> Result<()> {
+    let before = arguments.len();
+    arguments.retain(|argument| argument != "-v" && argument != "--verbose");
+    let project = Project::find(arguments.len() < before)?;
+    if arguments.is_empty() {
+        print!("{HELP}");
+        return Ok(());
+    }
+    let command = arguments.remove(0);
+    match command.as_str() {
+        "build" => no_more(&arguments).and_then(|()| build::command(&project)),
+        "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
+        "test" => test::command(&project, &arguments),
+        "bench" => bench::command(&project, &arguments),
+        "header" => no_more(&arguments).and_then(|()| header::command(&project)),
+        "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),
+        "help" | "-h" | "--help" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        unknown => bail!("There is no command '{unknown}'.\n\n{HELP}"),
+    }
+}
+
+/// Refuses arguments that a command does not know.
+fn no_more(arguments: &[String]) -> Result<()> {
+    match arguments.first() {
+        Some(argument) => bail!("This command does not know '{argument}'. See cargo xtask help."),
+        None => Ok(()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\n{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

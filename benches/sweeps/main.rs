@@ -1,0 +1,56 @@
+//! Times whole sweeps over generated text data, and checks the data that were timed.
+//!
+//! `cargo xtask bench` generates the data and runs each measurement in a process of its own:
+//!
+//! ```text
+//! sweeps shapes                             names of the shapes
+//! sweeps generate SHAPE MEGABYTES DATA      writes DATA and, when it is complete, DATA.sums
+//! sweeps config SHAPE DATA                  the reader configuration
+//! sweeps measure SHAPE DATA MINIBATCH       one line of JSON: times, counts and peak memory
+//! ```
+
+mod generate;
+mod measure;
+mod random;
+mod shapes;
+mod sums;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: sweeps shapes | generate SHAPE MEGABYTES DATA | config SHAPE DATA | measure SHAPE DATA MINIBATCH
+(`cargo xtask bench` runs this program)";
+
+fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    match arguments {
+        ["shapes"] => {
+            for shape in shapes::ALL {
+                println!("{}", shape.name);
+            }
+        }
+        ["generate", shape, megabytes, data] => {
+            generate::generate(shapes::find(shape)?, megabytes.parse()?, Path::new(data))?;
+        }
+        ["config", shape, data] => print!("{}", shapes::find(shape)?.config(data)),
+        ["measure", shape, data, minibatch] => {
+            println!("{}", measure::measure(shapes::find(shape)?, Path::new(data), minibatch.parse()?)?);
+        }
+        _ => return Err(USAGE.into()),
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo bench` adds this flag; there is nothing to time without data.
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).filter(|&a| a != "--bench").collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The measurement: index, two timed sweeps, and a third, untimed one whose data are checked.
+
+use crate::generate::sums_path;
+use crate::shapes::{Shape, Stream};
+use crate::sums::{StreamSums, Sums};
+use cntk_reader::config;
+use cntk_reader::pack::Minibatch;
+use cntk_reader::pack::minibatch::StreamMinibatch;
+use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use std::error::Error;
+use std::path::Path;
+use std::time::Instant;
+
+/// Sweeps that are timed.
+const TIMED_SWEEPS: usize = 2;
+
+/// Measures, and returns one line of JSON: the format of the replay driver's step `bench`, with the seconds that
+/// opening took and the peak of resident memory in bytes beside it.
+pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box<dyn Error>> {
+    let expected = std::fs::read_to_string(sums_path(data))?;
+    let path = data.to_str().ok_or("The path of the data is not UTF-8.")?;
+    let options = config::from_text(&shape.config(path))?;
+
+    let clock = Instant::now();
+    let mut reader = Reader::open(&options)?;
+    let index = clock.elapsed().as_secs_f64();
+    let names: Vec<&str> = reader.streams().iter().map(|stream| stream.name.as_str()).collect();
+    assert!(
+        names.iter().copied().eq(shape.streams.iter().map(|stream| stream.name)),
+        "streams are {names:?}"
+    );
+    let read =
+        ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: false };
+    reader.start_epoch(&EpochStart { read, samples: SIZE_UNLIMITED, sweeps: SWEEPS_UNLIMITED, index: 0 })?;
+
+    let (mut minibatches, mut samples) = (0, 0);
+    let mut seconds = Vec::new();
+    for _ in 0..TIMED_SWEEPS {
+        let clock = Instant::now();
+        sweep(&mut reader, |minibatch| {
+            minibatches += 1;
+            samples +=
+                minibatch.streams.iter().map(|stream| stream.layout.samples()).max().unwrap_or(0) as u64;
+        })?;
+        seconds.push(clock.elapsed().as_secs_f64());
+    }
+    let memory = peak_memory();
+
+    let mut sums = Sums::new(shape.streams.len());
+    let mut sequences = Vec::new();
+    sweep(&mut reader, |minibatch| add(minibatch, shape.streams, &mut sums, &mut sequences))?;
+    if sums.to_string() != expected.trim_end() {
+        return Err(
+            format!("Data were read wrongly.\nwritten: {}\nread:    {sums}", expected.trim_end()).into()
+        );
+    }
+    let in_two_sweeps = TIMED_SWEEPS as u64 * sums.samples();
+    if samples != in_two_sweeps {
+        return Err(format!("The timed sweeps gave {samples} samples instead of {in_two_sweeps}.").into());
+    }
+    Ok(format!(
+        "{{\"minibatches\":{minibatches},\"samples\":{samples},\"sweeps\":{seconds:?},\"index\":{index:?},\"memory\":{memory}}}"
+    ))
+}
+
+/// Reads to the end of the sweep.
+fn sweep(reader: &mut Reader, mut with: impl FnMut(&Minibatch)) -> cntk_reader::Result<()> {
+    loop {
+        let minibatch = reader.read()?;
+        with(&minibatch);
+        if minibatch.end_of_sweep || minibatch.end_of_epoch {
+            return Ok(());
+        }
+    }
+}
+
+/// Adds the data of a minibatch, sequence by sequence.
+fn add(minibatch: &Minibatch, streams: &[Stream], sums: &mut Sums, sequences: &mut Vec<Vec<StreamSums>>) {
+    sequences.clear();
+    sequences.resize(minibatch.keys.len(), vec![StreamSums::default(); streams.len()]);
+    for (number, (part, stream)) in minibatch.streams.iter().zip(streams).enumerate() {
+        for record in part.layout.records.iter().filter(|record| !record.is_gap()) {
+            let sums = &mut sequences[record.id as usize][number];
+            for step in record.begin as usize..record.end as usize {
+                add_column(part, step * part.layout.rows + record.row as usize, stream, sums);
+            }
+        }
+    }
+    for sequence in sequences {
+        sums.add_sequence(sequence);
+    }
+}
+
+/// Adds one sample.
+fn add_column(part: &StreamMinibatch, column: usize, stream: &Stream, sums: &mut StreamSums) {
+    let bytes = part.data.bytes();
+    let mut add = |row: u32, value: usize| {
+        let value = f64::from(f32::from_ne_bytes(four(bytes, value)));
+        sums.add_value(row, (value * f64::from(stream.scale)).round() as i64);
+    };
+    if stream.sparse {
+        let stored = part.nnz();
+        let (values, rows, starts) = (8, 8 + 4 * stored, 8 + 8 * stored);
+        let start = |column: usize| i32::from_ne_bytes(four(bytes, starts + 4 * column)) as usize;
+        for entry in start(column)..start(column + 1) {
+            add(i32::from_ne_bytes(four(bytes, rows + 4 * entry)) as u32, values + 4 * entry);
+        }
+    } else {
+        let first = column * stream.dim as usize;
+        for row in 0..stream.dim {
+            add(row, 4 * (first + row as usize));
+        }
+    }
+    sums.samples += 1;
+}
+
+/// Four bytes of a buffer.
+fn four(bytes: &[u8], offset: usize) -> [u8; 4] {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[offset..offset + 4]);
+    four
+}
+
+/// The peak of resident memory so far in bytes, 0 where the system does not tell.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+}

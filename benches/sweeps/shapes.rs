@@ -1,0 +1,191 @@
+//! The shapes of data: what users of CNTK feed it.
+
+use crate::random::Random;
+use crate::sums::StreamSums;
+
+/// A stream of a shape.
+pub struct Stream {
+    /// Name, in the file and of the stream. Shapes list their streams in alphabetical order, which is the reader's.
+    pub name: &'static str,
+    /// Values of a sample.
+    pub dim: u32,
+    /// Only values that are not zero are written.
+    pub sparse: bool,
+    /// Values times this are whole numbers.
+    pub scale: u32,
+}
+
+const fn dense(name: &'static str, dim: u32, scale: u32) -> Stream {
+    Stream { name, dim, sparse: false, scale }
+}
+
+const fn sparse(name: &'static str, dim: u32) -> Stream {
+    Stream { name, dim, sparse: true, scale: 1 }
+}
+
+/// A shape of data.
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    /// Seeds its random numbers.
+    pub number: u64,
+    /// Its streams.
+    pub streams: &'static [Stream],
+    /// Sequences of a block, the unit of generation: a quarter of a megabyte, roughly.
+    pub block: u64,
+    /// Writes one sequence and fills in its sums.
+    pub write: fn(text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSums]),
+}
+
+/// All shapes.
+pub const ALL: &[Shape] = &[
+    Shape {
+        name: "integers",
+        number: 1,
+        streams: &[dense("features", 784, 1), dense("labels", 10, 1)],
+        block: 140,
+        write: integers,
+    },
+    Shape { name: "floats", number: 2, streams: &[dense("x", 150, FLOAT_SCALE)], block: 190, write: floats },
+    Shape {
+        name: "words",
+        number: 3,
+        streams: &[sparse("t", TAGS), sparse("w", WORDS)],
+        block: 700,
+        write: words,
+    },
+    Shape {
+        name: "bags",
+        number: 4,
+        streams: &[sparse("answer", VOCABULARY), sparse("query", VOCABULARY)],
+        block: 600,
+        write: bags,
+    },
+];
+
+const FLOAT_SCALE: u32 = 1_000_000;
+const TAGS: u32 = 130;
+const WORDS: u32 = 30_000;
+const VOCABULARY: u32 = 50_000;
+
+/// The shape with this name.
+pub fn find(name: &str) -> Result<&'static Shape, String> {
+    ALL.iter().find(|shape| shape.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|shape| shape.name).collect();
+        format!("There is no shape '{name}'; the shapes are {}.", names.join(", "))
+    })
+}
+
+impl Shape {
+    /// The reader configuration for data of this shape: randomized, in windows that hold all of it (CNTK's default).
+    pub fn config(&self, data: &str) -> String {
+        let mut inputs = String::new();
+        for Stream { name, dim, sparse, .. } in self.streams {
+            let format = if *sparse { "sparse" } else { "dense" };
+            inputs += &format!("        {name} = [ dim = {dim} ; format = \"{format}\" ]\n");
+        }
+        format!(
+            "randomize = true\ntraceLevel = 0\ndeserializers = ( [\n    type = \"CNTKTextFormatDeserializer\" ; \
+             module = \"CNTKTextFormatReader\" ; file = \"{data}\"\n    input = [\n{inputs}    ]\n] )\n"
+        )
+    }
+}
+
+/// Appends a whole number.
+fn number(text: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[start..]);
+}
+
+/// Appends ` row:1` or the like and adds it to the sums.
+fn entry(text: &mut Vec<u8>, row: u32, value: u32, sums: &mut StreamSums) {
+    text.push(b' ');
+    number(text, u64::from(row));
+    text.push(b':');
+    number(text, u64::from(value));
+    sums.add_value(row, i64::from(value));
+}
+
+/// Images as bytes: 784 whole numbers, of which four fifths are zero, and a dense label.
+fn integers(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
+    let [features, labels] = sums else { return };
+    let class = random.below(10);
+    text.extend_from_slice(b"|labels");
+    for row in 0..10 {
+        text.extend_from_slice(if row == class { b" 1" } else { b" 0" });
+        labels.add_value(row, i64::from(row == class));
+    }
+    text.extend_from_slice(b" |features");
+    for row in 0..784 {
+        let bits = random.bits();
+        let value = if bits as u8 <= 51 { (bits >> 8) as u8 } else { 0 };
+        text.push(b' ');
+        number(text, u64::from(value));
+        features.add_value(row, i64::from(value));
+    }
+    text.push(b'\n');
+    (features.samples, labels.samples) = (1, 1);
+}
+
+/// Measurements: 150 values between -2 and 2 with six digits behind the point.
+fn floats(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
+    let [x] = sums else { return };
+    text.extend_from_slice(b"|x");
+    for row in 0..150 {
+        let value = i64::from(random.below(4 * FLOAT_SCALE)) - 2 * i64::from(FLOAT_SCALE);
+        text.extend_from_slice(if value < 0 { b" -" } else { b" " });
+        let magnitude = value.unsigned_abs() as u32;
+        text.push(b'0' + (magnitude / FLOAT_SCALE) as u8);
+        text.push(b'.');
+        let mut fraction = magnitude % FLOAT_SCALE;
+        let mut digits = [0; 6];
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (fraction % 10) as u8;
+            fraction /= 10;
+        }
+        text.extend_from_slice(&digits);
+        x.add_value(row, value);
+    }
+    text.push(b'\n');
+    x.samples = 1;
+}
+
+/// Sentences: 5 to 30 words, each a line with the sentence's id, the word and its tag.
+fn words(text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSums]) {
+    let [tag, word] = sums else { return };
+    let length = 5 + random.below(26);
+    for _ in 0..length {
+        number(text, id);
+        text.extend_from_slice(b" |w");
+        entry(text, random.below(WORDS), 1, word);
+        text.extend_from_slice(b" |t");
+        entry(text, random.below(TAGS), 1, tag);
+        text.push(b'\n');
+    }
+    (tag.samples, word.samples) = (u64::from(length), u64::from(length));
+}
+
+/// Queries and answers as counts of words: about 10 and about 40 different words.
+fn bags(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
+    let [answer, query] = sums else { return };
+    for (name, expected, sums) in [(&b"|query"[..], 10, query), (&b" |answer"[..], 40, answer)] {
+        text.extend_from_slice(name);
+        // Steps are `VOCABULARY / expected` on average, so about `expected` rows lie below VOCABULARY.
+        let mut row = random.below(2 * VOCABULARY / expected);
+        while row < VOCABULARY {
+            entry(text, row, 1 + random.below(9), sums);
+            row += 1 + random.below(2 * VOCABULARY / expected);
+        }
+        sums.samples = 1;
+    }
+    text.push(b'\n');
+}

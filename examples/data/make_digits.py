@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Writes digits.train.ctf and digits.test.ctf beside this script.
+
+The data are the 1797 images of handwritten digits that scikit-learn carries: 8x8 pixels with values 0..16.
+Needs: python3 -m pip install scikit-learn
+"""
+
+from pathlib import Path
+
+from sklearn.datasets import load_digits
+
+TRAIN_SAMPLES = 1437
+
+
+def shuffled(count):
+    """0..count in a fixed random order: Fisher-Yates with the generator `x = x * 6364136223846793005 + 1442695040888963407`
+    (Knuth's MMIX), so that no library's version can change the files."""
+    order = list(range(count))
+    state = 1
+    for last in range(count - 1, 0, -1):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        other = (state >> 33) % (last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order
+
+
+def main():
+    digits = load_digits()
+    lines = []
+    for index in shuffled(len(digits.target)):
+        pixels = " ".join(str(int(pixel)) for pixel in digits.data[index])
+        lines.append(f"|labels {digits.target[index]}:1 |features {pixels}\n")
+    folder = Path(__file__).resolve().parent
+    for name, part in (("digits.train.ctf", lines[:TRAIN_SAMPLES]), ("digits.test.ctf", lines[TRAIN_SAMPLES:])):
+        (folder / name).write_bytes("".join(part).encode("ascii"))
+        print(f"{name}: {len(part)} samples")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+//! `cargo xtask build`: everything in release mode, as a user would get it.
+
+use crate::cmake::{Build, install};
+use crate::dist::{self, Dist};
+use crate::project::Project;
+use crate::tools::{self, Tool};
+use anyhow::Result;
+
+/// Tools that building takes.
+pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
+
+/// Builds library, drivers and examples.
+pub fn command(project: &Project) -> Result<()> {
+    let dist = everything(project)?;
+    println!("\nlibrary   {}\ndrivers   {}", dist.folder.display(), project.target.join("drivers").display());
+    println!("examples  {}", project.target.join("examples").display());
+    Ok(())
+}
+
+/// Builds all of it, saying what it does.
+pub fn everything(project: &Project) -> Result<Dist> {
+    tools::need(project, &TOOLS)?;
+    let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
+    project.part("drivers, with CMake against target/dist", || drivers(project, &dist))?;
+    project.part("examples", || examples(project, &dist))?;
+    Ok(dist)
+}
+
+/// The driver that replays scripts of reader calls.
+pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
+    let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
+    build.build(Some("replay"))?;
+    install(&build.file("replay"), &project.target.join("drivers/replay"))
+}
+
+/// The example programs.
+pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
+    let build = Build::configure(project, dist, "examples/cpp", "cmake/examples", &[])?;
+    build.build(None)?;
+    install(&build.file("train_digits"), &project.target.join("examples/train_digits"))
+}

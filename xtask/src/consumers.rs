@@ -1,0 +1,73 @@
+//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, from C and from C++, after
+//! the installed tree has moved. The C++ program is the one that the README shows.
+
+use crate::cmake::Build;
+use crate::dist::{self, Dist};
+use crate::project::{Project, empty_folder};
+use crate::steps::Tally;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+
+/// Builds and runs all of them.
+pub fn check(project: &Project) -> Result<Tally> {
+    let installed = dist::build(project)?;
+    let scratch = project.target.join("xtask/consumers");
+    empty_folder(&scratch)?;
+    let moved = Dist { folder: scratch.join("moved"), version: installed.version.clone() };
+    project.run("cp").arg("-a").arg(&installed.folder).arg(&moved.folder).go()?;
+    let program = scratch.join("readme.cpp");
+    std::fs::write(&program, readme_program(project)?)?;
+
+    let option = format!("-DREADME_PROGRAM={}", program.display());
+    let build = Build::configure(project, &moved, "xtask/consumers", "xtask/consumers/cmake", &[&option])?;
+    build.build(None)?;
+    let version = start(project, &build.file("version"), &moved)?;
+    ensure!(
+        version.trim() == moved.version,
+        "The library says it is version {version}, Cargo says {}.",
+        moved.version
+    );
+    let expected = start(project, &build.file("readme"), &moved)?;
+    ensure!(expected.contains("samples"), "The README's program printed:\n{expected}");
+    let mut others = vec![build.file("readme_static")];
+    for is_static in [false, true] {
+        others.push(by_pkg_config(project, &moved, &program, is_static)?);
+    }
+    for other in &others {
+        let printed = start(project, other, &moved)?;
+        ensure!(printed == expected, "{} printed\n{printed}\ninstead of\n{expected}", other.display());
+    }
+    Tally::passed(2 + others.len())
+}
+
+/// The first block of C++ in the README.
+fn readme_program(project: &Project) -> Result<String> {
+    let text = std::fs::read_to_string(project.path("README.md"))?;
+    let program = text.split("```cpp\n").nth(1).and_then(|rest| rest.split("```").next());
+    Ok(program.context("The README has no C++ program.")?.to_owned())
+}
+
+/// Runs a program in the root, where the README's paths begin.
+fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {
+    project.run(&program.to_string_lossy()).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
+}
+
+/// Builds the program with the flags that pkg-config gives.
+fn by_pkg_config(project: &Project, dist: &Dist, program: &Path, is_static: bool) -> Result<PathBuf> {
+    let search = dist.folder.join("lib/pkgconfig");
+    let mut ask = vec!["--cflags", "--libs", "cntk_reader"];
+    if is_static {
+        ask.push("--static");
+    }
+    let flags = project.run("pkg-config").args(&ask).env("PKG_CONFIG_PATH", search).output()?;
+    // Linkers prefer the shared library where there are both.
+    let archive = dist.folder.join("lib/libcntk_reader.a");
+    let flags = flags.split_whitespace().map(|flag| match flag {
+        "-lcntk_reader" if is_static => archive.to_string_lossy().into_owned(),
+        flag => flag.to_owned(),
+    });
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    let output = program.with_extension(if is_static { "pkgconfig-static" } else { "pkgconfig" });
+    project.run(&compiler).arg("-std=c++17").arg(program).arg("-o").arg(&output).args(flags).go()?;
+    Ok(output)
+}

@@ -1,0 +1,92 @@
+//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file.
+
+use crate::cmake::install;
+use crate::project::{Project, empty_folder};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// An installed library.
+pub struct Dist {
+    /// Its prefix.
+    pub folder: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+impl Dist {
+    /// The name that programs are linked against.
+    pub fn soname(&self) -> String {
+        format!("libcntk_reader.so.{}", self.version.split('.').next().unwrap_or_default())
+    }
+
+    /// The shared library.
+    pub fn library(&self) -> PathBuf {
+        self.folder.join("lib").join(format!("libcntk_reader.so.{}", self.version))
+    }
+}
+
+/// Builds the library in release mode and installs it into target/dist.
+pub fn build(project: &Project) -> Result<Dist> {
+    project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()?;
+    let dist = Dist { folder: project.target.join("dist"), version: version(project)? };
+    empty_folder(&dist.folder)?;
+    headers(project, &dist)?;
+    libraries(project, &dist)?;
+    package(project, &dist)?;
+    Ok(dist)
+}
+
+/// The library's version as Cargo knows it.
+fn version(project: &Project) -> Result<String> {
+    let metadata = project.cargo("metadata").args(["--no-deps", "--format-version=1"]).output()?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let package = packages.into_iter().find(|package| package["name"] == "cntk-reader");
+    let version = package.and_then(|package| package["version"].as_str());
+    Ok(version.context("cargo does not know the package cntk-reader")?.to_owned())
+}
+
+fn headers(project: &Project, dist: &Dist) -> Result<()> {
+    for name in ["cntk_reader.h", "cntk_reader.hpp"] {
+        install(&project.path("include").join(name), &dist.folder.join("include").join(name))?;
+    }
+    Ok(())
+}
+
+fn libraries(project: &Project, dist: &Dist) -> Result<()> {
+    let (from, to) = (project.target.join("release"), dist.folder.join("lib"));
+    install(&from.join("libcntk_reader.a"), &to.join("libcntk_reader.a"))?;
+    install(&from.join("libcntk_reader.so"), &dist.library())?;
+    let file = dist.library();
+    let file = file.file_name().context("a library has a name")?;
+    std::os::unix::fs::symlink(file, to.join(dist.soname()))?;
+    std::os::unix::fs::symlink(dist.soname(), to.join("libcntk_reader.so"))?;
+    Ok(())
+}
+
+/// CMake package and pkg-config file, from the templates in cmake/.
+fn package(project: &Project, dist: &Dist) -> Result<()> {
+    let templates = project.path("cmake");
+    for entry in std::fs::read_dir(&templates).with_context(|| format!("reading {}", templates.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().context("a file has a name")?.to_string_lossy().into_owned();
+        let name = name.strip_suffix(".in").unwrap_or(&name);
+        let folder = match Path::new(name).extension().and_then(|extension| extension.to_str()) {
+            Some("cmake") => dist.folder.join("lib/cmake/cntk_reader"),
+            Some("pc") => dist.folder.join("lib/pkgconfig"),
+            _ => continue,
+        };
+        std::fs::create_dir_all(&folder)?;
+        let text = fill(&std::fs::read_to_string(&path)?, dist);
+        ensure!(!text.contains('@'), "{} has a placeholder that is not known", path.display());
+        std::fs::write(folder.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Fills in the placeholders of a template.
+fn fill(template: &str, dist: &Dist) -> String {
+    let major = dist.version.split('.').next().unwrap_or_default();
+    template.replace("@VERSION@", &dist.version).replace("@VERSION_MAJOR@", major)
+}

@@ -1,0 +1,35 @@
+//! `cargo xtask fmt`: formats the sources, or checks that they are formatted.
+
+use crate::project::Project;
+use crate::tools::{self, Tool};
+use anyhow::{Context, Result};
+
+/// Formats everything.
+pub fn command(project: &Project) -> Result<()> {
+    tools::need(project, &[Tool::ClangFormat])?;
+    project.part("rustfmt", || rust(project, false))?;
+    project.part("clang-format", || cpp(project, false)).map(drop)
+}
+
+/// Formats, or checks, the Rust code.
+pub fn rust(project: &Project, check: bool) -> Result<()> {
+    let run = project.cargo("fmt").arg("--all");
+    let run = if check { run.arg("--check") } else { run };
+    run.go().context("Is rustfmt there (rustup component add rustfmt)? Otherwise: cargo xtask fmt").map(drop)
+}
+
+/// Formats, or checks, the C and C++ code but for the generated header; gives the number of files.
+pub fn cpp(project: &Project, check: bool) -> Result<usize> {
+    let program = tools::clang_format(project).context("clang-format is gone")?;
+    let mut files = project.files()?;
+    files.retain(|file| {
+        [".c", ".h", ".cc", ".cpp", ".hpp"].iter().any(|end| file.ends_with(end))
+            && file != crate::header::PATH
+    });
+    if files.is_empty() {
+        return Ok(0);
+    }
+    let run = project.run(&program).args(if check { &["--dry-run", "-Werror"][..] } else { &["-i"] });
+    run.args(&files).go().context("cargo xtask fmt mends it")?;
+    Ok(files.len())
+}

@@ -1,0 +1,101 @@
+//! The golden cases under tests/golden: what CNTK 2.7 was recorded to deliver.
+
+use crate::project::Project;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// One recorded case.
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// Result of creating the reader.
+    pub create: Value,
+    /// Steps as the replay driver takes them.
+    pub steps: Vec<String>,
+    /// Recorded result of each step.
+    pub results: Vec<Value>,
+    config: String,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// All cases, file by file in alphabetical order.
+pub fn load(project: &Project) -> Result<Vec<Case>> {
+    let folder = project.path("tests/golden");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut cases = Vec::new();
+    for file in files {
+        let parsed: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+        for case in list(&parsed)? {
+            cases.push(Case::from_json(case).with_context(|| format!("in {}", file.display()))?);
+        }
+    }
+    if cases.is_empty() {
+        bail!("There are no cases in {}.", folder.display());
+    }
+    Ok(cases)
+}
+
+impl Case {
+    fn from_json(case: &Value) -> Result<Case> {
+        let name = text(&case["name"])?.to_owned();
+        let mut files = Vec::new();
+        for file in list(&case["files"])? {
+            let content = match &file["hex"] {
+                Value::String(digits) => bytes(digits)?,
+                _ => lines(&file["lines"])?.into_bytes(),
+            };
+            files.push((text(&file["name"])?.to_owned(), content));
+        }
+        let (mut steps, mut results) = (Vec::new(), Vec::new());
+        for step in list(&case["steps"])? {
+            steps.push(text(&step["op"])?.to_owned());
+            results.push(step["result"].clone());
+        }
+        Ok(Case {
+            name,
+            create: case["create"].clone(),
+            steps,
+            results,
+            config: lines(&case["config"])?,
+            files,
+        })
+    }
+
+    /// Writes the case's data, configuration and script into a folder; gives the paths of the latter two.
+    pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
+        std::fs::create_dir_all(folder)?;
+        for (name, content) in &self.files {
+            std::fs::write(folder.join(name), content)?;
+        }
+        let own = folder.to_str().context("the path is not UTF-8")?;
+        let (config, script) = (folder.join("config.cntk"), folder.join("script.txt"));
+        std::fs::write(&config, self.config.replace("@DIR@", own))?;
+        std::fs::write(&script, self.steps.join("\n") + "\n")?;
+        Ok((config, script))
+    }
+}
+
+fn text(value: &Value) -> Result<&str> {
+    value.as_str().with_context(|| format!("{value} is not a string"))
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>> {
+    value.as_array().with_context(|| format!("{value} is not an array"))
+}
+
+fn lines(value: &Value) -> Result<String> {
+    Ok(list(value)?.iter().map(text).collect::<Result<Vec<&str>>>()?.join("\n"))
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
+}

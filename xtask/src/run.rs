@@ -1,0 +1,113 @@
+//! Running other programs: quiet when all goes well, complete when it does not.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Lines of a failed program's output that are shown.
+const SHOWN_LINES: usize = 100;
+
+/// A program to run.
+pub struct Run {
+    command: Command,
+    shown: String,
+    verbose: bool,
+}
+
+impl Run {
+    /// A program, in a folder.
+    pub fn new(program: &str, folder: &Path, verbose: bool) -> Run {
+        let mut command = Command::new(program);
+        command.current_dir(folder).stdin(Stdio::null());
+        Run { command, shown: program.to_owned(), verbose }
+    }
+
+    /// Shows the program under another name. Only before arguments are given.
+    pub fn named(mut self, name: &str) -> Run {
+        name.clone_into(&mut self.shown);
+        self
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Run {
+        self.shown += " ";
+        self.shown += &argument.as_ref().to_string_lossy();
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = A>) -> Run {
+        arguments.into_iter().fold(self, Run::arg)
+    }
+
+    /// Sets an environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Runs in another folder.
+    pub fn folder(mut self, folder: &Path) -> Run {
+        self.command.current_dir(folder);
+        self
+    }
+
+    /// Never shows the output, even of verbose commands.
+    pub fn silent(mut self) -> Run {
+        self.verbose = false;
+        self
+    }
+
+    /// Runs it and gives what it wrote, to standard output and standard error alike. Fails if it fails.
+    pub fn go(mut self) -> Result<String> {
+        if self.verbose {
+            println!("$ {}", self.shown);
+        }
+        let (mut from, to) = std::io::pipe()?;
+        self.command.stdout(to.try_clone()?).stderr(to);
+        let mut child = self.command.spawn().with_context(|| format!("starting `{}`", self.shown))?;
+        // The command holds the pipe's writing end; reading ends only when that is closed.
+        drop(self.command);
+        let mut output = Vec::new();
+        let mut block = [0; 1 << 16];
+        loop {
+            let size = from.read(&mut block)?;
+            if size == 0 {
+                break;
+            }
+            output.extend_from_slice(&block[..size]);
+            if self.verbose {
+                std::io::stdout().write_all(&block[..size])?;
+            }
+        }
+        let status = child.wait()?;
+        let output = String::from_utf8_lossy(&output).into_owned();
+        if !status.success() {
+            bail!("{}\n\n`{}` failed ({status}).", last_lines(&output), self.shown);
+        }
+        Ok(output)
+    }
+
+    /// Runs it and gives what it wrote to standard output. Fails if it fails.
+    pub fn output(mut self) -> Result<String> {
+        let result = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+        let output = result.with_context(|| format!("starting `{}`", self.shown))?;
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            bail!("{}\n\n`{}` failed ({}).", last_lines(&errors), self.shown, output.status);
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// The end of a program's output.
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.trim_end().lines().collect();
+    let first = lines.len().saturating_sub(SHOWN_LINES);
+    let mut shown = if first > 0 { format!("... {first} lines\n") } else { String::new() };
+    shown += &lines[first..].join("\n");
+    shown
+}

@@ -1,0 +1,140 @@
+//! The steps of `cargo xtask test`, quick ones first. Each builds what it needs, so each can run alone.
+
+use crate::cmake::Build;
+use crate::project::Project;
+use crate::tools::{self, Tool};
+use crate::{bench, build, consumers, demo, dist, fmt, header, replay, repository, symbols};
+use anyhow::Result;
+
+/// How many checks of a step went well, and how many did not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Passed.
+    pub passed: usize,
+    /// Failed.
+    pub failed: usize,
+}
+
+impl Tally {
+    /// So many checks, all passed.
+    pub fn passed(passed: usize) -> Result<Tally> {
+        Ok(Tally { passed, failed: 0 })
+    }
+}
+
+/// A step.
+pub struct Step {
+    /// Its name.
+    pub name: &'static str,
+    /// What it checks.
+    pub what: &'static str,
+    /// Runs it. An error counts as one failed check.
+    pub work: fn(&Project) -> Result<Tally>,
+}
+
+const fn step(name: &'static str, what: &'static str, work: fn(&Project) -> Result<Tally>) -> Step {
+    Step { name, what, work }
+}
+
+/// All steps, in order.
+pub const ALL: &[Step] = &[
+    step("rustfmt", "the Rust code is formatted", |project| {
+        fmt::rust(project, true).and_then(|()| Tally::passed(1))
+    }),
+    step("clang-format", "the C++ code is formatted", clang_format),
+    step("links", "the documents' links lead somewhere", |project| {
+        Tally::passed(repository::links(project)?)
+    }),
+    step("paths", "no file names a machine's paths", |project| {
+        repository::machine_paths(project).and_then(|_| Tally::passed(1))
+    }),
+    step("clippy", "clippy has nothing to say", clippy),
+    step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
+    step("header", "the C header is that of the Rust code", |project| {
+        header::check(project).and_then(|()| Tally::passed(1))
+    }),
+    step("rust", "Rust tests: units, golden records, integration", rust),
+    step("symbols", "the shared library's SONAME and exported symbols", library_symbols),
+    step("consumers", "CMake and pkg-config projects find and link the library", use_installed),
+    step("replay", "golden records through the C++ header", |project| {
+        built(project)?;
+        replay::check(project, 1, &[])
+    }),
+    step("resume", "the digits example resumes to the same weights", |project| {
+        built(project)?;
+        demo::resume(project).and_then(|_| Tally::passed(1))
+    }),
+    step("cpp", "C++ tests", |project| cpp(project, "cmake/tests", &[], &[])),
+    step("sanitizers", "C++ tests under AddressSanitizer and LeakSanitizer", |project| {
+        let options = ["-DCNTK_READER_SANITIZE=address"];
+        cpp(project, "cmake/tests-address", &options, &[("ASAN_OPTIONS", "detect_leaks=1")])
+    }),
+    step("valgrind", "some golden records under Valgrind", valgrind),
+    step("bench", "the benchmark on small data, answers checked", |project| {
+        let options = bench::Options { size: 2, ..bench::Options::default() };
+        bench::measure(project, &options).and_then(|table| Tally::passed(table.lines().count() - 2))
+    }),
+];
+
+fn clang_format(project: &Project) -> Result<Tally> {
+    tools::need(project, &[Tool::ClangFormat])?;
+    Tally::passed(fmt::cpp(project, true)?)
+}
+
+fn clippy(project: &Project) -> Result<Tally> {
+    let run = project.cargo("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
+    run.go().and_then(|_| Tally::passed(1))
+}
+
+fn rustdoc(project: &Project) -> Result<Tally> {
+    let run =
+        project.cargo("doc").args(["--package", "cntk-reader", "--no-deps", "--document-private-items"]);
+    run.env("RUSTDOCFLAGS", "-D warnings").go().and_then(|_| Tally::passed(1))
+}
+
+/// Cargo's tests, counted.
+fn rust(project: &Project) -> Result<Tally> {
+    let output = project.cargo("test").arg("--workspace").go()?;
+    let counts = output.lines().filter_map(|line| line.strip_prefix("test result: ok. ")?.split(' ').next());
+    Tally::passed(counts.filter_map(|count| count.parse::<usize>().ok()).sum())
+}
+
+fn library_symbols(project: &Project) -> Result<Tally> {
+    tools::need(project, &[Tool::Binutils])?;
+    let dist = dist::build(project)?;
+    Tally::passed(symbols::check(project, &dist.library(), &dist.soname())?)
+}
+
+/// Everything that `cargo xtask build` makes.
+fn built(project: &Project) -> Result<()> {
+    build::everything(project).map(drop)
+}
+
+/// The C++ tests.
+fn cpp(project: &Project, folder: &str, options: &[&str], variables: &[(&str, &str)]) -> Result<Tally> {
+    tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
+    let dist = dist::build(project)?;
+    let build = Build::configure(project, &dist, "cpp_tests", folder, options)?;
+    build.build(None)?;
+    build.test(variables, &[])
+}
+
+/// Valgrind is slow, so it gets every tenth record.
+fn valgrind(project: &Project) -> Result<Tally> {
+    tools::need(project, &[Tool::Valgrind])?;
+    built(project)?;
+    let under = [
+        "valgrind",
+        "--quiet",
+        "--error-exitcode=1",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ];
+    replay::check(project, 10, &under)
+}
+
+/// Projects that use the installed library.
+fn use_installed(project: &Project) -> Result<Tally> {
+    tools::need(project, &[&build::TOOLS[..], &[Tool::PkgConfig]].concat())?;
+    consumers::check(project)
+}

@@ -1,0 +1,68 @@
+//! `cargo xtask test`: runs the steps, times them, and sums up.
+
+use crate::project::Project;
+use crate::steps::{ALL, Step, Tally};
+use anyhow::{Result, bail};
+use std::time::Instant;
+
+/// Runs the steps that the arguments name, or all.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let mut keep_going = false;
+    let mut names = Vec::new();
+    for argument in arguments {
+        match argument.as_str() {
+            "--list" => {
+                for step in ALL {
+                    println!("{:<14} {}", step.name, step.what);
+                }
+                return Ok(());
+            }
+            "--keep-going" => keep_going = true,
+            name => match ALL.iter().find(|step| step.name == name) {
+                Some(step) => names.push(step.name),
+                None => bail!("There is no step '{name}'. See cargo xtask test --list."),
+            },
+        }
+    }
+    let chosen: Vec<&Step> =
+        ALL.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect();
+    run(project, &chosen, keep_going)
+}
+
+fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
+    let clock = Instant::now();
+    let mut total = Tally::default();
+    let mut failed = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        println!("[{}/{}] {}: {}", number + 1, steps.len(), step.name, step.what);
+        let clock = Instant::now();
+        let tally = (step.work)(project).unwrap_or_else(|error| {
+            println!("{error:#}");
+            Tally { passed: 0, failed: 1 }
+        });
+        let outcome = if tally.failed == 0 { "ok" } else { "FAILED" };
+        println!(
+            "      {outcome}, {} passed, {} failed, {:.1} s",
+            tally.passed,
+            tally.failed,
+            clock.elapsed().as_secs_f64()
+        );
+        total.passed += tally.passed;
+        total.failed += tally.failed;
+        if tally.failed > 0 {
+            failed.push(step.name);
+            if !keep_going {
+                break;
+            }
+        }
+    }
+    println!("\n{} steps in {:.0} s", steps.len(), clock.elapsed().as_secs_f64());
+    if !failed.is_empty() {
+        println!("failed: {} (one step alone: cargo xtask test {})", failed.join(", "), failed[0]);
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if !failed.is_empty() {
+        std::process::exit(1);
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The tools that commands need beside Rust: found, or installed, or asked for in one message.
+
+use crate::project::Project;
+use anyhow::{Result, bail};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A tool.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// A C++ compiler with make.
+    Cxx,
+    /// CMake.
+    CMake,
+    /// GoogleTest.
+    GoogleTest,
+    /// clang-format in the version that the sources are formatted with: others break lines elsewhere.
+    ClangFormat,
+    /// Valgrind.
+    Valgrind,
+    /// pkg-config.
+    PkgConfig,
+    /// nm and readelf.
+    Binutils,
+}
+
+const CLANG_FORMAT_VERSION: u32 = 14;
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Cxx => "a C++ compiler and make",
+            Tool::CMake => "CMake",
+            Tool::GoogleTest => "GoogleTest",
+            Tool::ClangFormat => "clang-format 14",
+            Tool::Valgrind => "Valgrind",
+            Tool::PkgConfig => "pkg-config",
+            Tool::Binutils => "binutils (nm, readelf)",
+        }
+    }
+
+    /// Debian's packages.
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Tool::Cxx => &["g++", "make"],
+            Tool::CMake => &["cmake"],
+            Tool::GoogleTest => &["libgtest-dev"],
+            Tool::ClangFormat => &["clang-format-14"],
+            // Valgrind cannot start programs without the symbols of the C library's loader.
+            Tool::Valgrind => &["valgrind", "libc6-dbg"],
+            Tool::PkgConfig => &["pkg-config"],
+            Tool::Binutils => &["binutils"],
+        }
+    }
+
+    fn is_there(self, project: &Project) -> bool {
+        match self {
+            Tool::Cxx => {
+                let compiler = std::env::var("CXX").is_ok() || on_path("c++").is_some();
+                compiler && (on_path("make").is_some() || std::env::var("CMAKE_GENERATOR").is_ok())
+            }
+            Tool::CMake => on_path("cmake").is_some(),
+            Tool::GoogleTest => {
+                let mut prefixes = vec![PathBuf::from("/usr"), PathBuf::from("/usr/local")];
+                for variable in ["GTEST_ROOT", "CMAKE_PREFIX_PATH"] {
+                    prefixes.extend(std::env::var_os(variable).map(PathBuf::from));
+                }
+                prefixes.iter().any(|prefix| prefix.join("include/gtest/gtest.h").exists())
+            }
+            Tool::ClangFormat => clang_format(project).is_some(),
+            Tool::Valgrind => on_path("valgrind").is_some(),
+            Tool::PkgConfig => on_path("pkg-config").is_some(),
+            Tool::Binutils => on_path("nm").is_some() && on_path("readelf").is_some(),
+        }
+    }
+}
+
+/// Sees to it that the tools are there: installs what is missing where that is possible without asking, else names
+/// it.
+pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
+    let missing =
+        |project| tools.iter().copied().filter(|tool| !tool.is_there(project)).collect::<Vec<Tool>>();
+    let absent = missing(project);
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = absent.iter().map(|tool| tool.name()).collect();
+    let packages: Vec<&str> = absent.iter().flat_map(|tool| tool.packages()).copied().collect();
+    let install = format!("apt-get install {}", packages.join(" "));
+    if !(is_root() && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()) {
+        bail!("Missing: {}.\nOn Debian and Ubuntu: sudo {install}", names.join(", "));
+    }
+    project.part(&format!("installing {} (apt-get)", names.join(", ")), || {
+        let apt = || project.run("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
+        // Lists of packages that are missing or old are not an error yet: the packages may be known all the same.
+        let updated = apt().args(["update", "-q"]).go();
+        let install = apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages).go();
+        install.and(updated).map(drop)
+    })?;
+    if let Some(tool) = missing(project).first() {
+        bail!("`{install}` went well, but {} still cannot be found.", tool.name());
+    }
+    Ok(())
+}
+
+/// clang-format in the right version.
+pub fn clang_format(project: &Project) -> Option<String> {
+    let names = [format!("clang-format-{CLANG_FORMAT_VERSION}"), "clang-format".to_owned()];
+    let version = format!("version {CLANG_FORMAT_VERSION}.");
+    let fits = |name: &String| {
+        on_path(name).is_some()
+            && project.run(name).arg("--version").silent().output().is_ok_and(|text| text.contains(&version))
+    };
+    names.into_iter().find(fits)
+}
+
+/// Where a program is.
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
