@@ -52,7 +52,7 @@ fn compare(case: &Case, output: &str) -> Result<()> {
         .collect::<Result<_>>()?;
     let mut lines = lines.iter();
     let create = lines.next().context("no output")?;
-    same_result(create, &case.create, &[]).context("create")?;
+    same_result(part(create, "create")?, &case.create, &[]).context("create")?;
     // The element types of the streams decide in which precision their values are compared.
     let doubles: Vec<bool> = match case.create["streams"].as_array() {
         Some(streams) => streams.iter().map(|stream| stream["element"] == "double").collect(),
@@ -61,10 +61,16 @@ fn compare(case: &Case, output: &str) -> Result<()> {
     for (number, (op, recorded)) in case.steps.iter().zip(&case.results).enumerate() {
         let place = || format!("step {number} ({op})");
         let line = lines.next().context("no output").with_context(place)?;
-        same_result(line, recorded, &doubles).with_context(place)?;
+        ensure!(line["op"].as_str() == Some(op), "the driver took the step {}", line["op"]);
+        same_result(part(line, "result")?, recorded, &doubles).with_context(place)?;
     }
     ensure!(lines.next().is_none(), "more lines than steps");
     Ok(())
+}
+
+/// A member of a line.
+fn part<'a>(line: &'a Value, name: &str) -> Result<&'a Value> {
+    line.get(name).with_context(|| format!("`{name}` is missing in {}", short(line)))
 }
 
 /// Compares one result. An error's kind counts, its wording does not.
