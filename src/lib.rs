@@ -9,6 +9,7 @@ pub mod config;
 pub mod corpus;
 pub mod deserialize;
 pub mod error;
+pub mod fork;
 pub mod log;
 pub mod pack;
 pub mod pool;

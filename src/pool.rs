@@ -1,7 +1,10 @@
 //! The library's threads: one pool per process, started when first needed, gone after a fork.
 
+use crate::error::ExceptionClass;
+use crate::fork::Process;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
+use parking_lot::lock_api::RawMutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +16,7 @@ pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
 #[derive(Clone)]
 pub struct Pool {
     threads: Arc<rayon::ThreadPool>,
-    process: u32,
+    process: Process,
 }
 
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
@@ -23,7 +26,6 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// ([`THREADS_VARIABLE`], else the CPUs this process may use).
 pub fn set_threads(threads: usize) {
     THREADS.store(threads, Ordering::Relaxed);
-    *SHARED.lock() = None;
 }
 
 /// The number of threads that a pool created now would have.
@@ -40,24 +42,28 @@ pub fn threads() -> usize {
 }
 
 impl Pool {
-    /// The pool that the process shares, started if it does not run yet.
+    /// The pool that readers of this process share, started if it does not run yet or has another number of threads.
     pub fn shared() -> Result<Pool> {
+        let process = Process::current();
+        let wanted = threads();
         let mut shared = SHARED.lock();
         // After a fork the child has the pool's memory but not its threads: it gets a pool of its own.
-        if let Some(pool) = shared.as_ref().filter(|pool| pool.process == std::process::id()) {
+        if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
+        {
             return Ok(pool.clone());
         }
         let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads())
+            .num_threads(wanted)
             .thread_name(|i| format!("cntk-reader-{i}"))
             .build()
             .map_err(|cause| {
-                let class = crate::error::ExceptionClass::Runtime;
-                Error::new(ErrorKind::Io, class, format!("Cannot start the loading threads: {cause}"))
+                let message = format!("Cannot start the loading threads: {cause}");
+                Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
             })?;
-        let pool = Pool { threads: Arc::new(threads), process: std::process::id() };
-        // A pool inherited from the parent process must not be dropped here: its threads could never be joined.
-        std::mem::forget(shared.replace(pool.clone()).filter(|old| old.process != pool.process));
+        let pool = Pool { threads: Arc::new(threads), process };
+        let old = shared.replace(pool.clone());
+        drop(shared);
+        drop(old);
         Ok(pool)
     }
 
@@ -75,9 +81,39 @@ impl Pool {
     pub fn threads(&self) -> usize {
         self.threads.current_num_threads()
     }
+}
 
-    /// Whether the pool's threads exist in this process: false in the child after a fork.
-    pub fn is_alive(&self) -> bool {
-        self.process == std::process::id()
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Inherited by a forked child: its threads are not here to be told to stop, and whatever lock they held
+            // stays locked. Leaking one reference keeps the destructor from ever running.
+            std::mem::forget(self.threads.clone());
+        }
+    }
+}
+
+/// For [`crate::fork`]: keeps every other thread from holding the pool's lock while the process forks.
+pub(crate) fn lock_for_fork() {
+    // SAFETY: `raw` is used only to lock here and to unlock in `unlock_after_fork`, on the same thread (the child's
+    // only thread is the one that forked), with nothing in between but the fork itself.
+    unsafe { SHARED.raw() }.lock();
+}
+
+/// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
+pub(crate) fn unlock_after_fork() {
+    // SAFETY: see `lock_for_fork`, which locked it.
+    unsafe { SHARED.raw().unlock() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_shared_and_follows_the_setting() {
+        let first = Pool::shared().expect("threads");
+        assert!(Arc::ptr_eq(&first.threads, &Pool::shared().expect("threads").threads));
+        assert_eq!(first.install(|| 2 + 2), 4);
     }
 }

@@ -1,1 +1,39 @@
-//! C.
+//! The C ABI: opaque handles, plain structs, statuses. One file per noun.
+//!
+//! Nothing is decided here. A call turns its raw parts into Rust ones, calls the engine and turns the answer back; the
+//! shared parts of that work live in [`call`] (panics, NULL checks, outputs), [`text`] (strings) and [`sized`]
+//! (structs that may grow). Types bear their C names, so that a search finds both sides; the documentation of every
+//! public item here is the documentation of `include/cntk_reader.h`, which is generated from it.
+
+#![allow(non_camel_case_types)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contract of a C function is its whole documentation, with the rules at the top of the header"
+)]
+
+mod call;
+mod sized;
+mod text;
+
+// In the header's order.
+pub mod version;
+
+pub mod status;
+
+pub mod error;
+
+pub mod reader;
+
+pub mod stream;
+
+pub mod configuration;
+
+pub mod minibatch;
+
+pub mod state;
+
+pub mod buffer;
+
+pub mod threads;
+
+pub mod log;

@@ -1,17 +1,85 @@
 //! Configuration: the language, the section tree, and the typed options that the other rooms are built from.
+//!
+//! A text is cut into records ([`Section`]), whose values stay text until they are read as something. From a section,
+//! [`from_section`] makes [`ReaderOptions`]. Errors of the language and of values carry CNTK 2.7's words and its
+//! class of exception.
 
+mod array;
+mod composite;
+mod convert;
+mod expand;
+mod file;
+mod legacy;
+mod lexer;
 pub mod options;
+mod section;
+mod text;
+mod unread;
+
+#[cfg(test)]
+mod tests;
+
+pub use array::{Array, for_epoch};
+pub use convert::{FromValue, WidenedInt};
+pub use section::Section;
 
 use crate::Result;
+use crate::error::{Error, ExceptionClass};
+use crate::log::Logger;
+use legacy::ReaderType;
 use options::ReaderOptions;
 use std::path::Path;
 
-/// Options from the text of a configuration, as CNTK's API hands it to a reader.
-pub fn from_text(_text: &str) -> Result<ReaderOptions> {
-    Err(crate::Error::internal("not written yet"))
+/// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
+pub fn from_text(text: &str) -> Result<ReaderOptions> {
+    from_section(&Section::parse("unknown", text)?)
 }
 
-/// Options from a configuration file: includes and comments are resolved line by line first.
-pub fn from_file(_path: &Path) -> Result<ReaderOptions> {
-    Err(crate::Error::internal("not written yet"))
+/// Options from a configuration file: includes and comments are resolved line by line first. In messages its root is
+/// `global`.
+///
+/// Paths of included files are relative to the current directory.
+pub fn from_file(path: &Path) -> Result<ReaderOptions> {
+    let add_file = |error: Error| error.in_file(&path.display().to_string());
+    let text = file::read(path)?;
+    let section = Section::parse("global", &text).map_err(add_file)?;
+    from_section(&section).map_err(add_file)
+}
+
+/// Options from a section that describes a reader, or that has one in its `reader` section.
+///
+/// Keys that nothing reads are logged as warnings at trace level 1.
+pub fn from_section(section: &Section) -> Result<ReaderOptions> {
+    let section = reader_section(section)?;
+    let options = match legacy::reader_type(&section)? {
+        ReaderType::Composite => composite::read(&section)?,
+        ReaderType::Text => legacy::read(&section)?,
+    };
+    section.log().report(section.path(), Logger { trace_level: options.trace_level });
+    Ok(options)
+}
+
+/// The section that describes the reader: this one, its `reader` section, or the one that `readers` names.
+fn reader_section(section: &Section) -> Result<Section> {
+    let describes = |section: &Section| section.exists_here("deserializers") || section.exists_here("input");
+    let section = if describes(section) || !section.exists_here("reader") {
+        section.clone()
+    } else {
+        section.section("reader")?
+    };
+    if !describes(&section) && section.exists_here("readers") {
+        let names = section.array("readers")?;
+        return match names.texts() {
+            [name] => section.section(name),
+            _ => Err(Error::config(
+                ExceptionClass::InvalidArgument,
+                format!("{}:readers names {} readers; one is supported.", section.path(), names.len()),
+            )),
+        };
+    }
+    if !describes(&section) && !section.exists("readerType") && !section.exists("deserializers") {
+        let message = "Could not find deserializers in the reader config.";
+        return Err(Error::config(ExceptionClass::InvalidArgument, message));
+    }
+    Ok(section)
 }

@@ -5,6 +5,8 @@ use crate::stream::{ElementType, Storage};
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReaderOptions {
+    /// Which kind of configuration this was.
+    pub shape: Shape,
     /// The deserializers in the order of the configuration; the first one is primary.
     pub deserializers: Vec<DeserializerOptions>,
     /// Keys of sequences are numbers (`useNumericSequenceKeys`).
@@ -18,7 +20,7 @@ pub struct ReaderOptions {
     /// Each worker's minibatch size is its share of the total (`localTimeline`); else all workers walk the same
     /// global minibatch and keep their share.
     pub local_timeline: bool,
-    /// Invalid sequences tolerated by the reader.
+    /// Invalid sequences tolerated by the reader; bad lines of a text file are the deserializer's own matter.
     pub max_errors: u64,
     /// Type of the delivered values.
     pub element: ElementType,
@@ -28,6 +30,18 @@ pub struct ReaderOptions {
     pub verbosity: i32,
     /// One minibatch is assembled ahead (`prefetch`).
     pub prefetch: bool,
+}
+
+/// The kinds of configurations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shape {
+    /// `deserializers = ( ... )`: what CNTK's API and its composite reader use.
+    Composite,
+    /// `readerType = "CNTKTextFormatReader"`, with one text deserializer. CNTK puts
+    /// `CNTKTextFormatReader: While reading '<file>': ` before the runtime errors that occur once this reader's
+    /// configuration has been read.
+    TextReader,
 }
 
 /// Order of sequences.
@@ -47,9 +61,9 @@ pub enum Order {
 /// Size of a randomization window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowSize {
-    /// In chunks.
+    /// In chunks: from 1 to 2^32-1.
     Chunks(u64),
-    /// In samples.
+    /// In samples. 0 is the least window, one chunk.
     Samples(u64),
 }
 
@@ -62,9 +76,9 @@ pub enum Packing {
     Frame,
     /// Truncated back-propagation through time.
     Truncated {
-        /// Steps of a minibatch.
+        /// Steps of a minibatch, not 0; 2^64-1 is possible and means "all".
         length: u64,
-        /// Overlap of minibatches of one sequence.
+        /// Overlap of minibatches of one sequence, at most the length.
         right_splice: u64,
     },
 }
@@ -90,11 +104,11 @@ pub struct TextOptions {
     pub max_errors: u32,
     /// What is logged.
     pub trace_level: u32,
-    /// Size of a chunk; never 0.
+    /// Bytes of a chunk; never 0.
     pub chunk_size: u64,
     /// Keep and use an index file beside the data.
     pub cache_index: bool,
-    /// Keep every chunk that was loaded once.
+    /// Keep every chunk that was loaded once. CNTK's composite reader has no such cache.
     pub keep_data_in_memory: bool,
     /// Type of the values.
     pub element: ElementType,

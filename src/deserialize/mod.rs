@@ -38,16 +38,19 @@ impl Lengths<'_> {
     }
 }
 
-/// A source of sequences. Stateless: any thread may load any chunk at any time, and loading twice gives the same.
-pub trait Deserializer: Send + Sync {
-    /// The streams it offers, in the order of their numbers.
-    fn streams(&self) -> &[StreamInfo];
-
+/// The table of chunks: all that the order of sequences depends on.
+pub trait ChunkTable: Send + Sync {
     /// All chunks, in the data's order. May be empty.
     fn chunks(&self) -> &[ChunkInfo];
 
     /// Declared lengths of the sequences of a chunk.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
+}
+
+/// A source of sequences. Stateless: any thread may load any chunk at any time, and loading twice gives the same.
+pub trait Deserializer: ChunkTable {
+    /// The streams it offers, in the order of their numbers.
+    fn streams(&self) -> &[StreamInfo];
 
     /// Appends the key of each of the given sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);

@@ -1,42 +1,162 @@
-//! Byte buffers for minibatch data, recycled: writing to memory that was used before costs a tenth of writing to new pages.
+//! Memory for minibatches, recycled: writing to memory that was used before costs a tenth of writing to new pages.
+//!
+//! A [`Minibatch`] is recycled as a whole, with its buffers, its lists of records and its list of keys. So each stream
+//! meets the buffer that it filled a few minibatches ago, sizes settle after a few reads, and from then on a minibatch
+//! allocates nothing.
 
+use super::minibatch::Minibatch;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// A growing, 64-byte aligned run of bytes that returns to its pool when dropped.
+/// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// A growing, 64-byte aligned run of bytes.
+///
+/// All memory is zeroed once, when it is allocated. A buffer that is used again shows what it held before: stale, but
+/// never uninitialized.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    // placeholder layout; see pack's owner
-    memory: Vec<u8>,
-    home: Weak<Mutex<Vec<Vec<u8>>>>,
+    lines: Vec<Line>,
+    size: usize,
 }
 
 impl Buffer {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        &self.memory
+        // SAFETY: `Line` is 64 initialized bytes without padding, and `size <= lines.len() * 64` (see `resize`).
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.size) }
+    }
+
+    /// The bytes, for writing.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`; every bit pattern is a valid `Line`, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
+    }
+
+    /// Makes it `size` bytes long. The content is unspecified afterwards.
+    pub fn resize(&mut self, size: usize) {
+        let needed = size.div_ceil(size_of::<Line>());
+        if needed > self.lines.len() {
+            // Grown by half at least, so that slowly rising sizes settle. The old memory goes first: its content is
+            // of no use.
+            let grown = needed.max(self.lines.len() + self.lines.len() / 2);
+            *self = Buffer::default();
+            self.lines.resize(grown, Line([0; 64]));
+        }
+        self.size = size;
+    }
+
+    /// Bytes of memory that it holds on to.
+    pub fn capacity(&self) -> usize {
+        self.lines.capacity() * size_of::<Line>()
     }
 }
 
-/// Buffers that wait for their next use.
+/// Minibatches that wait for their next use.
+pub(super) type Shelf = Mutex<Vec<Minibatch>>;
+
+/// Idle minibatches that a pool keeps. A reader has one in the caller's hands, one waiting and one being filled; callers
+/// that collect a few before they copy them to a device should find them here too.
+const MAX_IDLE: usize = 8;
+
+/// Where minibatches come from, and where they go when they are dropped, from any thread. Clones share one store; it
+/// lives until the last clone is gone, and minibatches may outlive it.
 #[derive(Debug, Default, Clone)]
 pub struct BufferPool {
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
+    shelf: Arc<Shelf>,
 }
 
 impl BufferPool {
-    /// A buffer with `size` bytes of unspecified content.
-    pub fn take(&self, size: usize) -> Buffer {
-        let mut memory = self.free.lock().pop().unwrap_or_default();
-        memory.resize(size, 0);
-        Buffer { memory, home: Arc::downgrade(&self.free) }
+    /// A minibatch with this number of streams and no flags. Layouts and keys are empty; buffers have unspecified sizes
+    /// and contents.
+    pub fn take(&self, streams: usize) -> Minibatch {
+        let mut minibatch = self.shelf.lock().pop().unwrap_or_default();
+        minibatch.end_of_sweep = false;
+        minibatch.end_of_epoch = false;
+        minibatch.keys.clear();
+        minibatch.streams.resize_with(streams, Default::default);
+        for stream in &mut minibatch.streams {
+            stream.layout.clear();
+        }
+        minibatch.home = Arc::downgrade(&self.shelf);
+        minibatch
+    }
+
+    /// Bytes that idle minibatches hold.
+    pub fn idle_bytes(&self) -> usize {
+        let bytes = |minibatch: &Minibatch| -> usize {
+            minibatch.streams.iter().map(|stream| stream.data.capacity()).sum()
+        };
+        self.shelf.lock().iter().map(bytes).sum()
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if let Some(home) = self.home.upgrade() {
-            home.lock().push(std::mem::take(&mut self.memory));
+/// Puts the content of a minibatch back; called by its `Drop`.
+pub(super) fn recycle(minibatch: &mut Minibatch) {
+    let Some(home) = std::mem::take(&mut minibatch.home).upgrade() else { return };
+    // Without a home, so that neither a full shelf nor the shelf's own end brings it here again.
+    let idle = Minibatch {
+        end_of_sweep: false,
+        end_of_epoch: false,
+        streams: std::mem::take(&mut minibatch.streams),
+        keys: std::mem::take(&mut minibatch.keys),
+        home: Weak::new(),
+    };
+    let mut shelf = home.lock();
+    if shelf.len() < MAX_IDLE {
+        shelf.push(idle);
+        return;
+    }
+    drop(shelf);
+    drop(idle);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_zeroed_and_grow() {
+        let mut buffer = Buffer::default();
+        assert!(buffer.bytes().is_empty());
+        for size in [1, 63, 64, 65, 1000, 10, 100_000] {
+            buffer.resize(size);
+            assert_eq!(buffer.bytes().len(), size);
+            assert_eq!(buffer.bytes().as_ptr() as usize % 64, 0);
         }
+        assert!(buffer.bytes().iter().all(|&byte| byte == 0));
+        buffer.bytes_mut().fill(7);
+        buffer.resize(50_000);
+        buffer.resize(100_000);
+        assert!(buffer.bytes().iter().all(|&byte| byte == 7));
+    }
+
+    #[test]
+    fn dropped_minibatches_are_used_again() {
+        let pool = BufferPool::default();
+        let mut minibatch = pool.take(2);
+        minibatch.streams[1].data.resize(5000);
+        minibatch.keys.push(3);
+        minibatch.end_of_sweep = true;
+        let address = minibatch.streams[1].data.bytes().as_ptr() as usize;
+        std::thread::spawn(move || drop(minibatch)).join().expect("dropping");
+        assert!(pool.idle_bytes() >= 5000);
+        let again = pool.clone().take(2);
+        assert_eq!(again.streams[1].data.bytes().as_ptr() as usize, address);
+        assert!(again.keys.is_empty() && !again.end_of_sweep);
+        assert_eq!(pool.idle_bytes(), 0);
+        drop(pool);
+        drop(again);
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let pool = BufferPool::default();
+        let many: Vec<_> = (0..3 * MAX_IDLE).map(|_| pool.take(1)).collect();
+        drop(many);
+        assert_eq!(pool.shelf.lock().len(), MAX_IDLE);
     }
 }

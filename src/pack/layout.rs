@@ -38,6 +38,22 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Makes it a layout without columns; the list of records keeps its memory.
+    pub fn clear(&mut self) {
+        self.steps = 0;
+        self.rows = 0;
+        self.right_splice = 0;
+        self.records.clear();
+    }
+
+    /// Makes it a copy of `other` without allocating anew.
+    pub(super) fn copy_from(&mut self, other: &Layout) {
+        self.steps = other.steps;
+        self.rows = other.rows;
+        self.right_splice = other.right_splice;
+        self.records.clone_from(&other.records);
+    }
+
     /// Number of columns, gaps included.
     pub fn columns(&self) -> usize {
         self.steps * self.rows

@@ -1,10 +1,11 @@
 //! One minibatch: its buffers, layouts, keys and flags.
 
-use super::buffer::Buffer;
+use super::buffer::{self, Buffer, Shelf};
 use super::layout::Layout;
 use crate::sequence::SequenceKey;
+use std::sync::Weak;
 
-/// What a read delivers. Owns its buffers, which go back to the reader's pool when it is dropped.
+/// What a read delivers. Owns its memory, which goes back to the reader's pool when it is dropped.
 #[derive(Debug, Default)]
 pub struct Minibatch {
     /// It reaches or crosses the end of a sweep.
@@ -15,10 +16,28 @@ pub struct Minibatch {
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
     pub keys: Vec<SequenceKey>,
+    /// Where its memory goes.
+    pub(super) home: Weak<Shelf>,
+}
+
+impl Minibatch {
+    /// A minibatch without data.
+    pub fn empty(end_of_sweep: bool, end_of_epoch: bool) -> Minibatch {
+        let mut minibatch = Minibatch::default();
+        minibatch.end_of_sweep = end_of_sweep;
+        minibatch.end_of_epoch = end_of_epoch;
+        minibatch
+    }
+}
+
+impl Drop for Minibatch {
+    fn drop(&mut self) {
+        buffer::recycle(self);
+    }
 }
 
 /// One stream's part of a minibatch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StreamMinibatch {
     /// Which columns belong to which sequence.
     pub layout: Layout,

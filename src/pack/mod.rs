@@ -1,20 +1,33 @@
 //! Packing: from sequences to one minibatch, in one pass of copying.
 //!
 //! A packer asks its [`Feed`] for sequences and writes them into buffers with a [`layout::Layout`].
+//!
+//! A sequence that is missing in one stream ([`Loaded::Invalid`](crate::deserialize::Loaded),
+//! [`Loaded::Skipped`](crate::deserialize::Loaded)) is left out of all streams.
 
 pub mod buffer;
+mod first_fit;
 pub mod frame;
 pub mod layout;
+mod limits;
 pub mod minibatch;
 pub mod sequence;
+#[cfg(test)]
+mod test_feed;
 pub mod truncated;
 mod write;
 
+pub use buffer::BufferPool;
+pub use frame::FramePacker;
 pub use minibatch::Minibatch;
+pub use sequence::SequencePacker;
+pub use truncated::TruncatedPacker;
 
-use crate::Result;
+use crate::config::options::Packing;
 use crate::deserialize::Chunk;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey, SequenceView};
+use crate::stream::{Storage, StreamInfo};
+use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Where a packer gets its sequences: the timeline, with the chunks it needs in memory.
@@ -23,7 +36,8 @@ pub trait Feed {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>>;
 
     /// Counts sequences that turned out to be invalid and were left out. Fails if they are more than the reader
-    /// tolerates; a packer calls this once for each minibatch that still has data.
+    /// tolerates, all calls taken together. A packer calls this for each batch that still has data, also with 0; those
+    /// of batches without data come with the next call.
     fn count_invalid(&mut self, sequences: u64) -> Result<()>;
 
     /// Appends the keys of sequences.
@@ -45,7 +59,7 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// The chunk of a sequence, to be kept beyond this batch.
     pub fn chunk(&self, chunk: ChunkId) -> Option<&'a Arc<dyn Chunk>> {
-        self.chunks[chunk as usize].as_ref()
+        self.chunks.get(chunk as usize)?.as_ref()
     }
 }
 
@@ -75,15 +89,33 @@ pub trait Packer: Send {
     /// Packs the next minibatch.
     fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch>;
 
-    /// What the packer holds, for a checkpoint that continues exactly. Empty for packers that hold nothing.
+    /// What the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated packer,
+    /// nothing for packers that hold nothing.
     fn queued(&self) -> Vec<Queue>;
 
     /// Takes back what [`Packer::queued`] gave, after [`Packer::configure`] with the same sizes; `chunk` loads chunks.
+    /// The number of queues becomes the number of slots. To continue from a checkpoint use [`Packer::restore`].
     fn requeue(
         &mut self,
         queues: &[Queue],
         chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()>;
+
+    /// Brings a new packer to where another one was: the sizes that the other one took last, and what its
+    /// [`Packer::queued`] gave.
+    ///
+    /// The number of slots is not a function of these sizes (CNTK 2.7 keeps it when only workers change), so a packer
+    /// at work may have accepted sizes that a new one refuses. They are therefore taken in two steps here.
+    fn restore(
+        &mut self,
+        config: &PackConfig,
+        queues: &[Queue],
+        chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+    ) -> Result<()> {
+        self.configure(&PackConfig { workers: 1, rank: 0, ..*config })?;
+        self.configure(config)?;
+        self.requeue(queues, chunk)
+    }
 }
 
 /// The sequences that wait in one slot of the truncated packer.
@@ -93,4 +125,38 @@ pub struct Queue {
     pub cursor: u64,
     /// The sequences in order, each with the end-of-sweep flag of the fetch that brought it.
     pub sequences: Vec<(SequenceId, bool)>,
+}
+
+/// The streams as a packer delivers them: sparse ones come out dense in truncated mode.
+pub fn output_streams(streams: &[StreamInfo], packing: Packing) -> Vec<StreamInfo> {
+    let mut streams = streams.to_vec();
+    if matches!(packing, Packing::Truncated { .. }) {
+        for stream in &mut streams {
+            stream.storage = Storage::Dense;
+        }
+    }
+    streams
+}
+
+/// Holds a view's sizes against each other, so that a chunk's mistake cannot make a copy leave its bounds. Returns the
+/// number of sparse values.
+fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<usize> {
+    let samples = view.samples as usize;
+    let Some(sparse) = &view.sparse else {
+        return if samples.checked_mul(sample_size * element) == Some(view.values.len()) {
+            Ok(0)
+        } else {
+            Err(Error::internal("A chunk's dense sequence has not the size of its samples."))
+        };
+    };
+    let nnz = sparse.rows.len() / 4;
+    let (first, last) = match sparse.starts {
+        [first, .., last] => (*first, *last),
+        _ => return Err(Error::internal("A chunk's sparse sequence has no entry numbers.")),
+    };
+    let fits = sparse.starts.len() - 1 == samples
+        && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
+        && sparse.rows.len() == nnz * 4
+        && view.values.len() == nnz * element;
+    if fits { Ok(nnz) } else { Err(Error::internal("A chunk's sparse sequence is not consistent.")) }
 }

@@ -1,1 +1,243 @@
-//! See the packing section.
+//! Packing whole sequences side by side, in as few parallel rows as first fit finds.
+
+use super::buffer::BufferPool;
+use super::first_fit::FirstFit;
+use super::limits::Limits;
+use super::minibatch::Minibatch;
+use super::{Batch, Feed, PackConfig, Packer, Queue, check_view, write};
+use crate::deserialize::{Chunk, Loaded};
+use crate::error::ExceptionClass;
+use crate::sequence::{ChunkId, SequenceId, SequenceView};
+use crate::stream::{Storage, StreamInfo};
+use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// Packs whole sequences. Streams of different lengths get different layouts.
+pub struct SequencePacker(WholePacker);
+
+impl SequencePacker {
+    /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
+    pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
+        SequencePacker(WholePacker::new(streams, pool, local_timeline, false))
+    }
+}
+
+impl Packer for SequencePacker {
+    fn configure(&mut self, config: &PackConfig) -> Result<()> {
+        self.0.configure(config)
+    }
+
+    fn reset(&mut self) {}
+
+    fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch> {
+        self.0.read(feed)
+    }
+
+    fn queued(&self) -> Vec<Queue> {
+        Vec::new()
+    }
+
+    fn requeue(
+        &mut self,
+        _queues: &[Queue],
+        _chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+    ) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What the packers of whole sequences and of frames share: all but the permitted lengths.
+pub(super) struct WholePacker {
+    streams: Vec<StreamInfo>,
+    pool: BufferPool,
+    local_timeline: bool,
+    frames: bool,
+    limits: Option<Limits>,
+    /// Invalid sequences that [`Feed::count_invalid`] has not heard of yet: those of minibatches without data.
+    uncounted: u64,
+    fit: FirstFit,
+    /// The minibatch's sequences, without those left out.
+    sequences: Vec<SequenceId>,
+    /// What was found out about them, by stream.
+    inputs: Vec<Input<'static>>,
+}
+
+/// One stream of the minibatch to be packed.
+#[derive(Default)]
+struct Input<'a> {
+    lengths: Vec<u32>,
+    views: Vec<SequenceView<'a>>,
+}
+
+/// Hands the memory of a list on to a list of views into another batch.
+fn recycle<'b>(mut views: Vec<SequenceView<'_>>) -> Vec<SequenceView<'b>> {
+    views.clear();
+    // Collecting the items of a list into a list of items of the same layout takes place in the first one's memory.
+    // There are no items; only the lifetime changes.
+    views.into_iter().map(|_| unreachable!("the list is empty")).collect()
+}
+
+impl WholePacker {
+    pub fn new(
+        streams: Vec<StreamInfo>,
+        pool: BufferPool,
+        local_timeline: bool,
+        frames: bool,
+    ) -> WholePacker {
+        let inputs = streams.iter().map(|_| Input::default()).collect();
+        WholePacker {
+            streams,
+            pool,
+            local_timeline,
+            frames,
+            limits: None,
+            uncounted: 0,
+            fit: FirstFit::default(),
+            sequences: Vec::new(),
+            inputs,
+        }
+    }
+
+    pub fn configure(&mut self, config: &PackConfig) -> Result<()> {
+        self.limits = Some(Limits::of(config, self.local_timeline)?);
+        Ok(())
+    }
+
+    pub fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch> {
+        let Some(limits) = self.limits else {
+            return Err(Error::state("The packer has no sizes yet."));
+        };
+        let batch = feed.next(limits.global, limits.local)?;
+        let packed = self.pack(&batch);
+        if self.sequences.is_empty() {
+            // CNTK 2.7 does not compare the number of invalid sequences with its limit while there is no data.
+            return packed;
+        }
+        // Comes before an error of the packing, which in CNTK comes later. (The batch borrows the feed, so the feed
+        // can only be asked now.)
+        feed.count_invalid(std::mem::take(&mut self.uncounted))?;
+        let mut minibatch = packed?;
+        feed.keys(&self.sequences, &mut minibatch.keys);
+        Ok(minibatch)
+    }
+
+    fn pack(&mut self, batch: &Batch<'_>) -> Result<Minibatch> {
+        let mut inputs: Vec<Input<'_>> = std::mem::take(&mut self.inputs);
+        let packed = self.survey(batch, &mut inputs).and_then(|()| self.copy(batch, &inputs));
+        self.inputs = inputs
+            .into_iter()
+            .map(|input| Input { lengths: input.lengths, views: recycle(input.views) })
+            .collect();
+        packed
+    }
+
+    /// The first pass: looks every sequence up and leaves the invalid ones out.
+    fn survey<'a>(&mut self, batch: &Batch<'a>, inputs: &mut [Input<'a>]) -> Result<()> {
+        self.sequences.clear();
+        for input in inputs.iter_mut() {
+            input.lengths.clear();
+        }
+        for &id in batch.sequences {
+            let Some(chunk) = batch.chunk(id.chunk) else {
+                return Err(Error::internal("The chunk of a sequence is not in memory."));
+            };
+            let kept = self.sequences.len();
+            let mut invalid = false;
+            for (stream, input) in inputs.iter_mut().enumerate() {
+                match chunk.sequence(stream, id.index) {
+                    Loaded::Data(view) => {
+                        input.lengths.push(view.samples);
+                        input.views.push(view);
+                    }
+                    Loaded::Skipped => {}
+                    Loaded::Invalid => invalid = true,
+                }
+            }
+            if inputs.iter().all(|input| input.views.len() > kept) {
+                self.sequences.push(id);
+                continue;
+            }
+            self.uncounted += u64::from(invalid);
+            for input in inputs.iter_mut() {
+                input.lengths.truncate(kept);
+                input.views.truncate(kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// The second pass: lays out and copies.
+    fn copy(&mut self, batch: &Batch<'_>, inputs: &[Input<'_>]) -> Result<Minibatch> {
+        if self.sequences.is_empty() {
+            return Ok(Minibatch::empty(batch.end_of_sweep, batch.end_of_epoch));
+        }
+        let mut minibatch = self.pool.take(self.streams.len());
+        minibatch.end_of_sweep = batch.end_of_sweep;
+        minibatch.end_of_epoch = batch.end_of_epoch;
+        for (i, (info, input)) in self.streams.iter().zip(inputs).enumerate() {
+            let nnz = self.check(info, input).map_err(|error| error.in_stream(&info.name))?;
+            let (before, rest) = minibatch.streams.split_at_mut(i);
+            let Some(stream) = rest.first_mut() else { continue };
+            match inputs.iter().zip(before).find(|(other, _)| other.lengths == input.lengths) {
+                Some((_, same)) => stream.layout.copy_from(&same.layout),
+                None => self.fit.lay_out(&input.lengths, &mut stream.layout),
+            }
+            let element = info.element.size();
+            let columns = stream.layout.columns();
+            let size = match info.storage {
+                Storage::Dense => columns.checked_mul(info.sample_size() * element),
+                Storage::SparseCsc => write::block_size(nnz, element, columns),
+            };
+            let Some(size) = size else {
+                return Err(Error::data("The minibatch is too large.").in_stream(&info.name));
+            };
+            stream.data.resize(size);
+            let out = stream.data.bytes_mut();
+            match info.storage {
+                Storage::Dense => {
+                    write::dense(out, &stream.layout, &input.views, info.sample_size() * element);
+                }
+                Storage::SparseCsc => write::sparse(out, &stream.layout, &input.views, element, nnz)?,
+            }
+        }
+        Ok(minibatch)
+    }
+
+    /// Holds one stream's sequences against its description, so that copying cannot fail. Returns the number of their
+    /// values if the stream is sparse.
+    fn check(&self, info: &StreamInfo, input: &Input<'_>) -> Result<usize> {
+        let (element, sample_size) = (info.element.size(), info.sample_size());
+        let mut nnz = 0;
+        for view in &input.views {
+            if self.frames && view.samples != 1 {
+                return Err(Error::data(format!(
+                    "Detected a non-frame sequence of size {} in frame mode.",
+                    view.samples
+                )));
+            }
+            if view.samples == 0 {
+                return Err(empty_sequence());
+            }
+            if view.sparse.is_some() != (info.storage == Storage::SparseCsc) {
+                return Err(Error::internal("A chunk's storage is not its stream's."));
+            }
+            nnz += check_view(view, element, sample_size)?;
+        }
+        if nnz > i32::MAX as usize {
+            return Err(Error::data(format!(
+                "Minibatch NNZ count ({nnz}) exceeds the maximum allowed value ({})",
+                i32::MAX
+            )));
+        }
+        Ok(nnz)
+    }
+}
+
+/// CNTK 2.7's error for a sequence without samples.
+pub(super) fn empty_sequence() -> Error {
+    let message = "AddSequence: Sequences must be a least one frame long.";
+    Error::new(ErrorKind::Data, ExceptionClass::Logic, message)
+}
+
+#[cfg(test)]
+mod tests;

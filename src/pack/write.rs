@@ -1,1 +1,366 @@
-//! See the packing section.
+//! The copying: from sequences' views to the columns of one stream's minibatch.
+//!
+//! Column `t * rows + s` is step `t` of row `s`. A sequence's samples therefore lie `rows` columns apart, except in two
+//! cases that take whole sequences at once: one row, and one step (then column `i` is sequence `i`).
+
+use super::layout::{Layout, Record};
+use crate::sequence::{SequenceView, SparseView};
+use crate::{Error, Result};
+
+/// How many sequences ahead memory is asked for. Randomized sequences come from all over the window, so that nearly each
+/// of them would wait for main memory.
+const AHEAD: usize = 8;
+
+/// Tells the processor that these bytes will be read soon: as many cache lines as it takes until its own prefetching
+/// has noticed.
+#[inline(always)]
+pub(super) fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in bytes.chunks(64).take(4) {
+            // SAFETY: a prefetch is a hint; it reads nothing as far as the program can see.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
+/// Copies between runs of equal size; the sizes of one value are copied without calling `memcpy`.
+#[inline(always)]
+fn copy(target: &mut [u8], source: &[u8]) {
+    #[inline(always)]
+    fn exact<const N: usize>(target: &mut [u8], source: &[u8]) -> bool {
+        match (<&mut [u8; N]>::try_from(target), <&[u8; N]>::try_from(source)) {
+            (Ok(target), Ok(source)) => {
+                *target = *source;
+                true
+            }
+            _ => false,
+        }
+    }
+    if !exact::<4>(target, source) && !exact::<8>(target, source) {
+        target.copy_from_slice(source);
+    }
+}
+
+/// Copies samples of `column` bytes to columns that lie `stride` bytes apart, the first one at `first`.
+pub(super) fn strided(out: &mut [u8], first: usize, stride: usize, column: usize, samples: &[u8]) {
+    fn fixed<const N: usize>(out: &mut [u8], stride: usize, samples: &[u8]) {
+        for (target, source) in out.chunks_mut(stride).zip(samples.as_chunks::<N>().0) {
+            target[..N].copy_from_slice(source);
+        }
+    }
+    if samples.is_empty() {
+        return;
+    }
+    let out = &mut out[first..];
+    if stride == column {
+        out[..samples.len()].copy_from_slice(samples);
+        return;
+    }
+    match column {
+        4 => fixed::<4>(out, stride, samples),
+        8 => fixed::<8>(out, stride, samples),
+        16 => fixed::<16>(out, stride, samples),
+        _ => {
+            for (target, source) in out.chunks_mut(stride).zip(samples.chunks_exact(column)) {
+                target[..column].copy_from_slice(source);
+            }
+        }
+    }
+}
+
+/// Zeroes the columns of a gap, `column` bytes each.
+pub(super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: usize) {
+    if column == 0 {
+        return;
+    }
+    let (first, end) = (gap.begin.max(0) as usize, gap.end as usize);
+    let stride = layout.rows * column;
+    let start = (first * layout.rows + gap.row as usize) * column;
+    for target in out[start..].chunks_mut(stride).take(end - first) {
+        target[..column].fill(0);
+    }
+}
+
+/// Writes dense sequences, `column` bytes a sample. `views` belong to the first records of `layout`, the others are gaps.
+pub(super) fn dense(out: &mut [u8], layout: &Layout, views: &[SequenceView<'_>], column: usize) {
+    if column == 0 {
+        return;
+    }
+    if layout.steps == 1 {
+        for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
+            if let Some(next) = views.get(i + AHEAD) {
+                prefetch(next.values);
+            }
+            copy(target, view.values);
+        }
+        return;
+    }
+    let stride = layout.rows * column;
+    let (records, gaps) = layout.records.split_at(views.len());
+    for (i, (record, view)) in records.iter().zip(views).enumerate() {
+        if let Some(next) = views.get(i + 1) {
+            prefetch(next.values);
+        }
+        let first = (record.begin as usize * layout.rows + record.row as usize) * column;
+        strided(out, first, stride, column, view.values);
+    }
+    for gap in gaps {
+        zero_gap(out, layout, gap, column);
+    }
+}
+
+/// Size of the sparse block of `nnz` values of `element` bytes in `columns` columns; `None` if it is beyond all memory.
+pub(super) fn block_size(nnz: usize, element: usize, columns: usize) -> Option<usize> {
+    let entries = nnz.checked_mul(element + 4)?;
+    columns.checked_add(1)?.checked_mul(4)?.checked_add(entries)?.checked_add(8)
+}
+
+/// Writes the block of sparse sequences, which has the size that [`block_size`] gives. `nnz` is the sum of the views'
+/// values and at most `i32::MAX`; views are consistent in their sizes.
+pub(super) fn sparse(
+    out: &mut [u8],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+    element: usize,
+    nnz: usize,
+) -> Result<()> {
+    let (count, rest) = out.split_at_mut(8);
+    count.copy_from_slice(&(nnz as u64).to_ne_bytes());
+    let (values, rest) = rest.split_at_mut(nnz * element);
+    let (rows, starts) = rest.split_at_mut(nnz * 4);
+    let starts = starts.as_chunks_mut::<4>().0;
+    // The column behind the last one.
+    starts[layout.columns()] = (nnz as u32).to_ne_bytes();
+    if layout.steps == 1 {
+        one_step(values, rows, starts, views, element);
+        return Ok(());
+    }
+    if layout.rows == 1 {
+        return one_row(values, rows, starts, views);
+    }
+    column_starts(starts, layout, views)?;
+    match element {
+        4 => scatter::<4>(values, rows, starts, layout, views),
+        _ => scatter::<8>(values, rows, starts, layout, views),
+    }
+    Ok(())
+}
+
+/// Every sequence is one column: values and rows are laid end to end.
+fn one_step(
+    mut values: &mut [u8],
+    mut rows: &mut [u8],
+    starts: &mut [[u8; 4]],
+    views: &[SequenceView<'_>],
+    element: usize,
+) {
+    let mut at = 0;
+    for (i, (view, start)) in views.iter().zip(starts).enumerate() {
+        if let Some(next) = views.get(i + AHEAD) {
+            prefetch(next.values);
+            prefetch(source_rows(next));
+        }
+        *start = (at as u32).to_ne_bytes();
+        let source = source_rows(view);
+        let target;
+        (target, values) = values.split_at_mut(view.values.len());
+        copy(target, view.values);
+        let target;
+        (target, rows) = rows.split_at_mut(source.len());
+        copy(target, source);
+        at += view.values.len() / element;
+    }
+}
+
+/// The only sequence there is: it lies already as it should.
+fn one_row(
+    values: &mut [u8],
+    rows: &mut [u8],
+    starts: &mut [[u8; 4]],
+    views: &[SequenceView<'_>],
+) -> Result<()> {
+    for view in views {
+        values.copy_from_slice(view.values);
+        rows.copy_from_slice(source_rows(view));
+        let source = source_starts(view);
+        ascending(source)?;
+        for (start, from) in starts.iter_mut().zip(source) {
+            *start = (from - source[0]).to_ne_bytes();
+        }
+    }
+    Ok(())
+}
+
+/// Fills in the starts of all columns. First each column's number of values is put in its place, sequence by sequence;
+/// columns of gaps keep 0. Then one pass sums them up.
+fn column_starts(starts: &mut [[u8; 4]], layout: &Layout, views: &[SequenceView<'_>]) -> Result<()> {
+    let columns = &mut starts[..layout.columns()];
+    if layout.records.len() > views.len() {
+        columns.fill([0; 4]);
+    }
+    for (record, view) in layout.records.iter().zip(views) {
+        let source = source_starts(view);
+        ascending(source)?;
+        let first = record.begin as usize * layout.rows + record.row as usize;
+        for (column, pair) in columns[first..].chunks_mut(layout.rows).zip(source.windows(2)) {
+            column[0] = (pair[1] - pair[0]).to_ne_bytes();
+        }
+    }
+    let mut at = 0u32;
+    for column in columns {
+        let count = u32::from_ne_bytes(*column);
+        *column = at.to_ne_bytes();
+        at += count;
+    }
+    Ok(())
+}
+
+/// Copies the values and rows of each sample to where its column starts.
+fn scatter<const E: usize>(
+    values: &mut [u8],
+    rows: &mut [u8],
+    starts: &[[u8; 4]],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+) {
+    let values = values.as_chunks_mut::<E>().0;
+    let rows = rows.as_chunks_mut::<4>().0;
+    for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
+        if let Some(next) = views.get(i + 1) {
+            prefetch(next.values);
+            prefetch(source_rows(next));
+        }
+        let source_values = view.values.as_chunks::<E>().0;
+        let source_rows = source_rows(view).as_chunks::<4>().0;
+        let first = record.begin as usize * layout.rows + record.row as usize;
+        let columns = starts[first..].chunks(layout.rows);
+        let mut from = 0;
+        for (column, pair) in columns.zip(source_starts(view).windows(2)) {
+            let at = u32::from_ne_bytes(column[0]) as usize;
+            let count = (pair[1] - pair[0]) as usize;
+            // One value a sample is what words are; no call for it.
+            if count == 1 {
+                values[at] = source_values[from];
+                rows[at] = source_rows[from];
+            } else {
+                values[at..][..count].copy_from_slice(&source_values[from..][..count]);
+                rows[at..][..count].copy_from_slice(&source_rows[from..][..count]);
+            }
+            from += count;
+        }
+    }
+}
+
+fn source_rows<'a>(view: &SequenceView<'a>) -> &'a [u8] {
+    view.sparse.map_or(&[], |sparse| sparse.rows)
+}
+
+fn source_starts<'a>(view: &SequenceView<'a>) -> &'a [u32] {
+    view.sparse.map_or(&[], |sparse| sparse.starts)
+}
+
+/// Fails if entry numbers fall. Together with the check of their first and last this keeps all copies within bounds.
+pub(super) fn ascending(starts: &[u32]) -> Result<()> {
+    // Without an early end, so that it is compiled to vector instructions.
+    let falls = starts.windows(2).fold(false, |falls, pair| falls | (pair[0] > pair[1]));
+    if falls { Err(Error::internal("A chunk's sparse entries are out of order.")) } else { Ok(()) }
+}
+
+/// Where the columns of an expansion lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns {
+    /// Byte at which the first column starts.
+    pub first: usize,
+    /// Bytes from one column to the next.
+    pub stride: usize,
+    /// Bytes of a column.
+    pub column: usize,
+}
+
+/// Writes the samples from `from` on, `count` of them, of a sparse sequence as dense columns. A repeated row takes its
+/// last value. Entry numbers have to be [`ascending`].
+pub(super) fn expand(
+    out: &mut [u8],
+    columns: Columns,
+    element: usize,
+    values: &[u8],
+    sparse: &SparseView<'_>,
+    from: usize,
+    count: usize,
+) -> Result<()> {
+    let Columns { first, stride, column } = columns;
+    if column == 0 {
+        return Ok(());
+    }
+    let rows = sparse.rows.as_chunks::<4>().0;
+    for (t, pair) in sparse.starts[from..=from + count].windows(2).enumerate() {
+        let target = &mut out[first + t * stride..][..column];
+        target.fill(0);
+        for entry in (pair[0] - sparse.starts[0]) as usize..(pair[1] - sparse.starts[0]) as usize {
+            let row = i32::from_ne_bytes(rows[entry]);
+            let place = usize::try_from(row).ok().and_then(|row| target.chunks_exact_mut(element).nth(row));
+            let Some(place) = place else {
+                return Err(Error::data(format!(
+                    "A sparse value has the index {row}, but a sample has {} values.",
+                    column / element
+                )));
+            };
+            place.copy_from_slice(&values[entry * element..][..element]);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expansion_zeroes_first_and_the_last_value_wins() {
+        let rows: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|row| row.to_ne_bytes()).collect();
+        let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
+        let sparse = SparseView { rows: &rows, starts: &[5, 8, 8, 9] };
+        let mut out = vec![9; 5 * 12];
+        let columns = Columns { first: 0, stride: 24, column: 12 };
+        expand(&mut out, columns, 4, &values, &sparse, 0, 3).expect("expansion");
+        let out: Vec<f32> = out
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|bytes| if bytes[0] == 9 { -1.0 } else { f32::from_ne_bytes(*bytes) })
+            .collect();
+        assert_eq!(out, [2.0, 0.0, 3.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, 0.0, 4.0, 0.0]);
+    }
+
+    #[test]
+    fn an_index_outside_of_the_sample_is_an_error() {
+        for row in [-1i32, 3] {
+            let rows = row.to_ne_bytes();
+            let sparse = SparseView { rows: &rows, starts: &[0, 1] };
+            let columns = Columns { first: 0, stride: 12, column: 12 };
+            let error =
+                expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
+            assert_eq!(error.kind(), crate::ErrorKind::Data);
+        }
+    }
+
+    #[test]
+    fn falling_entry_numbers_are_an_error() {
+        let rows = [0; 8];
+        let view = SequenceView {
+            samples: 3,
+            values: &[0; 8],
+            sparse: Some(SparseView { rows: &rows, starts: &[0, 2, 1, 2] }),
+        };
+        let record = Record { id: 0, row: 0, begin: 0, end: 3 };
+        let layout = Layout { steps: 3, rows: 1, records: vec![record], right_splice: 0 };
+        assert!(sparse(&mut [0; 8 + 16 + 16], &layout, &[view], 4, 2).is_err());
+        let layout =
+            Layout { steps: 3, rows: 2, records: vec![record, Record { row: 1, ..record }], right_splice: 0 };
+        assert!(sparse(&mut [0; 8 + 32 + 28], &layout, &[view, view], 4, 4).is_err());
+    }
+}

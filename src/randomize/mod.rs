@@ -6,30 +6,16 @@
 pub mod block;
 mod epoch;
 pub mod in_order;
+#[cfg(test)]
+mod naive;
 pub mod random;
 
 pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
 
-use crate::Result;
+use crate::deserialize::ChunkTable;
+use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
-
-/// The chunk table that timelines run over: any [`crate::deserialize::Deserializer`] gives one.
-pub trait Table: Send + Sync {
-    /// Number of chunks.
-    fn chunks(&self) -> &[crate::deserialize::ChunkInfo];
-    /// Declared lengths of a chunk's sequences.
-    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_>;
-}
-
-impl<D: crate::deserialize::Deserializer + ?Sized> Table for D {
-    fn chunks(&self) -> &[crate::deserialize::ChunkInfo] {
-        crate::deserialize::Deserializer::chunks(self)
-    }
-    fn lengths(&self, chunk: ChunkId) -> crate::deserialize::Lengths<'_> {
-        crate::deserialize::Deserializer::lengths(self, chunk)
-    }
-}
-
+use crate::{Error, ErrorKind, Result};
 /// The next sequences of one worker, and what comes with them. Reused from call to call; [`Timeline::next`] clears it.
 #[derive(Debug, Default)]
 pub struct Selection {
@@ -39,6 +25,15 @@ pub struct Selection {
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
     pub end_of_epoch: bool,
+}
+
+impl Selection {
+    /// Empties it and takes back its flags.
+    pub fn clear(&mut self) {
+        self.sequences.clear();
+        self.end_of_sweep = false;
+        self.end_of_epoch = false;
+    }
 }
 
 /// Chunks around a timeline's position, both lists in the order in which they will be needed.
@@ -52,7 +47,7 @@ pub struct Window {
 
 /// Where a timeline stands. More than the position that CNTK's checkpoints carry: the running number that decides the
 /// workers' shares of unrandomized data goes on across sweeps, and only this remembers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// Samples of all workers since the start of sweep 0.
     pub samples: u64,
@@ -87,4 +82,29 @@ pub trait Timeline: Send {
 
     /// The chunks to keep in memory now and the next `ahead` ones.
     fn window(&self, ahead: usize, window: &mut Window);
+}
+
+/// Samples of a sweep.
+fn total_samples(table: &dyn ChunkTable) -> u64 {
+    table.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
+}
+
+/// There is nothing to make a timeline of.
+fn no_samples() -> Error {
+    Error::data(
+        "NoRandomizer: Expected input to contain samples, but the number of successfully read samples was 0.",
+    )
+}
+
+/// Refuses minibatches of no samples.
+fn check_limits(global: u64, local: u64) -> Result<()> {
+    let refuse = |what| {
+        let message = format!("{what} sample count must not be zero.");
+        Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message))
+    };
+    match (global, local) {
+        (0, _) => refuse("Global"),
+        (_, 0) => refuse("Local"),
+        _ => Ok(()),
+    }
 }

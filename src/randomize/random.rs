@@ -1,1 +1,217 @@
 //! MT19937-64 and the draws made from it.
+//!
+//! The generator is the standard 64-bit Mersenne Twister. The draws are CNTK's, bias included: a number below `n` is
+//! `output mod n`, so a fast reduction may take the place of the division but must give the same remainder.
+
+/// Words of the generator's state, which are also made anew together.
+const WORDS: usize = 312;
+/// Distance of the word that is mixed in.
+const MIDDLE: usize = 156;
+const MATRIX: u64 = 0xB502_6F5A_A966_19E9;
+const LOWER: u64 = (1 << 31) - 1;
+
+/// The generator. Outputs are made in blocks, so that they can be looked at before they are used.
+#[derive(Clone)]
+pub struct Random {
+    state: [u64; WORDS],
+    outputs: [u64; WORDS],
+    /// The next output; `WORDS` when the block is used up.
+    at: usize,
+}
+
+impl Random {
+    /// A generator with this seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random { state: [0; WORDS], outputs: [0; WORDS], at: WORDS };
+        random.seed(seed);
+        random
+    }
+
+    /// Starts over with another seed.
+    pub fn seed(&mut self, seed: u64) {
+        let mut word = seed;
+        self.state[0] = word;
+        for i in 1..WORDS {
+            word = 6_364_136_223_846_793_005_u64.wrapping_mul(word ^ (word >> 62)).wrapping_add(i as u64);
+            self.state[i] = word;
+        }
+        self.at = WORDS;
+    }
+
+    /// The next output.
+    #[inline]
+    pub fn draw(&mut self) -> u64 {
+        if self.at == WORDS {
+            self.refill();
+        }
+        let output = self.outputs[self.at];
+        self.at += 1;
+        output
+    }
+
+    /// Some of the next outputs: at least one, at most `limit`. [`Random::consume`] takes them.
+    #[inline]
+    pub fn peek(&mut self, limit: usize) -> &[u64] {
+        if self.at == WORDS {
+            self.refill();
+        }
+        let end = WORDS.min(self.at + limit.clamp(1, WORDS));
+        &self.outputs[self.at..end]
+    }
+
+    /// Takes outputs that [`Random::peek`] showed.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        debug_assert!(self.at + count <= WORDS);
+        self.at += count;
+    }
+
+    /// A number in `begin..end`, which must not be empty.
+    #[inline]
+    pub fn range(&mut self, begin: u64, end: u64) -> u64 {
+        begin + self.draw() % (end - begin)
+    }
+
+    /// CNTK's shuffle of chunks: each element changes places with any one of all, so orders are not equally likely.
+    pub fn shuffle_all<T>(&mut self, items: &mut [T]) {
+        if items.is_empty() {
+            return;
+        }
+        let modulus = Modulus::new(items.len() as u64);
+        for i in 0..items.len() {
+            let j = modulus.reduce(self.draw()) as usize;
+            items.swap(i, j);
+        }
+    }
+
+    /// CNTK's shuffle of tumbling windows: Fisher-Yates, forward.
+    pub fn shuffle_forward<T>(&mut self, items: &mut [T]) {
+        let end = items.len() as u64;
+        for i in 0..items.len() {
+            let j = self.range(i as u64, end) as usize;
+            items.swap(i, j);
+        }
+    }
+
+    /// Makes the next block: the recurrence in the three stretches in which no index wraps, then the tempering.
+    fn refill(&mut self) {
+        let state = &mut self.state;
+        for i in 0..WORDS - MIDDLE {
+            state[i] = state[i + MIDDLE] ^ twist(state[i], state[i + 1]);
+        }
+        for i in WORDS - MIDDLE..WORDS - 1 {
+            state[i] = state[i + MIDDLE - WORDS] ^ twist(state[i], state[i + 1]);
+        }
+        state[WORDS - 1] = state[MIDDLE - 1] ^ twist(state[WORDS - 1], state[0]);
+        for (output, &word) in self.outputs.iter_mut().zip(state.iter()) {
+            let mut x = word;
+            x ^= (x >> 29) & 0x5555_5555_5555_5555;
+            x ^= (x << 17) & 0x71D6_7FFF_EDA6_0000;
+            x ^= (x << 37) & 0xFFF7_EEE0_0000_0000;
+            *output = x ^ (x >> 43);
+        }
+        self.at = 0;
+    }
+}
+
+#[inline]
+fn twist(upper: u64, lower: u64) -> u64 {
+    let word = (upper & !LOWER) | (lower & LOWER);
+    (word >> 1) ^ ((word & 1).wrapping_neg() & MATRIX)
+}
+
+/// Remainders by one divisor, without a division each.
+///
+/// With `inverse = floor((2^64 - 1) / divisor)` the high half of `value * inverse` is the quotient or one less: what is
+/// cut off, at first and by the shift, is less than one together. One correction gives the exact remainder.
+#[derive(Debug, Clone, Copy)]
+pub struct Modulus {
+    divisor: u64,
+    inverse: u64,
+}
+
+impl Modulus {
+    /// Remainders by `divisor`, which must not be 0.
+    #[inline]
+    pub fn new(divisor: u64) -> Self {
+        Modulus { divisor, inverse: u64::MAX / divisor }
+    }
+
+    /// `value % divisor`.
+    #[inline]
+    pub fn reduce(self, value: u64) -> u64 {
+        let quotient = ((u128::from(value) * u128::from(self.inverse)) >> 64) as u64;
+        let rest = value - quotient * self.divisor;
+        if rest >= self.divisor { rest - self.divisor } else { rest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(seed: u64) -> [u64; 3] {
+        let mut random = Random::new(seed);
+        [random.draw(), random.draw(), random.draw()]
+    }
+
+    #[test]
+    fn outputs_are_the_standard_ones() {
+        let mut random = Random::new(5489);
+        let last = (0..10_000).map(|_| random.draw()).last();
+        assert_eq!(last, Some(9_981_545_732_273_789_042));
+        assert_eq!(first(0), [2947667278772165694, 18301848765998365067, 729919693006235833]);
+        assert_eq!(first(1), [2469588189546311528, 2516265689700432462, 8323445853463659930]);
+        assert_eq!(first(7), [13915952638675311015, 17511516338625233250, 2165911192842364878]);
+        assert_eq!(first(8), [8930828567890437529, 16926849584203755386, 15906981515588336024]);
+    }
+
+    #[test]
+    fn shuffles_are_the_recorded_ones() {
+        for (seed, expected) in [(0, [0, 1, 2]), (1, [0, 2, 1]), (7, [2, 0, 1]), (8, [1, 2, 0])] {
+            let mut items = [0, 1, 2];
+            Random::new(seed).shuffle_all(&mut items);
+            assert_eq!(items, expected, "seed {seed}");
+        }
+        let mut items: Vec<u32> = (0..12).collect();
+        Random::new(0).shuffle_forward(&mut items);
+        assert_eq!(items, [6, 0, 5, 9, 8, 7, 2, 11, 10, 1, 3, 4]);
+    }
+
+    #[test]
+    fn shuffling_nothing_draws_nothing() {
+        let mut random = Random::new(7);
+        random.shuffle_all::<u8>(&mut []);
+        random.shuffle_forward::<u8>(&mut []);
+        assert_eq!(random.draw(), first(7)[0]);
+    }
+
+    #[test]
+    fn looking_ahead_changes_nothing() {
+        let (mut one, mut other) = (Random::new(3), Random::new(3));
+        for step in 0..2000 {
+            let seen = one.peek(1 + step % 70).to_vec();
+            let taken = (step * 7 % 11).min(seen.len());
+            one.consume(taken);
+            for &output in &seen[..taken] {
+                assert_eq!(output, other.draw());
+            }
+        }
+    }
+
+    #[test]
+    fn reduction_is_the_remainder() {
+        let mut random = Random::new(11);
+        let edges = [1, 2, 3, 10, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
+        for round in 0..20_000 {
+            let divisor = if round < 10 { edges[round] } else { (random.draw() >> (round % 64)).max(1) };
+            let modulus = Modulus::new(divisor);
+            let value = random.draw();
+            let near = divisor.wrapping_mul(value % 1000);
+            for value in [value, near, near.wrapping_sub(1), 0, u64::MAX, u64::MAX - 1, divisor, divisor - 1]
+            {
+                assert_eq!(modulus.reduce(value), value % divisor, "{value} mod {divisor}");
+            }
+        }
+    }
+}

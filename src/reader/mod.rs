@@ -1,11 +1,25 @@
-//! The reader: builds the pipeline from its options and drives it.
+//! The reader: builds the pipeline from its options and drives it, one minibatch ahead of the caller.
+
+mod assembler;
+mod build;
+mod checkpoint;
+mod pipeline;
+mod store;
 
 use crate::config::options::ReaderOptions;
 use crate::corpus::Corpus;
-use crate::pack::Minibatch;
+use crate::error::ExceptionClass;
+use crate::fork::Process;
+use crate::pack::{Minibatch, output_streams};
+use crate::pool::Pool;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
+use assembler::{Assembled, Assembler};
+use checkpoint::{Checkpoint, Progress};
+use pipeline::Pipeline;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Sizes, workers and flags of the minibatches to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,16 +54,56 @@ pub struct EpochStart {
 /// CNTK's name of the one entry in the state of a reader.
 pub const POSITION_KEY: &str = "minibatchSourcePosition";
 
+/// Minibatches that take less than this are not assembled ahead: handing the pipeline to another thread and back, with
+/// the waking of both, costs more than it could save. Their chunks are still loaded ahead.
+const WORTH_A_THREAD: Duration = Duration::from_micros(20);
+
 /// Reads minibatches.
+///
+/// *Threads*: one at a time may use it; it may move between threads. *Fork*: in a child process every call fails, and
+/// dropping it leaks its memory rather than waiting for threads that are not there.
 pub struct Reader {
     streams: Vec<StreamInfo>,
     corpus: Arc<Corpus>,
+    facts: Vec<(&'static str, String)>,
+    prefetch: bool,
+    /// The epoch and the configuration in force; `None` before the first epoch.
+    epoch: Option<(EpochStart, ReadConfig)>,
+    /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
+    delivered: Progress,
+    /// Has the threads and the memory that they write to; see `Drop`.
+    engine: ManuallyDrop<Engine>,
+    process: Process,
+}
+
+/// The pipeline, and the thread that has it while a minibatch is assembled ahead.
+struct Engine {
+    pipeline: Option<Box<Pipeline>>,
+    assembler: Option<Assembler>,
 }
 
 impl Reader {
     /// Builds a reader; opens and indexes its files, loads no data yet.
-    pub fn open(_options: &ReaderOptions) -> Result<Reader> {
-        Err(Error::internal("not written yet"))
+    pub fn open(options: &ReaderOptions) -> Result<Reader> {
+        let process = Process::current();
+        let pool = Pool::shared()?;
+        let corpus = build::corpus(options);
+        let deserializer = build::deserializer(options, &corpus, &pool)?;
+        let streams = output_streams(deserializer.streams(), options.packing);
+        let facts = checkpoint::facts(options, &*deserializer);
+        let pipeline = Box::new(Pipeline::new(options, deserializer, pool));
+        let delivered = pipeline.progress();
+        let engine = ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None });
+        Ok(Reader {
+            streams,
+            corpus,
+            facts,
+            prefetch: options.prefetch,
+            epoch: None,
+            delivered,
+            engine,
+            process,
+        })
     }
 
     /// The streams as delivered, by number: sparse streams are dense in truncated mode.
@@ -63,39 +117,142 @@ impl Reader {
     }
 
     /// Starts an epoch. Needed before the first read.
-    pub fn start_epoch(&mut self, _epoch: &EpochStart) -> Result<()> {
-        Err(Error::internal("not written yet"))
+    pub fn start_epoch(&mut self, epoch: &EpochStart) -> Result<()> {
+        let pipeline = self.recall()?;
+        let epoch = pipeline.start_epoch(epoch)?;
+        let progress = pipeline.progress();
+        self.epoch = Some((epoch, epoch.read));
+        self.delivered = progress;
+        Ok(())
     }
 
     /// Changes sizes, workers and flags between two minibatches; the position stays, queued data of the truncated mode
     /// is dropped (CNTK 2.7 does so).
-    pub fn configure(&mut self, _config: &ReadConfig) -> Result<()> {
-        Err(Error::internal("not written yet"))
+    pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
+        let (epoch, _) = self.epoch()?;
+        let pipeline = self.recall()?;
+        pipeline.configure(config)?;
+        let progress = pipeline.progress();
+        self.epoch = Some((epoch, *config));
+        self.delivered = progress;
+        Ok(())
     }
 
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
+    ///
+    /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.
     pub fn read(&mut self) -> Result<Minibatch> {
-        Err(Error::internal("not written yet"))
+        self.epoch()?;
+        let engine = &mut *self.engine;
+        let (pipeline, assembled) = match (engine.pipeline.take(), &engine.assembler) {
+            (Some(mut pipeline), _) => {
+                let assembled = Assembled::by(&mut pipeline);
+                (pipeline, assembled)
+            }
+            (None, Some(assembler)) => assembler.take()?,
+            (None, None) => return Err(unusable()),
+        };
+        let Assembled { minibatch, progress, took } = assembled;
+        self.delivered = progress;
+        let more = minibatch.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch);
+        if more && self.prefetch && took >= WORTH_A_THREAD {
+            if engine.assembler.is_none() {
+                engine.assembler = Some(Assembler::start()?);
+            }
+            if let Some(assembler) = &engine.assembler {
+                return assembler.give(pipeline).and(minibatch);
+            }
+        }
+        engine.pipeline = Some(pipeline);
+        minibatch
     }
 
     /// CNTK's checkpoint state: that of the minibatch last delivered.
-    pub fn state(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+    pub fn state(&self) -> [(&'static str, u64); 1] {
+        [(POSITION_KEY, self.delivered.position.samples)]
     }
 
     /// Restores CNTK's checkpoint state; keys that are not known are ignored, a missing one is an error.
-    pub fn set_state(&mut self, _state: &[(&str, u64)]) -> Result<()> {
-        Err(Error::internal("not written yet"))
+    ///
+    /// In truncated mode this loses what the minibatches delivered so far had left over, as in CNTK 2.7;
+    /// [`Reader::restore`] does not. Without randomization and with several workers the sequences may be shared out
+    /// differently than before, as in CNTK 2.7.
+    pub fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
+        let position = state.iter().find(|(key, _)| *key == POSITION_KEY);
+        let &(_, position) = position.ok_or_else(|| {
+            // CNTK 2.7's words.
+            let message = format!("Checkpoint misses required field {POSITION_KEY}");
+            Error::checkpoint(ExceptionClass::InvalidArgument, message)
+        })?;
+        let pipeline = self.recall()?;
+        pipeline.seek(position)?;
+        self.delivered = pipeline.progress();
+        Ok(())
     }
 
-    /// A checkpoint that continues exactly, in every mode: opaque, versioned, checksummed.
+    /// A checkpoint that continues exactly behind the minibatch last delivered, in every mode: opaque, versioned,
+    /// checksummed.
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
-        Err(Error::internal("not written yet"))
+        let (epoch, read) = self.epoch()?;
+        Ok(checkpoint::encode(&self.facts, &Checkpoint { epoch, read, progress: self.delivered.clone() }))
     }
 
     /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
-    /// continue at once. Refuses a checkpoint of other data or another configuration, saying what differs.
-    pub fn restore(&mut self, _checkpoint: &[u8]) -> Result<()> {
-        Err(Error::internal("not written yet"))
+    /// continue at once. Refuses a checkpoint of other data or another configuration, saying what differs; the reader
+    /// is then as before.
+    pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
+        let Checkpoint { epoch, read, progress } = checkpoint::decode(checkpoint, &self.facts)?;
+        let pipeline = self.recall()?;
+        pipeline.start_epoch(&epoch)?;
+        pipeline.configure(&read)?;
+        pipeline.resume(&progress)?;
+        self.epoch = Some((epoch, read));
+        self.delivered = progress;
+        Ok(())
     }
+
+    /// Epoch and configuration in force, if the reader can be used at all.
+    fn epoch(&self) -> Result<(EpochStart, ReadConfig)> {
+        self.check_process()?;
+        self.epoch.ok_or_else(|| Error::state("No epoch was started yet."))
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.process.is_current() {
+            return Ok(());
+        }
+        Err(Error::state("The reader was created before this process was forked; create another one here."))
+    }
+
+    /// Takes the pipeline back from the thread, to where the minibatch last delivered ended. A minibatch that was
+    /// assembled ahead is dropped; if that ended in an error, the error comes again when it is read.
+    fn recall(&mut self) -> Result<&mut Pipeline> {
+        self.check_process()?;
+        let engine = &mut *self.engine;
+        if engine.pipeline.is_none() {
+            let assembler = engine.assembler.as_ref().ok_or_else(unusable)?;
+            let (mut pipeline, _) = assembler.take()?;
+            pipeline.resume(&self.delivered)?;
+            engine.pipeline = Some(pipeline);
+        }
+        engine.pipeline.as_deref_mut().ok_or_else(unusable)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // SAFETY: the engine is not used again; this is the only place that takes it.
+        let engine = unsafe { ManuallyDrop::take(&mut self.engine) };
+        if self.process.is_current() {
+            return drop(engine);
+        }
+        std::mem::forget(engine.pipeline);
+        if let Some(assembler) = engine.assembler {
+            assembler.abandon();
+        }
+    }
+}
+
+fn unusable() -> Error {
+    Error::internal("The reader failed inside and cannot be used any more.")
 }

@@ -1,26 +1,128 @@
-//! CNTK text format (CTF).
+//! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
+//!
+//! The [`index`] knows where sequences are. Loading a chunk cuts it into [`segment`]s of a power of two of sequences;
+//! each is read and parsed by one thread ([`fast`], or [`exact`] where anything is unusual) into flat arrays and copied
+//! into a block of its size ([`arena`]). The [`chunk`] hands out views of them.
+//!
+//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which these are put to
+//! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
 
+mod arena;
+mod blocks;
+mod chunk;
+mod exact;
+mod fast;
 pub mod index;
+mod number;
+mod output;
+mod report;
+mod rules;
+mod segment;
+mod source;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-use crate::Result;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::log::Level;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use crate::stream::StreamInfo;
-use index::Index;
+use crate::stream::{ElementType, StreamInfo};
+use crate::{Error, Result};
+use arena::Recycler;
+use chunk::{ATTEMPTS, TextChunk};
+use fast::Fast;
+use index::{Index, IndexOptions, SequenceSpan};
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use report::{Failure, Report, limit_text, write_lines};
+use rules::Rules;
+use segment::{Scratch, Scratched, Segment};
+use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Bytes of text that a segment should have: enough to make a task worth its start, little enough that its text and
+/// data stay in a core's cache.
+const SEGMENT_BYTES: u64 = 512 << 10;
 
 /// The deserializer of a text file.
 pub struct TextDeserializer {
     streams: Vec<StreamInfo>,
+    shared: Arc<Shared>,
+    /// Chunks that were loaded, if they are to be kept.
+    kept: Option<Vec<Mutex<Option<Arc<TextChunk>>>>>,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    rules: Rules,
+    fast: Fast,
+    file: File,
     index: Index,
+    element: ElementType,
+    value_size: usize,
+    recycler: Recycler,
+    /// Errors that are still tolerated.
+    errors_left: Mutex<u64>,
 }
 
 impl TextDeserializer {
     /// Opens and indexes the file. Runs on a thread of the library's pool.
-    pub fn open(_options: &TextOptions, _corpus: &Arc<Corpus>) -> Result<Self> {
-        Ok(TextDeserializer { streams: Vec::new(), index: Index::default() })
+    pub fn open(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
+        let index_options = IndexOptions {
+            file: options.file.clone(),
+            main_stream: main_stream.map(|stream| stream.alias.clone()),
+            skip_sequence_ids: options.skip_sequence_ids,
+            chunk_size: options.chunk_size,
+            cache: options.cache_index,
+            trace_level: options.trace_level,
+        };
+        let rules = Rules::new(options, corpus)?;
+        let file = source::open(&options.file)?;
+        let index = Index::open(&file, &index_options, corpus)?;
+        Ok(Self::with_index(options, rules, file, index))
+    }
+
+    fn with_index(options: &TextOptions, rules: Rules, file: File, index: Index) -> Self {
+        let streams = options
+            .streams
+            .iter()
+            .map(|stream| StreamInfo {
+                name: stream.name.clone(),
+                storage: stream.storage,
+                element: options.element,
+                shape: vec![stream.dim as usize],
+                defines_mb_size: stream.defines_mb_size,
+            })
+            .collect();
+        let kept =
+            options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
+        let shared = Shared {
+            fast: Fast::new(&rules),
+            errors_left: Mutex::new(rules.max_errors),
+            rules,
+            file,
+            index,
+            element: options.element,
+            value_size: options.element.size(),
+            recycler: Recycler::default(),
+        };
+        TextDeserializer { streams, shared: Arc::new(shared), kept }
+    }
+}
+
+impl ChunkTable for TextDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        self.shared.index.chunks()
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.index.lengths(chunk)
     }
 }
 
@@ -28,22 +130,195 @@ impl Deserializer for TextDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
-    fn chunks(&self) -> &[ChunkInfo] {
-        self.index.chunks()
-    }
-    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
-        self.index.lengths(chunk)
-    }
+
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        keys.extend(sequences.iter().map(|&sequence| self.index.key(sequence)));
+        keys.extend(sequences.iter().map(|&sequence| self.shared.index.key(sequence)));
     }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        self.index.find(key)
+        self.shared.index.find(key)
     }
-    fn load(&self, _chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        Err(crate::Error::internal("not written yet"))
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let Some(kept) = &self.kept else {
+            return Ok(Arc::new(self.shared.load(chunk)?));
+        };
+        // Not locked while it is loaded: this thread takes up other work of the pool while it waits, and that may be
+        // the same chunk. Should two threads load it, the first one's stays.
+        if let Some(loaded) = &*kept[chunk as usize].lock() {
+            return Ok(loaded.clone());
+        }
+        let loaded = Arc::new(self.shared.load(chunk)?);
+        Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
     }
+
     fn fingerprint(&self) -> u64 {
-        self.index.fingerprint()
+        self.shared.index.fingerprint()
     }
+}
+
+impl Shared {
+    /// Loads a chunk. Fails if it can be read with no number of errors left, which is known before it is admitted.
+    fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
+        match self.element {
+            ElementType::Float => self.load_as::<f32>(id),
+            ElementType::Double => self.load_as::<f64>(id),
+        }
+    }
+
+    fn load_as<T: Scratched>(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
+        let sequences = self.index.chunks()[id as usize].sequences;
+        let shift = self.shift(id, sequences);
+        let size = 1u64 << shift;
+        let count = u64::from(sequences).div_ceil(size) as u32;
+        let mut segments = (0..count)
+            .into_par_iter()
+            .map(|segment| self.load_segment::<T>(id, self.range(sequences, shift, segment)))
+            .collect::<Result<Vec<Segment>>>()?;
+
+        // From here on as if the segments had been read one after the other.
+        let tolerated = self.rules.max_errors;
+        let mut errors = 0;
+        let mut fatal = None;
+        let mut broken = false;
+        let mut used = 0;
+        for segment in &mut segments {
+            used += 1;
+            write_lines(&self.rules, std::mem::take(&mut segment.lines));
+            errors += segment.errors;
+            let stop = segment.stop.as_deref().cloned();
+            if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
+                broken = true;
+            } else if stop.is_some() {
+                fatal = stop;
+            }
+            if broken || fatal.is_some() {
+                break;
+            }
+        }
+        segments.truncate(used);
+        let mut before = tolerated;
+        if fatal.is_some() {
+            before = before.min(errors.saturating_sub(1));
+            // Errors of all of CNTK's attempts count, and the last attempt's failure is the one that is seen.
+            broken |= errors * ATTEMPTS > tolerated;
+        }
+        if broken {
+            return Err(self.limit_error(id, shift, &segments, before));
+        }
+        match fatal {
+            Some(fatal) if errors == 0 => Err(self.error_of(fatal)),
+            fatal => Ok(TextChunk {
+                shared: Arc::clone(self),
+                id,
+                shift,
+                segments,
+                fatal,
+                admitted: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Segments of this chunk have `1 << shift` sequences.
+    fn shift(&self, id: ChunkId, sequences: u32) -> u32 {
+        let bytes = byte_range(self.index.spans(id, 0..1), self.index.spans(id, sequences - 1..sequences));
+        let average = ((bytes.end - bytes.start) / u64::from(sequences)).max(1);
+        (SEGMENT_BYTES / average).max(1).ilog2().min(31)
+    }
+
+    fn range(&self, sequences: u32, shift: u32, segment: u32) -> Range<u32> {
+        let start = segment << shift;
+        start..(u64::from(start) + (1 << shift)).min(u64::from(sequences)) as u32
+    }
+
+    fn load_segment<T: Scratched>(&self, id: ChunkId, sequences: Range<u32>) -> Result<Segment> {
+        T::with_scratch(|scratch| {
+            let mut report = Report::new(&self.rules, self.rules.max_errors);
+            let stop = self.parse_segment(id, sequences, scratch, &mut report)?.err();
+            let (arena, parts) = segment::pack(&self.rules, &scratch.output, &self.recycler);
+            Ok(Segment {
+                arena,
+                parts,
+                skipped: scratch.output.skipped.clone(),
+                errors: report.errors(),
+                stop,
+                lines: report.take_lines(),
+            })
+        })
+    }
+
+    /// Reads and parses; the outer result is about the file, the inner one about its content.
+    fn parse_segment<T: Scratched>(
+        &self,
+        id: ChunkId,
+        sequences: Range<u32>,
+        scratch: &mut Scratch<T>,
+        report: &mut Report<'_>,
+    ) -> Result<std::result::Result<(), report::Stop>> {
+        let last = self.index.spans(id, sequences.end - 1..sequences.end);
+        let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
+        let size = (bytes.end - bytes.start) as usize;
+        let length = source::read_at(&self.file, &self.rules.file, bytes.start, scratch.room(size))?;
+        let spans = self.index.spans(id, sequences);
+        let text = (&*scratch.text, length, bytes.start);
+        Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
+    }
+
+    /// The error for error number `before` (from 0) of a chunk, which is one too many. Where it lies was not kept, so
+    /// the segment is parsed once more.
+    fn limit_error(&self, id: ChunkId, shift: u32, segments: &[Segment], before: u64) -> Error {
+        let mut left = before;
+        let sequences = self.index.chunks()[id as usize].sequences;
+        for (i, segment) in segments.iter().enumerate() {
+            if segment.errors <= left && i + 1 < segments.len() && segment.stop.is_none() {
+                left -= segment.errors;
+                continue;
+            }
+            let range = self.range(sequences, shift, i as u32);
+            let failure = match self.element {
+                ElementType::Float => self.find_error::<f32>(id, range, left),
+                ElementType::Double => self.find_error::<f64>(id, range, left),
+            };
+            if let Some(failure) = failure {
+                return self.error_of(failure);
+            }
+        }
+        self.hint();
+        Error::data(limit_text(&self.rules)).in_file(&self.rules.file)
+    }
+
+    fn find_error<T: Scratched>(&self, id: ChunkId, sequences: Range<u32>, before: u64) -> Option<Failure> {
+        T::with_scratch(|scratch| {
+            let mut report = Report::silent(&self.rules, before);
+            let stop = self.parse_segment(id, sequences, scratch, &mut report).ok()?.err();
+            stop.map(|stop| *stop).filter(|stop| !stop.fatal)
+        })
+    }
+
+    fn error_of(&self, failure: Failure) -> Error {
+        self.hint();
+        let line = source::line_at(&self.file, &self.rules.file, failure.offset);
+        failure.into_error(&self.rules, line)
+    }
+
+    /// Says that there was more to say.
+    fn hint(&self) {
+        if !self.rules.log.shows(Level::Warning) {
+            self.rules.log.write(
+                Level::Error,
+                "A number of warnings were generated while reading input data, to see them please set 'traceLevel' to \
+                 a value greater or equal to 1.",
+            );
+        }
+    }
+}
+
+/// From the first byte of one sequence to the last one of another.
+fn byte_range(
+    mut first: impl Iterator<Item = SequenceSpan>,
+    mut last: impl Iterator<Item = SequenceSpan>,
+) -> Range<u64> {
+    let start = first.next().map_or(0, |span| span.offset);
+    let end = last.next().map_or(start, |span| span.offset + u64::from(span.size));
+    start..end.max(start)
 }

@@ -1,0 +1,292 @@
+// host_replay MODULE CONFIG SCRIPT
+//
+// Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface, and prints one JSON
+// line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so and what it needs)
+// where the loader finds them; the host's version is taken from the name of that library.
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <chrono>
+#include <codecvt>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <locale>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+
+#include "../dropin/host_types.hpp"
+#include "../dropin/host_versions.hpp"
+#include "json_lines.hpp"
+
+namespace {
+
+namespace host = cntk_host;
+
+std::string narrow(const std::wstring& text) {
+  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().to_bytes(text);
+}
+
+std::wstring wide(const std::string& text) {
+  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().from_bytes(text);
+}
+
+// The host's library that is loaded in this process, as "libCntk.Math-2.7.so".
+std::string math_library() {
+  std::string found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        const char* slash = std::strrchr(info->dlpi_name, '/');
+        const char* name = slash ? slash + 1 : info->dlpi_name;
+        if (std::strncmp(name, "libCntk.Math-", 13) == 0) *static_cast<std::string*>(out) = name;
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+template <typename Function>
+Function* symbol(void* library, const char* name) {
+  void* address = dlsym(library, name);
+  if (address == nullptr) throw std::runtime_error(std::string("no symbol ") + name + ": " + dlerror());
+  return reinterpret_cast<Function*>(address);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The kinds of exception that the recorded cases know. CNTK's own exceptions derive from these.
+std::string kind_of(const std::exception& error) {
+  if (dynamic_cast<const std::invalid_argument*>(&error)) return "invalid_argument";
+  if (dynamic_cast<const std::logic_error*>(&error)) return "logic_error";
+  return "runtime_error";
+}
+
+// The arguments of the steps `start` and `config`.
+struct Sizes {
+  size_t workers = 1, rank = 0, minibatch = 0, truncation = 0, right_splice = 0;
+  bool cross = true;
+};
+
+Sizes read_sizes(std::istream& in) {
+  Sizes s;
+  in >> s.workers >> s.rank >> s.minibatch >> s.truncation >> s.right_splice >> s.cross;
+  if (!in) throw std::runtime_error("bad step");
+  return s;
+}
+
+size_t read_limit(std::istream& in, size_t unlimited) {
+  std::string word;
+  in >> word;
+  if (word == "inf") return unlimited;
+  if (word == "sweep") return SIZE_MAX >> 2;
+  return std::stoull(word);
+}
+
+class Replay {
+ public:
+  Replay(const std::string& module_path, const std::string& config_path) {
+    void* module = dlopen(module_path.c_str(), RTLD_NOW);
+    if (module == nullptr) throw std::runtime_error(dlerror());
+    const std::string math_name = math_library();
+    if (math_name.empty()) throw std::runtime_error("the module does not load the host's libCntk.Math");
+    old_ = math_name == "libCntk.Math-2.5.1.so";
+    math_ = dlopen(math_name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
+
+    std::string text = read_file(config_path);
+    const size_t slash = config_path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : config_path.substr(0, slash);
+    for (size_t at = 0; (at = text.find("@DIR@", at)) != std::string::npos;) text.replace(at, 5, folder);
+    parse(text);
+  }
+
+  // False if creation failed: there is nothing to run a script on.
+  bool create() {
+    try {
+      reader_.reset(create_(&config_));
+      describe();
+      json_lines::print_create(json_lines::streams(streams_));
+      return true;
+    } catch (const std::exception& error) {
+      std::cerr << "create: " << error.what() << '\n';
+      json_lines::print_create(json_lines::error(kind_of(error)));
+      return false;
+    }
+  }
+
+  std::string step(const std::string& line) {
+    std::istringstream in(line);
+    std::string op;
+    in >> op;
+    try {
+      if (op == "start") return start(in);
+      if (op == "config") return configure(in);
+      if (op == "read") return read();
+      if (op == "state") return state();
+      if (op == "restore") return restore(in);
+      if (op == "bench") return bench();
+    } catch (const std::exception& error) {
+      std::cerr << line << ": " << error.what() << '\n';
+      return json_lines::error(kind_of(error));
+    }
+    throw std::runtime_error("unknown step: " + line);
+  }
+
+ private:
+  // Has the host's own parser fill the section, as CNTK's API does.
+  void parse(const std::string& text) {
+    config_.vtable = symbol<char>(math_, "_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE") + 16;
+    auto parser = symbol<void(host::ConfigParameters*, const std::string&, size_t)>(
+        math_,
+        "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEm");
+    parser(&config_, text, 0);
+  }
+
+  void describe() {
+    streams_.clear();
+    devices_.clear();
+    for (const host::StreamInformation& info : reader_->GetStreamDescriptions()) {
+      streams_.push_back({narrow(info.name), info.id, info.storage == host::Storage::sparse_csc,
+                          info.element == host::Element::float64, info.shape.dimensions, info.defines_mb_size,
+                          info.is_binary});
+      devices_[info.name] = -1;
+    }
+  }
+
+  template <typename Configuration>
+  static void fill(Configuration& out, const Sizes& sizes) {
+    out.workers = sizes.workers;
+    out.rank = sizes.rank;
+    out.minibatch = sizes.minibatch;
+    out.truncation = sizes.truncation;
+    out.cross_sweeps = sizes.cross;
+  }
+
+  std::string start(std::istream& in) {
+    const Sizes sizes = read_sizes(in);
+    const size_t samples = read_limit(in, SIZE_MAX / 2), sweeps = read_limit(in, SIZE_MAX);
+    size_t index = 0;
+    in >> index;
+    const auto go = [&](auto epoch) {
+      fill(epoch, sizes);
+      epoch.samples = samples;
+      epoch.sweeps = sweeps;
+      epoch.index = index;
+      if constexpr (std::is_same_v<decltype(epoch), host::EpochConfiguration>) epoch.right_splice = sizes.right_splice;
+      reader_->StartEpoch(&epoch, devices_);
+    };
+    old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
+    return "{\"ok\":true}";
+  }
+
+  std::string configure(std::istream& in) {
+    const Sizes sizes = read_sizes(in);
+    const auto go = [&](auto config) {
+      fill(config, sizes);
+      if constexpr (std::is_same_v<decltype(config), host::ReaderConfiguration>) {
+        config.right_splice = sizes.right_splice;
+      }
+      reader_->SetConfiguration(&config, devices_);
+    };
+    old_ ? go(host::ReaderConfiguration251()) : go(host::ReaderConfiguration());
+    return "{\"ok\":true}";
+  }
+
+  std::string read() {
+    const host::Minibatch minibatch = reader_->ReadMinibatch();
+    std::vector<json_lines::StreamMinibatch> parts;
+    for (const auto& stream : minibatch.streams) {
+      parts.push_back(view(*stream));
+      for (const json_lines::Record& record : parts.back().records) {
+        if (record.id != host::kGap) parts.back().keys.push_back(minibatch.key_of_sequence(record.id));
+      }
+    }
+    return json_lines::minibatch(minibatch.end_of_sweep, minibatch.end_of_epoch, parts, streams_);
+  }
+
+  static json_lines::StreamMinibatch view(const host::StreamMinibatch& stream) {
+    json_lines::StreamMinibatch part;
+    part.steps = stream.layout->steps;
+    part.rows = stream.layout->rows;
+    for (const host::LayoutRecord& r : stream.layout->records) part.records.push_back({r.id, r.row, r.begin, r.end});
+    part.shape = stream.sample_shape.dimensions;
+    part.data = stream.data;
+    return part;
+  }
+
+  std::string state() {
+    std::map<std::string, uint64_t> values;
+    for (const auto& [key, value] : reader_->GetState()) values[narrow(key)] = value;
+    return json_lines::state(values);
+  }
+
+  std::string restore(std::istream& in) {
+    host::State values;
+    std::string key;
+    for (size_t value = 0; in >> key >> value;) values[wide(key)] = value;
+    reader_->SetState(values);
+    return "{\"ok\":true}";
+  }
+
+  // Reads to the end of the epoch without printing.
+  std::string bench() {
+    using clock = std::chrono::steady_clock;
+    size_t minibatches = 0, samples = 0;
+    std::vector<double> sweeps;
+    clock::time_point from = clock::now();
+    for (bool more = true; more;) {
+      const host::Minibatch minibatch = reader_->ReadMinibatch();
+      more = !minibatch.end_of_epoch;
+      if (!minibatch.streams.empty()) {
+        ++minibatches;
+        size_t most = 0;
+        for (const auto& stream : minibatch.streams) most = std::max(most, json_lines::sample_count(view(*stream)));
+        samples += most;
+      }
+      if (minibatch.end_of_sweep && !minibatch.streams.empty()) {
+        const clock::time_point now = clock::now();
+        sweeps.push_back(std::chrono::duration<double>(now - from).count());
+        from = now;
+      }
+    }
+    return json_lines::bench(minibatches, samples, sweeps);
+  }
+
+  bool old_ = false;  // the host is 2.5.1
+  void* math_ = nullptr;
+  host::CreateCompositeDataReader* create_ = nullptr;
+  host::ConfigParameters config_;
+  std::unique_ptr<host::Reader> reader_;
+  std::vector<json_lines::Stream> streams_;
+  host::DeviceByStream devices_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "usage: host_replay MODULE CONFIG SCRIPT\n";
+    return 2;
+  }
+  try {
+    Replay replay(argv[1], argv[2]);
+    if (!replay.create()) return 0;
+    std::ifstream script(argv[3]);
+    if (!script) throw std::runtime_error(std::string("cannot open ") + argv[3]);
+    for (std::string line; std::getline(script, line);) {
+      if (line.empty() || line[0] == '#') continue;
+      json_lines::print_step(line, replay.step(line));
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "host_replay: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,126 @@
+// The types that cross the border between a CNTK 2.5.1 - 2.7 host and its reader modules (Linux x86-64, libstdc++).
+//
+// Written from the measured layout of the binaries: names of fields and classes are this project's, sizes, offsets and
+// the order of virtual functions are the host's. Standard-library members are the real libstdc++ types, whose layout has
+// been the same since GCC 5. What differs between the versions of the host is in host_versions.hpp.
+#pragma once
+
+#include <strings.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+static_assert(_GLIBCXX_USE_CXX11_ABI == 1, "the hosts use libstdc++'s new string ABI");
+
+namespace cntk_host {
+
+// ---- Configuration ------------------------------------------------------------------------------------------------
+
+struct ConfigParameters;
+
+// Keys are compared without regard to case.
+struct KeyLess {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return strcasecmp(a.c_str(), b.c_str()) < 0;
+  }
+};
+
+// A raw value with the path of its name.
+struct ConfigValue {
+  std::string text;
+  std::string path;
+  const ConfigParameters* owner;
+};
+static_assert(sizeof(ConfigValue) == 72 && alignof(ConfigValue) == 8);
+
+// A section. The host's class is polymorphic; `vtable` is only ever copied or left null by this project.
+struct ConfigParameters {
+  const void* vtable = nullptr;
+  char separator = ';';
+  std::string name = "unknown";
+  std::map<std::string, ConfigValue, KeyLess> values;
+  const ConfigParameters* parent = nullptr;
+};
+static_assert(sizeof(ConfigParameters) == 104 && alignof(ConfigParameters) == 8);
+
+// ---- Streams and minibatches ---------------------------------------------------------------------------------------
+
+enum class Storage : int32_t { dense = 0, sparse_csc = 1, sparse_block_column = 2 };
+enum class Element : uint32_t { unknown = 0, float32 = 1, float64 = 2 };
+
+// First dimension varies fastest; one dimension of SIZE_MAX - 1 means "unknown".
+struct Shape {
+  std::vector<size_t> dimensions;
+};
+static_assert(sizeof(Shape) == 24);
+
+struct StreamInformation {
+  std::wstring name;
+  size_t id = 0;
+  Storage storage = Storage::dense;
+  Element element = Element::unknown;
+  Shape shape;
+  bool defines_mb_size = false;
+  bool is_binary = false;
+};
+static_assert(sizeof(StreamInformation) == 80 && alignof(StreamInformation) == 8);
+
+constexpr size_t kGap = SIZE_MAX;  // id of a layout record that marks columns without data
+
+struct LayoutRecord {
+  size_t id;
+  size_t row;
+  int64_t begin;
+  size_t end;
+};
+static_assert(sizeof(LayoutRecord) == 32);
+
+// The head of a minibatch layout: all that readers of one need. The rest differs between versions.
+struct LayoutHead {
+  size_t steps;
+  size_t rows;
+  std::vector<LayoutRecord> records;
+};
+static_assert(sizeof(LayoutHead) == 40);
+
+struct StreamMinibatch {
+  void* data = nullptr;
+  std::shared_ptr<LayoutHead> layout;
+  Shape sample_shape;
+};
+static_assert(sizeof(StreamMinibatch) == 48);
+
+struct Minibatch {
+  bool end_of_sweep = false;
+  bool end_of_epoch = false;
+  std::vector<std::shared_ptr<StreamMinibatch>> streams;
+  std::function<std::string(size_t)> key_of_sequence;
+};
+static_assert(sizeof(Minibatch) == 64);
+
+// ---- The reader of a composite module --------------------------------------------------------------------------------
+
+using DeviceByStream = std::map<std::wstring, int>;
+using State = std::map<std::wstring, size_t>;
+
+// The configurations differ between versions, so they cross as addresses.
+class Reader {
+ public:
+  virtual void StartEpoch(const void* epoch_configuration, const DeviceByStream& devices) = 0;
+  virtual void SetConfiguration(const void* reader_configuration, const DeviceByStream& devices) = 0;
+  virtual std::vector<StreamInformation> GetStreamDescriptions() = 0;
+  virtual Minibatch ReadMinibatch() = 0;
+  virtual State GetState() = 0;
+  virtual void SetState(const State& state) = 0;
+  virtual ~Reader() = default;
+};
+static_assert(sizeof(Reader) == 8);
+
+using CreateCompositeDataReader = Reader*(const ConfigParameters*);
+
+}  // namespace cntk_host

@@ -1,0 +1,856 @@
+/*
+ * cntk_reader.h: reads the training data of CNTK.
+ *
+ * This file is generated from the library's source (cargo xtask header). Do not edit it.
+ *
+ * A reader is opened from a configuration in CNTK's configuration language, starts an epoch, and delivers minibatches
+ * with the values, the order, the layout and the checkpoint state of CNTK 2.7. The C++ header over this one is
+ * cntk_reader.hpp. A whole program, without its error handling:
+ *
+ *     cntk_reader *reader;
+ *     cntk_reader_open_file("digits.cntk", CNTK_READER_NUL_TERMINATED, &reader, NULL);
+ *
+ *     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
+ *     epoch.minibatch = 32;
+ *     epoch.sweeps = 1;
+ *     cntk_reader_start_epoch(reader, &epoch, NULL);
+ *
+ *     cntk_reader_minibatch_info info = {sizeof info};
+ *     do {
+ *       const cntk_reader_minibatch *minibatch;
+ *       cntk_reader_read_minibatch(reader, &minibatch, NULL);
+ *       cntk_reader_describe_minibatch(minibatch, &info, NULL);
+ *       for (size_t i = 0; i < info.stream_count; ++i) {
+ *         cntk_reader_stream_minibatch stream = {sizeof stream};
+ *         cntk_reader_minibatch_stream(minibatch, i, &stream, NULL);
+ *         use((const float *)stream.values, stream.sample_size, stream.columns);
+ *       }
+ *       cntk_reader_minibatch_release(minibatch);
+ *     } while (!info.end_of_epoch);
+ *     cntk_reader_destroy(reader);
+ *
+ * Installing
+ * ----------
+ * `cargo xtask build` makes a tree with include/, lib/, lib/cmake/ and lib/pkgconfig/ that may be copied anywhere.
+ *
+ * Linking
+ * -------
+ * CMake: find_package(cntk_reader CONFIG REQUIRED) and target_link_libraries(you PRIVATE cntk_reader::cntk_reader).
+ * pkg-config: `pkg-config --cflags --libs cntk_reader` (add --static for the static library's own needs).
+ * By hand: -lcntk_reader; the static library also needs -lpthread -ldl -lm and, with GNU tools, -lgcc_s.
+ * The library exports symbols that begin with cntk_reader_ and no others.
+ *
+ * Ownership
+ * ---------
+ * Handles are opaque. What a call hands out through a pointer to a handle belongs to the caller:
+ *
+ *     cntk_reader            cntk_reader_open_text, cntk_reader_open_file    cntk_reader_destroy
+ *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
+ *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
+ *     cntk_reader_error      any call that fails                             cntk_reader_error_free
+ *
+ * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
+ * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
+ * where it is needed; nothing is kept after the call returns, except a callback's userdata. All functions that free
+ * take NULL.
+ *
+ * Errors
+ * ------
+ * Functions that can fail return a cntk_reader_status: CNTK_READER_OK (0) or what went wrong. Their outputs come last
+ * and are written only on success. The very last parameter is a place for an error object, which may be NULL and is
+ * written only on failure: the object has the message, CNTK's class of exception and the place (file, line, byte
+ * offset, stream, sequence key). NULL where something is needed is an error, not a crash; a pointer that is neither
+ * NULL nor valid is beyond help. A failure inside the library stops at this boundary with
+ * CNTK_READER_ERROR_INTERNAL; the reader it happened in refuses all further calls.
+ *
+ * Threads
+ * -------
+ * A reader is exclusive: one thread at a time (another one gets CNTK_READER_ERROR_STATE), not always the same one.
+ * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
+ * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
+ * with the first reader and never call out, except to the log callback.
+ *
+ * Fork
+ * ----
+ * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_ERROR_STATE, and
+ * cntk_reader_destroy returns at once and leaves the memory alone. Minibatches that were read before may be read on
+ * (textual keys excepted). The child may open readers of its own.
+ *
+ * Strings
+ * -------
+ * Strings are UTF-8. Inputs take a length in bytes, or CNTK_READER_NUL_TERMINATED. Outputs are NUL-terminated.
+ *
+ * Versioning
+ * ----------
+ * Versions are semantic; the SONAME carries the major one. Within one, functions and enumerators are only added.
+ * Structs that begin with struct_size may grow at their end: set it to sizeof, as the _INIT macros do, and older and
+ * newer programs and libraries work together. CNTK_READER_ABI_VERSION counts the additions.
+ */
+
+
+#ifndef CNTK_READER_H
+#define CNTK_READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** The version that this header belongs to. */
+#define CNTK_READER_VERSION_MAJOR 0
+#define CNTK_READER_VERSION_MINOR 1
+#define CNTK_READER_VERSION_PATCH 0
+
+/** The same as one number, as cntk_reader_version returns it. */
+#define CNTK_READER_VERSION \
+  (CNTK_READER_VERSION_MAJOR * 1000000 + CNTK_READER_VERSION_MINOR * 1000 + CNTK_READER_VERSION_PATCH)
+
+/** The ABI that this header describes: see cntk_reader_abi_version. */
+#define CNTK_READER_ABI_VERSION 1
+
+/** In place of a length: the string ends at its NUL. */
+#define CNTK_READER_NUL_TERMINATED SIZE_MAX
+
+/** The sequence number of a record that is a gap. */
+#define CNTK_READER_GAP UINT64_MAX
+
+/** A byte offset that is not known. */
+#define CNTK_READER_UNKNOWN UINT64_MAX
+
+/** Epoch size in samples: no limit (CNTK: infinitely repeat). */
+#define CNTK_READER_UNLIMITED_SAMPLES UINT64_C(0x7fffffffffffffff)
+
+/** Epoch size in samples: one sweep, whatever its size (CNTK: full data sweep). */
+#define CNTK_READER_ONE_SWEEP UINT64_C(0x3fffffffffffffff)
+
+/** Epoch size in sweeps: no limit; the size in samples counts. */
+#define CNTK_READER_UNLIMITED_SWEEPS UINT64_MAX
+
+/** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
+#define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
+
+/** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
+#define CNTK_READER_EPOCH_INIT \
+  {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, \
+   CNTK_READER_UNLIMITED_SWEEPS, 0}
+
+
+/**
+ * How a call ended. Numbers are never reused, new ones may be added: treat an unknown one as a failure.
+ */
+typedef enum {
+  /**
+   * The call succeeded; its outputs are written.
+   */
+  CNTK_READER_OK = 0,
+  /**
+   * The configuration's text, or one of its values, is wrong.
+   */
+  CNTK_READER_ERROR_CONFIG = 1,
+  /**
+   * An argument of the call is wrong: NULL, an index out of range, a minibatch size of 0, a rank beyond the workers.
+   */
+  CNTK_READER_ERROR_INVALID_ARGUMENT = 2,
+  /**
+   * The operating system refused: a file is missing, a read failed.
+   */
+  CNTK_READER_ERROR_IO = 3,
+  /**
+   * The content of a data file is wrong.
+   */
+  CNTK_READER_ERROR_DATA = 4,
+  /**
+   * A checkpoint is damaged, or does not fit the data or the configuration.
+   */
+  CNTK_READER_ERROR_CHECKPOINT = 5,
+  /**
+   * The handle's state does not allow the call: no epoch was started, another thread is using the reader, the
+   * process is the child of a fork, an earlier call ended in CNTK_READER_ERROR_INTERNAL.
+   */
+  CNTK_READER_ERROR_STATE = 6,
+  /**
+   * Code that the user supplied has failed.
+   */
+  CNTK_READER_ERROR_USER = 7,
+  /**
+   * A mistake of this library. The reader that reported it refuses all further calls except its destruction.
+   */
+  CNTK_READER_ERROR_INTERNAL = 8,
+} cntk_reader_status;
+
+/**
+ * Which C++ exception CNTK throws where this error is reported.
+ */
+typedef enum {
+  /**
+   * `std::runtime_error`; Python: `RuntimeError`.
+   */
+  CNTK_READER_EXCEPTION_RUNTIME_ERROR = 1,
+  /**
+   * `std::logic_error`; Python: `RuntimeError`.
+   */
+  CNTK_READER_EXCEPTION_LOGIC_ERROR = 2,
+  /**
+   * `std::invalid_argument`; Python: `ValueError`.
+   */
+  CNTK_READER_EXCEPTION_INVALID_ARGUMENT = 3,
+} cntk_reader_exception;
+
+/**
+ * How the values of a stream are stored.
+ */
+typedef enum {
+  /**
+   * Every value of every sample.
+   */
+  CNTK_READER_DENSE = 0,
+  /**
+   * Compressed sparse columns, one column a sample.
+   */
+  CNTK_READER_SPARSE_CSC = 1,
+} cntk_reader_storage;
+
+/**
+ * Type of one value. The numbers are CNTK's.
+ */
+typedef enum {
+  /**
+   * `float`, 4 bytes.
+   */
+  CNTK_READER_FLOAT = 1,
+  /**
+   * `double`, 8 bytes.
+   */
+  CNTK_READER_DOUBLE = 2,
+} cntk_reader_element;
+
+/**
+ * How much a log line matters.
+ */
+typedef enum {
+  /**
+   * Always reported.
+   */
+  CNTK_READER_LOG_ERROR = 0,
+  /**
+   * Reported at `traceLevel` 1, the default, and above.
+   */
+  CNTK_READER_LOG_WARNING = 1,
+  /**
+   * Reported at `traceLevel` 2 and above.
+   */
+  CNTK_READER_LOG_INFO = 2,
+} cntk_reader_log_level;
+
+/**
+ * A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
+ * cntk_reader_destroy.
+ *
+ * Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
+ * gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
+ * Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_ERROR_STATE.
+ */
+typedef struct cntk_reader cntk_reader;
+
+/**
+ * Bytes that the caller owns; free them with cntk_reader_buffer_free.
+ *
+ * Threads: immutable, may be shared. Independent of the reader that made it.
+ */
+typedef struct cntk_reader_buffer cntk_reader_buffer;
+
+/**
+ * What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_error cntk_reader_error;
+
+/**
+ * One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
+ * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
+ * back for later minibatches. It may outlive its reader.
+ *
+ * Threads: immutable, may be shared; references are counted atomically.
+ * Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
+ */
+typedef struct cntk_reader_minibatch cntk_reader_minibatch;
+
+/**
+ * The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_error_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * What went wrong: the status that the failing call returned.
+   */
+  cntk_reader_status kind;
+  /**
+   * CNTK's type of exception.
+   */
+  cntk_reader_exception exception;
+  /**
+   * The message alone. Its wording may change between versions.
+   */
+  const char *message;
+  /**
+   * Path of the file as the configuration wrote it, or NULL.
+   */
+  const char *file;
+  /**
+   * Byte offset from the start of the file, or CNTK_READER_UNKNOWN.
+   */
+  uint64_t offset;
+  /**
+   * Line in the file, from 1, or 0 if it is not known.
+   */
+  uint64_t line;
+  /**
+   * Name of the stream, or NULL.
+   */
+  const char *stream;
+  /**
+   * Key of the sequence as text, or NULL.
+   */
+  const char *key;
+} cntk_reader_error_info;
+
+/**
+ * Description of a stream. Its pointers live as long as the reader.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_stream_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Unique name among the streams of the reader: UTF-8, NUL-terminated.
+   */
+  const char *name;
+  /**
+   * Bytes of the name without the NUL.
+   */
+  size_t name_length;
+  /**
+   * The stream's number: its index here and in every minibatch.
+   */
+  size_t id;
+  /**
+   * How its values are delivered (truncated readers deliver sparse streams as dense ones).
+   */
+  cntk_reader_storage storage;
+  /**
+   * Type of its values.
+   */
+  cntk_reader_element element;
+  /**
+   * Shape of one sample, first dimension varying fastest (column-major).
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * Values of one sample: the product of `shape`.
+   */
+  size_t sample_size;
+  /**
+   * 1 if minibatch sizes are measured in this stream's samples, else 0.
+   */
+  uint32_t defines_mb_size;
+  /**
+   * 1 if the values are opaque bytes, else 0.
+   */
+  uint32_t is_binary;
+} cntk_reader_stream_info;
+
+/**
+ * An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_epoch).
+   */
+  size_t struct_size;
+  /**
+   * Number of workers that share the data, at least 1.
+   */
+  uint64_t workers;
+  /**
+   * Which of them this reader is, from 0.
+   */
+  uint64_t rank;
+  /**
+   * Minibatch size in samples of all workers together, at least 1.
+   */
+  uint64_t minibatch;
+  /**
+   * As in cntk_reader_configuration; the configuration's `truncationLength` takes its place.
+   */
+  uint64_t truncation;
+  /**
+   * As in cntk_reader_configuration; the configuration's `rightSplice` takes its place.
+   */
+  uint64_t right_splice;
+  /**
+   * 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
+   */
+  uint64_t cross_sweeps;
+  /**
+   * Size of the epoch in samples of all workers; CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES for
+   * those. Ignored if `sweeps` is limited.
+   */
+  uint64_t samples;
+  /**
+   * Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
+   */
+  uint64_t sweeps;
+  /**
+   * Which epoch, from 0: it begins at sample index * size of the endless data.
+   */
+  uint64_t index;
+} cntk_reader_epoch;
+
+/**
+ * Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_configuration).
+   */
+  size_t struct_size;
+  /**
+   * Number of workers that share the data, at least 1.
+   */
+  uint64_t workers;
+  /**
+   * Which of them this reader is, from 0.
+   */
+  uint64_t rank;
+  /**
+   * Minibatch size in samples of all workers together, at least 1.
+   */
+  uint64_t minibatch;
+  /**
+   * Time steps of a truncated minibatch. The configuration's `truncationLength` takes its place when an epoch
+   * starts, so 0 will do there.
+   */
+  uint64_t truncation;
+  /**
+   * Overlap of the truncated minibatches of one sequence, in steps. The configuration's `rightSplice` takes its
+   * place when an epoch starts.
+   */
+  uint64_t right_splice;
+  /**
+   * 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
+   */
+  uint64_t cross_sweeps;
+} cntk_reader_configuration;
+
+/**
+ * What a minibatch is as a whole. The pointer lives as long as the minibatch.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_minibatch_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * 1 if it reaches or crosses the end of a sweep, else 0.
+   */
+  uint32_t end_of_sweep;
+  /**
+   * 1 if it is the last of the epoch, or comes after the last, else 0.
+   */
+  uint32_t end_of_epoch;
+  /**
+   * Number of streams: the reader's, or 0 if there is no data.
+   */
+  size_t stream_count;
+  /**
+   * The key of each sequence as a number, by the sequence's number in the records.
+   */
+  const uint64_t *keys;
+  /**
+   * Number of keys, that is of sequences.
+   */
+  size_t key_count;
+} cntk_reader_minibatch_info;
+
+/**
+ * A run of time steps in one parallel row that belongs to one sequence, or to none (a gap).
+ */
+typedef struct {
+  /**
+   * Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
+   */
+  uint64_t sequence;
+  /**
+   * Parallel row, from 0.
+   */
+  uint64_t row;
+  /**
+   * Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
+   */
+  int64_t begin;
+  /**
+   * One behind the time step at which it ends. Beyond the number of steps if it goes on in a later minibatch
+   * (truncated mode).
+   */
+  uint64_t end;
+} cntk_reader_record;
+
+/**
+ * One stream's part of a minibatch. All pointers live as long as the minibatch.
+ *
+ * The data are `columns` = `steps` * `rows` columns of `sample_size` values; step t of row s is column t * rows + s.
+ * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_stream_minibatch), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Time steps (CNTK: number of time steps, T).
+   */
+  size_t steps;
+  /**
+   * Parallel rows (CNTK: number of parallel sequences, S).
+   */
+  size_t rows;
+  /**
+   * Columns: steps * rows, gaps included.
+   */
+  size_t columns;
+  /**
+   * Columns with data.
+   */
+  size_t samples;
+  /**
+   * Sequences with data.
+   */
+  size_t sequences;
+  /**
+   * Which columns belong to which sequence.
+   */
+  const cntk_reader_record *records;
+  /**
+   * Number of records, gaps included.
+   */
+  size_t record_count;
+  /**
+   * Overlap of truncated minibatches in steps, else 0.
+   */
+  uint64_t right_splice;
+  /**
+   * Dense or sparse.
+   */
+  cntk_reader_storage storage;
+  /**
+   * Type of the values.
+   */
+  cntk_reader_element element;
+  /**
+   * Values of one sample: the height of a column.
+   */
+  size_t sample_size;
+  /**
+   * The values, of type `element`. Dense: all columns, one after the other. Sparse: the stored values in order of
+   * columns.
+   */
+  const void *values;
+  /**
+   * Number of values. Dense: columns * sample_size. Sparse: the number of stored values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each stored value within its column, in the order of the input, which may be unsorted and
+   * may repeat rows. Dense: NULL.
+   */
+  const int32_t *row_indices;
+  /**
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
+   * column_starts[c + 1]. Dense: NULL.
+   */
+  const int32_t *column_starts;
+  /**
+   * The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
+   * the values, the int32 row indices, the int32 column starts.
+   */
+  const void *block;
+  /**
+   * Bytes of the block.
+   */
+  size_t block_size;
+} cntk_reader_stream_minibatch;
+
+/**
+ * One entry of a reader's state.
+ */
+typedef struct {
+  /**
+   * Name of the entry, UTF-8. From the library: NUL-terminated and valid for ever.
+   */
+  const char *key;
+  /**
+   * Bytes of the name without a NUL. To the library: may be CNTK_READER_NUL_TERMINATED.
+   */
+  size_t key_length;
+  /**
+   * Its value.
+   */
+  uint64_t value;
+} cntk_reader_state_entry;
+
+/**
+ * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
+ * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
+ * being called (that gives CNTK_READER_ERROR_STATE).
+ */
+typedef void (*cntk_reader_log_callback)(void *userdata,
+                                         cntk_reader_log_level level,
+                                         const char *line,
+                                         size_t length);
+
+/**
+ * Called once with the userdata that was registered with it, when the library will not use it again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The library's version as major * 1000000 + minor * 1000 + patch: compare with CNTK_READER_VERSION.
+ */
+uint32_t cntk_reader_version(void);
+
+/**
+ * The library's version as text ("0.1.0"), NUL-terminated, valid for ever.
+ */
+const char *cntk_reader_version_text(void);
+
+/**
+ * The library's ABI number: what CNTK_READER_ABI_VERSION was when it was built. Functions and struct members marked
+ * "since ABI n" exist if this is n or more.
+ */
+uint32_t cntk_reader_abi_version(void);
+
+/**
+ * Gives the parts of an error. Returns CNTK_READER_ERROR_INVALID_ARGUMENT if an argument is NULL or the struct's size
+ * is not set.
+ */
+cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error,
+                                              cntk_reader_error_info *info);
+
+/**
+ * The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
+ */
+const char *cntk_reader_error_text(const cntk_reader_error *error);
+
+/**
+ * Frees an error. NULL is allowed.
+ */
+void cntk_reader_error_free(cntk_reader_error *error);
+
+/**
+ * Opens a reader from the text of a configuration (UTF-8, CNTK's configuration language; `length` bytes, or
+ * CNTK_READER_NUL_TERMINATED). Opens and indexes the files, which may take a while for large ones, and reads no data
+ * yet. Relative paths are taken from the working directory.
+ */
+cntk_reader_status cntk_reader_open_text(const char *text,
+                                         size_t length,
+                                         cntk_reader **reader,
+                                         cntk_reader_error **error);
+
+/**
+ * Opens a reader from a configuration file, whose includes are followed; otherwise as cntk_reader_open_text. The path
+ * is given as the operating system has it (`length` bytes, or CNTK_READER_NUL_TERMINATED).
+ */
+cntk_reader_status cntk_reader_open_file(const char *path,
+                                         size_t length,
+                                         cntk_reader **reader,
+                                         cntk_reader_error **error);
+
+/**
+ * Destroys a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; its streams'
+ * descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
+ * returns at once and leaves the memory alone.
+ */
+void cntk_reader_destroy(cntk_reader *reader);
+
+/**
+ * Gives the number of streams. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_stream_count(const cntk_reader *reader,
+                                            size_t *count,
+                                            cntk_reader_error **error);
+
+/**
+ * Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_describe_stream(const cntk_reader *reader,
+                                               size_t index,
+                                               cntk_reader_stream_info *info,
+                                               cntk_reader_error **error);
+
+/**
+ * Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that cntk_reader_describe_minibatch gives are
+ * those, in the second they stand for the texts. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_has_numeric_keys(const cntk_reader *reader,
+                                                uint32_t *numeric,
+                                                cntk_reader_error **error);
+
+/**
+ * Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
+ * read, except after cntk_reader_restore_checkpoint. May be called at any time, also in the middle of an epoch.
+ */
+cntk_reader_status cntk_reader_start_epoch(cntk_reader *reader,
+                                           const cntk_reader_epoch *epoch,
+                                           cntk_reader_error **error);
+
+/**
+ * Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
+ * reader had begun are not continued (CNTK 2.7 does the same).
+ */
+cntk_reader_status cntk_reader_set_configuration(cntk_reader *reader,
+                                                 const cntk_reader_configuration *configuration,
+                                                 cntk_reader_error **error);
+
+/**
+ * Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
+ * Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
+ * get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
+ * on behind it.
+ */
+cntk_reader_status cntk_reader_read_minibatch(cntk_reader *reader,
+                                              const cntk_reader_minibatch **minibatch,
+                                              cntk_reader_error **error);
+
+/**
+ * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
+ * most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
+ */
+cntk_reader_status cntk_reader_save_checkpoint(const cntk_reader *reader,
+                                               cntk_reader_buffer **checkpoint,
+                                               cntk_reader_error **error);
+
+/**
+ * Restores a checkpoint: the next minibatch is the one that followed it. Also starts the epoch that it was taken in,
+ * so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
+ * error that says what differs.
+ */
+cntk_reader_status cntk_reader_restore_checkpoint(cntk_reader *reader,
+                                                  const void *bytes,
+                                                  size_t size,
+                                                  cntk_reader_error **error);
+
+/**
+ * Adds a reference. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_minibatch_retain(const cntk_reader_minibatch *minibatch);
+
+/**
+ * Takes a reference away; with the last one all pointers into the minibatch become invalid. NULL is allowed. May be
+ * called from any thread.
+ */
+void cntk_reader_minibatch_release(const cntk_reader_minibatch *minibatch);
+
+/**
+ * Describes a minibatch. `info->struct_size` must be set. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_describe_minibatch(const cntk_reader_minibatch *minibatch,
+                                                  cntk_reader_minibatch_info *info,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives stream `index` of a minibatch: its layout, and pointers to its data where they lie. `stream->struct_size` must
+ * be set. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream(const cntk_reader_minibatch *minibatch,
+                                                size_t index,
+                                                cntk_reader_stream_minibatch *stream,
+                                                cntk_reader_error **error);
+
+/**
+ * Gives the key of a sequence as text, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
+ * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. UTF-8; `text` may be NULL if
+ * `capacity` is 0. `sequence` is the number in the records. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_key_text(const cntk_reader_minibatch *minibatch,
+                                                  size_t sequence,
+                                                  char *text,
+                                                  size_t capacity,
+                                                  size_t *length,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
+ * `capacity` (today there is one, "minibatchSourcePosition", in samples), and their number, which may be greater than
+ * `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
+ * cntk_reader_save_checkpoint does so in all.
+ */
+cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
+                                         cntk_reader_state_entry *entries,
+                                         size_t capacity,
+                                         size_t *count,
+                                         cntk_reader_error **error);
+
+/**
+ * Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
+ * Entries that are not known are ignored; without "minibatchSourcePosition" it is an error.
+ */
+cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
+                                         const cntk_reader_state_entry *entries,
+                                         size_t count,
+                                         cntk_reader_error **error);
+
+/**
+ * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
+ */
+cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
+                                            const void **bytes,
+                                            size_t *size,
+                                            cntk_reader_error **error);
+
+/**
+ * Frees a buffer. NULL is allowed.
+ */
+void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
+
+/**
+ * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 brings
+ * the default back: the environment variable CNTK_READER_THREADS, else the CPUs that this process may use. What a
+ * reader delivers does not depend on it. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_set_threads(size_t threads,
+                                           cntk_reader_error **error);
+
+/**
+ * Gives the number of loading threads that a reader opened now would use. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_get_threads(size_t *threads, cntk_reader_error **error);
+
+/**
+ * Sends all further log lines of the process to a callback; a NULL callback brings standard error back. Lines below
+ * a reader's `traceLevel` are not reported to either.
+ *
+ * `finalizer` (or NULL) is called once when the userdata is not needed any more: after the callback was replaced and
+ * its last call has returned, which may be later than this call's return if other threads are logging. If this call
+ * fails, the finalizer is not called. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_set_log_callback(void *userdata,
+                                                cntk_reader_log_callback callback,
+                                                cntk_reader_finalizer finalizer,
+                                                cntk_reader_error **error);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* CNTK_READER_H */

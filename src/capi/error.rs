@@ -1,0 +1,134 @@
+//! Errors as objects of the caller.
+
+use super::call::{guard_silently, input};
+use super::sized::{Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use super::text::nul_terminated;
+use crate::Error;
+use crate::error::ExceptionClass;
+use std::ffi::{CString, c_char};
+use std::ptr::{null, null_mut};
+
+/// Which C++ exception CNTK throws where this error is reported.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_exception {
+    /// `std::runtime_error`; Python: `RuntimeError`.
+    CNTK_READER_EXCEPTION_RUNTIME_ERROR = 1,
+    /// `std::logic_error`; Python: `RuntimeError`.
+    CNTK_READER_EXCEPTION_LOGIC_ERROR = 2,
+    /// `std::invalid_argument`; Python: `ValueError`.
+    CNTK_READER_EXCEPTION_INVALID_ARGUMENT = 3,
+}
+
+/// What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
+///
+/// Threads: immutable, may be shared.
+pub struct cntk_reader_error {
+    kind: cntk_reader_status,
+    exception: cntk_reader_exception,
+    text: CString,
+    message: CString,
+    file: Option<CString>,
+    stream: Option<CString>,
+    key: Option<CString>,
+    offset: u64,
+    line: u64,
+}
+
+impl cntk_reader_error {
+    pub(super) fn new(error: &Error) -> Self {
+        let place = error.place();
+        let optional = |text: &Option<String>| text.as_deref().map(nul_terminated);
+        cntk_reader_error {
+            kind: error.kind().into(),
+            exception: match error.class() {
+                ExceptionClass::Runtime => cntk_reader_exception::CNTK_READER_EXCEPTION_RUNTIME_ERROR,
+                ExceptionClass::Logic => cntk_reader_exception::CNTK_READER_EXCEPTION_LOGIC_ERROR,
+                ExceptionClass::InvalidArgument => {
+                    cntk_reader_exception::CNTK_READER_EXCEPTION_INVALID_ARGUMENT
+                }
+            },
+            text: nul_terminated(&error.to_string()),
+            message: nul_terminated(error.message()),
+            file: optional(&place.file),
+            stream: optional(&place.stream),
+            key: optional(&place.key),
+            offset: place.offset.unwrap_or(u64::MAX),
+            line: place.line.unwrap_or(0),
+        }
+    }
+}
+
+/// The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_error_info {
+    /// sizeof(cntk_reader_error_info), set by the caller.
+    pub struct_size: usize,
+    /// What went wrong: the status that the failing call returned.
+    pub kind: cntk_reader_status,
+    /// CNTK's type of exception.
+    pub exception: cntk_reader_exception,
+    /// The message alone. Its wording may change between versions.
+    pub message: *const c_char,
+    /// Path of the file as the configuration wrote it, or NULL.
+    pub file: *const c_char,
+    /// Byte offset from the start of the file, or CNTK_READER_UNKNOWN.
+    pub offset: u64,
+    /// Line in the file, from 1, or 0 if it is not known.
+    pub line: u64,
+    /// Name of the stream, or NULL.
+    pub stream: *const c_char,
+    /// Key of the sequence as text, or NULL.
+    pub key: *const c_char,
+}
+
+// SAFETY: plain members; the two enums are only ever written.
+unsafe impl Sized for cntk_reader_error_info {
+    const NAME: &'static str = "cntk_reader_error_info";
+}
+
+/// Gives the parts of an error. Returns CNTK_READER_ERROR_INVALID_ARGUMENT if an argument is NULL or the struct's size
+/// is not set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_error_describe(
+    error: *const cntk_reader_error,
+    info: *mut cntk_reader_error_info,
+) -> cntk_reader_status {
+    let body = || {
+        // SAFETY: the caller's promises, as the header states them.
+        let (error, info) = unsafe { (input(error, "error")?, SizedOutput::new(info)?) };
+        let optional = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
+        info.set(cntk_reader_error_info {
+            struct_size: 0,
+            kind: error.kind,
+            exception: error.exception,
+            message: error.message.as_ptr(),
+            file: optional(&error.file),
+            offset: error.offset,
+            line: error.line,
+            stream: optional(&error.stream),
+            key: optional(&error.key),
+        });
+        Ok(())
+    };
+    // SAFETY: no error is handed out about an error.
+    unsafe { super::call::guard(null_mut(), body) }
+}
+
+/// The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_error_text(error: *const cntk_reader_error) -> *const c_char {
+    // SAFETY: the caller's promise.
+    unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.text.as_ptr())
+}
+
+/// Frees an error. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_error_free(error: *mut cntk_reader_error) {
+    if !error.is_null() {
+        // SAFETY: the caller gives up its ownership, which `guard` had passed out by `Box::into_raw`.
+        guard_silently(|| drop(unsafe { Box::from_raw(error) }));
+    }
+}

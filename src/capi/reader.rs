@@ -1,0 +1,286 @@
+//! The reader's handle and its calls.
+
+use super::buffer::cntk_reader_buffer;
+use super::call::{Output, guard, guard_silently, input, inputs};
+use super::configuration::{cntk_reader_configuration, cntk_reader_epoch};
+use super::error::cntk_reader_error;
+use super::minibatch::cntk_reader_minibatch;
+use super::sized::{self, SizedOutput};
+use super::status::cntk_reader_status;
+use super::stream::{Stream, cntk_reader_stream_info};
+use super::text;
+use crate::config::{self, options::ReaderOptions};
+use crate::corpus::Corpus;
+use crate::reader::Reader;
+use crate::{Error, Result};
+use std::ffi::{c_char, c_void};
+use std::path::Path;
+use std::sync::{Arc, Mutex, TryLockError};
+
+/// A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
+/// cntk_reader_destroy.
+///
+/// Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
+/// gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
+/// Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_ERROR_STATE.
+pub struct cntk_reader {
+    process: u32,
+    shared: Arc<Shared>,
+    // Locked without ever waiting. A panic inside poisons it, which is how the handle refuses further use.
+    reader: Mutex<Reader>,
+}
+
+/// What a reader's minibatches need of it, even when it is gone.
+pub(super) struct Shared {
+    pub(super) streams: Vec<Stream>,
+    pub(super) corpus: Arc<Corpus>,
+}
+
+impl Shared {
+    pub(super) fn stream(&self, index: usize) -> Result<&Stream> {
+        self.streams.get(index).ok_or_else(|| {
+            Error::argument(format!("There is no stream {index}: the reader has {}.", self.streams.len()))
+        })
+    }
+}
+
+impl cntk_reader {
+    fn open(options: &ReaderOptions) -> Result<*mut cntk_reader> {
+        let reader = Reader::open(options)?;
+        let streams = reader.streams().iter().map(Stream::new).collect();
+        let shared = Arc::new(Shared { streams, corpus: Arc::clone(reader.corpus()) });
+        let handle = cntk_reader { process: std::process::id(), shared, reader: Mutex::new(reader) };
+        Ok(Box::into_raw(Box::new(handle)))
+    }
+
+    /// Runs `work` on the reader, if this process and thread may use it now.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
+        if self.process != std::process::id() {
+            return Err(Error::state(
+                "The reader was opened before a fork. Its threads do not exist in this process: open another one.",
+            ));
+        }
+        match self.reader.try_lock() {
+            Ok(mut reader) => work(&mut reader),
+            Err(TryLockError::WouldBlock) => Err(Error::state(
+                "The reader is in use, by another thread or by the call that this callback came from.",
+            )),
+            Err(TryLockError::Poisoned(_)) => {
+                Err(Error::state("The reader failed internally in an earlier call and cannot go on."))
+            }
+        }
+    }
+}
+
+/// Opens a reader from the text of a configuration (UTF-8, CNTK's configuration language; `length` bytes, or
+/// CNTK_READER_NUL_TERMINATED). Opens and indexes the files, which may take a while for large ones, and reads no data
+/// yet. Relative paths are taken from the working directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_text(
+    text: *const c_char,
+    length: usize,
+    reader: *mut *mut cntk_reader,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
+            reader.set(cntk_reader::open(&config::from_text(text)?)?);
+            Ok(())
+        })
+    }
+}
+
+/// Opens a reader from a configuration file, whose includes are followed; otherwise as cntk_reader_open_text. The path
+/// is given as the operating system has it (`length` bytes, or CNTK_READER_NUL_TERMINATED).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_file(
+    path: *const c_char,
+    length: usize,
+    reader: *mut *mut cntk_reader,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (path, reader) = (text::bytes(path, length, "path")?, Output::new(reader, "reader")?);
+            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?)?);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(unix)]
+fn to_path(bytes: &[u8]) -> Result<std::borrow::Cow<'_, Path>> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)).into())
+}
+
+#[cfg(not(unix))]
+fn to_path(bytes: &[u8]) -> Result<std::borrow::Cow<'_, Path>> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::argument("The path is not UTF-8."))?;
+    Ok(Path::new(text).into())
+}
+
+/// Destroys a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; its streams'
+/// descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
+/// returns at once and leaves the memory alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_destroy(reader: *mut cntk_reader) {
+    guard_silently(|| {
+        // SAFETY: the caller's promise. After a fork nothing may be dropped: there are locks that nobody will release
+        // and threads that nobody can join.
+        unsafe {
+            if reader.as_ref().is_some_and(|reader| reader.process == std::process::id()) {
+                drop(Box::from_raw(reader));
+            }
+        }
+    });
+}
+
+/// Gives the number of streams. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_stream_count(
+    reader: *const cntk_reader,
+    count: *mut usize,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let reader = input(reader, "reader")?;
+            Output::new(count, "count")?.set(reader.shared.streams.len());
+            Ok(())
+        })
+    }
+}
+
+/// Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_describe_stream(
+    reader: *const cntk_reader,
+    index: usize,
+    info: *mut cntk_reader_stream_info,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (reader, info) = (input(reader, "reader")?, SizedOutput::new(info)?);
+            info.set(reader.shared.stream(index)?.describe(index));
+            Ok(())
+        })
+    }
+}
+
+/// Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that cntk_reader_describe_minibatch gives are
+/// those, in the second they stand for the texts. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_has_numeric_keys(
+    reader: *const cntk_reader,
+    numeric: *mut u32,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let reader = input(reader, "reader")?;
+            Output::new(numeric, "numeric")?.set(reader.shared.corpus.is_numeric().into());
+            Ok(())
+        })
+    }
+}
+
+/// Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
+/// read, except after cntk_reader_restore_checkpoint. May be called at any time, also in the middle of an epoch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_start_epoch(
+    reader: *mut cntk_reader,
+    epoch: *const cntk_reader_epoch,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let epoch = sized::read(epoch, cntk_reader_epoch::default())?.into();
+            input(reader, "reader")?.with(|reader| reader.start_epoch(&epoch))
+        })
+    }
+}
+
+/// Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
+/// reader had begun are not continued (CNTK 2.7 does the same).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_set_configuration(
+    reader: *mut cntk_reader,
+    configuration: *const cntk_reader_configuration,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let configuration = sized::read(configuration, cntk_reader_configuration::default())?.into();
+            input(reader, "reader")?.with(|reader| reader.configure(&configuration))
+        })
+    }
+}
+
+/// Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
+/// Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
+/// get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
+/// on behind it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_read_minibatch(
+    reader: *mut cntk_reader,
+    minibatch: *mut *const cntk_reader_minibatch,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (reader, output) = (input(reader, "reader")?, Output::new(minibatch, "minibatch")?);
+            let minibatch = reader.with(Reader::read)?;
+            output.set(cntk_reader_minibatch::hand_out(minibatch, &reader.shared));
+            Ok(())
+        })
+    }
+}
+
+/// Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
+/// most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_save_checkpoint(
+    reader: *const cntk_reader,
+    checkpoint: *mut *mut cntk_reader_buffer,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (reader, output) = (input(reader, "reader")?, Output::new(checkpoint, "checkpoint")?);
+            let bytes = reader.with(|reader| reader.checkpoint())?;
+            output.set(Box::into_raw(Box::new(cntk_reader_buffer(bytes))));
+            Ok(())
+        })
+    }
+}
+
+/// Restores a checkpoint: the next minibatch is the one that followed it. Also starts the epoch that it was taken in,
+/// so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
+/// error that says what differs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_restore_checkpoint(
+    reader: *mut cntk_reader,
+    bytes: *const c_void,
+    size: usize,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let checkpoint = inputs(bytes.cast::<u8>(), size, "bytes")?;
+            input(reader, "reader")?.with(|reader| reader.restore(checkpoint))
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Structs that begin with their size, so that they can grow: the older of caller and library decides what is used.
+
+use crate::{Error, Result};
+use std::mem::size_of;
+
+/// A struct whose first member is its size in bytes, as the caller compiled it.
+///
+/// # Safety
+/// The type is `repr(C)`, its first member is a `usize` and every other member is valid with all bits zero.
+pub(super) unsafe trait Sized: Copy {
+    /// The struct's name, for messages.
+    const NAME: &'static str;
+}
+
+/// Reads an input. Members behind the caller's size keep the value that `defaults` has; bytes beyond the library's
+/// size must be zero, because they ask for something that this version cannot do.
+///
+/// # Safety
+/// `pointer` is NULL or points to as many readable bytes as its first member says.
+pub(super) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T> {
+    // SAFETY: same contract.
+    let size = unsafe { declared_size::<T>(pointer) }?;
+    let mut value = defaults;
+    let known = size.min(size_of::<T>());
+    // SAFETY: `known` bytes are readable by the contract, and writable since `value` has at least as many. They make
+    // a valid `T`: a C caller's copy of the same plain integers.
+    unsafe { pointer.cast::<u8>().copy_to_nonoverlapping((&raw mut value).cast(), known) };
+    // SAFETY: the caller vouches for `size` bytes, of which `known` were read.
+    let rest = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
+    if rest.iter().any(|&byte| byte != 0) {
+        return Err(Error::argument(format!(
+            "{} has members that this version of the library does not know, and they are set.",
+            T::NAME
+        )));
+    }
+    Ok(value)
+}
+
+/// A place for an output struct whose size the caller has set.
+pub(super) struct SizedOutput<T> {
+    pointer: *mut T,
+    size: usize,
+}
+
+impl<T: Sized> SizedOutput<T> {
+    /// Checks the place and its size.
+    ///
+    /// # Safety
+    /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`] returns.
+    pub(super) unsafe fn new(pointer: *mut T) -> Result<Self> {
+        // SAFETY: same contract.
+        let size = unsafe { declared_size::<T>(pointer) }?;
+        Ok(SizedOutput { pointer, size })
+    }
+
+    /// Writes all members that the caller knows, except the size.
+    pub(super) fn set(self, value: T) {
+        let known = self.size.min(size_of::<T>());
+        let start = size_of::<usize>();
+        // SAFETY: promised in `new`; both sides have `known` bytes and do not overlap.
+        unsafe {
+            let source = (&raw const value).cast::<u8>().add(start);
+            source.copy_to_nonoverlapping(self.pointer.cast::<u8>().add(start), known - start);
+        }
+    }
+}
+
+/// The size in the first member. All structs are in their first version, so that the least size is that of today; a
+/// struct that grows keeps its old size here.
+///
+/// # Safety
+/// `pointer` is NULL or its first member is readable.
+unsafe fn declared_size<T: Sized>(pointer: *const T) -> Result<usize> {
+    if pointer.is_null() {
+        return Err(Error::argument(format!("The argument of type {} must not be NULL.", T::NAME)));
+    }
+    // SAFETY: not NULL, and then readable by the contract; the first member is a `usize` by the trait's.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    let (least, most) = (size_of::<T>(), 4096);
+    if !(least..=most).contains(&size) {
+        return Err(Error::argument(format!(
+            "The member struct_size of {} is {size}; it must be set to sizeof({0}), {least} in this version.",
+            T::NAME
+        )));
+    }
+    Ok(size)
+}

@@ -1,0 +1,100 @@
+//! Descriptions of streams.
+
+use super::sized::Sized;
+use super::text::nul_terminated;
+use crate::stream::{ElementType, Storage, StreamInfo};
+use std::ffi::{CString, c_char};
+
+/// How the values of a stream are stored.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_storage {
+    /// Every value of every sample.
+    CNTK_READER_DENSE = 0,
+    /// Compressed sparse columns, one column a sample.
+    CNTK_READER_SPARSE_CSC = 1,
+}
+
+/// Type of one value. The numbers are CNTK's.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_element {
+    /// `float`, 4 bytes.
+    CNTK_READER_FLOAT = 1,
+    /// `double`, 8 bytes.
+    CNTK_READER_DOUBLE = 2,
+}
+
+/// Description of a stream. Its pointers live as long as the reader.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_stream_info {
+    /// sizeof(cntk_reader_stream_info), set by the caller.
+    pub struct_size: usize,
+    /// Unique name among the streams of the reader: UTF-8, NUL-terminated.
+    pub name: *const c_char,
+    /// Bytes of the name without the NUL.
+    pub name_length: usize,
+    /// The stream's number: its index here and in every minibatch.
+    pub id: usize,
+    /// How its values are delivered (truncated readers deliver sparse streams as dense ones).
+    pub storage: cntk_reader_storage,
+    /// Type of its values.
+    pub element: cntk_reader_element,
+    /// Shape of one sample, first dimension varying fastest (column-major).
+    pub shape: *const usize,
+    /// Dimensions in `shape`.
+    pub shape_rank: usize,
+    /// Values of one sample: the product of `shape`.
+    pub sample_size: usize,
+    /// 1 if minibatch sizes are measured in this stream's samples, else 0.
+    pub defines_mb_size: u32,
+    /// 1 if the values are opaque bytes, else 0.
+    pub is_binary: u32,
+}
+
+// SAFETY: plain members; the two enums are only ever written.
+unsafe impl Sized for cntk_reader_stream_info {
+    const NAME: &'static str = "cntk_reader_stream_info";
+}
+
+/// A stream as C sees it.
+pub(super) struct Stream {
+    pub(super) info: StreamInfo,
+    pub(super) storage: cntk_reader_storage,
+    pub(super) element: cntk_reader_element,
+    name: CString,
+}
+
+impl Stream {
+    pub(super) fn new(info: &StreamInfo) -> Self {
+        Stream {
+            info: info.clone(),
+            storage: match info.storage {
+                Storage::Dense => cntk_reader_storage::CNTK_READER_DENSE,
+                Storage::SparseCsc => cntk_reader_storage::CNTK_READER_SPARSE_CSC,
+            },
+            element: match info.element {
+                ElementType::Float => cntk_reader_element::CNTK_READER_FLOAT,
+                ElementType::Double => cntk_reader_element::CNTK_READER_DOUBLE,
+            },
+            name: nul_terminated(&info.name),
+        }
+    }
+
+    pub(super) fn describe(&self, id: usize) -> cntk_reader_stream_info {
+        cntk_reader_stream_info {
+            struct_size: 0,
+            name: self.name.as_ptr(),
+            name_length: self.name.as_bytes().len(),
+            id,
+            storage: self.storage,
+            element: self.element,
+            shape: self.info.shape.as_ptr(),
+            shape_rank: self.info.shape.len(),
+            sample_size: self.info.sample_size(),
+            defines_mb_size: self.info.defines_mb_size.into(),
+            is_binary: 0,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Strings across the boundary.
+
+use crate::{Error, Result};
+use std::ffi::{CString, c_char};
+
+/// The length that says that a string ends at its NUL.
+pub(super) const NUL_TERMINATED: usize = usize::MAX;
+
+/// Bytes that the caller passed with a length, or NUL-terminated.
+///
+/// # Safety
+/// `text` is NULL, or `length` bytes of it are readable during `'a`; if `length` is [`NUL_TERMINATED`], all up to its NUL.
+pub(super) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a [u8]> {
+    if text.is_null() {
+        return Err(Error::argument(format!("The argument '{name}' must not be NULL.")));
+    }
+    // SAFETY: the caller's promise, for either form.
+    unsafe {
+        Ok(match length {
+            NUL_TERMINATED => std::ffi::CStr::from_ptr(text).to_bytes(),
+            _ if length > isize::MAX as usize => {
+                return Err(Error::argument(format!("The length of '{name}' is impossible.")));
+            }
+            _ => std::slice::from_raw_parts(text.cast(), length),
+        })
+    }
+}
+
+/// The same, as UTF-8.
+///
+/// # Safety
+/// As for [`bytes`].
+pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a str> {
+    // SAFETY: same contract.
+    let bytes = unsafe { bytes(text, length, name) }?;
+    std::str::from_utf8(bytes)
+        .map_err(|cause| Error::argument(format!("The argument '{name}' is not UTF-8: {cause}.")))
+}
+
+/// A NUL-terminated copy; NULs inside, which damaged data can bring into messages, become replacement characters.
+pub(super) fn nul_terminated(text: &str) -> CString {
+    CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default())
+}

@@ -1,0 +1,255 @@
+//! Composite readers: `deserializers = ( [ ... ] : [ ... ] )` and the keys beside it.
+//!
+//! The order of the reads decides which of several mistakes is reported, and is CNTK's.
+
+use super::convert::{FromValue, WidenedInt};
+use super::legacy::parse_precision;
+use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, WindowSize};
+use super::section::Section;
+use super::text;
+use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+
+/// CNTK's window "all of the data", in either unit.
+pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
+
+const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
+
+/// Deserializers of CNTK 2.7 that this library does not read yet, with the modules that they are in.
+const OTHER_TYPES: [(&str, Module); 7] = [
+    ("CNTKBinaryFormatDeserializer", Module::Binary),
+    ("ImageDeserializer", Module::Image),
+    ("Base64ImageDeserializer", Module::Image),
+    ("HTKFeatureDeserializer", Module::Htk),
+    ("HTKMLFDeserializer", Module::Htk),
+    ("HTKMLFBinaryDeserializer", Module::Htk),
+    ("LatticeDeserializer", Module::Htk),
+];
+
+/// CNTK's modules of deserializers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Module {
+    Text,
+    Binary,
+    Image,
+    Htk,
+}
+
+impl Module {
+    fn by_name(name: &str) -> Option<Module> {
+        match name {
+            "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Some(Module::Text),
+            "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Some(Module::Binary),
+            "ImageReader" | "Cntk.Deserializers.Image" => Some(Module::Image),
+            "HTKDeserializers" | "Cntk.Deserializers.HTK" => Some(Module::Htk),
+            _ => None,
+        }
+    }
+}
+
+/// What the reader puts into the section of every deserializer.
+struct Inherited {
+    frame_mode: bool,
+    precision: String,
+    trace_level: String,
+}
+
+/// Options of a section with `deserializers`.
+pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
+    section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
+    let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
+    let elements = section.array_or_empty("deserializers")?.sections()?;
+    let types = elements.iter().map(|element| element.text("type")).collect::<Result<Vec<_>>>()?;
+    let has = |name: &str| types.iter().any(|deserializer| deserializer == name);
+
+    let textual_keys = has("HTKFeatureDeserializer") || has("HTKMLFDeserializer");
+    let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
+    let hash_keys = section.get_or("hashSequenceKeys", false)?;
+    if numeric_keys && hash_keys {
+        return Err(Error::config(Runtime, "Hashing should not be used with numeric sequence keys."));
+    }
+    let packing = read_packing(section, write)?;
+    let inherited = Inherited {
+        frame_mode: packing == Packing::Frame,
+        precision: section.text_or("precision", "float")?,
+        trace_level: section.text_or("traceLevel", "")?,
+    };
+    let deserializers = read_deserializers(&elements, &types, &inherited)?;
+    if deserializers.is_empty() {
+        return Err(Error::config(InvalidArgument, "Could not find deserializers in the reader config."));
+    }
+    let verbosity = section.get_or("verbosity", 0)?;
+    if deserializers.len() > 1 {
+        section.get_or("checkData", true)?;
+    }
+    let order = if !write && section.get_or("randomize", true)? {
+        Order::Block {
+            window: read_window(section, has(TEXT_TYPE))?,
+            seed: section.get_or("randomizationSeed", 0)?,
+        }
+    } else {
+        // A configuration with its randomization switched off still shows what it was.
+        section.ignore(&[
+            "randomize",
+            "randomizationWindow",
+            "sampleBasedRandomizationWindow",
+            "randomizationSeed",
+            "chunkSizeInBytes",
+        ]);
+        Order::InOrder
+    };
+    section.get_or("multiThreadedDeserialization", has("ImageDeserializer"))?;
+    let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
+    let local_timeline = section.get_or("localTimeline", true)?;
+    let prefetch = read_common(section)?;
+    let trace_level = match inherited.trace_level.as_str() {
+        "" => 1,
+        level => i32::from_value(level)?.cast_unsigned(),
+    };
+    Ok(ReaderOptions {
+        shape: Shape::Composite,
+        deserializers,
+        numeric_keys,
+        hash_keys,
+        order,
+        packing,
+        local_timeline,
+        max_errors,
+        element: element_type(&inherited.precision)?,
+        trace_level,
+        verbosity,
+        prefetch,
+    })
+}
+
+/// Keys that CNTK reads around every reader. Returns `prefetch`.
+pub(super) fn read_common(section: &Section) -> Result<bool> {
+    // How many sequences run in parallel has no say any more, but a bad value is an error.
+    section.array_or_empty("nbruttsineachrecurrentiter")?.values::<i32>()?;
+    section.get_or("prefetch", true)
+}
+
+fn element_type(precision: &str) -> Result<ElementType> {
+    parse_precision(precision)
+        .ok_or_else(|| Error::config(InvalidArgument, format!("Unsupported precision '{precision}'")))
+}
+
+fn read_packing(section: &Section, write: bool) -> Result<Packing> {
+    let frame_mode = section.get_or("frameMode", false)?;
+    let truncated = section.get_or("truncated", false)?;
+    if frame_mode && truncated {
+        return Err(Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive."));
+    }
+    let mut length = 0;
+    if truncated && !write {
+        length = section.get_or("truncationLength", WidenedInt(0))?.0;
+        if length == 0 {
+            return Err(Error::config(InvalidArgument, "Truncation length cannot be 0."));
+        }
+    }
+    let right_splice = section.get_or("rightSplice", WidenedInt(0))?.0;
+    if right_splice > length {
+        return Err(Error::config(
+            InvalidArgument,
+            "rightSplice should not be greater than truncation length",
+        ));
+    }
+    Ok(if length > 0 {
+        Packing::Truncated { length, right_splice }
+    } else if frame_mode && !write {
+        Packing::Frame
+    } else {
+        Packing::Sequence
+    })
+}
+
+fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
+    let window = section.get_or("randomizationWindow", AUTO_WINDOW)?;
+    let in_samples = section.get_or("sampleBasedRandomizationWindow", true)?;
+    if !has_text || section.exists_here("randomizationWindow") {
+        section.ignore(&["chunkSizeInBytes"]);
+        return Ok(text::window_size(window, in_samples));
+    }
+    if in_samples && section.exists_here("sampleBasedRandomizationWindow") {
+        let message = "'sampleBasedRandomizationWindow' (== 'true') requires that the 'randomizationWindow' is explicitly specified.";
+        return Err(Error::config(Logic, message));
+    }
+    // The chunk size of the reader's section makes the window, that of a deserializer's section the chunks.
+    Ok(text::window_size(text::automatic_window(text::read_chunk_size(section)?), false))
+}
+
+fn read_deserializers(
+    elements: &[Section],
+    types: &[String],
+    inherited: &Inherited,
+) -> Result<Vec<DeserializerOptions>> {
+    let mut deserializers = Vec::new();
+    let mut composable = true;
+    for (element, name) in elements.iter().zip(types) {
+        element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
+        composable &= element.get_or("composable", true)?;
+        let frame_mode = if inherited.frame_mode { "true" } else { "false" };
+        let mut values = vec![("frameMode", frame_mode), ("precision", &inherited.precision)];
+        if !inherited.trace_level.is_empty() {
+            values.push(("traceLevel", &inherited.trace_level));
+        }
+        let element = element.with(&values);
+        let module = element.text("module")?;
+        check_type(&module, name)?;
+        let text = text::read(&element, element_type(&inherited.precision)?)?;
+        check_transforms(&element)?;
+        deserializers.push(DeserializerOptions::Text(text.options));
+    }
+    if composable {
+        return Ok(deserializers);
+    }
+    Err(Error::config(
+        InvalidArgument,
+        if deserializers.len() > 1 {
+            "Currently user defined deserializers do not support composability. Please specify a single deserializer."
+        } else {
+            "Deserializers with 'composable = false' are not supported yet."
+        },
+    ))
+}
+
+/// Whether a module has a deserializer of this type that this library can read.
+fn check_type(module: &str, name: &str) -> Result<()> {
+    let Some(known) = Module::by_name(module) else {
+        let message =
+            format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
+        return Err(Error::config(InvalidArgument, message));
+    };
+    if known == Module::Text && name == TEXT_TYPE {
+        return Ok(());
+    }
+    if OTHER_TYPES.contains(&(name, known)) {
+        return Err(Error::config(
+            InvalidArgument,
+            format!("The deserializer type '{name}' is not supported yet."),
+        ));
+    }
+    Err(match known {
+        Module::Text | Module::Binary => {
+            Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"))
+        }
+        Module::Image | Module::Htk => Error::config(
+            Runtime,
+            "Cannot create deserializer. Please check module and type in the configuration.",
+        ),
+    })
+}
+
+/// The text module has no transforms, and CNTK says so in its loader's words.
+fn check_transforms(element: &Section) -> Result<()> {
+    let input = element.section("input")?;
+    for stream in input.keys() {
+        if input.section(stream)?.exists_here("transforms") {
+            let message =
+                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
+            return Err(Error::config(Runtime, message).in_stream(stream));
+        }
+    }
+    Ok(())
+}

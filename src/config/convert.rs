@@ -1,0 +1,368 @@
+//! Turns the text of a value into a boolean, a number or a string, accepting exactly what CNTK accepts.
+//!
+//! Integers are read as C's `strtol` family reads them (white space in front, a sign, saturation), numbers with a
+//! fraction as `strtod` does.
+
+use crate::error::ExceptionClass::Runtime;
+use crate::{Error, Result};
+
+/// A type that a value can be read as.
+pub trait FromValue: Sized {
+    /// Converts the text of a value.
+    fn from_value(text: &str) -> Result<Self>;
+}
+
+fn invalid(type_name: &str, text: &str) -> Error {
+    Error::config(Runtime, format!("ConfigValue ({type_name}): invalid input string '{text}'"))
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+/// Sign and magnitude of a decimal integer; the magnitude saturates. None if the text is anything else.
+fn integer(text: &str) -> Option<(bool, u128)> {
+    let text = text.trim_start_matches(|c: char| u8::try_from(c).is_ok_and(is_space));
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let magnitude = digits
+        .bytes()
+        .fold(0u128, |sum, digit| sum.saturating_mul(10).saturating_add(u128::from(digit - b'0')));
+    Some((negative, magnitude))
+}
+
+/// As C's `strtoul`: saturates, and a minus sign wraps what did not.
+fn unsigned(text: &str) -> Option<u64> {
+    let (negative, magnitude) = integer(text)?;
+    Some(match u64::try_from(magnitude) {
+        Ok(value) if negative => value.wrapping_neg(),
+        Ok(value) => value,
+        Err(_) => u64::MAX,
+    })
+}
+
+impl FromValue for String {
+    fn from_value(text: &str) -> Result<Self> {
+        Ok(text.to_owned())
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(text: &str) -> Result<Self> {
+        match text {
+            "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
+            "false" | "False" | "FALSE" | "f" | "F" | "0" | "" => Ok(false),
+            _ => Err(Error::config(Runtime, "ConfigValue (bool): boolean argument expected")),
+        }
+    }
+}
+
+impl FromValue for i32 {
+    fn from_value(text: &str) -> Result<Self> {
+        let (negative, magnitude) = integer(text).ok_or_else(|| invalid("long", text))?;
+        let value = i128::try_from(magnitude).unwrap_or(i128::MAX);
+        i32::try_from(if negative { -value } else { value })
+            .map_err(|_| Error::config(Runtime, "ConfigValue (int): integer argument expected"))
+    }
+}
+
+impl FromValue for u32 {
+    fn from_value(text: &str) -> Result<Self> {
+        let value = unsigned(text).ok_or_else(|| invalid("unsigned long", text))?;
+        u32::try_from(value)
+            .map_err(|_| Error::config(Runtime, "ConfigValue (unsigned int): integer argument expected"))
+    }
+}
+
+/// A size. Negative numbers wrap around, as everywhere in CNTK: `-1` is the greatest size.
+impl FromValue for u64 {
+    fn from_value(text: &str) -> Result<Self> {
+        unsigned(text).ok_or_else(|| invalid("uint64_t", text))
+    }
+}
+
+/// A size that CNTK reads as a 32-bit integer and then widens: `-1` is 2^64-1, and 3000000000 is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WidenedInt(pub u64);
+
+impl FromValue for WidenedInt {
+    fn from_value(text: &str) -> Result<Self> {
+        i32::from_value(text).map(|value| WidenedInt(i64::from(value).cast_unsigned()))
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Err(invalid("double", text));
+        }
+        let (value, rest) = leading_double(text);
+        // Microsoft's library wrote infinity as "1.#INF"; whatever stands before the mark, CNTK takes it as positive.
+        let mark = rest.as_bytes().get(..4);
+        if mark.is_some_and(|mark| mark.eq_ignore_ascii_case(b"#inf")) {
+            return Ok(f64::INFINITY);
+        }
+        if rest.is_empty() { Ok(value) } else { Err(invalid("double", text)) }
+    }
+}
+
+impl FromValue for f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "CNTK rounds the double to a float")]
+    fn from_value(text: &str) -> Result<Self> {
+        f64::from_value(text).map(|value| value as f32)
+    }
+}
+
+fn skip_digits(bytes: &[u8], from: usize, is_digit: impl Fn(u8) -> bool) -> usize {
+    from + bytes[from..].iter().take_while(|&&byte| is_digit(byte)).count()
+}
+
+/// Position behind an exponent that starts at `at`, or `at` if there is none.
+fn skip_exponent(bytes: &[u8], at: usize, mark: u8) -> usize {
+    if !bytes.get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&mark)) {
+        return at;
+    }
+    let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+    let digits = at + 1 + sign;
+    let end = skip_digits(bytes, digits.min(bytes.len()), |byte| byte.is_ascii_digit());
+    if end > digits { end } else { at }
+}
+
+/// The number that a text starts with, as C's `strtod` finds it, and the rest of the text.
+fn leading_double(text: &str) -> (f64, &str) {
+    let bytes = text.as_bytes();
+    let mut at = skip_digits(bytes, 0, is_space);
+    let negative = bytes.get(at) == Some(&b'-');
+    if matches!(bytes.get(at), Some(b'+' | b'-')) {
+        at += 1;
+    }
+    let signed = |value: f64| if negative { -value } else { value };
+    let starts =
+        |word: &str| bytes[at..].get(..word.len()).is_some_and(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+    for word in ["infinity", "inf"] {
+        if starts(word) {
+            return (signed(f64::INFINITY), &text[at + word.len()..]);
+        }
+    }
+    if starts("nan") {
+        let mut end = at + 3;
+        if bytes.get(end) == Some(&b'(') {
+            let close = skip_digits(bytes, end + 1, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if bytes.get(close) == Some(&b')') {
+                end = close + 1;
+            }
+        }
+        return (signed(f64::NAN), &text[end..]);
+    }
+    if starts("0x")
+        && let Some((value, end)) = hexadecimal(bytes, at + 2)
+    {
+        return (signed(value), &text[end..]);
+    }
+    let whole = skip_digits(bytes, at, |byte| byte.is_ascii_digit());
+    let (mut end, mut digits) = (whole, whole - at);
+    if bytes.get(whole) == Some(&b'.') {
+        let fraction = skip_digits(bytes, whole + 1, |byte| byte.is_ascii_digit());
+        digits += fraction - whole - 1;
+        end = fraction;
+    }
+    if digits == 0 {
+        return (0.0, text);
+    }
+    end = skip_exponent(bytes, end, b'e');
+    // Both libraries round correctly, so the same digits give the same bits.
+    (signed(text[at..end].parse().unwrap_or(0.0)), &text[end..])
+}
+
+/// A hexadecimal number whose digits start at `start`, and the position behind it.
+fn hexadecimal(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
+    let mut mantissa = 0u64;
+    let mut exponent = 0i64;
+    let mut digits = 0usize;
+    let mut point = false;
+    let mut at = start;
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'.' && !point {
+            point = true;
+        } else if let Some(digit) = (byte as char).to_digit(16) {
+            digits += 1;
+            if mantissa >> 58 == 0 {
+                mantissa = mantissa << 4 | u64::from(digit);
+                exponent -= if point { 4 } else { 0 };
+            } else {
+                // Digits beyond the 58th bit only matter as "there was something": they decide ties.
+                mantissa |= u64::from(digit != 0);
+                exponent += if point { 0 } else { 4 };
+            }
+        } else {
+            break;
+        }
+        at += 1;
+    }
+    if digits == 0 {
+        return None;
+    }
+    let end = skip_exponent(bytes, at, b'p');
+    if end > at {
+        let written = std::str::from_utf8(&bytes[at + 1..end]).ok()?;
+        let (negative, magnitude) = integer(written)?;
+        let magnitude = i64::try_from(magnitude.min(1 << 40)).ok()?;
+        exponent += if negative { -magnitude } else { magnitude };
+    }
+    Some((scaled(mantissa, exponent), end))
+}
+
+/// `mantissa * 2^exponent`, rounded once, to the nearest double with ties to even.
+fn scaled(mantissa: u64, exponent: i64) -> f64 {
+    if mantissa == 0 {
+        return 0.0;
+    }
+    let bits = i64::from(64 - mantissa.leading_zeros());
+    if exponent + bits > 1024 {
+        return f64::INFINITY;
+    }
+    // The unit of the result's last place: 53 bits, fewer where the result is subnormal.
+    let unit = (exponent + bits - 53).max(-1074);
+    let shift = unit - exponent;
+    let kept = if shift <= 0 {
+        mantissa << -shift
+    } else if shift > 64 {
+        0
+    } else {
+        let wide = u128::from(mantissa);
+        let (kept, lost, half) = (wide >> shift, wide & ((1 << shift) - 1), 1u128 << (shift - 1));
+        let up = lost > half || lost == half && kept & 1 == 1;
+        u64::try_from(kept).unwrap_or(u64::MAX) + u64::from(up)
+    };
+    // Two factors, because 2^-1074 and its like are no normal doubles; both products are exact.
+    #[expect(clippy::cast_precision_loss, reason = "at most 53 bits are left")]
+    let value = kept as f64;
+    let power = |exponent: i64| 2f64.powi(i32::try_from(exponent).unwrap_or(0));
+    value * power(unit / 2) * power(unit - unit / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn booleans() {
+        for text in ["true", "True", "TRUE", "t", "T", "1"] {
+            assert!(bool::from_value(text).unwrap());
+        }
+        for text in ["false", "False", "FALSE", "f", "F", "0", ""] {
+            assert!(!bool::from_value(text).unwrap());
+        }
+        for text in ["yes", "2", "tRUE", "1.0", "none", " true"] {
+            let error = bool::from_value(text).unwrap_err();
+            assert_eq!(error.message(), "ConfigValue (bool): boolean argument expected");
+            assert_eq!(error.class(), Runtime);
+        }
+    }
+
+    #[test]
+    fn integers() {
+        assert_eq!(i32::from_value("010").unwrap(), 10);
+        assert_eq!(i32::from_value("-2147483648").unwrap(), i32::MIN);
+        assert_eq!(i32::from_value("+7").unwrap(), 7);
+        for text in ["5.0", "1e3", "0x10", "", "-", "5 ", "--5"] {
+            let message = format!("ConfigValue (long): invalid input string '{text}'");
+            assert_eq!(i32::from_value(text).unwrap_err().message(), message);
+        }
+        for text in ["4294967296", "2147483648", "-99999999999999999999999999999999999999999999"] {
+            assert_eq!(
+                i32::from_value(text).unwrap_err().message(),
+                "ConfigValue (int): integer argument expected"
+            );
+        }
+        assert_eq!(u32::from_value("4294967295").unwrap(), u32::MAX);
+        for text in ["-1", "4294967296"] {
+            let message = "ConfigValue (unsigned int): integer argument expected";
+            assert_eq!(u32::from_value(text).unwrap_err().message(), message);
+        }
+        assert_eq!(
+            u32::from_value("x").unwrap_err().message(),
+            "ConfigValue (unsigned long): invalid input string 'x'"
+        );
+        assert_eq!(WidenedInt::from_value("-1").unwrap(), WidenedInt(u64::MAX));
+        assert!(WidenedInt::from_value("3000000000").is_err());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(u64::from_value("-5").unwrap(), 18_446_744_073_709_551_611);
+        assert_eq!(u64::from_value("99999999999999999999").unwrap(), u64::MAX);
+        assert_eq!(u64::from_value("-99999999999999999999").unwrap(), u64::MAX);
+        assert_eq!(u64::from_value("010").unwrap(), 10);
+        for text in ["true", "1e3", "", "1.0"] {
+            let message = format!("ConfigValue (uint64_t): invalid input string '{text}'");
+            assert_eq!(u64::from_value(text).unwrap_err().message(), message);
+        }
+    }
+
+    #[test]
+    fn doubles() {
+        let table = [
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("1e3", 1000.0),
+            ("-2.5E-1", -0.25),
+            ("0x10", 16.0),
+            ("0x1.8p3", 12.0),
+            ("-0x.8", -0.5),
+            ("0x1p-1074", 5e-324),
+            ("0x1p-1075", 0.0),
+            ("0x1.8p-1075", 5e-324),
+            ("0x1p1024", f64::INFINITY),
+            ("0x1.fffffffffffff8p0", 2.0),
+            // One digit far behind the others decides the tie.
+            ("0x20000000000001000000001", f64::from_bits(0x4580_0000_0000_0001)),
+            ("inf", f64::INFINITY),
+            ("-inf", f64::NEG_INFINITY),
+            ("Infinity", f64::INFINITY),
+            ("1e400", f64::INFINITY),
+            ("1.#inf", f64::INFINITY),
+            ("1.#infx", f64::INFINITY),
+            ("#inf", f64::INFINITY),
+            ("1#INFx", f64::INFINITY),
+            ("-1.#inf", f64::INFINITY),
+        ];
+        for (text, value) in table {
+            assert_eq!(f64::from_value(text).unwrap(), value, "{text}");
+        }
+        assert!(f64::from_value("nan").unwrap().is_nan());
+        assert!(f64::from_value("nan(x_1)").unwrap().is_nan());
+        for text in ["1.5x", "", ".", "e5", "1,5", "0x", "1.5 ", "nan(", "--1"] {
+            let message = format!("ConfigValue (double): invalid input string '{text}'");
+            assert_eq!(f64::from_value(text).unwrap_err().message(), message);
+        }
+        assert_eq!(f32::from_value("0.1").unwrap(), 0.1f32);
+    }
+
+    proptest! {
+        #[test]
+        fn hexadecimal_numbers_come_back(bits in any::<u64>()) {
+            let value = f64::from_bits(bits).abs();
+            prop_assume!(value.is_finite());
+            let exponent = (bits >> 52 & 0x7ff) as i64;
+            let fraction = bits & ((1 << 52) - 1);
+            let text = match exponent {
+                0 => format!("0x0.{fraction:013x}p-1022"),
+                _ => format!("0x1.{fraction:013x}p{}", exponent - 1023),
+            };
+            prop_assert_eq!(f64::from_value(&text).unwrap(), value);
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_an_error(text in "[ -0-9.xXeEpPinfa#()+]{0,12}") {
+            let _ = (f64::from_value(&text), u64::from_value(&text), i32::from_value(&text), u32::from_value(&text));
+        }
+    }
+}

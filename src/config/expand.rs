@@ -1,0 +1,125 @@
+//! Replaces `$name$` in values.
+//!
+//! CNTK expands the whole raw text of a value in the scope of the section that holds it, and the values that this
+//! pulls in likewise. It does so without limit; here, definitions that need each other, that nest too deeply or that
+//! multiply are errors.
+
+use super::lexer::strip_comment;
+use super::section::Section;
+use crate::error::ExceptionClass::{Logic, Runtime};
+use crate::{Error, Result};
+
+/// How deep definitions may refer to others. Configurations in use need a handful.
+const MAX_DEPTH: usize = 128;
+
+/// Bytes that expanding one value may read, the values it pulls in included: stops definitions that double with each step.
+const MAX_WORK: usize = 32 << 20;
+
+/// What looking up a variable counts for besides the length of its text.
+const LOOKUP_WORK: usize = 32;
+
+/// Characters that no name contains; a `$` with one of them before the next `$` is an ordinary character.
+const NOT_IN_NAMES: &[u8] = b",/<>?;':\"[]{}\\|!@#%^&*()+=~` \t\r\n";
+
+/// The state of expanding one value.
+#[derive(Default)]
+pub(super) struct Expansion {
+    /// Sections and lower-case names that are being expanded, outermost first.
+    names: Vec<(usize, String)>,
+    work: usize,
+}
+
+/// The text of a value as a read by name sees it: without comments, with names replaced.
+///
+/// Empty lines of a text of several lines are dropped, and its last line gets a line break too.
+pub(super) fn expand(section: &Section, text: &str, expansion: &mut Expansion) -> Result<String> {
+    expansion.work = expansion.work.saturating_add(text.len() + LOOKUP_WORK);
+    if expansion.work > MAX_WORK {
+        return Err(too_large(section));
+    }
+    if !text.contains('\n') {
+        return expand_line(section, text, expansion);
+    }
+    let mut expanded = String::with_capacity(text.len() + 1);
+    for line in text.split('\n').filter(|line| !line.is_empty()) {
+        expanded.push_str(&expand_line(section, line, expansion)?);
+        expanded.push('\n');
+    }
+    Ok(expanded)
+}
+
+fn too_large(section: &Section) -> Error {
+    let message = format!("A value in {} is too large after its variables were replaced.", section.path());
+    Error::config(Runtime, message)
+}
+
+fn expand_line(section: &Section, line: &str, expansion: &mut Expansion) -> Result<String> {
+    let line = strip_comment(line);
+    let bytes = line.as_bytes();
+    let mut expanded = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(dollar) =
+        bytes.get(at..).and_then(|rest| memchr::memchr(b'$', rest)).map(|offset| at + offset)
+    {
+        if !bytes.get(dollar + 1).is_some_and(|&byte| byte.is_ascii_alphabetic() || byte == b'_') {
+            // The character after such a `$` is not looked at again, even if it is a `$`.
+            at = dollar + 2;
+            continue;
+        }
+        let stop = bytes[dollar + 1..].iter().position(|byte| *byte == b'$' || NOT_IN_NAMES.contains(byte));
+        let Some(end) = stop.map(|length| dollar + 1 + length).filter(|&end| bytes[end] == b'$') else {
+            at = dollar + 1;
+            continue;
+        };
+        expanded.push_str(&line[copied..dollar]);
+        match variable(section, &line[dollar + 1..end], expansion)? {
+            Some(value) => expanded.push_str(&value),
+            None => {
+                let message = format!(
+                    "No variable found with the name {}. Parsing of string failed: {}:{expanded}{}",
+                    &line[dollar + 1..end],
+                    section.path(),
+                    &line[dollar..]
+                );
+                return Err(Error::config(Runtime, message));
+            }
+        }
+        at = end + 1;
+        copied = at;
+        if expanded.len() > MAX_WORK {
+            return Err(too_large(section));
+        }
+    }
+    expanded.push_str(&line[copied..]);
+    Ok(expanded)
+}
+
+/// The value of a variable. None if it is undefined in a section without a parent; in others it is empty.
+fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<String>> {
+    let Some((holder, text)) = section.find(name) else {
+        return Ok(section.parent().map(|_| String::new()));
+    };
+    if text == "default" {
+        return Ok(None);
+    }
+    let key = (holder.identity(), name.to_ascii_lowercase());
+    if expansion.names.contains(&key) {
+        let message = format!("The definition of variable {name} in {} needs itself.", holder.path());
+        return Err(Error::config(Runtime, message));
+    }
+    if expansion.names.len() == MAX_DEPTH {
+        let message =
+            format!("The definition of variable {name} in {} goes through too many others.", holder.path());
+        return Err(Error::config(Runtime, message));
+    }
+    expansion.names.push(key);
+    let value = expand(holder, text, expansion);
+    expansion.names.pop();
+    let value = value?;
+    if value.contains('\n') {
+        let message = "Newline characters are not allowed in the value of a variable which is resolved using $varName$ feature";
+        return Err(Error::config(Logic, message));
+    }
+    Ok(Some(value))
+}

@@ -1,0 +1,104 @@
+//! Configuration files: comments go line by line, `include=` lines bring in other files.
+
+use super::lexer::strip_comment;
+use crate::error::ExceptionClass::Runtime;
+use crate::log::{Level, Logger};
+use crate::{Error, Result};
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Bytes of one file, so that a device or a data file named by mistake is an error and no flood.
+const MAX_FILE_SIZE: u64 = 64 << 20;
+
+/// How deep files may include others.
+const MAX_DEPTH: usize = 64;
+
+/// The text of a configuration file with its includes.
+///
+/// Paths of includes are relative to the current directory, as in CNTK, not to the file. A file that is already part
+/// of the text is not included again; a warning tells of it.
+pub(super) fn read(path: &Path) -> Result<String> {
+    let mut files = Files { seen: HashSet::new(), text: String::new() };
+    files.add(path, 0)?;
+    Ok(files.text)
+}
+
+struct Files {
+    seen: HashSet<PathBuf>,
+    text: String,
+}
+
+impl Files {
+    fn add(&mut self, path: &Path, depth: usize) -> Result<()> {
+        let shown = path.display().to_string();
+        let identity = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if !self.seen.insert(identity) {
+            let line =
+                format!("The configuration file '{shown}' is included more than once; only the first counts");
+            Logger { trace_level: 1 }.write(Level::Warning, &line);
+            return Ok(());
+        }
+        if depth > MAX_DEPTH {
+            return Err(
+                Error::config(Runtime, "Configuration files include each other too deeply").in_file(&shown)
+            );
+        }
+        let content = read_one(path, &shown)?;
+        let mut offset = 0;
+        for (line, number) in content.split('\n').zip(1..) {
+            let kept = strip_comment(line.strip_suffix('\r').unwrap_or(line));
+            match kept.strip_prefix("include=") {
+                Some(paths) => {
+                    self.include(paths, depth).map_err(|error| {
+                        if error.place().file.is_some() {
+                            error
+                        } else {
+                            error.in_file(&shown).at(offset, Some(number))
+                        }
+                    })?;
+                }
+                None if kept.is_empty() => {}
+                None => {
+                    self.text.push_str(kept);
+                    self.text.push('\n');
+                }
+            }
+            offset += line.len() as u64 + 1;
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, paths: &str, depth: usize) -> Result<()> {
+        if paths.contains('$') {
+            let message = "Variable usage (e.g. \"$varName$\") is not supported in \"include\" statements. The path has to be written out.";
+            return Err(Error::config(Runtime, message));
+        }
+        for path in paths.split('+').map(|path| path.trim_matches([' ', '\t', '"'])) {
+            if !path.is_empty() {
+                self.add(Path::new(path), depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_one(path: &Path, shown: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes))
+        .map_err(|cause| Error::io("reading the configuration file", shown, &cause))?;
+    if bytes.len() as u64 > MAX_FILE_SIZE {
+        return Err(Error::config(Runtime, "The file is too large for a configuration").in_file(shown));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to() as u64;
+        Error::config(Runtime, "The configuration is not UTF-8 text").in_file(shown).at(offset, None)
+    })?;
+    // Editors put a byte order mark in front, which would become part of the first key.
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    Ok(text)
+}

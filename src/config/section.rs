@@ -1,0 +1,244 @@
+//! Sections: the keys of a configuration with their raw texts, and the ways of reading them.
+//!
+//! A value stays text until somebody reads it as something, as in CNTK. Keys compare without regard to (ASCII) case
+//! and come in that order, never in the order of the file. A key that is absent is looked up in the sections around
+//! it, unless the section is an element of an array: those have nothing around them.
+//!
+//! CNTK reads values in three ways, which differ:
+//!
+//! | way | `$name$` and comments | absent or `default` | `""` |
+//! |---|---|---|---|
+//! | required: [`text`](Section::text), [`required`](Section::required), [`section`](Section::section), [`array`](Section::array) | replaced | error | error |
+//! | string: [`text_or`](Section::text_or), [`parsed_or`](Section::parsed_or) | replaced | default | `""` |
+//! | typed: [`get_or`](Section::get_or), [`array_or_empty`](Section::array_or_empty) | left alone | default | converted |
+
+use super::array::Array;
+use super::convert::FromValue;
+use super::expand::{Expansion, expand};
+use super::lexer;
+use super::unread::ReadLog;
+use crate::error::ExceptionClass::Runtime;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A value that means "as if the key were absent".
+const DEFAULT: &str = "default";
+
+/// A section of a configuration. Cheap to clone; clones are the same section. May be read from several threads.
+#[derive(Debug, Clone)]
+pub struct Section(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: String,
+    /// By lower-case key.
+    entries: BTreeMap<String, Entry>,
+    parent: Option<Section>,
+    log: Arc<ReadLog>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    /// The key as it was first spelled.
+    key: String,
+    text: String,
+}
+
+impl Section {
+    /// A section of its own. `path` is its name in messages: CNTK's command line says `global`, its API `unknown`.
+    pub fn parse(path: &str, text: &str) -> Result<Section> {
+        Self::open(path.to_owned(), text, None, Arc::default())
+    }
+
+    pub(super) fn open(
+        path: String,
+        text: &str,
+        parent: Option<Section>,
+        log: Arc<ReadLog>,
+    ) -> Result<Section> {
+        let mut entries = BTreeMap::<String, Entry>::new();
+        lexer::split(text, b';', |start, end| {
+            let (record, next) = lexer::record(text, start, end)?;
+            if let Some(record) = record {
+                insert(&mut entries, record.key, record.value);
+            }
+            Ok(next)
+        })?;
+        Ok(Self::new(path, entries, parent, log))
+    }
+
+    fn new(
+        path: String,
+        entries: BTreeMap<String, Entry>,
+        parent: Option<Section>,
+        log: Arc<ReadLog>,
+    ) -> Section {
+        log.opened(&path, entries.values().map(|entry| entry.key.as_str()));
+        Section(Arc::new(Inner { path, entries, parent, log }))
+    }
+
+    /// The same section with some values replaced or added. They count as read.
+    #[must_use]
+    pub fn with(&self, values: &[(&str, &str)]) -> Section {
+        let mut entries = self.0.entries.clone();
+        for &(key, text) in values {
+            let entry = entries
+                .entry(key.to_ascii_lowercase())
+                .or_insert_with(|| Entry { key: key.to_owned(), text: String::new() });
+            text.clone_into(&mut entry.text);
+        }
+        let section = Self::new(self.0.path.clone(), entries, self.0.parent.clone(), Arc::clone(&self.0.log));
+        section.ignore(&values.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+        section
+    }
+
+    /// The section's name in messages, such as `global:reader:deserializers[0]:input`.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The section around this one.
+    pub fn parent(&self) -> Option<&Section> {
+        self.0.parent.as_ref()
+    }
+
+    /// The keys of this section as first spelled, ordered without regard to case.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.entries.values().map(|entry| entry.key.as_str())
+    }
+
+    /// Whether the section has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.0.entries.is_empty()
+    }
+
+    /// The raw text of a key of this very section.
+    pub fn raw(&self, key: &str) -> Option<&str> {
+        self.0.log.asked(&self.0.path, key);
+        self.0.entries.get(&key.to_ascii_lowercase()).map(|entry| entry.text.as_str())
+    }
+
+    /// Whether this section or one around it has the key.
+    pub fn exists(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Whether this very section has the key.
+    pub fn exists_here(&self, key: &str) -> bool {
+        self.raw(key).is_some()
+    }
+
+    /// Declares keys that are known here and mean nothing to this library: no warning tells of them.
+    pub fn ignore(&self, keys: &[&str]) {
+        for key in keys {
+            self.0.log.asked(&self.0.path, key);
+        }
+    }
+
+    /// The nearest section that has the key, from here outwards, and the raw text there.
+    pub(super) fn find(&self, key: &str) -> Option<(&Section, &str)> {
+        let mut section = self;
+        loop {
+            if let Some(text) = section.raw(key) {
+                return Some((section, text));
+            }
+            section = section.parent()?;
+        }
+    }
+
+    /// Tells sections of one path apart while both exist.
+    pub(super) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    pub(super) fn log(&self) -> &Arc<ReadLog> {
+        &self.0.log
+    }
+
+    /// Raw text for a typed read: None if the default is asked for.
+    fn typed(&self, key: &str) -> Option<&str> {
+        self.find(key).map(|(_, text)| text).filter(|text| *text != DEFAULT)
+    }
+
+    /// Expanded text and its section: None if the default is asked for.
+    fn expanded(&self, key: &str) -> Result<Option<(&Section, String)>> {
+        match self.find(key) {
+            Some((holder, text)) if text != DEFAULT => {
+                let text = expand(holder, text, &mut Expansion::default())?;
+                Ok(Some((holder, text)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn required_text(&self, key: &str) -> Result<(&Section, String)> {
+        self.expanded(key)?.filter(|(_, text)| !text.is_empty()).ok_or_else(|| {
+            let message = format!("configparameters: required parameter missing: {}:{key}", self.0.path);
+            Error::config(Runtime, message)
+        })
+    }
+
+    /// Required read of a text.
+    pub fn text(&self, key: &str) -> Result<String> {
+        self.required_text(key).map(|(_, text)| text)
+    }
+
+    /// Required read of a value.
+    pub fn required<T: FromValue>(&self, key: &str) -> Result<T> {
+        T::from_value(&self.text(key)?)
+    }
+
+    /// String read.
+    pub fn text_or(&self, key: &str, default: &str) -> Result<String> {
+        Ok(self.expanded(key)?.map_or_else(|| default.to_owned(), |(_, text)| text))
+    }
+
+    /// String read of a value: CNTK reads some numbers with a default that is a text.
+    pub fn parsed_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
+        self.expanded(key)?.map_or(Ok(default), |(_, text)| T::from_value(&text))
+    }
+
+    /// Typed read of a value.
+    pub fn get_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
+        self.typed(key).map_or(Ok(default), T::from_value)
+    }
+
+    /// Required read of a section, with the section that holds it around it.
+    pub fn section(&self, key: &str) -> Result<Section> {
+        let (holder, text) = self.required_text(key)?;
+        Self::open(format!("{}:{key}", holder.path()), &text, Some(holder.clone()), Arc::clone(&self.0.log))
+    }
+
+    /// Required read of an array.
+    pub fn array(&self, key: &str) -> Result<Array> {
+        let (holder, text) = self.required_text(key)?;
+        Array::open(format!("{}:{key}", holder.path()), &text, Arc::clone(&self.0.log))
+    }
+
+    /// String read of an array.
+    pub fn array_or(&self, key: &str, default: &str) -> Result<Array> {
+        let path = format!("{}:{key}", self.0.path);
+        Array::open(path, &self.text_or(key, default)?, Arc::clone(&self.0.log))
+    }
+
+    /// Typed read of an array.
+    pub fn array_or_empty(&self, key: &str) -> Result<Array> {
+        let path = format!("{}:{key}", self.0.path);
+        Array::open(path, self.typed(key).unwrap_or_default(), Arc::clone(&self.0.log))
+    }
+}
+
+/// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
+/// that opening the value gives the union.
+fn insert(entries: &mut BTreeMap<String, Entry>, key: &str, text: &str) {
+    let entry = entries
+        .entry(key.to_ascii_lowercase())
+        .or_insert_with(|| Entry { key: key.to_owned(), text: String::new() });
+    if text.starts_with('[') && !entry.text.is_empty() {
+        entry.text.push(' ');
+        entry.text.push_str(text);
+    } else {
+        text.clone_into(&mut entry.text);
+    }
+}

@@ -1,0 +1,191 @@
+//! The keys of the text (CTF) deserializer: its file, its streams, and what both kinds of readers read of them.
+
+use super::composite::AUTO_WINDOW;
+use super::convert::WidenedInt;
+use super::options::{TextOptions, TextStream, WindowSize};
+use super::section::Section;
+use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::stream::{ElementType, Storage};
+use crate::{Error, Result};
+use std::collections::HashMap;
+
+/// Bytes of a chunk unless `chunkSizeInBytes` says otherwise.
+pub(super) const DEFAULT_CHUNK_SIZE: u64 = 32 << 20;
+
+/// Chunks of this total are a window unless `randomizationWindow` says otherwise.
+const DEFAULT_WINDOW_BYTES: u64 = 4 << 30;
+
+/// Greatest dimension of a sparse stream: row indices are 32-bit integers.
+const MAX_SPARSE_DIM: u64 = i32::MAX as u64;
+
+/// What stands in the section of a text deserializer or text reader.
+pub(super) struct TextSection {
+    pub options: TextOptions,
+    /// `frameMode`; composite readers decide themselves.
+    pub frame_mode: bool,
+    /// `randomize` and the window; composite readers have their own. None: the data's own order.
+    pub window: Option<WindowSize>,
+}
+
+/// Reads the section. The order of the reads decides which of several mistakes is reported, and is CNTK's.
+pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSection> {
+    if !section.exists_here("input") {
+        let message = "CNTKTextFormatReader configuration does not contain \"input\" section.";
+        return Err(Error::config(Runtime, message));
+    }
+    let input = section.section("input")?;
+    if input.is_empty() {
+        let message = "CNTKTextFormatReader configuration contains an empty \"input\" section.";
+        return Err(Error::config(Runtime, message));
+    }
+    let streams = read_streams(&input)?;
+    let file = section.text("file")?;
+    let skip_sequence_ids = section.get_or("skipSequenceIds", false)?;
+    let max_errors = read_u32(section, "maxErrors", 0)?;
+    let trace_level = read_u32(section, "traceLevel", 1)?;
+    let chunk_size = read_chunk_size(section)?;
+    let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
+    let frame_mode = section.get_or("frameMode", false)?;
+    let cache_index = section.get_or("cacheIndex", false)?;
+    let strict_sequences = section.get_or("strictSequences", true)?;
+    let window = read_window(section, chunk_size)?;
+    check_one_defines_size(&streams)?;
+    let options = TextOptions {
+        file,
+        streams,
+        skip_sequence_ids,
+        max_errors,
+        trace_level,
+        chunk_size,
+        cache_index,
+        keep_data_in_memory,
+        element,
+        strict_sequences,
+    };
+    Ok(TextSection { options, frame_mode, window })
+}
+
+/// `chunkSizeInBytes`. CNTK divides by it, and dies of a 0.
+pub(super) fn read_chunk_size(section: &Section) -> Result<u64> {
+    match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
+        0 => Err(Error::config(
+            InvalidArgument,
+            format!("'chunkSizeInBytes' in {} must not be 0.", section.path()),
+        )),
+        size => Ok(size),
+    }
+}
+
+/// The automatic window for chunks of this size; 0 when they exceed 4 GB.
+pub(super) fn automatic_window(chunk_size: u64) -> u64 {
+    DEFAULT_WINDOW_BYTES / chunk_size
+}
+
+/// A window as the randomizer is to see it. CNTK keeps the low 32 bits of a window in chunks; where none of them is
+/// set it crashes, and this library takes all chunks. A window of no chunks is one of one chunk.
+pub(super) fn window_size(window: u64, in_samples: bool) -> WindowSize {
+    if in_samples {
+        return WindowSize::Samples(window);
+    }
+    let all = u64::from(u32::MAX);
+    match (window, window & all) {
+        (0, _) => WindowSize::Chunks(1),
+        (_, 0) => WindowSize::Chunks(all),
+        (_, low) => WindowSize::Chunks(low),
+    }
+}
+
+/// An integer that CNTK widens to a size and then cuts to 32 bits: -1 is the greatest.
+fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32> {
+    let value = section.get_or(key, WidenedInt(default))?;
+    Ok((value.0 & u64::from(u32::MAX)) as u32)
+}
+
+fn read_window(section: &Section, chunk_size: u64) -> Result<Option<WindowSize>> {
+    let none = section.get_or("randomize", String::from("true"))?.eq_ignore_ascii_case("none");
+    let randomize = !none && section.get_or("randomize", true)?;
+    let given = if randomize && section.exists("randomizationWindow") {
+        Some(section.required::<u64>("randomizationWindow")?)
+    } else {
+        section.ignore(&["randomizationWindow"]);
+        None
+    };
+    let in_samples = section.get_or("sampleBasedRandomizationWindow", false)?;
+    let automatic = if in_samples { AUTO_WINDOW } else { automatic_window(chunk_size) };
+    let window = given.unwrap_or(automatic);
+    Ok((randomize && window != 0).then(|| window_size(window, in_samples)))
+}
+
+fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
+    let mut streams = Vec::new();
+    let mut names_by_alias = HashMap::<String, String>::new();
+    for name in input.keys() {
+        let stream = read_stream(&input.section(name)?, name)?;
+        if let Some(other) = names_by_alias.get(&stream.alias) {
+            let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
+            return Err(Error::config(Runtime, message).in_stream(name));
+        }
+        names_by_alias.insert(stream.alias.clone(), stream.name.clone());
+        streams.push(stream);
+    }
+    Ok(streams)
+}
+
+fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
+    let fail = |message: String| Err(Error::config(Runtime, message).in_stream(name));
+    // Not to be inherited from the sections around: a stream without them is a mistake.
+    if !(section.exists_here("dim") & section.exists_here("format")) {
+        return fail(format!(
+            "Input section for input '{name}' does not specify all the required parameters, \"dim\" and \"format\"."
+        ));
+    }
+    let dim = section.required::<u64>("dim")?;
+    let defines_mb_size = section.get_or("definesMBSize", false)?;
+    let format = section.text("format")?;
+    let storage = if format.eq_ignore_ascii_case("dense") {
+        Storage::Dense
+    } else if format.eq_ignore_ascii_case("sparse") {
+        Storage::SparseCsc
+    } else {
+        return fail("'format' parameter must be set either to 'dense' or 'sparse'.".to_owned());
+    };
+    if storage == Storage::SparseCsc && dim > MAX_SPARSE_DIM {
+        return fail(format!(
+            "Sample dimension ({dim}) for sparse input '{name}' exceeds the maximum allowed value ({MAX_SPARSE_DIM}).\n"
+        ));
+    }
+    check_dim(name, dim)?;
+    let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
+    Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size })
+}
+
+/// Refuses dimensions that are no sizes: CNTK's marks for "to be found out", and samples beyond any memory.
+fn check_dim(name: &str, dim: u64) -> Result<()> {
+    let mark = match dim {
+        u64::MAX => "?",
+        0xffff_ffff_ffff_fffd => "*",
+        // Eight bytes a value must stay a size.
+        _ if dim <= isize::MAX as u64 / 8 => return Ok(()),
+        _ => {
+            let message = format!("Sample dimension ({dim}) for input '{name}' is too large.");
+            return Err(Error::config(Runtime, message).in_stream(name));
+        }
+    };
+    let message = format!(
+        "NDShape::TotalSize: TotalSize cannot be determined for a NDShape '[{mark}]' with one or more dimensions being InferredDimension or FreeDimension."
+    );
+    Err(Error::config(Runtime, message).in_stream(name))
+}
+
+fn check_one_defines_size(streams: &[TextStream]) -> Result<()> {
+    let defining: Vec<&str> = streams.iter().filter(|s| s.defines_mb_size).map(|s| s.name.as_str()).collect();
+    if defining.len() < 2 {
+        return Ok(());
+    }
+    let message = format!(
+        "Only a single stream is allowed to define the minibatch size, but {} found: {}.",
+        defining.len(),
+        defining.join(", ")
+    );
+    Err(Error::config(Runtime, message))
+}

@@ -1,0 +1,253 @@
+//! Dense samples, 64 bytes at a time.
+//!
+//! Walking a line byte by byte, or token by token, is bound by waiting: where a token begins is known only when the
+//! one before has been loaded, classified and measured (20 to 35 cycles). So the text is classified first, 64 bytes
+//! at once, into bit masks: which bytes are digits, points, signs, white space. Starts and ends of all tokens fall
+//! out of the masks by shifting; taking the next token off a mask costs one cycle, and the conversions of several
+//! tokens overlap in the processor. There is one branch per token, and it goes the same way for columns that look
+//! alike; signs, lengths and leading zeros are no branches at all. Token by token: 0.6 GB/s of `%.6f`; by blocks 1 GB/s
+//! and more, and for short integers several times the speed.
+
+use super::number::{DIVISORS, Value, joined, leading_digits, load8, quick};
+use super::rules::is_non_printable;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 64;
+
+/// One bit per byte of a block, the first byte lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Space or tab.
+    pub space: u64,
+    /// `0` to `9`.
+    pub digit: u64,
+    /// The decimal point.
+    pub dot: u64,
+    /// The minus sign.
+    pub minus: u64,
+}
+
+/// What differs between processors.
+pub trait Isa {
+    /// Classifies the 64 bytes at `p`.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading 64 bytes, and the processor must have what the implementation names.
+    unsafe fn classify(p: *const u8) -> Block;
+
+    /// `joined(a, a_count)` and `joined(b, b_count)` as doubles; counts 0 to 8.
+    ///
+    /// # Safety
+    /// The processor must have what the implementation names.
+    unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64);
+}
+
+/// Any processor.
+pub struct Portable;
+
+impl Isa for Portable {
+    #[inline(always)]
+    unsafe fn classify(p: *const u8) -> Block {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        /// The top bit of each byte that is zero.
+        fn zeros(word: u64) -> u64 {
+            !(((word & LOW) + LOW) | word | LOW)
+        }
+        /// The top bits of the bytes, side by side.
+        fn gather(tops: u64) -> u64 {
+            (tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+        }
+        let mut block = Block { space: 0, digit: 0, dot: 0, minus: 0 };
+        for i in 0..8 {
+            // SAFETY: 8 of the 64 bytes that the caller promises.
+            let word = unsafe { load8(p.add(8 * i)) };
+            let less_zero = word ^ (ONES * 0x30);
+            let no_digit = ((less_zero & LOW) + ONES * 0x76) | less_zero;
+            let shift = 8 * i;
+            block.space |= gather(zeros(word ^ (ONES * 0x20)) | zeros(word ^ (ONES * 0x09))) << shift;
+            block.digit |= gather(!no_digit & (ONES * 0x80)) << shift;
+            block.dot |= gather(zeros(word ^ (ONES * 0x2e))) << shift;
+            block.minus |= gather(zeros(word ^ (ONES * 0x2d))) << shift;
+        }
+        block
+    }
+
+    #[inline(always)]
+    unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
+        (joined(a, a_count) as f64, joined(b, b_count) as f64)
+    }
+}
+
+/// The values of one dense sample, written to `out`: the first byte behind them and their number. `None` if there are
+/// more than `dim`, or anything that is unusual.
+///
+/// # Safety
+/// `out` must be valid for writing `dim` values. From `p` on there must be a line break, and [`BLOCK`] and
+/// [`super::number::OVERRUN`] bytes behind it. The processor must have what `I` names.
+#[inline(always)]
+pub unsafe fn dense<T: Value, I: Isa>(p: *const u8, out: *mut T, dim: usize) -> Option<(*const u8, usize)> {
+    // SAFETY: all reads begin at or before the line break (`p` never passes the first byte that is neither part of a
+    // number nor white space, and a line break is neither) and reach at most BLOCK bytes further. Every write is
+    // preceded by a check of `count` against `dim`.
+    unsafe {
+        let mut p = p;
+        let mut count = 0;
+        loop {
+            let block = I::classify(p);
+            let token = block.digit | block.dot | block.minus;
+            // Everything before `stop` is known; all masks are cut there.
+            let stop = (!(token | block.space)).trailing_zeros();
+            let known = if stop == 64 { u64::MAX } else { (1 << stop) - 1 };
+            let token = token & known;
+            let mut starts = token & !(token << 1);
+            let mut ends = !token & (token << 1);
+            let mut dots = block.dot & known;
+            // A point has a digit before it, a sign begins a token.
+            if (dots & !(block.digit << 1)) | (block.minus & known & !starts) != 0 {
+                return None;
+            }
+            // What follows the block: a byte that ends the sample, or one that takes a closer look ('e', '+', junk).
+            let ender = if stop == 64 { b' ' } else { *p.add(stop as usize) };
+            let is_end = stop < 64 && (ender == b'|' || is_non_printable(ender));
+            let mut rest = stop;
+            if !is_end && token >> (stop.wrapping_sub(1) & 63) & 1 == 1 && stop > 0 {
+                // The last token goes on behind `stop`: leave it out. (Its end is bit `stop`, if that is in the block.)
+                rest = 63 - starts.leading_zeros();
+                if stop < 64 {
+                    ends &= !(1 << stop);
+                }
+                dots &= (1u64 << rest) - 1;
+            }
+            if count + ends.count_ones() as usize > dim {
+                return None;
+            }
+            if dots == 0 {
+                // Integers.
+                while ends != 0 {
+                    let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
+                    starts &= starts - 1;
+                    ends &= ends - 1;
+                    let negative = block.minus >> start & 1;
+                    let first = start + negative as u32;
+                    let digits = end - first;
+                    let value = if digits.wrapping_sub(1) < 8 {
+                        let text = load8(p.add(first as usize)) ^ 0x3030_3030_3030_3030;
+                        f64::from_bits((joined(text, digits) as f64).to_bits() | negative << 63)
+                    } else {
+                        long(p, start, end)?
+                    };
+                    out.add(count).write(T::from_f64(value));
+                    count += 1;
+                }
+            } else {
+                while ends != 0 {
+                    let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
+                    starts &= starts - 1;
+                    ends &= ends - 1;
+                    let dot = dots.trailing_zeros();
+                    let negative = block.minus >> start & 1;
+                    let first = start + negative as u32;
+                    let value = if dot < end {
+                        dots &= dots - 1;
+                        // A second point in the token before makes `whole` huge; the closer look refuses it.
+                        let (whole, fraction) = (dot.wrapping_sub(first), end - dot - 1);
+                        if whole.wrapping_sub(1) < 8 && fraction <= 8 {
+                            let a = load8(p.add(first as usize)) ^ 0x3030_3030_3030_3030;
+                            let b = load8(p.add(dot as usize + 1)) ^ 0x3030_3030_3030_3030;
+                            let (a, b) = I::joined_pair(a, whole, b, fraction);
+                            let number = a + b / DIVISORS[fraction as usize];
+                            f64::from_bits(number.to_bits() | negative << 63)
+                        } else if dot > start {
+                            long(p, start, end)?
+                        } else {
+                            return None;
+                        }
+                    } else {
+                        let digits = end - first;
+                        if digits.wrapping_sub(1) < 8 {
+                            let text = load8(p.add(first as usize)) ^ 0x3030_3030_3030_3030;
+                            f64::from_bits((joined(text, digits) as f64).to_bits() | negative << 63)
+                        } else {
+                            long(p, start, end)?
+                        }
+                    };
+                    out.add(count).write(T::from_f64(value));
+                    count += 1;
+                }
+                if dots != 0 {
+                    return None;
+                }
+            }
+            p = p.add(rest as usize);
+            if is_end {
+                return Some((p, count));
+            }
+            if stop < 64 || rest == 0 {
+                // A number with an exponent or a plus, or one longer than a block.
+                if count == dim {
+                    return None;
+                }
+                let (value, end) = quick(p)?;
+                out.add(count).write(T::from_f64(value));
+                count += 1;
+                p = end;
+            }
+        }
+    }
+}
+
+/// A number of more than eight digits on one side, from `start` to `end`.
+///
+/// # Safety
+/// As for [`dense`].
+#[inline(always)]
+unsafe fn long(p: *const u8, start: u32, end: u32) -> Option<f64> {
+    // SAFETY: a token lies before the line break.
+    let (value, stop) = unsafe { quick(p.add(start as usize)) }?;
+    // SAFETY: both are in the same text.
+    (stop == unsafe { p.add(end as usize) }).then_some(value)
+}
+
+/// [`dense`] for samples of a few values, where classifying 64 bytes does not pay.
+///
+/// # Safety
+/// As for [`dense`].
+#[inline(always)]
+pub unsafe fn dense_few<T: Value>(p: *const u8, out: *mut T, dim: usize) -> Option<(*const u8, usize)> {
+    // SAFETY: as in `dense`.
+    unsafe {
+        let mut p = p;
+        let mut count = 0;
+        loop {
+            let byte = *p;
+            if byte == b' ' || byte == b'\t' {
+                p = p.add(1);
+            } else if byte == b'|' || is_non_printable(byte) {
+                return Some((p, count));
+            } else if count < dim {
+                let (value, end) = quick(p)?;
+                out.add(count).write(T::from_f64(value));
+                count += 1;
+                p = end;
+            } else {
+                return None;
+            }
+        }
+    }
+}
+
+/// An integer of few digits and the byte behind it; `None` if it has none, or 8 and more.
+///
+/// # Safety
+/// `p` must be valid for reading 8 bytes.
+#[inline(always)]
+pub unsafe fn short_integer(p: *const u8) -> Option<(u64, *const u8)> {
+    // SAFETY: promised by the caller.
+    let (count, digits) = leading_digits(unsafe { load8(p) });
+    if count.wrapping_sub(1) >= 7 {
+        return None;
+    }
+    // SAFETY: `count` bytes lie within the 8.
+    Some((joined(digits, count), unsafe { p.add(count as usize) }))
+}

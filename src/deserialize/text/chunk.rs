@@ -1,0 +1,105 @@
+//! A loaded chunk: its segments, and the errors that were met on the way.
+
+use super::Shared;
+use super::arena::Arena;
+use super::report::Failure;
+use super::segment::Segment;
+use crate::Result;
+use crate::deserialize::{Chunk, Loaded};
+use crate::sequence::{ChunkId, SequenceView, SparseView};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The data of a chunk.
+pub struct TextChunk {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: ChunkId,
+    /// A segment has `1 << shift` sequences.
+    pub(super) shift: u32,
+    pub(super) segments: Vec<Segment>,
+    /// Reading ended here; the errors before may be too many, which decides what is reported.
+    pub(super) fatal: Option<Failure>,
+    pub(super) admitted: AtomicBool,
+}
+
+/// Times that CNTK tries to load a chunk. Errors of all attempts count.
+pub(super) const ATTEMPTS: u64 = 5;
+
+impl TextChunk {
+    /// Errors of all segments.
+    pub(super) fn errors(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.errors).sum()
+    }
+}
+
+impl Chunk for TextChunk {
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+        if self.fatal.is_some() {
+            return Loaded::Invalid;
+        }
+        let segment = &self.segments[(index >> self.shift) as usize];
+        let index = index & ((1 << self.shift) - 1);
+        if !segment.skipped.is_empty() && segment.skipped.binary_search(&index).is_ok() {
+            return Loaded::Skipped;
+        }
+        let part = &segment.parts[stream];
+        let arena = &segment.arena;
+        let (first, end) = match part.firsts {
+            None => (index as usize, index as usize + 1),
+            Some(firsts) => {
+                let firsts = arena.get::<u32>(firsts, index as usize, 2);
+                (firsts[0] as usize, firsts[1] as usize)
+            }
+        };
+        let rule = &self.shared.rules.streams[stream];
+        let size = self.shared.value_size;
+        let samples = end - first;
+        Loaded::Data(if rule.sparse {
+            let starts = arena.get::<u32>(part.starts, first, samples + 1);
+            let (from, to) = (starts[0] as usize, starts[samples] as usize);
+            SequenceView {
+                samples: samples as u32,
+                values: arena.bytes_of(part.values, from, to - from, size),
+                sparse: Some(SparseView { rows: arena.bytes_of(part.rows, from, to - from, 4), starts }),
+            }
+        } else {
+            SequenceView {
+                samples: samples as u32,
+                values: arena.bytes_of(part.values, first * rule.dim, samples * rule.dim, size),
+                sparse: None,
+            }
+        })
+    }
+
+    fn admit(&self) -> Result<()> {
+        let errors = self.errors();
+        if errors == 0 && self.fatal.is_none() {
+            return Ok(());
+        }
+        // A chunk that is kept in memory was loaded once, so its errors count once.
+        if self.admitted.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let broken = {
+            let mut left = self.shared.errors_left.lock();
+            let mut broken = None;
+            for _ in 0..if self.fatal.is_some() { ATTEMPTS } else { 1 } {
+                broken = (errors > *left).then_some(*left);
+                *left = left.saturating_sub(errors);
+            }
+            broken
+        };
+        match (broken, &self.fatal) {
+            (Some(before), _) => Err(self.shared.limit_error(self.id, self.shift, &self.segments, before)),
+            (None, Some(fatal)) => Err(self.shared.error_of(fatal.clone())),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl Drop for TextChunk {
+    fn drop(&mut self) {
+        let blocks = self.segments.iter_mut().map(|segment| std::mem::take(&mut segment.arena));
+        self.shared.recycler.give_back(blocks.filter(|block: &Arena| block.bytes() > 0));
+    }
+}

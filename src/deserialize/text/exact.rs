@@ -1,0 +1,378 @@
+//! The parser of one sequence, complete and readable: every rule, every message, every oddity of CNTK 2.7.
+//!
+//! A sequence is a range of bytes. It is read row by row, a row sample by sample, a sample value by value; a part
+//! that cannot be read is left out, reported and counted, and reading goes on behind it. Where the range ends without
+//! a line break, the rules differ in places; they are marked "range's end".
+
+use super::index::SequenceSpan;
+use super::number::{self, Value};
+use super::output::Output;
+use super::report::{Cause, Context, Report, Stop};
+use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
+use crate::log::Level;
+
+/// Reads one sequence from its bytes and commits it. `text` is shorter than the span says if the file ends before.
+pub fn read_sequence<T: Value>(
+    rules: &Rules,
+    span: &SequenceSpan,
+    text: &[u8],
+    output: &mut Output<T>,
+    report: &mut Report<'_>,
+) -> Result<(), Stop> {
+    let context = Context { key: span.key, stream: None };
+    let mut reader = Reader { rules, span, text, at: 0, context, output, report };
+    let rows = reader.rows()?;
+    if (text.len() as u64) < u64::from(span.size) {
+        // CNTK reads no row here again and again, until its tolerance is used up.
+        reader.note(Cause::FileEnded);
+        return Err(reader.report.failure(false, context, None));
+    }
+    reader.check(rows)
+}
+
+struct Reader<'a, 'r, T> {
+    rules: &'a Rules,
+    span: &'a SequenceSpan,
+    text: &'a [u8],
+    at: usize,
+    context: Context,
+    output: &'a mut Output<T>,
+    report: &'a mut Report<'r>,
+}
+
+impl<T: Value> Reader<'_, '_, T> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn offset(&self) -> u64 {
+        self.span.offset + self.at as u64
+    }
+
+    fn note(&mut self, cause: Cause) {
+        let offset = self.offset();
+        self.report.note(cause, offset, self.context);
+    }
+
+    /// Counts an error that lies where it was noted.
+    fn error(&mut self) -> Result<(), Stop> {
+        self.report.count(self.context, None)
+    }
+
+    fn skip_digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+    }
+
+    /// All rows; the number of good ones.
+    fn rows(&mut self) -> Result<usize, Stop> {
+        let (mut row, mut good) = (0, 0);
+        while self.at < self.text.len() {
+            row += 1;
+            let start = self.offset();
+            if self.row()? {
+                good += 1;
+            } else {
+                self.note(Cause::BadRow { row });
+                self.report.count(self.context, Some(start))?;
+            }
+        }
+        if good < self.span.samples as usize {
+            self.note(Cause::FewRows { rows: good, expected: self.span.samples });
+        }
+        Ok(good)
+    }
+
+    /// One row: an id, which is skipped unread, and samples up to the line break. False if it has none.
+    fn row(&mut self) -> Result<bool, Stop> {
+        self.skip_digits();
+        let mut samples = 0;
+        while let Some(byte) = self.peek() {
+            if byte == b'\n' {
+                self.at += 1;
+                if samples == 0 {
+                    self.note(Cause::EmptyRow);
+                    return Ok(false);
+                }
+                if samples > self.rules.streams.len() {
+                    self.note(Cause::CrowdedRow { samples });
+                }
+                return Ok(true);
+            }
+            if is_value_delimiter(byte) || is_non_printable(byte) {
+                self.at += 1;
+            } else if self.sample()? {
+                samples += 1;
+            } else {
+                self.skip_sample();
+            }
+        }
+        // Range's end: a row is good even without a sample.
+        self.note(Cause::Ended("an input row"));
+        Ok(true)
+    }
+
+    fn skip_sample(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += memchr::memchr2(b'|', b'\n', rest).unwrap_or(rest.len());
+    }
+
+    /// One sample; false if there is none to keep.
+    fn sample(&mut self) -> Result<bool, Stop> {
+        let stream = match self.name() {
+            Name::Stream(stream) => stream,
+            Name::Unknown => return Ok(false),
+            Name::Error => {
+                self.error()?;
+                return Ok(false);
+            }
+        };
+        self.context.stream = Some(stream);
+        let before = self.output.columns[stream].values.len();
+        let good = if self.rules.streams[stream].sparse { self.sparse(stream) } else { self.dense(stream) };
+        let column = &mut self.output.columns[stream];
+        if good {
+            column.samples += 1;
+            if self.rules.streams[stream].sparse {
+                column.starts.push(column.values.len() as u32);
+            }
+        } else {
+            column.truncate(before);
+            self.error()?;
+        }
+        self.context.stream = None;
+        Ok(good)
+    }
+
+    fn name(&mut self) -> Name {
+        match self.peek() {
+            Some(b'|') => self.at += 1,
+            Some(found) => {
+                self.note(Cause::NoPrefix(found));
+                return Name::Error;
+            }
+            None => return Name::Error,
+        }
+        if self.peek() == Some(b'#') {
+            self.at += 1;
+            return Name::Unknown;
+        }
+        let start = self.at;
+        while let Some(byte) = self.peek() {
+            let name = &self.text[start..self.at];
+            if ends_name(byte) || byte == b'\t' {
+                if name.is_empty() {
+                    self.note(Cause::NoName(byte));
+                    return Name::Error;
+                }
+                return match self.rules.streams.iter().position(|stream| stream.alias == name) {
+                    Some(stream) => Name::Stream(stream),
+                    None => {
+                        self.skipping(name, false);
+                        Name::Unknown
+                    }
+                };
+            }
+            if name.len() == self.rules.longest_alias {
+                self.skipping(name, true);
+                return Name::Unknown;
+            }
+            self.at += 1;
+        }
+        // Range's end: even a name that could only be unknown is an error.
+        self.note(Cause::Ended("an input name"));
+        Name::Error
+    }
+
+    fn skipping(&mut self, name: &[u8], is_prefix: bool) {
+        if self.report.shows(Level::Info) {
+            let at = format!("at offset {} in the input file ({})", self.offset(), self.rules.file);
+            let (name, length) = (String::from_utf8_lossy(name), name.len());
+            let line = if is_prefix {
+                format!(
+                    "Skipping unknown input {at}. Input name (with the {length}-character prefix '{name}') exceeds \
+                     the maximum expected length ({length})."
+                )
+            } else {
+                format!(
+                    "Skipping unknown input ('{name}') {at}. Input name '{name}' was not specified in the reader \
+                     config section."
+                )
+            };
+            self.report.line(Level::Info, line);
+        }
+    }
+
+    fn dense(&mut self, stream: usize) -> bool {
+        let dim = self.rules.streams[stream].dim;
+        let before = self.output.columns[stream].values.len();
+        let mut count = 0;
+        while let Some(byte) = self.peek() {
+            if is_value_delimiter(byte) {
+                self.at += 1;
+                continue;
+            }
+            if is_non_printable(byte) || byte == b'|' {
+                if count > dim {
+                    self.note(Cause::LongSample { dim, values: count });
+                    return false;
+                }
+                if count < dim {
+                    self.note(Cause::ShortSample { dim, values: count });
+                }
+                self.output.columns[stream].values.resize(before + dim, T::default());
+                return true;
+            }
+            match self.number() {
+                Some(value) => self.output.columns[stream].values.push(value),
+                None => return false,
+            }
+            count += 1;
+        }
+        // Range's end: any number of values is good except none. CNTK drops those too many and delivers memory that
+        // it never wrote for those missing; here they are zeros.
+        self.note(Cause::Ended("a dense sample"));
+        self.output.columns[stream].values.resize(before + dim, T::default());
+        count > 0
+    }
+
+    fn sparse(&mut self, stream: usize) -> bool {
+        let dim = self.rules.streams[stream].dim;
+        while let Some(byte) = self.peek() {
+            if is_value_delimiter(byte) {
+                self.at += 1;
+                continue;
+            }
+            if is_non_printable(byte) || byte == b'|' {
+                return true;
+            }
+            let Some(index) = self.integer() else { return false };
+            if index >= dim as u64 {
+                self.note(Cause::IndexTooLarge { index, dim });
+                return false;
+            }
+            match self.peek() {
+                Some(b':') => self.at += 1,
+                found => {
+                    self.note(Cause::NoColon { index, found: found.unwrap_or(b' ') });
+                    return false;
+                }
+            }
+            let Some(value) = self.number() else { return false };
+            let column = &mut self.output.columns[stream];
+            column.values.push(value);
+            column.rows.push(index as i32);
+        }
+        // Range's end: what counts is whether the stream has any entry in this sequence, in whichever sample.
+        self.note(Cause::Ended("a sparse sample"));
+        self.output.columns[stream].values_here() > 0
+    }
+
+    fn number(&mut self) -> Option<T> {
+        let reading = number::read(&self.text[self.at..]);
+        self.at += reading.length;
+        match reading.value {
+            Ok(number) => {
+                if reading.at_end {
+                    self.note(Cause::Ended("a floating point value"));
+                }
+                Some(T::from_f64(number))
+            }
+            Err(flaw) => {
+                self.note(Cause::Number(flaw));
+                None
+            }
+        }
+    }
+
+    fn integer(&mut self) -> Option<u64> {
+        let mut value = None;
+        while let Some(byte) = self.peek() {
+            if !byte.is_ascii_digit() {
+                if value.is_none() {
+                    self.note(Cause::NoIndex);
+                }
+                return value;
+            }
+            let sum = value.unwrap_or(0u64);
+            // CNTK's test for overflow: it misses some.
+            let next = sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            if next < sum {
+                self.note(Cause::IndexOverflow);
+                return None;
+            }
+            value = Some(next);
+            self.at += 1;
+        }
+        self.note(Cause::Ended("a uint64 value"));
+        None
+    }
+
+    /// The lengths of the streams, once all rows are read.
+    fn check(&mut self, rows: usize) -> Result<(), Stop> {
+        let start = Some(self.span.offset);
+        let expected = self.span.samples;
+        let mut empty = None;
+        for stream in 0..self.rules.streams.len() {
+            if self.output.columns[stream].samples_here() == 0 {
+                let level = if self.rules.strict { Level::Error } else { Level::Warning };
+                let context = Context { stream: Some(stream), ..self.context };
+                let offset = self.offset();
+                self.report.note_as(level, Cause::EmptyStream, offset, context);
+                empty = empty.or(Some(context));
+            }
+        }
+        if let Some(context) = empty {
+            if self.rules.strict {
+                return Err(self.report.failure(true, context, start));
+            }
+            self.report.count(context, start)?;
+            self.output.skip();
+            return Ok(());
+        }
+
+        let considered = match self.rules.main {
+            Some(main) => main..main + 1,
+            None => 0..self.rules.streams.len(),
+        };
+        let mut longest = 0;
+        let mut too_long = None;
+        for stream in considered {
+            let samples = self.output.columns[stream].samples_here();
+            longest = longest.max(samples);
+            if samples > expected as usize {
+                let context = Context { stream: Some(stream), ..self.context };
+                let offset = self.offset();
+                self.report.note(Cause::TooManySamples { samples, expected }, offset, context);
+                too_long = Some(context);
+            }
+        }
+        if let Some(context) = too_long {
+            self.report.count(context, start)?;
+        } else if longest < expected as usize && self.rules.strict {
+            self.note(Cause::TooFewSamples { samples: longest, expected });
+            self.report.count(self.context, start)?;
+        }
+        if self.report.shows(Level::Info) {
+            let line = format!(
+                "Finished loading sequence (id = {}) at offset {} in the input file ({}), successfully read {rows} out \
+                 of expected {expected} rows.",
+                self.rules.key_text(self.span.key),
+                self.offset(),
+                self.rules.file
+            );
+            self.report.line(Level::Info, line);
+        }
+        self.output.commit();
+        Ok(())
+    }
+}
+
+enum Name {
+    Stream(usize),
+    /// An unknown name or a comment: skipped and no error.
+    Unknown,
+    /// Noted already.
+    Error,
+}

@@ -1,0 +1,308 @@
+//! The index cache: CNTK's file beside the data, read only if it fits the data and written when it was missing.
+//!
+//! CNTK trusts any cache that is not older than its data. Here a cache must also fit, or it is built anew:
+//! - records ascend, do not overlap, lie inside the file, and have bytes and samples;
+//! - without a main stream they cover the file from its first sequence to its end, without gaps;
+//! - in line mode keys are line numbers: they count up, and skip lines exactly where bytes were left out;
+//! - with a main stream, what lies before the first record and behind the last one is scanned again, together with
+//!   these records, and must give them and nothing else;
+//! - some records in between must start a line, with their id.
+//!
+//! What remains possible is a file whose inside was changed within the second of its indexing, to the same size.
+
+use super::number::Digits;
+use super::read::Source;
+use super::start::Start;
+use super::table::{Builder, Record, Table};
+use super::{IndexOptions, Scan};
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::log::{Level, Logger};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: u64 = 0x636e_746b_5f69_6478;
+const VERSION: u64 = 1;
+/// Bytes of the header: magic, version, number of records, offset of the first one.
+const HEADER: usize = 32;
+/// Bytes of a record: key, samples, padding, offset, size, padding.
+const RECORD: usize = 32;
+/// Records that are read or written at once.
+const BLOCK: usize = 16 << 10;
+/// Records between the first and the last one that are compared with the file.
+const PROBES: usize = 32;
+/// A last sequence without main stream that is longer is not scanned again.
+const LAST_SCANNED: u64 = 16 << 20;
+
+/// Whether this process writes caches: of several MPI workers only the first does.
+pub(super) fn is_writer() -> bool {
+    let rank = std::env::var("OMPI_COMM_WORLD_RANK").unwrap_or_default();
+    rank.trim().parse::<i64>().unwrap_or(0) == 0
+}
+
+/// The cache of a file.
+pub(super) struct Cache {
+    path: String,
+}
+
+/// Why a cache is not used, or a failure that is not the cache's.
+enum Refusal {
+    Missing,
+    Unfit(&'static str),
+    Failed(crate::Error),
+}
+
+type Checked<T> = std::result::Result<T, Refusal>;
+
+impl From<crate::Error> for Refusal {
+    fn from(error: crate::Error) -> Self {
+        Refusal::Failed(error)
+    }
+}
+
+impl Cache {
+    /// The cache beside a file, if one is asked for. Symbolic keys are numbered per process: they have none.
+    pub fn beside(options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
+        if !options.cache || matches!(corpus, Corpus::Symbolic(_)) {
+            return None;
+        }
+        let path = format!(
+            "{}.{}.{}.{}.{}.v1.cache",
+            options.file,
+            options.main_stream.as_deref().unwrap_or("_"),
+            u8::from(options.skip_sequence_ids),
+            u8::from(!corpus.is_numeric()),
+            u8::from(corpus.is_hashed()),
+        );
+        Some(Cache { path })
+    }
+
+    /// Loads the cache. `None` if there is none that is fresh and fits.
+    pub fn load(
+        &self,
+        scan: &Scan<'_>,
+        start: &Start,
+        chunk_size: u64,
+        log: &Logger,
+    ) -> Result<Option<Table>> {
+        match self.try_load(scan, start, chunk_size) {
+            Ok(table) => Ok(Some(table)),
+            Err(Refusal::Missing) => Ok(None),
+            Err(Refusal::Failed(error)) => Err(error),
+            Err(Refusal::Unfit(reason)) => {
+                log.write(Level::Warning, &format!("The index cache '{}' is not used: {reason}.", self.path));
+                Ok(None)
+            }
+        }
+    }
+
+    fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<Table> {
+        let file = File::open(&self.path).map_err(|_| Refusal::Missing)?;
+        let metadata = file.metadata().map_err(|_| Refusal::Missing)?;
+        // Whole seconds, as CNTK compares.
+        if !metadata.is_file() || metadata.mtime() < scan.source.modified.0 {
+            return Err(Refusal::Missing);
+        }
+        let sequences = read_header(&file, metadata.len())?;
+        let mut fit = Fit::new(scan, start);
+        let mut builder = Builder::new(chunk_size);
+        builder.reserve(sequences);
+        // While one block is checked, the next one is read.
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        let mut read = 0;
+        while builder.len() < sequences {
+            let load = |block: &mut Vec<u8>| {
+                block.resize(RECORD * BLOCK.min(sequences - read), 0);
+                file.read_exact_at(block, (HEADER + RECORD * read) as u64)
+            };
+            let mut take =
+                || now.as_chunks::<RECORD>().0.iter().try_for_each(|bytes| fit.take(bytes, &mut builder));
+            let (taken, loaded) = if sequences > BLOCK {
+                rayon::join(take, || load(&mut later))
+            } else {
+                (take(), load(&mut later))
+            };
+            taken?;
+            loaded.map_err(|_| Refusal::Unfit("it cannot be read"))?;
+            read += later.len() / RECORD;
+            std::mem::swap(&mut now, &mut later);
+        }
+        let table = builder.finish();
+        fit.check_ends(&table)?;
+        fit.probe(&table)?;
+        Ok(table)
+    }
+
+    /// Writes the cache, unless the file has changed while it was indexed. Failing is no more than a warning.
+    pub fn write(&self, source: &Source<'_>, table: &Table, log: &Logger) {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
+        let written = write_to(&temporary, table).and_then(|()| {
+            if source.is_unchanged() {
+                fs::rename(&temporary, &self.path)
+            } else {
+                Err(io::Error::other("the data changed while they were indexed"))
+            }
+        });
+        if let Err(cause) = written {
+            // It may not have come to exist.
+            let _ = fs::remove_file(&temporary);
+            log.write(Level::Warning, &format!("Cannot write the index cache '{}': {cause}.", self.path));
+        }
+    }
+}
+
+/// Checks the header; gives the number of records.
+fn read_header(file: &File, size: u64) -> Checked<usize> {
+    let mut header = [0; HEADER];
+    file.read_exact_at(&mut header, 0).map_err(|_| Refusal::Unfit("it has no header"))?;
+    let [magic, version, sequences, offset] = words(&header);
+    if magic != MAGIC || version != VERSION || offset != HEADER as u64 {
+        return Err(Refusal::Unfit("it has another format"));
+    }
+    if sequences > (size - HEADER as u64) / RECORD as u64 {
+        return Err(Refusal::Unfit("it has fewer records than it says"));
+    }
+    Ok(sequences as usize)
+}
+
+fn words(bytes: &[u8; 32]) -> [u64; 4] {
+    let (words, _) = bytes.as_chunks::<8>();
+    [words[0], words[1], words[2], words[3]].map(u64::from_le_bytes)
+}
+
+fn write_to(path: &str, table: &Table) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(path)?;
+    let mut block = Vec::with_capacity(HEADER + RECORD * BLOCK);
+    for word in [MAGIC, VERSION, table.len() as u64, HEADER as u64] {
+        block.extend(word.to_le_bytes());
+    }
+    for (chunk, place) in table.places.iter().enumerate() {
+        let positions = table.positions(chunk);
+        let end = positions.end;
+        for position in positions {
+            let span = table.span(position, place, end);
+            for word in [span.key, u64::from(span.samples), span.offset, u64::from(span.size)] {
+                block.extend(word.to_le_bytes());
+            }
+            if block.len() >= RECORD * BLOCK {
+                file.write_all(&block)?;
+                block.clear();
+            }
+        }
+    }
+    file.write_all(&block)
+}
+
+/// The check of a cache's records against the file.
+struct Fit<'a> {
+    scan: &'a Scan<'a>,
+    start: &'a Start,
+    /// Where the record before ended.
+    end: u64,
+    /// The key that the next line has in line mode.
+    line: u64,
+    last: Option<Record>,
+    first: Option<Record>,
+}
+
+impl<'a> Fit<'a> {
+    fn new(scan: &'a Scan<'a>, start: &'a Start) -> Self {
+        Fit { scan, start, end: start.content, line: start.line, last: None, first: None }
+    }
+
+    /// Checks a record and appends it.
+    #[inline]
+    fn take(&mut self, bytes: &[u8; RECORD], builder: &mut Builder) -> Checked<()> {
+        let [key, samples, offset, size] = words(bytes);
+        // The upper halves are padding, of undefined content.
+        let record = Record { key, samples: samples as u32, offset, size: u64::from(size as u32) };
+        if record.samples == 0 || record.size == 0 {
+            return Err(Refusal::Unfit("it has an empty sequence"));
+        }
+        let end = offset.checked_add(record.size).filter(|&end| end <= self.scan.source.size);
+        let (Some(end), Some(gap)) = (end, offset.checked_sub(self.end)) else {
+            return Err(Refusal::Unfit("its sequences do not lie in the file"));
+        };
+        if gap > 0 && self.scan.main_stream.is_none() {
+            return Err(Refusal::Unfit("it leaves out a part of the file"));
+        }
+        let keys_fit = if self.start.by_line {
+            let skipped = key.checked_sub(self.line);
+            record.samples == 1 && skipped.is_some_and(|lines| lines <= gap && (lines == 0) == (gap == 0))
+        } else {
+            gap > 0 || self.last.is_none_or(|last| last.key != key)
+        };
+        if !keys_fit {
+            return Err(Refusal::Unfit("its keys are not the file's"));
+        }
+        self.end = end;
+        self.line = key.wrapping_add(1);
+        self.last = Some(record);
+        self.first.get_or_insert(record);
+        Ok(builder.add(record)?)
+    }
+
+    /// Scans the first and the last sequence again, with what lies before and behind.
+    fn check_ends(&self, table: &Table) -> Checked<()> {
+        let size = self.scan.source.size;
+        let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
+        let has_main_stream = self.scan.main_stream.is_some();
+        let (Some(first), Some(last)) = (self.first, self.last) else {
+            return if has_main_stream && self.scan_again(*self.start, size)? == (None, 0) {
+                Ok(())
+            } else {
+                unfit
+            };
+        };
+        if has_main_stream || table.len() == 1 || first.size <= LAST_SCANNED {
+            if self.scan_again(*self.start, first.offset + first.size)? != (Some(first), 1) {
+                return unfit;
+            }
+        }
+        if !has_main_stream && self.end != size {
+            return unfit;
+        }
+        if has_main_stream || last.size <= LAST_SCANNED {
+            let start = Start { content: last.offset, line: last.key, by_line: self.start.by_line };
+            if self.scan_again(start, size)? != (Some(last), 1) {
+                return unfit;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first sequence of a part of the file, and how many there are.
+    fn scan_again(&self, start: Start, end: u64) -> Checked<(Option<Record>, usize)> {
+        let Ok(table) = self.scan.table(start, end, u64::MAX) else {
+            return Err(Refusal::Unfit("the file's ids cannot be read"));
+        };
+        let first = table.places.first().map(|place| {
+            let span = table.span(0, place, table.positions(0).end);
+            Record { key: span.key, samples: span.samples, offset: span.offset, size: u64::from(span.size) }
+        });
+        Ok((first, table.len()))
+    }
+
+    /// Compares some sequences with the file: each must start a line, with its id.
+    fn probe(&self, table: &Table) -> Checked<()> {
+        let step = (table.len() / PROBES).max(1);
+        for position in (step..table.len()).step_by(step) {
+            let span = table.span_at(position);
+            // A line break, 20 digits and a byte behind them; longer ids are not compared.
+            let mut bytes = [0; 22];
+            let bytes = &mut bytes[..22.min((self.scan.source.size - (span.offset - 1)) as usize)];
+            self.scan.source.read(bytes, span.offset - 1)?;
+            let digits = Digits::read(&bytes[1..]);
+            let numeric =
+                !self.start.by_line && self.scan.corpus.is_numeric() && digits.len < bytes.len() - 1;
+            if bytes[0] != b'\n' || numeric && digits.value != Some(span.key) {
+                return Err(Refusal::Unfit("its sequences do not start where the file's do"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,359 @@
+//! Id mode: lines with the same id that follow each other, and lines without an id after them, are one sequence.
+
+use super::main_stream::{Needle, Search};
+use super::number::Digits;
+use super::scan::Scanner;
+use super::start::{Start, is_space};
+use super::table::{Builder, Record};
+use crate::corpus::Corpus;
+use crate::sequence::SequenceKey;
+use crate::{Error, Result};
+use memchr::memchr;
+use std::ops::Range;
+
+/// Scanner of id mode, and what it has found in its range: runs of lines under one id.
+pub(super) struct IdScanner<'a> {
+    corpus: &'a Corpus,
+    search: Option<Search<'a>>,
+    state: State,
+    range: Range<u64>,
+    /// Offset of the next block.
+    at: u64,
+    /// Counted lines before the first id: they belong to the last run of the range before.
+    head: u32,
+    /// Starts of the runs, relative to the range.
+    starts: Vec<u32>,
+    /// Counted lines of the runs.
+    samples: Vec<u32>,
+    /// Keys of the runs, unless they are symbolic ...
+    keys: Vec<SequenceKey>,
+    /// ... then their texts and where these end. They are numbered when ranges are joined, in the file's order.
+    texts: Vec<u8>,
+    text_ends: Vec<usize>,
+    /// Lines that start in the range.
+    lines: u32,
+    /// Start of the line whose id is too large.
+    overflow: Option<u64>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// In a line that started before the range.
+    Before,
+    /// At the first byte of a line.
+    Start,
+    /// In a numeric id, after digits that gave this number.
+    Number { value: u64, start: u32 },
+    /// In a textual id, after this text.
+    Text { text: Vec<u8>, start: u32 },
+    /// Behind the id of a line that started in a block before.
+    Within {
+        /// The line has been counted.
+        counted: bool,
+    },
+    /// At a line of the next range.
+    Done,
+}
+
+impl<'a> IdScanner<'a> {
+    pub fn new(corpus: &'a Corpus, main_stream: Option<&'a Needle>) -> Self {
+        IdScanner {
+            corpus,
+            search: main_stream.map(Search::new),
+            state: State::Done,
+            range: 0..0,
+            at: 0,
+            head: 0,
+            starts: Vec::new(),
+            samples: Vec::new(),
+            keys: Vec::new(),
+            texts: Vec::new(),
+            text_ends: Vec::new(),
+            lines: 0,
+            overflow: None,
+        }
+    }
+
+    /// A line begins with a numeric id.
+    #[inline]
+    fn enter_key(&mut self, key: SequenceKey, start: u32) {
+        if self.keys.last() != Some(&key) {
+            self.keys.push(key);
+            self.starts.push(start);
+            self.samples.push(0);
+        }
+    }
+
+    /// A line begins with a textual id.
+    fn enter_text(&mut self, text: &[u8], start: u32) {
+        if self.corpus.is_hashed() {
+            return self.enter_key(self.corpus.number_of(text).unwrap_or_default(), start);
+        }
+        let last = match *self.text_ends.as_slice() {
+            [] => None,
+            [end] => Some(&self.texts[..end]),
+            [.., begin, end] => Some(&self.texts[begin..end]),
+        };
+        if last != Some(text) {
+            self.texts.extend_from_slice(text);
+            self.text_ends.push(self.texts.len());
+            self.starts.push(start);
+            self.samples.push(0);
+        }
+    }
+
+    /// The current line is one sample.
+    #[inline]
+    fn count(&mut self) {
+        *self.samples.last_mut().unwrap_or(&mut self.head) += 1;
+    }
+
+    /// Reads the id at the start of a line, `block[from]` being its first byte. Gives the place behind the id, or
+    /// `None` if the block ends first.
+    #[inline]
+    fn read_id(&mut self, block: &[u8], from: usize, start: u32) -> Option<usize> {
+        let rest = &block[from..];
+        if !self.corpus.is_numeric() {
+            let len = rest.iter().position(|&byte| is_space(byte));
+            match len {
+                Some(0) => {}
+                Some(len) => self.enter_text(&rest[..len], start),
+                None => self.state = State::Text { text: rest.to_vec(), start },
+            }
+            return len.map(|len| from + len);
+        }
+        match Digits::read(rest) {
+            Digits { value: None, .. } => {
+                self.fail(start);
+                None
+            }
+            Digits { value: Some(value), len } if len == rest.len() => {
+                self.state = State::Number { value, start };
+                None
+            }
+            Digits { value: Some(value), len } => {
+                if len > 0 {
+                    self.enter_key(value, start);
+                }
+                Some(from + len)
+            }
+        }
+    }
+
+    /// Goes on with an id that began in a block before.
+    fn go_on_with_id(&mut self, block: &[u8]) -> Option<usize> {
+        match &mut self.state {
+            State::Number { value, start } => {
+                let start = *start;
+                match Digits::go_on(*value, block) {
+                    Digits { value: None, .. } => {
+                        self.fail(start);
+                        None
+                    }
+                    Digits { value: Some(now), len } if len == block.len() => {
+                        *value = now;
+                        None
+                    }
+                    Digits { value: Some(now), len } => {
+                        self.enter_key(now, start);
+                        Some(len)
+                    }
+                }
+            }
+            State::Text { text, start } => {
+                let len = block.iter().position(|&byte| is_space(byte));
+                text.extend_from_slice(&block[..len.unwrap_or(block.len())]);
+                let len = len?;
+                let (text, start) = (std::mem::take(text), *start);
+                self.enter_text(&text, start);
+                Some(len)
+            }
+            _ => None,
+        }
+    }
+
+    fn fail(&mut self, start: u32) {
+        self.overflow = Some(self.range.start + u64::from(start));
+        self.state = State::Done;
+    }
+
+    /// Reads the rest of a line, from behind its id, and counts the line. Gives the start of the next one, or `None`
+    /// if the block ends first.
+    #[inline]
+    fn read_body(&mut self, block: &[u8], from: usize) -> Option<usize> {
+        let line_end = memchr(b'\n', &block[from..]).map(|length| from + length);
+        let counted = match &mut self.search {
+            None => true,
+            Some(search) => {
+                let found = search.finds(block, from, line_end.unwrap_or(block.len()));
+                if !found && line_end.is_none() {
+                    search.leave_line(&block[from..]);
+                }
+                found
+            }
+        };
+        if counted {
+            self.count();
+        }
+        self.end_line(line_end, counted)
+    }
+
+    /// Goes on with a line whose id ended in a block before.
+    fn go_on_with_body(&mut self, block: &[u8], counted: bool) -> Option<usize> {
+        let line_end = memchr(b'\n', block);
+        let across = match &mut self.search {
+            Some(search) if !counted => search.finds_across(block, line_end.unwrap_or(block.len())),
+            _ => false,
+        };
+        if across {
+            self.count();
+        }
+        self.end_line(line_end, counted || across)
+    }
+
+    #[inline]
+    fn end_line(&mut self, line_end: Option<usize>, counted: bool) -> Option<usize> {
+        if line_end.is_none() {
+            self.state = State::Within { counted };
+        }
+        line_end.map(|end| end + 1)
+    }
+}
+
+impl Scanner for IdScanner<'_> {
+    fn begin(&mut self, range: Range<u64>, at_line: bool) {
+        self.at = if at_line { range.start } else { range.start - 1 };
+        self.range = range;
+        self.state = if at_line { State::Start } else { State::Before };
+        self.head = 0;
+        self.starts.clear();
+        self.samples.clear();
+        self.keys.clear();
+        self.texts.clear();
+        self.text_ends.clear();
+        self.lines = 0;
+        self.overflow = None;
+    }
+
+    fn wants(&self, offset: u64) -> bool {
+        match self.state {
+            State::Before => offset + 1 < self.range.end,
+            // The end of a counted line matters only for the start of the next one.
+            State::Within { counted: true } => offset + 1 < self.range.end,
+            State::Start | State::Number { .. } | State::Text { .. } | State::Within { .. } => true,
+            State::Done => false,
+        }
+    }
+
+    fn feed(&mut self, block: &[u8]) {
+        let at = self.at;
+        self.at += block.len() as u64;
+        if let Some(search) = &mut self.search {
+            search.enter_block();
+        }
+        // First the line that the block before ended in.
+        let next = match self.state {
+            State::Start => Some(0),
+            State::Before => memchr(b'\n', block).map(|end| end + 1),
+            State::Within { counted } => self.go_on_with_body(block, counted),
+            State::Number { .. } | State::Text { .. } => match self.go_on_with_id(block) {
+                Some(behind_id) => self.read_body(block, behind_id),
+                None => None,
+            },
+            State::Done => None,
+        };
+        let Some(mut from) = next else { return };
+        loop {
+            let offset = at + from as u64;
+            if offset >= self.range.end {
+                self.state = State::Done;
+                return;
+            }
+            if from == block.len() {
+                self.state = State::Start;
+                return;
+            }
+            self.lines += 1;
+            let Some(behind_id) = self.read_id(block, from, (offset - self.range.start) as u32) else {
+                return;
+            };
+            match self.read_body(block, behind_id) {
+                Some(next) => from = next,
+                None => return,
+            }
+        }
+    }
+
+    fn finish(&mut self, _offset: u64) {
+        // An id that ends with the file is none, and its line does not count.
+        if let (State::Within { counted: false }, Some(search)) = (&self.state, &self.search)
+            && search.ends_with_name()
+        {
+            self.count();
+        }
+        self.state = State::Done;
+    }
+}
+
+/// Joins what the scanners of id mode have found.
+pub(super) struct IdJoiner {
+    /// The sequence that the file's next lines may belong to.
+    open: Option<Open>,
+    /// Number of the next range's first line.
+    line: u64,
+}
+
+struct Open {
+    key: SequenceKey,
+    offset: u64,
+    samples: u64,
+}
+
+impl IdJoiner {
+    pub fn new(start: &Start) -> Self {
+        IdJoiner { open: None, line: start.line }
+    }
+
+    /// Takes a range's runs.
+    pub fn take(&mut self, piece: &mut IdScanner<'_>, builder: &mut Builder) -> Result<()> {
+        if let Some(open) = &mut self.open {
+            open.samples += u64::from(piece.head);
+        }
+        let mut text = 0;
+        for (i, (&start, &samples)) in piece.starts.iter().zip(&piece.samples).enumerate() {
+            let key = match piece.text_ends.get(i) {
+                None => piece.keys[i],
+                Some(&end) => {
+                    let number = piece.corpus.number_of(&piece.texts[text..end]);
+                    text = end;
+                    number.ok_or_else(|| Error::internal("a textual key in a numeric corpus"))?
+                }
+            };
+            let offset = piece.range.start + u64::from(start);
+            match &mut self.open {
+                Some(open) if open.key == key => open.samples += u64::from(samples),
+                _ => {
+                    self.finish(offset, builder)?;
+                    self.open = Some(Open { key, offset, samples: u64::from(samples) });
+                }
+            }
+        }
+        self.line += u64::from(piece.lines);
+        match piece.overflow.take() {
+            None => Ok(()),
+            Some(offset) => Err(Digits::overflow().at(offset, Some(self.line))),
+        }
+    }
+
+    /// The sequence ends at `end`. It is one only if a line of it counts.
+    pub fn finish(&mut self, end: u64, builder: &mut Builder) -> Result<()> {
+        match self.open.take() {
+            Some(Open { key, offset, samples }) if samples > 0 => {
+                // Each sample has a byte of its own, and sizes are checked to be 32-bit numbers.
+                let record = Record { key, samples: samples as u32, offset, size: end - offset };
+                builder.add(record).map_err(|error| error.for_key(key.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}

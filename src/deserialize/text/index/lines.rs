@@ -1,0 +1,209 @@
+//! Line mode: every line is a sequence, or every line that contains the main stream. Its key is its line number.
+
+use super::main_stream::{Needle, Search};
+use super::scan::Scanner;
+use super::start::Start;
+use super::table::{Builder, Record, oversize};
+use crate::{Error, Result};
+use memchr::{memchr, memchr_iter};
+use std::ops::Range;
+
+/// Scanner of line mode, and what it has found in its range.
+pub(super) struct LineScanner<'a> {
+    search: Option<Search<'a>>,
+    state: State,
+    range: Range<u64>,
+    /// Offset of the next block.
+    at: u64,
+    /// Starts of the lines that count, relative to the range.
+    starts: Vec<u32>,
+    /// With a main stream: the numbers of these lines among the range's lines, and their sizes.
+    numbers: Vec<u32>,
+    sizes: Vec<u32>,
+    /// Lines that start in the range.
+    lines: u32,
+    failure: Option<Error>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// In a line that started before the range.
+    Before,
+    /// At the first byte of a line.
+    Start,
+    /// In a line that started in a block before.
+    Within {
+        /// Relative to the range.
+        start: u32,
+        /// The main stream has been seen.
+        counts: bool,
+    },
+    /// At a line of the next range.
+    Done,
+}
+
+impl<'a> LineScanner<'a> {
+    pub fn new(main_stream: Option<&'a Needle>) -> Self {
+        LineScanner {
+            search: main_stream.map(Search::new),
+            state: State::Done,
+            range: 0..0,
+            at: 0,
+            starts: Vec::new(),
+            numbers: Vec::new(),
+            sizes: Vec::new(),
+            lines: 0,
+            failure: None,
+        }
+    }
+
+    /// A line ends before `offset`; gives the state behind it.
+    fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> State {
+        if counts {
+            let begin = self.range.start + u64::from(start);
+            match u32::try_from(offset - begin) {
+                Ok(size) => {
+                    self.starts.push(start);
+                    self.numbers.push(self.lines);
+                    self.sizes.push(size);
+                }
+                Err(_) => {
+                    self.failure = Some(oversize(begin, offset - begin));
+                    return State::Done;
+                }
+            }
+        }
+        self.lines += 1;
+        if offset < self.range.end { State::Start } else { State::Done }
+    }
+}
+
+impl Scanner for LineScanner<'_> {
+    fn begin(&mut self, range: Range<u64>, at_line: bool) {
+        self.at = if at_line { range.start } else { range.start - 1 };
+        self.range = range;
+        self.state = if at_line { State::Start } else { State::Before };
+        self.starts.clear();
+        self.numbers.clear();
+        self.sizes.clear();
+        self.lines = 0;
+        self.failure = None;
+        if at_line && self.search.is_none() {
+            self.starts.push(0);
+        }
+    }
+
+    fn wants(&self, offset: u64) -> bool {
+        match self.state {
+            _ if self.search.is_none() => offset + 1 < self.range.end,
+            State::Before => offset + 1 < self.range.end,
+            State::Start | State::Within { .. } => true,
+            State::Done => false,
+        }
+    }
+
+    fn feed(&mut self, block: &[u8]) {
+        let at = self.at;
+        self.at += block.len() as u64;
+        let Some(search) = &mut self.search else {
+            // Where the range begins, seen from the block: line starts are relative to it.
+            let shift = at.wrapping_sub(self.range.start).wrapping_add(1) as u32;
+            self.starts.extend(memchr_iter(b'\n', block).map(|place| shift.wrapping_add(place as u32)));
+            if self.at == self.range.end && block.last() == Some(&b'\n') {
+                self.starts.pop();
+            }
+            return;
+        };
+        search.enter_block();
+        let mut from = 0;
+        while let Some(search) = &mut self.search
+            && from < block.len()
+        {
+            let line_end = memchr(b'\n', &block[from..]).map(|length| from + length);
+            let end = line_end.unwrap_or(block.len());
+            let (start, counts) = match self.state {
+                State::Done => return,
+                State::Before => (None, false),
+                State::Within { start, counts } => (Some(start), counts || search.finds_across(block, end)),
+                State::Start => {
+                    let counts = search.finds(block, from, end);
+                    if line_end.is_none() && !counts {
+                        search.leave_line(&block[from..]);
+                    }
+                    (Some((at + from as u64 - self.range.start) as u32), counts)
+                }
+            };
+            let next = end + 1;
+            self.state = match (start, line_end) {
+                (None, None) => State::Before,
+                (None, Some(_)) if at + (next as u64) < self.range.end => State::Start,
+                (None, Some(_)) => State::Done,
+                (Some(start), None) => State::Within { start, counts },
+                (Some(start), Some(_)) => self.end_line(start, counts, at + next as u64),
+            };
+            from = next;
+        }
+    }
+
+    fn finish(&mut self, offset: u64) {
+        if let (State::Within { start, counts }, Some(search)) = (self.state, &self.search) {
+            let counts = counts || search.ends_with_name();
+            self.end_line(start, counts, offset);
+            self.state = State::Done;
+        }
+    }
+}
+
+/// Joins what the scanners of line mode have found.
+pub(super) struct LineJoiner {
+    /// Number of the next range's first line.
+    line: u64,
+    /// Offset of the last line, if there is no main stream: it ends where the next one starts.
+    open: Option<u64>,
+}
+
+impl LineJoiner {
+    pub fn new(start: &Start) -> Self {
+        LineJoiner { line: start.line, open: None }
+    }
+
+    /// Takes a range's sequences.
+    pub fn take(&mut self, piece: &mut LineScanner<'_>, builder: &mut Builder) -> Result<()> {
+        let base = piece.range.start;
+        if piece.search.is_none() {
+            for &start in &piece.starts {
+                self.end_line(base + u64::from(start), builder)?;
+                self.open = Some(base + u64::from(start));
+            }
+            return Ok(());
+        }
+        let sequences = piece.starts.iter().zip(&piece.numbers).zip(&piece.sizes);
+        for ((&start, &number), &size) in sequences {
+            let key = self.line + u64::from(number);
+            let offset = base + u64::from(start);
+            builder.add(Record { key, samples: 1, offset, size: u64::from(size) })?;
+        }
+        self.line += u64::from(piece.lines);
+        match piece.failure.take() {
+            None => Ok(()),
+            Some(failure) => {
+                let offset = failure.place().offset.unwrap_or(base);
+                Err(failure.at(offset, Some(self.line + 1)))
+            }
+        }
+    }
+
+    /// The file ends at `offset`.
+    pub fn finish(&mut self, offset: u64, builder: &mut Builder) -> Result<()> {
+        self.end_line(offset, builder)
+    }
+
+    fn end_line(&mut self, end: u64, builder: &mut Builder) -> Result<()> {
+        if let Some(offset) = self.open.take() {
+            let added = builder.add(Record { key: self.line, samples: 1, offset, size: end - offset });
+            added.map_err(|error| error.at(offset, Some(self.line + 1)))?;
+            self.line += 1;
+        }
+        Ok(())
+    }
+}

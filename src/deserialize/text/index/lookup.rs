@@ -1,0 +1,149 @@
+//! Where a key is, and the fingerprint of an index.
+
+use super::SequenceSpan;
+use super::keys::Keys;
+use super::table::Table;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use rayon::slice::ParallelSliceMut;
+use std::sync::OnceLock;
+
+/// All positions, sorted by key and, for equal keys, in file order.
+#[derive(Debug)]
+pub(super) enum Sorted {
+    /// The usual case.
+    Short(Vec<u32>),
+    /// More than 2^32 sequences.
+    Long(Vec<u64>),
+}
+
+impl Sorted {
+    fn new(table: &Table) -> Self {
+        let mut pairs = Vec::with_capacity(table.len());
+        for (chunk, place) in table.places.iter().enumerate() {
+            pairs.extend(table.positions(chunk).map(|position| (table.keys.get(position, place), position)));
+        }
+        // Only the library's own pool may be used: elsewhere rayon would start a pool of its own.
+        if rayon::current_thread_index().is_some() {
+            pairs.par_sort_unstable();
+        } else {
+            pairs.sort_unstable();
+        }
+        if u32::try_from(pairs.len()).is_ok() {
+            Sorted::Short(pairs.iter().map(|&(_, position)| position as u32).collect())
+        } else {
+            Sorted::Long(pairs.iter().map(|&(_, position)| position as u64).collect())
+        }
+    }
+
+    fn get(&self, rank: usize) -> usize {
+        match self {
+            Sorted::Short(positions) => positions[rank] as usize,
+            Sorted::Long(positions) => positions[rank] as usize,
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Sorted::Short(positions) => size_of_val(positions.as_slice()),
+            Sorted::Long(positions) => size_of_val(positions.as_slice()),
+        }
+    }
+}
+
+impl Table {
+    /// The first sequence with this key. CNTK's own choice among equal keys depends on how an unstable sort leaves
+    /// them once there are more than 16 sequences; the first one is what it takes of fewer.
+    pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
+        let position = match &self.keys {
+            Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
+            _ if self.ascending => return self.find_ascending(key),
+            _ => {
+                let sorted = sorted.get_or_init(|| Sorted::new(self));
+                let rank = partition_point(self.len(), |rank| self.key_at(sorted.get(rank)) < key);
+                if rank == self.len() {
+                    return None;
+                }
+                sorted.get(rank)
+            }
+        };
+        if position >= self.len() {
+            return None;
+        }
+        let found = self.locate(position);
+        (self.key_at(position) == key).then_some(found)
+    }
+
+    /// Keys ascend: first the chunk, then the sequence in it.
+    fn find_ascending(&self, key: SequenceKey) -> Option<SequenceId> {
+        // The last chunk that begins with a smaller key may still have this one; else the next begins with it.
+        let next = self.places.partition_point(|place| place.key < key);
+        if let Some(chunk) = next.checked_sub(1) {
+            let place = &self.places[chunk];
+            let positions = self.positions(chunk);
+            let len = positions.len();
+            let index = partition_point(len, |index| self.keys.get(place.first + index, place) < key);
+            if index < len && self.keys.get(place.first + index, place) == key {
+                return Some(SequenceId { chunk: chunk as ChunkId, index: index as u32 });
+            }
+        }
+        let place = self.places.get(next)?;
+        (place.key == key).then_some(SequenceId { chunk: next as ChunkId, index: 0 })
+    }
+
+    fn chunk_of(&self, position: usize) -> usize {
+        self.places.partition_point(|place| place.first <= position) - 1
+    }
+
+    /// The sequence at a position.
+    pub fn span_at(&self, position: usize) -> SequenceSpan {
+        let chunk = self.chunk_of(position);
+        self.span(position, &self.places[chunk], self.positions(chunk).end)
+    }
+
+    fn locate(&self, position: usize) -> SequenceId {
+        let chunk = self.chunk_of(position);
+        SequenceId { chunk: chunk as ChunkId, index: (position - self.places[chunk].first) as u32 }
+    }
+
+    fn key_at(&self, position: usize) -> SequenceKey {
+        match &self.keys {
+            Keys::Any(keys) => keys[position],
+            keys => keys.get(position, &self.places[self.chunk_of(position)]),
+        }
+    }
+
+    /// A hash of chunks, lengths and keys that does not depend on how they are stored. Checkpoints carry it: it must
+    /// not change between versions.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = 0x243f_6a88_85a3_08d3;
+        for (chunk, place) in self.places.iter().enumerate() {
+            hash = mix(hash, self.chunks[chunk].samples, u64::from(self.chunks[chunk].sequences));
+            for position in self.positions(chunk) {
+                let length = self.samples.get(position).copied().unwrap_or(1);
+                hash = mix(hash, self.keys.get(position, place), u64::from(length));
+            }
+        }
+        mix(hash, self.len() as u64, self.chunks.len() as u64)
+    }
+}
+
+/// Folds the 128-bit product of two words that depend on all input so far.
+fn mix(hash: u64, a: u64, b: u64) -> u64 {
+    let product = u128::from(hash.rotate_left(17) ^ a) * u128::from(0x9e37_79b9_7f4a_7c15 ^ b);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// The first of `0..len` for which `before` does not hold; it holds for a front part only.
+fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

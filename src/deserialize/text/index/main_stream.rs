@@ -1,0 +1,93 @@
+//! The search for the main stream's name in a line: plain text, whatever stands around it.
+//!
+//! A line contains the main stream if `|` and its name occur in it, followed by white space, `|`, a byte that is
+//! negative or below 0x20 as CNTK's signed `char`, or the end of the file.
+
+use memchr::memmem;
+
+/// The name of the main stream, ready to be searched for.
+pub(super) struct Needle {
+    text: Vec<u8>,
+    finder: memmem::Finder<'static>,
+}
+
+impl Needle {
+    pub fn new(name: &str) -> Self {
+        let text = [b"|", name.as_bytes()].concat();
+        Needle { finder: memmem::Finder::new(&text).into_owned(), text }
+    }
+
+    /// Start of the first name from `from` on that is seen to end within `text`.
+    fn find(&self, text: &[u8], mut from: usize) -> Option<usize> {
+        loop {
+            let at = from + self.finder.find(text.get(from..)?)?;
+            let follower = *text.get(at + self.text.len())?;
+            if follower == b'|' || follower as i8 <= b' ' as i8 {
+                return Some(at);
+            }
+            from = at + 1;
+        }
+    }
+}
+
+/// A search that goes through lines in order, block by block.
+pub(super) struct Search<'a> {
+    needle: &'a Needle,
+    /// The last bytes of the current line in the blocks before, as many as the needle has.
+    tail: Vec<u8>,
+    /// The first name from some earlier place of this block on, once it has been looked for: lines before it need
+    /// no search. `usize::MAX`: there is none.
+    next: Option<usize>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(needle: &'a Needle) -> Self {
+        Search { needle, tail: Vec::new(), next: None }
+    }
+
+    /// What follows are lines of another block.
+    pub fn enter_block(&mut self) {
+        self.next = None;
+    }
+
+    /// Whether the name is in `block[from..end]`; `end` is the place of a line break, or the end of the block.
+    pub fn finds(&mut self, block: &[u8], from: usize, end: usize) -> bool {
+        let next = match self.next {
+            Some(next) if next >= from => next,
+            _ => self.needle.find(block, from).unwrap_or(usize::MAX),
+        };
+        self.next = Some(next);
+        next.saturating_add(self.needle.text.len()) <= end
+    }
+
+    /// Remembers the end of a block that ends within a line, `rest` being that line's part of it.
+    pub fn leave_line(&mut self, rest: &[u8]) {
+        self.tail.clear();
+        self.append(rest);
+    }
+
+    /// Whether the name is in `block[..end]` or across the border before it; `end` as in [`Search::finds`]. If the
+    /// line goes on behind the block, its end is remembered.
+    pub fn finds_across(&mut self, block: &[u8], end: usize) -> bool {
+        let held = self.tail.len();
+        let follower = (end + 1).min(block.len());
+        self.tail.extend_from_slice(&block[..follower.min(self.needle.text.len())]);
+        let found = self.needle.find(&self.tail, 0).is_some() || self.finds(block, 0, end);
+        self.tail.truncate(held);
+        if end == block.len() {
+            self.append(block);
+        }
+        found
+    }
+
+    /// Whether the line ends with the name, the file being at its end.
+    pub fn ends_with_name(&self) -> bool {
+        self.tail == self.needle.text
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let keep = self.needle.text.len();
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(keep)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(keep));
+    }
+}

@@ -1,0 +1,95 @@
+//! Numeric ids: digits as a 64-bit number, with CNTK's test for overflow.
+//!
+//! CNTK compares the number before and after each digit, modulo 2^64. That lets some numbers that are too large pass
+//! (30000000000000000000 becomes 11553255926290448384); they pass here too.
+
+use crate::Error;
+
+/// The digits at the start of some bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digits {
+    /// The number; `None` after an overflow.
+    pub value: Option<u64>,
+    /// How many digits there are (up to the one that overflows).
+    pub len: usize,
+}
+
+impl Digits {
+    /// CNTK's words for a number that is too large.
+    pub fn overflow() -> Error {
+        Error::data("Overflow while reading a numeric sequence id (8-bit value).")
+    }
+
+    /// Reads the digits at the start of `text`.
+    #[inline]
+    pub fn read(text: &[u8]) -> Digits {
+        // Short ids, the usual case: all digits are in the first eight bytes. Digits behind the end are found by
+        // carrying from the lowest byte that is no digit, and shifted out; zeros come in at the front.
+        if let Some(word) = text.first_chunk::<8>() {
+            let word = u64::from_le_bytes(*word);
+            let low = word ^ 0x3030_3030_3030_3030;
+            let others = (low.wrapping_add(0x0606_0606_0606_0606) | low) & 0xf0f0_f0f0_f0f0_f0f0;
+            if others != 0 {
+                let len = others.trailing_zeros() as usize / 8;
+                if len == 0 {
+                    return Digits { value: Some(0), len };
+                }
+                return Digits { value: Some(eight(low << (64 - 8 * len))), len };
+            }
+        }
+        Self::go_on(0, text)
+    }
+
+    /// Reads the digits at the start of `text`, after others that gave `value`.
+    pub fn go_on(mut value: u64, text: &[u8]) -> Digits {
+        for (len, &byte) in text.iter().enumerate() {
+            if !byte.is_ascii_digit() {
+                return Digits { value: Some(value), len };
+            }
+            match step(value, byte) {
+                Some(next) => value = next,
+                None => return Digits { value: None, len },
+            }
+        }
+        Digits { value: Some(value), len: text.len() }
+    }
+}
+
+/// Appends a digit.
+#[inline]
+pub(super) fn step(value: u64, digit: u8) -> Option<u64> {
+    let next = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+    (next >= value).then_some(next)
+}
+
+/// The number of eight digits 0..=9, the first in the lowest byte: pairs, then fours, then all.
+#[inline]
+fn eight(digits: u64) -> u64 {
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn overflows_as_cntk_does() {
+        let value = |text: &str| Digits::read(text.as_bytes()).value;
+        assert_eq!(value("18446744073709551615 "), Some(u64::MAX));
+        assert_eq!(value("18446744073709551616 "), None);
+        assert_eq!(value("30000000000000000000 "), Some(11553255926290448384));
+        assert_eq!(value("000000000000000000000000007|"), Some(7));
+    }
+
+    proptest! {
+        #[test]
+        fn reads_as_digit_by_digit(digits in "[0-9]{0,24}", rest in proptest::collection::vec(any::<u8>(), 0..12)) {
+            let mut text = digits.into_bytes();
+            text.extend(rest);
+            prop_assert_eq!(Digits::read(&text), Digits::go_on(0, &text));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The start of a text file: byte order mark, leading white space, and whether lines or ids separate sequences.
+
+use super::number::{Digits, step};
+use super::read::Source;
+use crate::corpus::Corpus;
+use crate::{Error, Result};
+
+/// What the start of a file tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Start {
+    /// Offset of the first byte that is not white space.
+    pub content: u64,
+    /// Line breaks before it: its line number, from 0.
+    pub line: u64,
+    /// Every line is a sequence; else lines begin with ids.
+    pub by_line: bool,
+}
+
+/// White space between lines and after textual ids.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// UTF-8's byte order mark; CNTK skips as much of it as there is.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl Start {
+    /// Reads the start of a file, and fails where no sequence can begin there.
+    pub fn read(source: &Source<'_>, skip_sequence_ids: bool, corpus: &Corpus) -> Result<Start> {
+        let mut bytes = Bytes::new(source, 0);
+        if bytes.fill()?.starts_with(b"\xff\xfe") {
+            return Err(Error::data(format!(
+                "Found a UTF-16 BOM at the beginning of the input file ({}). UTF-16 encoding is currently not supported.",
+                source.name
+            ))
+            .at(0, Some(1)));
+        }
+        if source.size == 0 {
+            return Err(Error::data("Input file is empty"));
+        }
+        for &byte in MARK {
+            if bytes.peek()? == Some(byte) {
+                bytes.advance(1);
+            } else {
+                break;
+            }
+        }
+        if bytes.peek()?.is_none() {
+            return Err(Error::data("Buffer is empty.").at(bytes.offset(), Some(1)));
+        }
+        let mut line = 0;
+        let first = loop {
+            match bytes.peek()? {
+                None => return Err(Error::data("Input file is empty").at(bytes.offset(), Some(line + 1))),
+                Some(byte) if is_space(byte) => line += u64::from(byte == b'\n'),
+                Some(byte) => break byte,
+            }
+            bytes.advance(1);
+        };
+        let content = bytes.offset();
+        let by_line = skip_sequence_ids || first == b'|';
+        if by_line && !corpus.is_numeric() {
+            return Err(Error::data(
+                "Corpus expects non-numeric sequence keys present but the input file does not have them.\
+                 Please use the configuration to enable numeric keys instead.",
+            )
+            .at(content, Some(line + 1)));
+        }
+        if !by_line && !bytes.skip_id(corpus.is_numeric(), line)? {
+            return Err(Error::data(format!(
+                "Expected a sequence id at the offset {content}, none was found."
+            ))
+            .at(content, Some(line + 1)));
+        }
+        Ok(Start { content, line, by_line })
+    }
+}
+
+/// A file byte by byte.
+struct Bytes<'a> {
+    source: &'a Source<'a>,
+    block: Vec<u8>,
+    /// Offset of the block in the file.
+    base: u64,
+    at: usize,
+}
+
+impl<'a> Bytes<'a> {
+    const BLOCK: u64 = 4096;
+
+    fn new(source: &'a Source<'a>, offset: u64) -> Self {
+        Bytes { source, block: Vec::new(), base: offset, at: 0 }
+    }
+
+    /// The bytes at hand; none at the end of the file.
+    fn fill(&mut self) -> Result<&[u8]> {
+        if self.at == self.block.len() {
+            self.base = self.offset();
+            self.at = 0;
+            self.block.resize(Self::BLOCK.min(self.source.size - self.base) as usize, 0);
+            self.source.read(&mut self.block, self.base)?;
+        }
+        Ok(&self.block[self.at..])
+    }
+
+    fn peek(&mut self) -> Result<Option<u8>> {
+        Ok(self.fill()?.first().copied())
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// Whether an id begins here; an id that ends with the file is none.
+    fn skip_id(&mut self, numeric: bool, line: u64) -> Result<bool> {
+        let start = self.offset();
+        let mut value = 0;
+        while let Some(byte) = self.peek()? {
+            if numeric && byte.is_ascii_digit() {
+                value = step(value, byte).ok_or_else(|| Digits::overflow().at(start, Some(line + 1)))?;
+            } else if numeric || is_space(byte) {
+                return Ok(self.offset() > start);
+            }
+            self.advance(1);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,207 @@
+//! The table of sequences, and how chunks are cut while it grows.
+//!
+//! Flat arrays over all sequences in file order, each stored only where it says something: `offsets` always (relative
+//! to the chunk), `sizes` if bytes between sequences were left out, `samples` if not every sequence is one sample,
+//! keys as [`Keys`] stores them. A file of lines without main stream takes 4 bytes a sequence, one with ids 16 or
+//! less (20 if ids are far apart and sequences are missing).
+
+use super::SequenceSpan;
+use super::keys::Keys;
+use crate::deserialize::ChunkInfo;
+use crate::sequence::SequenceKey;
+use crate::{Error, Result};
+
+/// A sequence on its way into the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub key: SequenceKey,
+    pub samples: u32,
+    pub offset: u64,
+    pub size: u64,
+}
+
+/// Where a chunk is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Position of its first sequence.
+    pub first: usize,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Offset behind its last byte.
+    pub end: u64,
+    /// Key of its first sequence.
+    pub key: SequenceKey,
+}
+
+/// The sequences and chunks of a file.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub chunks: Vec<ChunkInfo>,
+    pub places: Vec<Place>,
+    pub offsets: Vec<u32>,
+    /// Empty: each sequence ends where the next one, or the chunk, does.
+    pub sizes: Vec<u32>,
+    /// Empty: all are 1.
+    pub samples: Vec<u32>,
+    pub keys: Keys,
+    /// No key is smaller than the one before.
+    pub ascending: bool,
+}
+
+impl Table {
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Positions of a chunk's sequences.
+    pub fn positions(&self, chunk: usize) -> std::ops::Range<usize> {
+        let first = self.places[chunk].first;
+        first..first + self.chunks[chunk].sequences as usize
+    }
+
+    /// The sequence at a position, which is in the chunk at `place` whose sequences end at `end`.
+    #[inline]
+    pub fn span(&self, position: usize, place: &Place, end: usize) -> SequenceSpan {
+        let offset = self.offsets[position];
+        let size = match self.sizes.get(position) {
+            Some(&size) => size,
+            None if position + 1 < end => self.offsets[position + 1] - offset,
+            None => (place.end - place.offset - u64::from(offset)) as u32,
+        };
+        SequenceSpan {
+            key: self.keys.get(position, place),
+            samples: self.samples.get(position).copied().unwrap_or(1),
+            offset: place.offset + u64::from(offset),
+            size,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.chunks.as_slice())
+            + size_of_val(self.places.as_slice())
+            + 4 * (self.offsets.len() + self.sizes.len() + self.samples.len())
+            + self.keys.bytes()
+    }
+}
+
+/// A table that grows, sequence after sequence in file order.
+pub(super) struct Builder {
+    table: Table,
+    /// Bytes of a chunk.
+    limit: u64,
+    last_key: SequenceKey,
+}
+
+impl Builder {
+    pub fn new(chunk_size: u64) -> Self {
+        Builder { table: Table { ascending: true, ..Table::default() }, limit: chunk_size, last_key: 0 }
+    }
+
+    /// Makes room for so many sequences.
+    pub fn reserve(&mut self, sequences: usize) {
+        self.table.offsets.reserve_exact(sequences);
+    }
+
+    /// Number of sequences so far.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Appends a sequence, to the last chunk or to a new one. A gap before the sequence does not count for the
+    /// chunk's limit, gaps inside the chunk do.
+    #[inline]
+    pub fn add(&mut self, record: Record) -> Result<()> {
+        let Record { key, samples, offset, size } = record;
+        let table = &mut self.table;
+        let position = table.offsets.len();
+        if size > u64::from(u32::MAX) {
+            return Err(oversize(offset, size));
+        }
+        let gap = match table.places.last() {
+            Some(place) if (place.end - place.offset).saturating_add(size) <= self.limit => {
+                offset - place.end
+            }
+            _ => {
+                self.open_chunk(record)?;
+                0
+            }
+        };
+        let table = &mut self.table;
+        let (Some(place), Some(chunk)) = (table.places.last_mut(), table.chunks.last_mut()) else {
+            return Err(Error::internal("a chunk table without chunks"));
+        };
+        let (Ok(relative), Some(sequences)) =
+            (u32::try_from(offset - place.offset), chunk.sequences.checked_add(1))
+        else {
+            return Err(Error::data(format!(
+                "Sequence offset in chunk overflows uint32_t type (while adding a sequence with key = {key}, \
+                 offset = {offset}, number of samples = {samples}, size = {size} to chunk with the start offset = {}).",
+                place.offset
+            ))
+            .at(offset, None));
+        };
+        if gap > 0 && table.sizes.is_empty() {
+            self.store_sizes();
+        }
+        let table = &mut self.table;
+        table.keys.push(key, position, &table.places);
+        table.ascending &= self.last_key <= key;
+        self.last_key = key;
+        if samples != 1 && table.samples.is_empty() {
+            table.samples.resize(position, 1);
+            table.samples.push(samples);
+        } else if !table.samples.is_empty() {
+            table.samples.push(samples);
+        }
+        if !table.sizes.is_empty() {
+            table.sizes.push(size as u32);
+        }
+        table.offsets.push(relative);
+        if let (Some(place), Some(chunk)) = (table.places.last_mut(), table.chunks.last_mut()) {
+            place.end = offset + size;
+            chunk.sequences = sequences;
+            chunk.samples += u64::from(samples);
+        }
+        Ok(())
+    }
+
+    fn open_chunk(&mut self, record: Record) -> Result<()> {
+        let Record { key, offset, .. } = record;
+        if self.table.chunks.len() == u32::MAX as usize {
+            return Err(Error::data("Exceeded the maximum number of chunks.").at(offset, None));
+        }
+        self.table.places.push(Place { first: self.table.offsets.len(), offset, end: offset, key });
+        self.table.chunks.push(ChunkInfo { samples: 0, sequences: 0 });
+        Ok(())
+    }
+
+    /// Stores the sizes of all sequences so far: bytes between sequences are left out from here on.
+    #[cold]
+    fn store_sizes(&mut self) {
+        let table = &mut self.table;
+        let mut sizes = Vec::with_capacity(table.offsets.capacity());
+        for (chunk, place) in table.places.iter().enumerate() {
+            let end = table.positions(chunk).end;
+            sizes.extend((place.first..end).map(|position| table.span(position, place, end).size));
+        }
+        table.sizes = sizes;
+    }
+
+    /// The table.
+    pub fn finish(self) -> Table {
+        let mut table = self.table;
+        table.chunks.shrink_to_fit();
+        table.places.shrink_to_fit();
+        table.offsets.shrink_to_fit();
+        table.sizes.shrink_to_fit();
+        table.samples.shrink_to_fit();
+        table.keys.shrink();
+        table
+    }
+}
+
+/// CNTK's refusal of a sequence of 4 GiB or more.
+pub(super) fn oversize(offset: u64, size: u64) -> Error {
+    Error::data(format!("Sequence size overflows uint32_t type: {size} vs {}.", size as u32)).at(offset, None)
+}

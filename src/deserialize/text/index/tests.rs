@@ -1,0 +1,283 @@
+//! What CNTK was seen to do, file by file.
+
+use super::scan::Cut;
+use super::table::Record;
+use super::*;
+use crate::error::{ErrorKind, ExceptionClass};
+use std::io::Write as _;
+
+pub(super) fn options(file: &str, main_stream: Option<&str>) -> IndexOptions {
+    IndexOptions {
+        file: file.into(),
+        main_stream: main_stream.map(str::to_owned),
+        skip_sequence_ids: false,
+        chunk_size: 32 << 20,
+        cache: false,
+        trace_level: 0,
+    }
+}
+
+pub(super) fn open_cut(
+    text: &[u8],
+    main_stream: Option<&str>,
+    skip_sequence_ids: bool,
+    cut: Cut,
+    chunk_size: u64,
+    corpus: &Corpus,
+) -> Result<Index> {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(text).expect("a temporary file");
+    let options = IndexOptions { skip_sequence_ids, chunk_size, ..options("f", main_stream) };
+    Index::open_cut(&file, &options, corpus, cut)
+}
+
+fn open(text: &[u8], main_stream: Option<&str>) -> Result<Index> {
+    open_cut(text, main_stream, false, Cut::default(), 32 << 20, &Corpus::Numeric)
+}
+
+pub(super) fn records(index: &Index) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (chunk, info) in (0..).zip(index.chunks()) {
+        let spans = index.spans(chunk, 0..info.sequences);
+        records.extend(spans.map(|SequenceSpan { key, samples, offset, size }| Record {
+            key,
+            samples,
+            offset,
+            size: u64::from(size),
+        }));
+    }
+    records
+}
+
+/// Key, samples, offset and size of each sequence.
+fn list(text: &[u8], main_stream: Option<&str>) -> Vec<(u64, u32, u64, u64)> {
+    let index = open(text, main_stream).expect("an index");
+    records(&index).iter().map(|r| (r.key, r.samples, r.offset, r.size)).collect()
+}
+
+fn message(text: &[u8]) -> String {
+    let error = open(text, None).expect_err("a failure");
+    assert_eq!((error.kind(), error.class()), (ErrorKind::Data, ExceptionClass::Runtime));
+    error.message().to_owned()
+}
+
+#[test]
+fn starts_of_files() {
+    for text in [&b"\xef"[..], b"\xef\xbb", b"\xef\xbb\xbf"] {
+        assert_eq!(message(text), "Buffer is empty.");
+    }
+    for text in [&b""[..], b" ", b"\xef\xbb\xbf \n"] {
+        assert_eq!(message(text), "Input file is empty");
+    }
+    assert_eq!(
+        message(b"\xff\xfe1\0"),
+        "Found a UTF-16 BOM at the beginning of the input file (f). UTF-16 encoding is currently not supported."
+    );
+    let no_id = [
+        (&b"\xef\xbb\xbf\xef\xbb\xbf"[..], 3),
+        (b"10", 0),
+        (b" \n10", 2),
+        (b"\x85 |x 1\n", 0),
+        (b"-1 |x", 0),
+        (b"\xfe\xff\0", 0),
+        (b"\0", 0),
+        (b"# comment\n|x 1\n", 0),
+    ];
+    for (text, offset) in no_id {
+        assert_eq!(message(text), format!("Expected a sequence id at the offset {offset}, none was found."));
+    }
+    let error = open(b"\n\n a", None).expect_err("no id");
+    assert_eq!((error.place().offset, error.place().line), (Some(3), Some(3)));
+    assert_eq!(list(b"\x0b\x0c\r|x 1\n", None), [(0, 1, 3, 5)]);
+    assert_eq!(list(b"\xef\xbb\xbf\n\n|x 1\n|x 2", None), [(2, 1, 5, 5), (3, 1, 10, 4)]);
+    assert_eq!(list(b"\xef\xbb\xbf  \n7|x 1 2\n8 |x 3 4\n", None), [(7, 1, 6, 8), (8, 1, 14, 9)]);
+}
+
+#[test]
+fn every_line_is_a_sequence_in_line_mode() {
+    assert_eq!(list(b"\n\n \t\n|x 1 2\n|x 3 4", None), [(3, 1, 5, 7), (4, 1, 12, 6)]);
+    assert_eq!(list(b"  |x 1\n |x 2\n  ", None), [(0, 1, 2, 5), (1, 1, 7, 6), (2, 1, 13, 2)]);
+    assert_eq!(list(b"|# header\n1 |x 1\n\n", None), [(0, 1, 0, 10), (1, 1, 10, 7), (2, 1, 17, 1)]);
+    let skipping = |text: &[u8]| {
+        records(&open_cut(text, None, true, Cut::default(), 1, &Corpus::Numeric).expect("an index"))
+    };
+    let record = |key, offset, size| Record { key, samples: 1, offset, size };
+    assert_eq!(skipping(b"\n abc 12|x 1\n5 |y\n"), [record(1, 2, 11), record(2, 13, 5)]);
+    assert_eq!(skipping(b"\n12"), [record(1, 1, 2)]);
+    for corpus in [Corpus::symbolic(), Corpus::Hashed] {
+        let error = open_cut(b"|x 1\n", None, false, Cut::default(), 1, &corpus).expect_err("no keys");
+        assert_eq!(
+            error.message(),
+            "Corpus expects non-numeric sequence keys present but the input file does not have them.Please use the \
+             configuration to enable numeric keys instead."
+        );
+    }
+}
+
+#[test]
+fn lines_without_the_main_stream_are_left_out() {
+    let lines = b"|y\n|x 1\n|y\n|x 2\n\n\n|x";
+    assert_eq!(list(lines, Some("x")), [(1, 1, 3, 5), (3, 1, 11, 5), (6, 1, 18, 2)]);
+    assert_eq!(list(b"|y\n|x 1\n|y", Some("x")), [(1, 1, 3, 5)]);
+    let keys = |text: &[u8], name| list(text, Some(name)).iter().map(|r| r.0).collect::<Vec<_>>();
+    assert_eq!(keys(b"|aaab 1|b 1\n|aaaab |aab 2|b 2\n|aa|aab 3|b 3\n", "aab"), [1, 2]);
+    assert_eq!(keys(b"|a 1 |b 1\n|b 2\n\n|# c\n|b 1 |a 3\n", "a"), [0, 4]);
+    assert_eq!(keys(b"|ab |a 3\n", "a"), [0]);
+    assert_eq!(keys(b"|ab\n", "a"), [0; 0]);
+    assert!(open(b"|b 1\n", Some("a")).expect("an index").chunks().is_empty());
+}
+
+#[test]
+fn lines_with_one_id_are_a_sequence() {
+    assert_eq!(list(b"10 |x 1\n10 |x 2\n|x 3\n20 |x 4\n", None), [(10, 3, 0, 21), (20, 1, 21, 8)]);
+    assert_eq!(list(b"10 |x 1\n10", None), [(10, 1, 0, 10)]);
+    assert_eq!(list(b"10 |x 1\n11", None), [(10, 1, 0, 10)]);
+    assert_eq!(list(b"10 |x 1\n10 ", None), [(10, 2, 0, 11)]);
+    assert_eq!(list(b"10 |x 1\n12\n", None), [(10, 1, 0, 8), (12, 1, 8, 3)]);
+    assert_eq!(list(b" 10 |x 1\n 11 |x 2\n", None), [(10, 2, 1, 17)]);
+    assert_eq!(list(b"1 |x 1\n\xef\xbb\xbf2 |x 2\n", None), [(1, 2, 0, 17)]);
+    assert_eq!(list(b"12abc|x 1\n1.5 |x 1\n", None), [(12, 1, 0, 10), (1, 1, 10, 9)]);
+    assert_eq!(list(b"007 |x 1\n7 |x 2\n", None), [(7, 2, 0, 16)]);
+    assert_eq!(list(b"1 |x 1\n \n2 |x 1\n\t\n", None), [(1, 2, 0, 9), (2, 2, 9, 9)]);
+    let keys = |text: &[u8]| list(text, None).iter().map(|r| r.0).collect::<Vec<_>>();
+    assert_eq!(keys(b"100 |x\n200 |x\n100 |x\n"), [100, 200, 100]);
+    assert_eq!(keys(b"18446744073709551615 |x\n"), [u64::MAX]);
+    assert_eq!(keys(b"30000000000000000000 |x\n11553255926290448384 |x\n"), [11553255926290448384]);
+    let overflow = "Overflow while reading a numeric sequence id (8-bit value).";
+    for id in ["18446744073709551616", "99999999999999999999 |x", "99999999999999999999999"] {
+        assert_eq!(message(id.as_bytes()), overflow);
+        let error = open(format!("\n1 |x\n\n{id}").as_bytes(), None).expect_err("an overflow");
+        assert_eq!(error.message(), overflow);
+        assert_eq!((error.place().offset, error.place().line), (Some(7), Some(4)));
+    }
+}
+
+#[test]
+fn sequences_without_the_main_stream_are_left_out() {
+    let text = b"1 |x 1\n2 |y 1\n|x 5\n3 |y 1\n4 |x 1\n5|y 3\n";
+    assert_eq!(list(text, Some("x")), [(1, 1, 0, 7), (2, 1, 7, 12), (4, 1, 26, 7)]);
+    assert_eq!(list(b"5 |y 1\n5 |x 1\n6 |y 1\n5 |x 1\n", Some("x")), [(5, 1, 0, 14), (5, 1, 21, 7)]);
+    let text = b"1|y\n1|x\x80\n2|x\x7f|x\n3|x";
+    assert_eq!(list(text, Some("x")), [(1, 1, 0, 9), (2, 1, 9, 7), (3, 1, 16, 3)]);
+    assert_eq!(list(b"1|x|x\n2|a||x\0", Some("x")), [(1, 1, 0, 6), (2, 1, 6, 7)]);
+    assert_eq!(list(b"1 |xyz|xy|x|xx\n2|xx|xyx\n", Some("x")), [(1, 1, 0, 15)]);
+    assert_eq!(list(b"1|a|a|ab\n", Some("a|a")), [(1, 1, 0, 9)]);
+    let text = b"1 |a 1 |b 1\n1 |b 2\n2 |b 3\n3 |a 4 |b 4\n";
+    assert_eq!(list(text, Some("a")), [(1, 1, 0, 19), (3, 1, 26, 12)]);
+}
+
+#[test]
+fn textual_keys_are_numbered_in_the_files_order() {
+    let text = b"b |x\na|x 1\nb|\n|x 2\n q\nb |x\n012 |x\n12 |x\n";
+    for cut in [Cut::default(), Cut { range: 3, block: 2, tail: 1 }] {
+        let corpus = Corpus::symbolic();
+        let index = open_cut(text, None, false, cut, 1, &corpus).expect("an index");
+        let keys: Vec<_> =
+            records(&index).iter().map(|r| (corpus.text_of(r.key), r.key, r.samples)).collect();
+        let expected = [
+            ("b", 0, 1),
+            ("a|x", 1, 1),
+            ("b|", 2, 1),
+            ("|x", 3, 2),
+            ("b", 0, 1),
+            ("012", 4, 1),
+            ("12", 5, 1),
+        ];
+        assert_eq!(keys, expected.map(|(text, key, samples)| (text.to_owned(), key, samples)));
+    }
+    let index =
+        open_cut(b"12 |x\na |x\n", None, false, Cut::default(), 1, &Corpus::Hashed).expect("an index");
+    assert_eq!(records(&index).iter().map(|r| r.key).collect::<Vec<_>>(), [5859366, 177604]);
+}
+
+#[test]
+fn chunks_are_cut_as_cntk_cuts() {
+    let lines = |sizes: &[usize]| -> Vec<u8> {
+        sizes.iter().flat_map(|&size| format!("|x {:0>1$}\n", 1, size - 4).into_bytes()).collect()
+    };
+    let cut = |text: &[u8], main_stream, limit| -> Vec<u32> {
+        let index =
+            open_cut(text, main_stream, false, Cut::default(), limit, &Corpus::Numeric).expect("an index");
+        index.chunks().iter().map(|chunk| chunk.sequences).collect()
+    };
+    let five = lines(&[5; 5]);
+    let cases: [(&[u64], &[u32]); 4] = [
+        (&[1, 4, 5, 9], &[1; 5]),
+        (&[10, 11, 14], &[2, 2, 1]),
+        (&[15, 16], &[3, 2]),
+        (&[25, u64::MAX], &[5]),
+    ];
+    for (limits, chunks) in cases {
+        limits.iter().for_each(|&limit| assert_eq!(cut(&five, None, limit), chunks, "{limit}"));
+    }
+    assert_eq!(cut(&lines(&[5, 15, 5, 5, 5]), None, 10), [1, 1, 2, 1]);
+    let gaps = b"|a 1\n|b 1\n|b 1\n|a 1\n|a 1\n|a 1\n";
+    for (limit, chunks) in [(10, [2, 2]), (20, [2, 2]), (24, [2, 2]), (25, [3, 1])] {
+        assert_eq!(cut(gaps, Some("a"), limit), chunks);
+    }
+    let ids = b"1 |x 1\n1 |x 1\n2 |x 1\n3 |x 3\n";
+    assert_eq!(cut(ids, None, 21), [2, 1]);
+    assert_eq!(cut(ids, None, 20), [1, 2]);
+    let index = open_cut(gaps, Some("a"), false, Cut::default(), 25, &Corpus::Numeric).expect("an index");
+    assert_eq!(index.extent(0), 0..25);
+    let second = index.spans(0, 1..3).next();
+    assert_eq!(second, Some(SequenceSpan { key: 3, samples: 1, offset: 15, size: 5 }));
+}
+
+#[test]
+fn limits_of_32_bits() {
+    let add =
+        |builder: &mut Builder, key, offset, size| builder.add(Record { key, samples: 1, offset, size });
+    let mut builder = Builder::new(u64::MAX);
+    add(&mut builder, 7, 15, 4294967295).expect("fits");
+    add(&mut builder, 8, 15 + 4294967295, 1).expect("fits");
+    let error = add(&mut builder, 9, 15 + 4294967296, 5).expect_err("too far");
+    assert_eq!(
+        error.message(),
+        "Sequence offset in chunk overflows uint32_t type (while adding a sequence with key = 9, offset = 4294967311, \
+         number of samples = 1, size = 5 to chunk with the start offset = 15)."
+    );
+    let error = add(&mut builder, 9, 0, 4294967311).expect_err("too long");
+    assert_eq!(error.message(), "Sequence size overflows uint32_t type: 4294967311 vs 15.");
+}
+
+#[test]
+fn memory_stays_small() {
+    let index = |text: &str, main_stream| open(text.as_bytes(), main_stream).expect("an index");
+    let lines = "|x 1\n".repeat(1000);
+    let per_sequence = |index: &Index| {
+        let chunks = index.chunks().len();
+        let fixed = chunks * (size_of::<ChunkInfo>() + size_of::<table::Place>());
+        (index.memory() - fixed) as f64 / records(index).len() as f64
+    };
+    assert_eq!(per_sequence(&index(&lines, None)), 4.0);
+    let ids: String = (0..1000).map(|i| format!("{i} |x 1\n{i} |x 2\n")).collect();
+    assert_eq!(per_sequence(&index(&ids, None)), 8.0);
+    let ids: String =
+        (0..1000).map(|i| format!("{} |x 1\n|x 2\n{} |x 2\n", i * 7, u64::MAX / 2 - i)).collect();
+    assert_eq!(per_sequence(&index(&ids, None)), 16.0);
+    let gaps = "|x 1\n|y 1\n".repeat(1000);
+    assert_eq!(per_sequence(&index(&gaps, Some("x"))), 12.0);
+}
+
+#[test]
+fn fingerprints_differ_by_chunks_lengths_and_keys() {
+    let texts = [
+        "1 |x\n2 |x\n3 |x\n",
+        "1 |x\n2 |x\n",
+        "1 |x\n2 |x\n4 |x\n",
+        "1 |x\n |x\n2 |x\n3 |x\n",
+        "1 |x\n2 |x\n |x\n3 |x\n",
+    ];
+    let mut seen: Vec<u64> =
+        texts.iter().map(|text| open(text.as_bytes(), None).expect("an index").fingerprint()).collect();
+    let cut =
+        open_cut(texts[0].as_bytes(), None, false, Cut::default(), 1, &Corpus::Numeric).expect("an index");
+    seen.push(cut.fingerprint());
+    let count = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), count);
+    // Checkpoints carry it.
+    assert_eq!(open(b"1 |x\n2 |x\n", None).expect("an index").fingerprint(), 17703863879602653986);
+}

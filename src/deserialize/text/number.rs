@@ -1,0 +1,362 @@
+//! Real numbers of the text format: CNTK's arithmetic, to the bit.
+//!
+//! CNTK does not round numbers correctly. It gathers the digits before and after the point in two doubles, divides
+//! the second by a power of ten, adds, and multiplies by `pow(10, exponent)`: every step rounds. Training that is
+//! to be repeated to the bit needs the same steps, so no library routine can stand in. [`read`] walks the digits one
+//! by one and explains every failure; [`quick`] gives the same bits from integer registers.
+
+use std::sync::LazyLock;
+
+/// A type of value: `f32` or `f64`.
+pub trait Value: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+    /// The nearest value, ties to even.
+    fn from_f64(number: f64) -> Self;
+}
+
+impl Value for f32 {
+    #[inline(always)]
+    fn from_f64(number: f64) -> f32 {
+        number as f32
+    }
+}
+
+impl Value for f64 {
+    #[inline(always)]
+    fn from_f64(number: f64) -> f64 {
+        number
+    }
+}
+
+/// Why a text is no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// This byte cannot begin a number.
+    Start(u8),
+    /// This byte follows a sign.
+    Sign(u8),
+    /// This byte follows an exponent's letter.
+    Exponent(u8),
+    /// This byte follows an exponent's sign.
+    ExponentSign(u8),
+    /// The text ended where a digit had to come.
+    Ended,
+}
+
+/// What [`read`] found at the start of a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The number, or why there is none.
+    pub value: Result<f64, Flaw>,
+    /// Bytes that belong to it (up to the byte that spoilt it).
+    pub length: usize,
+    /// The text ended with the number: more digits might have followed.
+    pub at_end: bool,
+}
+
+/// Reads the number at the start of `text`: `[+-] digit+ ['.' digit*]` or `[+-] digit+ ['.' digit+] e [+-] digit+`.
+/// It ends before the first byte that cannot continue it.
+pub fn read(text: &[u8]) -> Reading {
+    let mut at = 0;
+    let flaw = |at: usize, why: fn(u8) -> Flaw| Reading {
+        value: Err(text.get(at).map_or(Flaw::Ended, |&byte| why(byte))),
+        length: at,
+        at_end: at == text.len(),
+    };
+    let negative = text.first() == Some(&b'-');
+    let signed = negative || text.first() == Some(&b'+');
+    at += usize::from(signed);
+    let Some((mut number, _)) = digits(text, &mut at) else {
+        return flaw(at, if signed { Flaw::Sign } else { Flaw::Start });
+    };
+    let mut may_have_exponent = true;
+    if text.get(at) == Some(&b'.') {
+        at += 1;
+        match digits(text, &mut at) {
+            Some((fraction, divisor)) => number += fraction / divisor,
+            None => may_have_exponent = false,
+        }
+    }
+    if negative {
+        number = -number;
+    }
+    if may_have_exponent && matches!(text.get(at), Some(b'e' | b'E')) {
+        at += 1;
+        let negative = text.get(at) == Some(&b'-');
+        let signed = negative || text.get(at) == Some(&b'+');
+        at += usize::from(signed);
+        let Some((exponent, _)) = digits(text, &mut at) else {
+            return flaw(at, if signed { Flaw::ExponentSign } else { Flaw::Exponent });
+        };
+        number *= power_of_ten(if negative { -exponent } else { exponent });
+    }
+    Reading { value: Ok(number), length: at, at_end: at == text.len() }
+}
+
+/// A run of digits as a double, gathered one by one, and `10^digits`, multiplied up one by one.
+fn digits(text: &[u8], at: &mut usize) -> Option<(f64, f64)> {
+    let mut found = None;
+    while let Some(digit) = text.get(*at).filter(|byte| byte.is_ascii_digit()) {
+        let digit = f64::from(digit - b'0');
+        found =
+            Some(found.map_or((digit, 10.0), |(sum, power): (f64, f64)| (sum * 10.0 + digit, power * 10.0)));
+        *at += 1;
+    }
+    found
+}
+
+/// The C library's `pow(10, exponent)`: CNTK's choice, and not always the nearest double.
+fn power_of_ten(exponent: f64) -> f64 {
+    // SAFETY: `pow` is a pure function of the C library, defined for all arguments.
+    unsafe { pow(10.0, exponent) }
+}
+
+// Called by name and not through `f64::powf`, which a compiler may fold with a `pow` of its own.
+unsafe extern "C" {
+    fn pow(base: f64, exponent: f64) -> f64;
+}
+
+/// Largest exponent, either way, that [`POWERS`] covers; at 400 doubles have long run out.
+const LARGEST_EXPONENT: usize = 400;
+
+/// `power_of_ten(-400 ..= 400)`, computed when the first exponent is met.
+static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
+    let limit = LARGEST_EXPONENT as i32;
+    (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
+});
+
+/// Digits of a run that [`quick`] takes before it leaves the number to [`read`].
+const LONGEST_RUN: usize = 40;
+
+/// `10^k` as CNTK makes it: multiplied up one by one. Exact up to `10^22`.
+pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
+    let mut table = [1.0; LONGEST_RUN + 1];
+    let mut k = 1;
+    while k < table.len() {
+        table[k] = table[k - 1] * 10.0;
+        k += 1;
+    }
+    table
+};
+
+/// Bytes that [`quick`] may read behind the last byte of a text.
+pub const OVERRUN: usize = 8;
+
+/// Eight bytes, the first one lowest.
+///
+/// # Safety
+/// `p` must be valid for reading 8 bytes.
+#[inline(always)]
+pub unsafe fn load8(p: *const u8) -> u64 {
+    // SAFETY: promised by the caller; the read is unaligned.
+    u64::from_le(unsafe { p.cast::<u64>().read_unaligned() })
+}
+
+/// Number of digits that `text` (eight bytes, the first one lowest) begins with, and the bytes less `'0'`.
+///
+/// A byte less `'0'` is a digit if it is below 10: adding 0x76 then leaves the top bit clear. A byte of 0x80 or more
+/// carries into its neighbour above, which spoils only bytes behind the first one that is no digit.
+#[inline(always)]
+pub fn leading_digits(text: u64) -> (u32, u64) {
+    let digits = text ^ 0x3030_3030_3030_3030;
+    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+    (others.trailing_zeros() >> 3, digits)
+}
+
+/// The number that the first `count` (0 to 8) bytes of `digits` spell.
+///
+/// Shifting puts the digits at the top with zeros before them, as if the number were written with eight digits; then
+/// neighbours are joined, to four two-digit numbers, two four-digit ones, and one of eight: three multiplications
+/// for any length, and nothing to predict.
+#[inline(always)]
+pub fn joined(digits: u64, count: u32) -> u64 {
+    // Two shifts, because 64 is not allowed for one.
+    let half = 32 - 4 * count;
+    let digits = (digits << half) << half;
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let high = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    low.wrapping_add(high) >> 32
+}
+
+/// A run of digits as the double that [`digits`] makes of it, and how many they are.
+///
+/// Up to 16 digits are gathered as an integer: each step of the slow way is exact below 2^53, the last one rounds the
+/// exact sum of 16 digits once, and so does turning the integer into a double. Digits behind are added the slow way.
+///
+/// # Safety
+/// From `p` on there must be a byte that is no digit, and [`OVERRUN`] bytes behind it.
+#[inline(always)]
+unsafe fn run(p: *const u8) -> (f64, usize) {
+    // SAFETY: at most the byte that ends the run and 7 bytes behind it are read.
+    let (count, first) = leading_digits(unsafe { load8(p) });
+    if count < 8 {
+        return (joined(first, count) as f64, count as usize);
+    }
+    // SAFETY: as before, `p` has 8 digits.
+    let (more, second) = leading_digits(unsafe { load8(p.add(8)) });
+    let scale = [1u64, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000][more as usize];
+    let mut sum = (joined(first, 8) * scale + joined(second, more)) as f64;
+    let mut count = 8 + more as usize;
+    if more == 8 {
+        loop {
+            // SAFETY: all bytes before were digits, so this one exists.
+            let digit = unsafe { *p.add(count) }.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            sum = sum * 10.0 + f64::from(digit);
+            count += 1;
+        }
+    }
+    (sum, count)
+}
+
+/// [`read`] for numbers in the middle of a text: the number and the byte behind it; `None` if there is none or it is
+/// so long that [`read`] has to look.
+///
+/// # Safety
+/// From `p` on there must be a byte that cannot be part of a number (a line break), and [`OVERRUN`] bytes behind it.
+#[inline(always)]
+pub unsafe fn quick(p: *const u8) -> Option<(f64, *const u8)> {
+    // SAFETY: the byte at `p` is within the promise; a sign is not the byte that ends all numbers, so the next byte is
+    // too, and so on behind digits, the point and the exponent's letter and sign.
+    unsafe {
+        let sign = *p;
+        let negative = sign == b'-';
+        let mut p = p.add(usize::from(negative | (sign == b'+')));
+        let (mut number, count) = run(p);
+        if count == 0 {
+            return None;
+        }
+        p = p.add(count);
+        let mut may_have_exponent = true;
+        if *p == b'.' {
+            let (fraction, count) = run(p.add(1));
+            if count > LONGEST_RUN {
+                return None;
+            }
+            // Without digits this adds 0 / 1.
+            number += fraction / DIVISORS[count];
+            may_have_exponent = count > 0;
+            p = p.add(1 + count);
+        }
+        number = f64::from_bits(number.to_bits() | (u64::from(negative) << 63));
+        if (*p | 0x20) == b'e' && may_have_exponent {
+            let (power, end) = exponent(p.add(1))?;
+            return Some((number * power, end));
+        }
+        Some((number, p))
+    }
+}
+
+/// The power of ten behind an exponent's letter, and the byte behind it.
+///
+/// # Safety
+/// As for [`quick`].
+#[inline(never)]
+unsafe fn exponent(p: *const u8) -> Option<(f64, *const u8)> {
+    // SAFETY: as in `quick`.
+    unsafe {
+        let sign = *p;
+        let negative = sign == b'-';
+        let p = p.add(usize::from(negative | (sign == b'+')));
+        let (count, digits) = leading_digits(load8(p));
+        let size = joined(digits, count) as usize;
+        if count == 0 || count == 8 || size > LARGEST_EXPONENT {
+            return None;
+        }
+        let place = if negative { LARGEST_EXPONENT - size } else { LARGEST_EXPONENT + size };
+        Some((POWERS[place], p.add(count as usize)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn quickly(text: &str) -> Option<(f64, usize)> {
+        let mut padded = text.as_bytes().to_vec();
+        padded.push(b'\n');
+        padded.extend([0xff; OVERRUN]);
+        // SAFETY: the text ends with a line break, and padding follows.
+        unsafe {
+            quick(padded.as_ptr()).map(|(number, end)| (number, end.offset_from(padded.as_ptr()) as usize))
+        }
+    }
+
+    #[test]
+    fn gives_the_bits_that_cntk_gave() {
+        for (text, bits) in [
+            ("1e23", 0x44b5_2d02_c7e1_4af7u64),
+            ("123.456e-3", 0x3fbf_9acf_fa7e_b6c0),
+            ("99999999999999999", 0x4376_3457_85d8_a001),
+            ("0.99999999999999999999", 0x3ff0_0000_0000_0001),
+            ("3.4028235e38", 0x47ef_ffff_e54d_aff9),
+            ("123456789012345678901234567890", 0x45f8_ee90_ff6c_373d),
+            ("1.7976931348623157e308", f64::MAX.to_bits()),
+            ("0e400", 0xfff8_0000_0000_0000),
+            ("0.0e999", 0xfff8_0000_0000_0000),
+            ("-1e-400", 0x8000_0000_0000_0000),
+            ("-0", 0x8000_0000_0000_0000),
+            ("-0.0", 0x8000_0000_0000_0000),
+            ("4.9e-324", 0),
+            ("1e309", f64::INFINITY.to_bits()),
+        ] {
+            let reading = read(text.as_bytes());
+            assert_eq!(reading.value.map(f64::to_bits), Ok(bits), "{text}");
+            assert!(reading.at_end && reading.length == text.len());
+            if let Some((number, length)) = quickly(text) {
+                assert_eq!((number.to_bits(), length), (bits, text.len()), "{text}");
+            }
+        }
+        assert_eq!(read(format!("0.{}", "1".repeat(309)).as_bytes()).value, Ok(0.0));
+        let ones = format!("0.{}", "1".repeat(308));
+        assert_eq!(read(ones.as_bytes()).value.map(f64::to_bits), Ok(0x3fbc_71c7_1c71_c725));
+        let nines = format!("0.{}", "9".repeat(309));
+        assert_eq!(read(nines.as_bytes()).value.map(|v| (v as f32).to_bits()), Ok(0xffc0_0000));
+    }
+
+    #[test]
+    fn ends_where_cntk_ends() {
+        for (text, length) in
+            [("1.", 2), ("1.e2", 2), ("1-2", 1), ("1..5", 2), ("1e1.5", 3), ("0x10", 1), ("+5", 2)]
+        {
+            assert_eq!(read(text.as_bytes()).length, length, "{text}");
+            assert_eq!(quickly(text).map(|(_, length)| length), Some(length), "{text}");
+        }
+        for (text, flaw) in [
+            (".5", Flaw::Start(b'.')),
+            ("-.5", Flaw::Sign(b'.')),
+            ("--1", Flaw::Sign(b'-')),
+            ("1ex", Flaw::Exponent(b'x')),
+            ("1e+", Flaw::Ended),
+            ("1e+x", Flaw::ExponentSign(b'x')),
+            ("-", Flaw::Ended),
+            ("", Flaw::Ended),
+        ] {
+            assert_eq!(read(text.as_bytes()).value, Err(flaw), "{text}");
+            assert_eq!(quickly(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn the_quick_way_gives_the_same_bits(
+            text in "[+-]?[0-9]{1,22}(\\.[0-9]{0,24})?([eE][+-]?[0-9]{1,3})?[0-9.eE+: -]{0,3}"
+        ) {
+            if let Some((number, length)) = quickly(&text) {
+                let slow = read(text.as_bytes());
+                prop_assert_eq!(slow.value.map(f64::to_bits), Ok(number.to_bits()));
+                prop_assert_eq!(slow.length, length);
+            }
+        }
+
+        #[test]
+        fn the_quick_way_takes_common_numbers(text in "-?[0-9]{1,16}(\\.[0-9]{1,18})?(e[+-][0-9]{2})?") {
+            prop_assert!(quickly(&text).is_some());
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What parsers have to say: messages in CNTK's words, and errors counted against what is tolerated.
+
+use super::number::Flaw;
+use super::rules::Rules;
+use crate::Error;
+use crate::log::Level;
+use crate::sequence::SequenceKey;
+use std::fmt;
+
+/// What was met in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A line without a sample.
+    EmptyRow,
+    /// More samples in a line than there are streams.
+    CrowdedRow { samples: usize },
+    /// A line that could not be read; lines of a sequence count from 1.
+    BadRow { row: usize },
+    /// The text ended in a line, a sample, a name, a number.
+    Ended(&'static str),
+    /// Fewer lines than the index knows.
+    FewRows { rows: usize, expected: u32 },
+    /// The file is shorter than its index.
+    FileEnded,
+    /// No `|` where a name has to begin.
+    NoPrefix(u8),
+    /// No name behind `|`.
+    NoName(u8),
+    /// A dense sample with too few values: zeros follow.
+    ShortSample { dim: usize, values: usize },
+    /// A dense sample with too many values.
+    LongSample { dim: usize, values: usize },
+    /// Not a number.
+    Number(Flaw),
+    /// No index in a sparse sample.
+    NoIndex,
+    /// An index beyond 64 bits.
+    IndexOverflow,
+    /// An index beyond the stream's dimension.
+    IndexTooLarge { index: u64, dim: usize },
+    /// No `:` behind an index.
+    NoColon { index: u64, found: u8 },
+    /// More samples than the index knows.
+    TooManySamples { samples: usize, expected: u32 },
+    /// Fewer samples than the index knows.
+    TooFewSamples { samples: usize, expected: u32 },
+    /// A stream without a sample.
+    EmptyStream,
+}
+
+/// The sequence and the stream that are being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Context {
+    /// Key of the sequence.
+    pub key: SequenceKey,
+    /// Number of the stream.
+    pub stream: Option<usize>,
+}
+
+/// Why reading cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Whether no number of tolerated errors could have helped.
+    pub fatal: bool,
+    /// Errors before this one, in the same text.
+    pub errors_before: u64,
+    /// Where the cause lies in the file.
+    pub offset: u64,
+    reason: String,
+    stream: Option<String>,
+    key: String,
+}
+
+impl Failure {
+    /// The failure as the library's error; the caller knows the line.
+    pub fn into_error(self, rules: &Rules, line: Option<u64>) -> Error {
+        let text = if self.fatal {
+            format!("Malformed input file. Bailing out. {}", self.reason)
+        } else {
+            format!("{} {}", limit_text(rules), self.reason)
+        };
+        let error = Error::data(text).in_file(&rules.file).at(self.offset, line).for_key(self.key);
+        match self.stream {
+            Some(stream) => error.in_stream(&stream),
+            None => error,
+        }
+    }
+}
+
+/// CNTK's words for too many errors.
+pub fn limit_text(rules: &Rules) -> String {
+    format!("Reached the maximum number of allowed errors while reading the input file ({}).", rules.file)
+}
+
+/// A parser's way out when it cannot go on.
+pub type Stop = Box<Failure>;
+
+/// Lines held back before they are written out of order.
+const PENDING_BYTES: usize = 1 << 20;
+
+/// Messages and errors of one segment. Messages are held back until the segments before have written theirs.
+#[derive(Debug)]
+pub struct Report<'a> {
+    rules: &'a Rules,
+    silent: bool,
+    lines: Vec<(Level, String)>,
+    bytes: usize,
+    errors: u64,
+    limit: u64,
+    last: (Cause, u64),
+}
+
+impl<'a> Report<'a> {
+    /// A report that stops the reading at the first error beyond `limit`.
+    pub fn new(rules: &'a Rules, limit: u64) -> Self {
+        Report {
+            rules,
+            silent: false,
+            lines: Vec::new(),
+            bytes: 0,
+            errors: 0,
+            limit,
+            last: (Cause::EmptyRow, 0),
+        }
+    }
+
+    /// The same without messages, to find an error again.
+    pub fn silent(rules: &'a Rules, limit: u64) -> Self {
+        Report { silent: true, ..Report::new(rules, limit) }
+    }
+
+    /// Errors so far.
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Takes the messages.
+    pub fn take_lines(&mut self) -> Vec<(Level, String)> {
+        self.bytes = 0;
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Whether messages of this level are wanted.
+    pub fn shows(&self, level: Level) -> bool {
+        !self.silent && self.rules.log.shows(level)
+    }
+
+    /// Notes something met at this offset: a warning by itself, the reason if an error follows.
+    pub fn note(&mut self, cause: Cause, offset: u64, context: Context) {
+        self.note_as(Level::Warning, cause, offset, context);
+    }
+
+    /// [`Report::note`] with another level.
+    pub fn note_as(&mut self, level: Level, cause: Cause, offset: u64, context: Context) {
+        self.last = (cause, offset);
+        if self.shows(level) {
+            let at = format!(" at offset {offset} in the input file ({})", self.rules.file);
+            self.line(level, self.words(cause, context, &at));
+        }
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, level: Level, line: String) {
+        self.bytes += line.len();
+        self.lines.push((level, line));
+        // A file with a warning in every line must not fill the memory: better out of order than held back.
+        if self.bytes > PENDING_BYTES {
+            for (level, line) in self.take_lines() {
+                self.rules.log.write(level, &line);
+            }
+        }
+    }
+
+    /// Counts an error, whose reason was noted last; `place` is where it lies if not where it was noted.
+    pub fn count(&mut self, context: Context, place: Option<u64>) -> std::result::Result<(), Stop> {
+        if self.errors == self.limit {
+            return Err(self.failure(false, context, place));
+        }
+        self.errors += 1;
+        Ok(())
+    }
+
+    /// A failure with the reason noted last.
+    pub fn failure(&self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
+        let (cause, offset) = self.last;
+        Box::new(Failure {
+            fatal,
+            errors_before: self.errors,
+            offset: place.unwrap_or(offset),
+            reason: self.words(cause, context, ""),
+            stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
+            key: self.rules.key_text(context.key),
+        })
+    }
+
+    fn words(&self, cause: Cause, context: Context, at: &str) -> String {
+        let key = || format!("(id = {})", self.rules.key_text(context.key));
+        let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
+        match cause {
+            Cause::EmptyRow => format!("Empty input row{at}."),
+            Cause::CrowdedRow { samples } => {
+                let streams = self.rules.streams.len();
+                format!("Input row{at} contains more samples than expected ({samples} vs. {streams}).")
+            }
+            Cause::BadRow { row } => {
+                format!("Could not read a row (# {row}) while loading sequence {}{at}.", key())
+            }
+            Cause::Ended(what) => format!(
+                "Exhausted all input expected for the current sequence while reading {what}{at}. Possibly, a trailing \
+                 newline is missing."
+            ),
+            Cause::FewRows { rows, expected } => format!(
+                "Exhausted all input expected for the current sequence {}{at}, but only read {rows} out of {expected} \
+                 expected rows.",
+                key()
+            ),
+            Cause::FileEnded => {
+                format!("The file ends in sequence {}{at}: it is shorter than its index.", key())
+            }
+            Cause::NoPrefix(found) => format!(
+                "Unexpected character('{}') in place of a name prefix ('|') in an input name{at}.",
+                Shown(found)
+            ),
+            Cause::NoName(found) => {
+                format!(
+                    "Input name prefix ('|') is followed by an invalid character ('{}'){at}.",
+                    Shown(found)
+                )
+            }
+            Cause::ShortSample { dim, values } => format!(
+                "A dense sample{at} has a sparse suffix (expected size = {dim}, actual size = {values})."
+            ),
+            Cause::LongSample { dim, values } => {
+                format!("Dense sample (size = {values}){at} exceeds the expected size ({dim}).")
+            }
+            Cause::Number(flaw) => match flaw {
+                Flaw::Start(found) => {
+                    format!("Unexpected character ('{}') in a floating point value{at}.", Shown(found))
+                }
+                Flaw::Sign(found) => {
+                    format!("A sign symbol is followed by an invalid character('{}'){at}.", Shown(found))
+                }
+                Flaw::Exponent(found) => {
+                    format!("An exponent symbol is followed by an invalid character('{}'){at}.", Shown(found))
+                }
+                Flaw::ExponentSign(found) => format!(
+                    "An exponent sign symbol followed by an unexpected character('{}'){at}.",
+                    Shown(found)
+                ),
+                Flaw::Ended => format!("Reached an invalid state while reading a floating point value{at}."),
+            },
+            Cause::NoIndex => format!("Expected a uint64 value, but none found{at}."),
+            Cause::IndexOverflow => format!("Overflow while reading a uint64 value{at}."),
+            Cause::IndexTooLarge { index, dim } => format!(
+                "Sparse index value ({index}){at} exceeds the maximum expected value ({}).",
+                (dim as u64).wrapping_sub(1)
+            ),
+            Cause::NoColon { index, found } => format!(
+                "Unexpected character('{}') in place of the index delimiter (':') after a sparse value index \
+                 ({index}){at}.",
+                Shown(found)
+            ),
+            Cause::TooManySamples { samples, expected } => format!(
+                "Input ('{}') contains more samples than expected ({samples} vs. {expected}) for sequence {}{at}.",
+                stream(),
+                key()
+            ),
+            Cause::TooFewSamples { samples, expected } => format!(
+                "Number of samples for sequence {}{at} is less than expected ({samples} vs. {expected}).",
+                key()
+            ),
+            Cause::EmptyStream => format!("Input ('{}') is empty in sequence {}{at}.", stream(), key()),
+        }
+    }
+}
+
+/// A byte in a message: as it is if it can be shown.
+struct Shown(u8);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            byte @ 0x20..0x7f => write!(f, "{}", byte as char),
+            byte => write!(f, "{}", byte.escape_ascii()),
+        }
+    }
+}
+
+/// Writes lines that were held back.
+pub fn write_lines(rules: &Rules, lines: Vec<(Level, String)>) {
+    for (level, line) in lines {
+        rules.log.write(level, &line);
+    }
+}

@@ -1,0 +1,110 @@
+//! What a file of the text format may contain: its streams by their names in the file, and how strictly it is read.
+
+use crate::config::options::TextOptions;
+use crate::corpus::Corpus;
+use crate::error::ExceptionClass;
+use crate::log::Logger;
+use crate::sequence::SequenceKey;
+use crate::stream::Storage;
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// One stream.
+#[derive(Debug, Clone)]
+pub struct StreamRule {
+    /// Name of the stream.
+    pub name: String,
+    /// Name in the file.
+    pub alias: Vec<u8>,
+    /// Values of a sample.
+    pub dim: usize,
+    /// Whether samples are written as `index:value`.
+    pub sparse: bool,
+}
+
+/// The rules that a file is read by.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Path of the file.
+    pub file: String,
+    /// The streams in the order of their numbers.
+    pub streams: Vec<StreamRule>,
+    /// Bytes of the longest name; longer ones in the file are unknown without a look.
+    pub longest_alias: usize,
+    /// The stream that minibatches are measured in: the only one whose length is compared with the index.
+    pub main: Option<usize>,
+    /// CNTK's rules; otherwise lines may outnumber samples, and a sequence without data for a stream is left out.
+    pub strict: bool,
+    /// Errors that are tolerated.
+    pub max_errors: u64,
+    /// Where messages go.
+    pub log: Logger,
+    /// Knows the keys' texts.
+    pub corpus: Arc<Corpus>,
+}
+
+impl Rules {
+    /// The rules that the options describe.
+    pub fn new(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Rules> {
+        let wrong = |text| Error::config(ExceptionClass::Runtime, text).in_file(&options.file);
+        let mut streams: Vec<StreamRule> = Vec::new();
+        for stream in &options.streams {
+            let sparse = stream.storage == Storage::SparseCsc;
+            let limit = if sparse { i32::MAX as u64 } else { usize::MAX as u64 / 16 };
+            if stream.dim > limit {
+                return Err(wrong(format!(
+                    "Sample dimension ({}) for {} input '{}' exceeds the maximum allowed value ({limit}).",
+                    stream.dim,
+                    if sparse { "sparse" } else { "dense" },
+                    stream.name
+                )));
+            }
+            if let Some(first) = streams.iter().find(|other| other.alias == stream.alias.as_bytes()) {
+                return Err(wrong(format!(
+                    "Alias {} is already mapped to input {}.",
+                    stream.alias, first.name
+                )));
+            }
+            streams.push(StreamRule {
+                name: stream.name.clone(),
+                alias: stream.alias.clone().into_bytes(),
+                dim: stream.dim as usize,
+                sparse,
+            });
+        }
+        Ok(Rules {
+            file: options.file.clone(),
+            longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
+            main: options.streams.iter().position(|stream| stream.defines_mb_size),
+            strict: options.strict_sequences,
+            max_errors: u64::from(options.max_errors),
+            log: Logger { trace_level: options.trace_level },
+            corpus: Arc::clone(corpus),
+            streams,
+        })
+    }
+
+    /// A key as messages show it.
+    pub fn key_text(&self, key: SequenceKey) -> String {
+        self.corpus.text_of(key)
+    }
+}
+
+/// White space inside a line: ends a name, separates values.
+#[inline(always)]
+pub fn is_value_delimiter(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// Ends a sample. Bytes are signed in CNTK, so all of UTF-8 beyond ASCII counts among the control characters; 0x7f
+/// does not.
+#[inline(always)]
+pub fn is_non_printable(byte: u8) -> bool {
+    (byte as i8) < 0x20
+}
+
+/// Ends a name.
+#[inline(always)]
+pub fn ends_name(byte: u8) -> bool {
+    byte == b'|' || byte == b' ' || is_non_printable(byte)
+}

@@ -1,0 +1,152 @@
+//! Segments: runs of consecutive sequences of a chunk that are read and parsed together, by one thread.
+
+use super::arena::{Arena, Plain, Recycler};
+use super::exact;
+use super::fast::{Fast, PADDING};
+use super::index::SequenceSpan;
+use super::number::Value;
+use super::output::{Column, Output};
+use super::report::{Report, Stop};
+use super::rules::Rules;
+use crate::log::Level;
+use std::cell::Cell;
+
+/// Where the data of one stream lie in a segment's memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    /// Word where the values begin.
+    pub values: usize,
+    /// Sparse streams: word where the rows begin.
+    pub rows: usize,
+    /// Sparse streams: word where the samples' first entries begin.
+    pub starts: usize,
+    /// Word where the sequences' first samples begin; `None` if every sequence is one sample.
+    pub firsts: Option<usize>,
+}
+
+/// A parsed segment.
+#[derive(Debug)]
+pub struct Segment {
+    /// All its data.
+    pub arena: Arena,
+    /// One per stream.
+    pub parts: Vec<Part>,
+    /// Sequences that were left out, ascending.
+    pub skipped: Vec<u32>,
+    /// Errors that were tolerated so far.
+    pub errors: u64,
+    /// Why reading stopped before the segment's end.
+    pub stop: Option<Stop>,
+    /// Messages.
+    pub lines: Vec<(Level, String)>,
+}
+
+/// A thread's memory for reading and parsing, used again for segment after segment.
+#[derive(Debug, Default)]
+pub struct Scratch<T> {
+    /// The segment's text with [`PADDING`] bytes behind it.
+    pub text: Vec<u8>,
+    /// What was parsed.
+    pub output: Output<T>,
+}
+
+/// Types of value that have a [`Scratch`] on each thread.
+pub trait Scratched: Value + Plain {
+    /// Runs `work` with the thread's scratch memory.
+    fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
+}
+
+macro_rules! scratched {
+    ($type:ty, $name:ident) => {
+        thread_local! {
+            static $name: Cell<Option<Box<Scratch<$type>>>> = const { Cell::new(None) };
+        }
+
+        impl Scratched for $type {
+            fn with_scratch<R>(work: impl FnOnce(&mut Scratch<$type>) -> R) -> R {
+                // Taken and put back, so that nested use gets another one and a panic leaves none.
+                let mut scratch = $name.try_with(Cell::take).ok().flatten().unwrap_or_default();
+                let result = work(&mut scratch);
+                scratch.trim();
+                let _ = $name.try_with(|place| place.set(Some(scratch)));
+                result
+            }
+        }
+    };
+}
+
+scratched!(f32, FLOATS);
+scratched!(f64, DOUBLES);
+
+/// Bytes of text that a thread keeps room for.
+const TEXT_KEPT: usize = 8 << 20;
+
+impl<T: Value> Scratch<T> {
+    /// Room for a text of `size` bytes and its padding.
+    pub fn room(&mut self, size: usize) -> &mut [u8] {
+        if self.text.len() < size + PADDING {
+            self.text.resize(size + PADDING, 0);
+        }
+        &mut self.text[..size]
+    }
+
+    fn trim(&mut self) {
+        if self.text.len() > TEXT_KEPT {
+            self.text = Vec::new();
+        }
+    }
+}
+
+/// Parses the sequences of a segment. `text` is what the file has from `base` on, `length` bytes and padding behind.
+pub fn parse<T: Value>(
+    rules: &Rules,
+    fast: &Fast,
+    spans: impl Iterator<Item = SequenceSpan>,
+    text: (&[u8], usize, u64),
+    output: &mut Output<T>,
+    report: &mut Report<'_>,
+) -> Result<(), Stop> {
+    let (text, length, base) = text;
+    output.reset(rules);
+    for span in spans {
+        let at = (span.offset.saturating_sub(base) as usize).min(length);
+        let end = (at + span.size as usize).min(length);
+        let whole = end - at == span.size as usize && span.offset >= base;
+        if whole && fast.read_sequence(&span, text, at, output) {
+            continue;
+        }
+        output.roll_back();
+        exact::read_sequence(rules, &span, &text[at..end], output, report)?;
+    }
+    Ok(())
+}
+
+/// Copies what was parsed into a block of its size.
+pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler) -> (Arena, Vec<Part>) {
+    let sequences = output.sequences() as usize;
+    // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
+    let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
+    let words: usize = output
+        .columns
+        .iter()
+        .zip(&rules.streams)
+        .map(|(column, rule)| {
+            let sparse = if rule.sparse { column.rows.len() + column.starts.len() + 1 } else { 0 };
+            let firsts = if ones(column) { 0 } else { column.firsts.len() };
+            Arena::words_for::<T>(column.values.len()) + Arena::words_for::<u32>(sparse + 1 + firsts)
+        })
+        .sum();
+    let mut arena = recycler.take(words);
+    let parts = output
+        .columns
+        .iter()
+        .zip(&rules.streams)
+        .map(|(column, rule)| Part {
+            values: arena.push(&column.values),
+            rows: if rule.sparse { arena.push(&column.rows) } else { 0 },
+            starts: if rule.sparse { arena.push(&column.starts) } else { 0 },
+            firsts: if ones(column) { None } else { Some(arena.push(&column.firsts)) },
+        })
+        .collect();
+    (arena, parts)
+}

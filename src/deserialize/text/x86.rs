@@ -1,0 +1,125 @@
+//! Classification and conversion with the vector instructions of x86-64.
+
+use super::blocks::{Block, Isa};
+use std::arch::x86_64::*;
+
+/// Every x86-64.
+pub struct Sse2;
+
+impl Isa for Sse2 {
+    #[inline(always)]
+    unsafe fn classify(p: *const u8) -> Block {
+        let mut block = Block { space: 0, digit: 0, dot: 0, minus: 0 };
+        for i in 0..4 {
+            // SAFETY: SSE2 is part of x86-64; 16 of the 64 bytes that the caller promises are read.
+            unsafe {
+                let text = _mm_loadu_si128(p.add(16 * i).cast());
+                let less_zero = _mm_sub_epi8(text, _mm_set1_epi8(0x30));
+                let digit = _mm_cmpeq_epi8(_mm_min_epu8(less_zero, _mm_set1_epi8(9)), less_zero);
+                let equal = |byte: u8| _mm_cmpeq_epi8(text, _mm_set1_epi8(byte as i8));
+                let space = _mm_or_si128(equal(b' '), equal(b'\t'));
+                let put = |bytes: __m128i| (_mm_movemask_epi8(bytes) as u16 as u64) << (16 * i);
+                block.digit |= put(digit);
+                block.space |= put(space);
+                block.dot |= put(equal(b'.'));
+                block.minus |= put(equal(b'-'));
+            }
+        }
+        block
+    }
+
+    #[inline(always)]
+    unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
+        // SAFETY: needs nothing.
+        unsafe { super::blocks::Portable::joined_pair(a, a_count, b, b_count) }
+    }
+}
+
+/// Processors with AVX2, BMI1 and BMI2.
+pub struct Avx2;
+
+impl Isa for Avx2 {
+    #[inline(always)]
+    unsafe fn classify(p: *const u8) -> Block {
+        let mut block = Block { space: 0, digit: 0, dot: 0, minus: 0 };
+        for i in 0..2 {
+            // SAFETY: the caller promises AVX2, and 64 bytes, of which 32 are read.
+            unsafe {
+                let text = _mm256_loadu_si256(p.add(32 * i).cast());
+                let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
+                let digit = _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
+                let equal = |byte: u8| _mm256_cmpeq_epi8(text, _mm256_set1_epi8(byte as i8));
+                let space = _mm256_or_si256(equal(b' '), equal(b'\t'));
+                let put = |bytes: __m256i| (_mm256_movemask_epi8(bytes) as u32 as u64) << (32 * i);
+                block.digit |= put(digit);
+                block.space |= put(space);
+                block.dot |= put(equal(b'.'));
+                block.minus |= put(equal(b'-'));
+            }
+        }
+        block
+    }
+
+    /// Both numbers side by side in one register: neighbouring digits are joined by multiply-and-add, three times.
+    #[inline(always)]
+    unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
+        // SAFETY: the caller promises AVX2.
+        unsafe {
+            let digits = _mm_set_epi64x(b as i64, a as i64);
+            // A shift by 64 gives 0 here.
+            let shifts = _mm_set_epi64x(64 - 8 * i64::from(b_count), 64 - 8 * i64::from(a_count));
+            let digits = _mm_sllv_epi64(digits, shifts);
+            let tens = _mm_set1_epi16(0x010a);
+            let pairs = _mm_maddubs_epi16(digits, tens);
+            let fours = _mm_madd_epi16(pairs, _mm_set1_epi32(0x0001_0064));
+            let packed = _mm_packus_epi32(fours, fours);
+            let eights = _mm_madd_epi16(packed, _mm_set1_epi32(0x0001_2710));
+            let doubles = _mm_cvtepi32_pd(eights);
+            (_mm_cvtsd_f64(doubles), _mm_cvtsd_f64(_mm_unpackhi_pd(doubles, doubles)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocks::Portable;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn all_processors_classify_alike(text in proptest::collection::vec(any::<u8>(), 64..=64)) {
+            // SAFETY: there are 64 bytes, and AVX2 is asked for before it is used.
+            unsafe {
+                let expected = Portable::classify(text.as_ptr());
+                prop_assert_eq!(Sse2::classify(text.as_ptr()), expected);
+                if is_x86_feature_detected!("avx2") {
+                    prop_assert_eq!(Avx2::classify(text.as_ptr()), expected);
+                }
+                for (i, &byte) in text.iter().enumerate() {
+                    prop_assert_eq!(expected.digit >> i & 1 == 1, byte.is_ascii_digit());
+                    prop_assert_eq!(expected.space >> i & 1 == 1, byte == b' ' || byte == b'\t');
+                    prop_assert_eq!(expected.dot >> i & 1 == 1, byte == b'.');
+                    prop_assert_eq!(expected.minus >> i & 1 == 1, byte == b'-');
+                }
+            }
+        }
+
+        #[test]
+        fn all_processors_join_alike(a: u64, b: u64, a_count in 0u32..=8, b_count in 0u32..=8) {
+            let digits = |n: u64| n.to_le_bytes().map(|byte| byte % 10);
+            let (a, b) = (u64::from_le_bytes(digits(a)), u64::from_le_bytes(digits(b)));
+            let spelt = |n: u64, count: u32| {
+                n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit))
+            };
+            let expected = (spelt(a, a_count), spelt(b, b_count));
+            // SAFETY: AVX2 is asked for before it is used.
+            unsafe {
+                prop_assert_eq!(Sse2::joined_pair(a, a_count, b, b_count), expected);
+                if is_x86_feature_detected!("avx2") {
+                    prop_assert_eq!(Avx2::joined_pair(a, a_count, b, b_count), expected);
+                }
+            }
+        }
+    }
+}

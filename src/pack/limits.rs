@@ -1,0 +1,89 @@
+//! How many samples a packer of whole sequences asks for at once.
+
+use super::PackConfig;
+use crate::log::{Level, Logger};
+use crate::{Error, Result};
+
+/// Sample limits of one minibatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Samples of all workers.
+    pub global: u64,
+    /// Samples of this worker.
+    pub local: u64,
+}
+
+/// Rejects sizes that no packer can work with.
+pub(super) fn check(config: &PackConfig) -> Result<()> {
+    if config.minibatch == 0 {
+        return Err(Error::argument("Minibatch size cannot be zero."));
+    }
+    if config.workers == 0 {
+        return Err(Error::argument("The number of workers must not be 0."));
+    }
+    Ok(())
+}
+
+impl Limits {
+    /// Limits for packing whole sequences. With a local timeline each worker fills its own share; otherwise all workers
+    /// walk the same global minibatch.
+    pub fn of(config: &PackConfig, local_timeline: bool) -> Result<Limits> {
+        check(config)?;
+        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32+3 means 3, and 2^31 becomes a negative number that is
+        // then taken for a huge one.
+        let size = config.minibatch as i32 as u64;
+        if !local_timeline {
+            if size == 0 {
+                return Err(Error::argument("Minibatch size cannot be zero."));
+            }
+            return Ok(Limits { global: size, local: size });
+        }
+        let mut local = size / config.workers + u64::from(size % config.workers > config.rank);
+        if local == 0 {
+            let line = format!(
+                "The minibatch size '{}' is too small to be used with {} workers, adjusting to minibatch size of 1 \
+                 sample per worker",
+                config.minibatch, config.workers
+            );
+            Logger { trace_level: Level::Warning as u32 }.write(Level::Warning, &line);
+            local = 1;
+        }
+        Ok(Limits { global: u64::MAX, local })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn limits(minibatch: u64, workers: u64, rank: u64, local_timeline: bool) -> Result<Limits> {
+        Limits::of(&PackConfig { workers, rank, minibatch, truncation: 0, right_splice: 0 }, local_timeline)
+    }
+
+    #[test]
+    fn shares_of_a_local_timeline() {
+        let local = |minibatch, workers, rank| {
+            let limits = limits(minibatch, workers, rank, true).expect("limits");
+            assert_eq!(limits.global, u64::MAX);
+            limits.local
+        };
+        assert_eq!([local(5, 3, 0), local(5, 3, 1), local(5, 3, 2)], [2, 2, 1]);
+        assert_eq!(local(2, 3, 2), 1);
+        assert_eq!(local((1 << 32) + 3, 1, 0), 3);
+        assert!(local(1 << 31, 1, 0) > i64::MAX as u64);
+    }
+
+    #[test]
+    fn a_global_timeline_is_not_shared() {
+        assert_eq!(limits(5, 3, 2, false).expect("limits"), Limits { global: 5, local: 5 });
+    }
+
+    #[test]
+    fn nothing_cannot_be_packed() {
+        for (minibatch, workers) in [(0, 1), (1, 0)] {
+            let error = limits(minibatch, workers, 0, true).expect_err("must be refused");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+use super::*;
+use crate::pack::FramePacker;
+use crate::pack::layout::Layout;
+use crate::pack::test_feed::{
+    Data, EXAMPLE, State, TestFeed, example_streams, first_components, info, parse, records,
+};
+use crate::stream::ElementType;
+use proptest::prelude::*;
+
+const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 0, right_splice: 0 };
+
+fn packer(streams: &[StreamInfo], minibatch: u64) -> SequencePacker {
+    let mut packer = SequencePacker::new(streams.to_vec(), BufferPool::default(), true);
+    packer.configure(&PackConfig { minibatch, ..SIZES }).expect("sizes");
+    packer
+}
+
+fn read(packer: &mut impl Packer, feed: &mut TestFeed) -> Minibatch {
+    packer.read(feed).expect("a minibatch")
+}
+
+fn block(values: &[f32], rows: &[i32], starts: &[i32]) -> Vec<u8> {
+    let mut block = (values.len() as u64).to_ne_bytes().to_vec();
+    block.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+    block.extend(rows.iter().chain(starts).flat_map(|number| number.to_ne_bytes()));
+    block
+}
+
+#[test]
+fn the_example_byte_for_byte() {
+    let streams = example_streams();
+    let feed = &mut TestFeed::parse(&streams, EXAMPLE, 2);
+    let packer = &mut packer(&streams, 7);
+    let second = (
+        (4, 2),
+        "0:0[0,2) 1:1[0,4) 2:0[2,3) gap:0[3,4)",
+        vec![30., 40., 31., 41., 50., 42., 0., 43.],
+        block(
+            &[31., 41., 32., 33., 42., 43., 51., 7.],
+            &[3, 0, 0, 3, 1, 0, 1, 3],
+            &[0, 1, 2, 4, 6, 7, 7, 7, 8],
+        ),
+        vec![3, 4, 5],
+    );
+    let expected = [
+        (
+            (3, 2),
+            "0:0[0,3) 1:1[0,1) 2:1[1,3)",
+            vec![0., 10., 1., 20., 2., 21.],
+            block(&[1., 11., 2., 3., 21., 22., 23.], &[0, 1, 1, 0, 2, 3, 2], &[0, 1, 2, 4, 5, 5, 7]),
+            vec![0, 1, 2],
+        ),
+        second.clone(),
+        (
+            (3, 3),
+            "0:0[0,1) 1:1[0,3) 2:0[1,2) 3:2[0,2) gap:0[2,3) gap:2[2,3)",
+            vec![60., 0., 20., 10., 1., 21., 0., 2., 0.],
+            block(
+                &[61., 1., 21., 11., 2., 3., 22., 23.],
+                &[2, 0, 2, 1, 1, 0, 3, 2],
+                &[0, 1, 2, 3, 4, 6, 8, 8, 8, 8],
+            ),
+            vec![6, 0, 1, 2],
+        ),
+        second,
+        ((1, 1), "0:0[0,1)", vec![60.], block(&[61.], &[2], &[0, 1]), vec![6]),
+    ];
+    for (i, ((steps, rows), layout, x, s, keys)) in expected.into_iter().enumerate() {
+        let minibatch = read(packer, feed);
+        for stream in 0..2 {
+            assert_eq!(records(&minibatch, stream), layout);
+            let layout = &minibatch.streams[stream].layout;
+            assert_eq!((layout.steps, layout.rows, layout.right_splice), (steps, rows, 0));
+        }
+        assert_eq!(first_components(&minibatch, 0, 2), x);
+        assert_eq!(minibatch.streams[1].data.bytes(), s);
+        assert_eq!(minibatch.keys, keys);
+        assert_eq!(feed.position, [6, 13, 20, 27, 28][i]);
+        assert_eq!((minibatch.end_of_sweep, minibatch.end_of_epoch), (i == 2 || i == 4, i == 4));
+    }
+    for _ in 0..2 {
+        let end = read(packer, feed);
+        assert!(end.streams.is_empty() && end.keys.is_empty() && end.end_of_sweep && end.end_of_epoch);
+    }
+}
+
+#[test]
+fn streams_of_different_lengths() {
+    let text = "0 |x 1 |y 1\n0 |x 2\n0 |x 3\n1 |x 4 |y 2\n1 |y 3\n2 |x 5 |y 4\n";
+    let mut streams = vec![
+        info("x", Storage::Dense, ElementType::Float, 1),
+        info("y", Storage::Dense, ElementType::Float, 1),
+    ];
+    let feed = &mut TestFeed::parse(&streams, text, 1);
+    let minibatch = read(&mut packer(&streams, 6), feed);
+    assert_eq!(records(&minibatch, 0), "0:0[0,3) 1:1[0,1) 2:1[1,2) gap:1[2,3)");
+    assert_eq!(records(&minibatch, 1), "0:0[0,1) 1:1[0,2) 2:0[1,2)");
+    assert_eq!(first_components(&minibatch, 0, 1), [1., 4., 2., 5., 3., 0.]);
+    assert_eq!(first_components(&minibatch, 1, 1), [1., 2., 4., 3.]);
+    assert_eq!(feed.position, 6);
+    streams[1].defines_mb_size = true;
+    let feed = &mut TestFeed::parse(&streams, text, 1);
+    assert_eq!(read(&mut packer(&streams, 6), feed).keys, [0, 1, 2]);
+    assert_eq!(feed.position, 4);
+}
+
+#[test]
+fn frames() {
+    let streams = example_streams();
+    let text: String = EXAMPLE.lines().enumerate().map(|(i, line)| format!("{i} {}\n", &line[2..])).collect();
+    let feed = &mut TestFeed::parse(&streams, &text, 1);
+    let packer = &mut FramePacker::new(streams.clone(), BufferPool::default(), true);
+    assert!(packer.read(feed).is_err(), "not configured");
+    packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
+    let minibatch = read(packer, feed);
+    assert_eq!(records(&minibatch, 0), "0:0[0,1) 1:1[0,1) 2:2[0,1)");
+    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.rows), (1, 3));
+    assert_eq!(first_components(&minibatch, 0, 2), [0., 1., 2.]);
+    assert_eq!(minibatch.streams[1].data.bytes(), block(&[1., 2., 3.], &[0, 1, 0], &[0, 1, 3, 3]));
+    assert_eq!(minibatch.keys, [0, 1, 2]);
+}
+
+#[test]
+fn a_sequence_is_no_frame() {
+    let streams = example_streams();
+    let feed = &mut TestFeed::parse(&streams, EXAMPLE, 1);
+    let packer = &mut FramePacker::new(streams, BufferPool::default(), true);
+    packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
+    let error = packer.read(feed).expect_err("must be refused");
+    assert_eq!(error.message(), "Detected a non-frame sequence of size 3 in frame mode.");
+    assert_eq!((error.kind(), error.class()), (ErrorKind::Data, ExceptionClass::Runtime));
+    assert_eq!(feed.position, 3);
+    assert!(packer.read(feed).is_err());
+    // The long ones are consumed; what is left are frames.
+    feed.position = 12;
+    feed.next = 5;
+    assert_eq!(read(packer, feed).keys, [5, 6]);
+}
+
+fn with_states(states: &[(usize, usize, State)], minibatch: u64) -> (SequencePacker, TestFeed) {
+    let streams = example_streams();
+    let text: String = (0..6).map(|i| format!("{i} |x {i} {i} |s {}:1\n", i % 4)).collect();
+    let mut sequences = parse(&streams, &text);
+    for &(sequence, stream, state) in states {
+        sequences[sequence][stream].state = state;
+    }
+    (packer(&streams, minibatch), TestFeed::new(&streams, sequences, 2, 1))
+}
+
+#[test]
+fn invalid_sequences_are_left_out_of_all_streams() {
+    for max_errors in [0, 1] {
+        let (mut packer, mut feed) = with_states(&[(1, 1, State::Invalid)], 3);
+        feed.max_errors = max_errors;
+        let result = packer.read(&mut feed);
+        if max_errors == 0 {
+            assert_eq!(result.expect_err("too many").message(), "1 invalid");
+            assert!(packer.read(&mut feed).is_err(), "each later read with data fails again");
+            assert_eq!(feed.position, 6);
+            continue;
+        }
+        let minibatch = result.expect("tolerated");
+        assert_eq!(minibatch.keys, [0, 2]);
+        assert_eq!(first_components(&minibatch, 0, 2), [0., 2.]);
+        assert_eq!(minibatch.streams[1].data.bytes(), block(&[1., 1.], &[0, 2], &[0, 1, 2]));
+    }
+}
+
+#[test]
+fn the_limit_is_compared_only_when_there_is_data() {
+    let invalid = |count: usize| (0..count).map(|i| (i, i % 2, State::Invalid)).collect::<Vec<_>>();
+    let (mut packer, mut feed) = with_states(&invalid(2), 2);
+    let empty = packer.read(&mut feed).expect("nothing left, nothing compared");
+    assert!(empty.streams.is_empty() && !empty.end_of_epoch);
+    assert_eq!(packer.read(&mut feed).expect_err("valid data").message(), "2 invalid");
+    assert_eq!(packer.read(&mut feed).expect_err("valid data").message(), "2 invalid");
+    assert_eq!(feed.position, 6);
+    for (max_errors, fails) in [(2, true), (3, false)] {
+        let (mut packer, mut feed) = with_states(&invalid(3), 4);
+        feed.max_errors = max_errors;
+        assert_eq!(packer.read(&mut feed).is_err(), fails);
+    }
+    let (mut packer, mut feed) = with_states(&invalid(6), 4);
+    for position in [4, 6, 6] {
+        assert!(packer.read(&mut feed).expect("all invalid: no error").streams.is_empty());
+        assert_eq!(feed.position, position);
+    }
+}
+
+#[test]
+fn skipped_sequences_are_not_counted() {
+    let (mut packer, mut feed) = with_states(&[(0, 0, State::Skipped), (2, 1, State::Skipped)], 3);
+    assert_eq!(read(&mut packer, &mut feed).keys, [1]);
+    assert_eq!(feed.invalid, 0);
+}
+
+#[test]
+fn chunks_that_contradict_themselves_are_errors() {
+    let streams = example_streams();
+    let damages: [fn(&mut Vec<Data>); 7] = [
+        |sequence| sequence[0].samples = 2,
+        |sequence| sequence[0].samples = 0,
+        |sequence| sequence[0].values.truncate(5),
+        |sequence| sequence[1].rows.truncate(5),
+        |sequence| sequence[1].starts = vec![],
+        |sequence| sequence[1].starts = vec![3, 4, 2, 6],
+        |sequence| sequence[1].starts = vec![3, 4, 6, 7],
+    ];
+    for damage in damages {
+        let mut sequences = parse(&streams, EXAMPLE);
+        damage(&mut sequences[0]);
+        let feed = &mut TestFeed::new(&streams, sequences, 2, 1);
+        assert!(packer(&streams, 7).read(feed).is_err());
+    }
+    let feed = &mut TestFeed::parse(&streams, EXAMPLE, 1);
+    feed.chunks[0] = None;
+    let error = packer(&streams, 7).read(feed).expect_err("the chunk is missing");
+    assert_eq!(error.kind(), ErrorKind::Internal);
+}
+
+#[test]
+fn memory_is_used_again() {
+    let streams = example_streams();
+    let feed = &mut TestFeed::parse(&streams, EXAMPLE, 100);
+    let packer = &mut packer(&streams, 7);
+    let addresses = |minibatch: &Minibatch| {
+        let address = |stream: &crate::pack::minibatch::StreamMinibatch| {
+            (stream.data.bytes().as_ptr() as usize, stream.layout.records.as_ptr() as usize)
+        };
+        (minibatch.streams.iter().map(address).collect::<Vec<_>>(), minibatch.keys.as_ptr() as usize)
+    };
+    // Warm up.
+    for _ in 0..5 {
+        read(packer, feed);
+    }
+    let views = |packer: &SequencePacker| {
+        let address = |input: &Input<'_>| (input.views.as_ptr() as usize, input.lengths.as_ptr() as usize);
+        packer.0.inputs.iter().map(address).collect::<Vec<_>>()
+    };
+    let (first, scratch) = (addresses(&read(packer, feed)), views(packer));
+    for _ in 0..10 {
+        assert_eq!(addresses(&read(packer, feed)), first);
+        assert_eq!(views(packer), scratch);
+    }
+}
+
+/// Column after column by the definitions, from the layout alone.
+fn naive(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
+    let element = info.element.size();
+    let column_bytes = info.sample_size() * element;
+    let (mut dense, mut values, mut rows) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::<u8>::new());
+    let mut starts = vec![0u32];
+    for t in 0..layout.steps {
+        for s in 0..layout.rows {
+            let covers = |r: &&super::super::layout::Record| {
+                r.row == s as u64 && r.begin <= t as i64 && (t as u64) < r.end
+            };
+            let covering: Vec<_> = layout.records.iter().filter(covers).collect();
+            assert_eq!(covering.len(), 1, "each column has exactly one record");
+            let record = covering[0];
+            if record.is_gap() {
+                dense.extend(vec![0; column_bytes]);
+            } else {
+                let (data, sample) = (inputs[record.id as usize], t - record.begin as usize);
+                if info.storage == Storage::Dense {
+                    dense.extend(&data.values[1 + sample * column_bytes..][..column_bytes]);
+                } else {
+                    let from = (data.starts[sample] - data.starts[0]) as usize;
+                    let to = (data.starts[sample + 1] - data.starts[0]) as usize;
+                    values.extend(&data.values[1 + from * element..1 + to * element]);
+                    rows.extend(&data.rows[1 + from * 4..1 + to * 4]);
+                }
+            }
+            starts.push((rows.len() / 4) as u32);
+        }
+    }
+    if info.storage == Storage::Dense {
+        return dense;
+    }
+    let mut block = ((rows.len() / 4) as u64).to_ne_bytes().to_vec();
+    block.extend(values);
+    block.extend(rows);
+    block.extend(starts.iter().flat_map(|start| start.to_ne_bytes()));
+    block
+}
+
+fn streams_strategy() -> impl Strategy<Value = Vec<StreamInfo>> {
+    let stream = (any::<bool>(), any::<bool>(), 1..12usize);
+    proptest::collection::vec(stream, 1..4).prop_map(|streams| {
+        let make = |(i, (sparse, double, size)): (usize, (bool, bool, usize))| {
+            let storage = if sparse { Storage::SparseCsc } else { Storage::Dense };
+            let element = if double { ElementType::Double } else { ElementType::Float };
+            info(&format!("s{i}"), storage, element, size)
+        };
+        streams.into_iter().enumerate().map(make).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn same_as_the_definition(
+        streams in streams_strategy(),
+        lengths in proptest::collection::vec((1..9u32, 1..9u32), 1..60),
+        longest in 1..9u32,
+        density in 0..4u32,
+        same in any::<bool>(),
+        minibatch in 1..80u64,
+        seed in any::<u32>(),
+    ) {
+        let mut state = seed;
+        let mut random = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        let mut sequences = Vec::new();
+        for &(a, b) in &lengths {
+            let mut sequence = Vec::new();
+            for (i, info) in streams.iter().enumerate() {
+                let length = if same || i % 2 == 0 { a.min(longest) } else { b };
+                let mut data = Data::default();
+                for _ in 0..length {
+                    if info.storage == Storage::Dense {
+                        let values: Vec<f64> =
+                            (0..info.sample_size()).map(|_| f64::from(random(1000)) + 1.0).collect();
+                        data.dense_sample(info.element, &values);
+                    } else {
+                        let count = if density == 1 { 1 } else { random(density + 1) };
+                        let size = info.sample_size() as u32;
+                        let entries: Vec<(i32, f64)> =
+                            (0..count).map(|_| (random(size) as i32, f64::from(random(1000)))).collect();
+                        data.sparse_sample(info.element, &entries);
+                    }
+                }
+                sequence.push(data);
+            }
+            sequences.push(sequence);
+        }
+        let feed = &mut TestFeed::new(&streams, sequences.clone(), 3, 1);
+        let packer = &mut packer(&streams, minibatch);
+        let mut seen = 0;
+        loop {
+            let minibatch = read(packer, feed);
+            if minibatch.streams.is_empty() {
+                break;
+            }
+            seen += minibatch.keys.len();
+            for (i, (info, stream)) in streams.iter().zip(&minibatch.streams).enumerate() {
+                let inputs: Vec<&Data> = minibatch.keys.iter().map(|&key| &sequences[key as usize][i]).collect();
+                prop_assert_eq!(stream.data.bytes(), naive(&stream.layout, info, &inputs));
+            }
+        }
+        prop_assert_eq!(seen, lengths.len());
+    }
+}

@@ -1,1 +1,0 @@
-//! Block randomization in rolling windows.

@@ -1,0 +1,360 @@
+//! Block randomization in rolling windows: chunks change places in the whole sweep, sequences within a window of chunks.
+//!
+//! The order is a pure function of seed, sweep, window and chunk table, wherever it is entered. A sequence belongs to
+//! the worker `position of its chunk mod workers`, so the chunks of a worker are other ones in every sweep.
+
+mod order;
+mod ring;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub use order::{Span, chunk_order, chunk_windows};
+
+use super::{
+    EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
+    total_samples,
+};
+use crate::config::options::WindowSize;
+use crate::deserialize::ChunkTable;
+use crate::deserialize::Lengths;
+use crate::sequence::ChunkId;
+use crate::{Error, Result};
+use order::SweepOrder;
+use rows::{FOREIGN, Limits, Long, One, RollingRows, Rows, Share, Source};
+use std::sync::Arc;
+
+/// The largest epoch, in samples: CNTK's positions would overflow beyond.
+const LARGEST_EPOCH: u64 = u64::MAX / 2;
+
+/// A randomized timeline.
+pub struct BlockRandomizer {
+    table: Arc<dyn ChunkTable>,
+    size: WindowSize,
+    seed: u64,
+    /// Samples of a sweep; 0 if there is no data.
+    sweep_samples: u64,
+    workers: WorkerConfig,
+    epoch: EpochSpan,
+    /// Samples of all workers since the start of sweep 0.
+    samples: u64,
+    /// The sweep that `order` and `rows` are of. Not always that of `samples`: the next one is entered when needed.
+    sweep: Option<u64>,
+    order: SweepOrder,
+    /// The order of chunks in the sweep after.
+    next_chunks: Vec<ChunkId>,
+    /// The chunk at each position if it is this worker's, else [`FOREIGN`].
+    own: Vec<ChunkId>,
+    rows: Box<dyn Rows>,
+    /// Positions whose chunks the last selection drew upon.
+    range: Span,
+    /// Chunks of the last selection from sweeps before the current one.
+    carried: Vec<ChunkId>,
+    stamp: u64,
+}
+
+/// What one sweep gave to a selection.
+struct Part {
+    end_of_sweep: bool,
+    end_of_epoch: bool,
+    global: u64,
+    local: u64,
+}
+
+impl BlockRandomizer {
+    /// A timeline over the table. Draws nothing before it is needed; a table without samples is refused only then.
+    pub fn new(table: Arc<dyn ChunkTable>, window: WindowSize, seed: u64) -> Self {
+        let rows: Box<dyn Rows> = if all_ones(&*table) {
+            Box::new(RollingRows::<One>::new())
+        } else {
+            Box::new(RollingRows::<Long>::new())
+        };
+        BlockRandomizer {
+            sweep_samples: total_samples(&*table),
+            table,
+            size: window,
+            seed,
+            workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
+            epoch: EpochSpan::default(),
+            samples: 0,
+            sweep: None,
+            order: SweepOrder::default(),
+            next_chunks: Vec::new(),
+            own: Vec::new(),
+            rows,
+            range: Span::default(),
+            carried: Vec::new(),
+            stamp: 0,
+        }
+    }
+
+    /// Whether this worker has no chunk in any sweep.
+    fn is_idle(&self) -> bool {
+        self.workers.rank >= self.table.chunks().len() as u64
+    }
+
+    /// Enters the sweep of the current position, and goes there if that is not its start.
+    fn enter(&mut self) -> Result<()> {
+        let sweep = self.samples / self.sweep_samples;
+        if self.sweep == Some(sweep) {
+            return Ok(());
+        }
+        let offset = self.samples - sweep * self.sweep_samples;
+        self.enter_sweep(sweep);
+        if offset > 0 {
+            self.seek_in_sweep(offset)?;
+        }
+        Ok(())
+    }
+
+    fn enter_sweep(&mut self, sweep: u64) {
+        let count = self.table.chunks().len() as u32;
+        if sweep.checked_sub(1).is_some_and(|before| self.sweep == Some(before)) {
+            std::mem::swap(&mut self.order.chunks, &mut self.next_chunks);
+        } else {
+            chunk_order(self.seed, sweep, count, &mut self.order.chunks);
+        }
+        chunk_order(self.seed, sweep.wrapping_add(1), count, &mut self.next_chunks);
+        self.order.arrange(self.size, self.table.chunks());
+        self.rows.reset(self.seed.wrapping_add(sweep));
+        self.sweep = Some(sweep);
+        self.share();
+        self.touch(0, 0);
+        self.stamp += 1;
+    }
+
+    /// Marks this worker's chunks.
+    fn share(&mut self) {
+        let WorkerConfig { workers, rank, .. } = self.workers;
+        self.own.clear();
+        self.own.resize(self.order.len(), FOREIGN);
+        let Ok(rank) = usize::try_from(rank) else { return };
+        for position in (rank..self.order.len()).step_by(usize::try_from(workers).unwrap_or(usize::MAX)) {
+            self.own[position] = self.order.chunks[position];
+        }
+    }
+
+    /// Goes to an offset in the sweep that was entered; sets the position to what is found there.
+    fn seek_in_sweep(&mut self, offset: u64) -> Result<()> {
+        let source = Source { order: &self.order, table: &*self.table };
+        match self.rows.seek(source, offset) {
+            Ok(found) => {
+                let start = self.samples - self.samples % self.sweep_samples;
+                self.samples = start.saturating_add(found);
+                let row = self.rows.row();
+                self.touch(row, row);
+                Ok(())
+            }
+            Err(error) => {
+                self.sweep = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes the rows that were read: what their windows span is what has to be in memory.
+    fn touch(&mut self, first: usize, last: usize) {
+        let last = last.min(self.order.len().saturating_sub(1));
+        let range =
+            Span { begin: self.order.windows[first.min(last)].begin, end: self.order.windows[last].end };
+        if range != self.range {
+            self.range = range;
+            self.stamp += 1;
+        }
+    }
+
+    fn go_to(&mut self, samples: u64) -> Result<()> {
+        self.samples = samples;
+        self.forget_carried();
+        if self.is_idle() {
+            self.samples = self.epoch.end;
+            return Ok(());
+        }
+        let sweep = samples / self.sweep_samples;
+        if self.sweep == Some(sweep) {
+            self.seek_in_sweep(samples - sweep * self.sweep_samples)?;
+        } else {
+            self.enter()?;
+        }
+        // An offset in the sweep's last sequence leads to the next sweep.
+        self.enter()
+    }
+
+    fn forget_carried(&mut self) {
+        if !self.carried.is_empty() {
+            self.carried.clear();
+            self.stamp += 1;
+        }
+    }
+
+    /// Selects from one sweep.
+    fn part(
+        &mut self,
+        global: u64,
+        local: u64,
+        at_least_one: bool,
+        selection: &mut Selection,
+    ) -> Result<Part> {
+        if self.samples >= self.epoch.end {
+            let end_of_sweep =
+                self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
+            return Ok(Part { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
+        }
+        self.enter()?;
+        let left = self.sweep_samples - self.samples % self.sweep_samples;
+        let limits =
+            Limits { global: global.min(left), local, epoch: self.epoch.end - self.samples, at_least_one };
+        let first = self.rows.row();
+        let source = Source { order: &self.order, table: &*self.table };
+        let share = Share { chunks: &self.own, is_all: self.workers.workers == 1 };
+        let taken = match self.rows.take(source, share, limits, &mut selection.sequences) {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.sweep = None;
+                return Err(error);
+            }
+        };
+        self.touch(first, taken.last_row.unwrap_or(first));
+        self.samples = self.samples.saturating_add(taken.global);
+        Ok(Part {
+            end_of_sweep: taken.global >= left,
+            end_of_epoch: self.samples >= self.epoch.end,
+            global: taken.global,
+            local: taken.local,
+        })
+    }
+
+    /// Keeps the chunks of sequences that were selected before the last sweep was entered.
+    fn carry(&mut self, selection: &Selection, count: usize) {
+        self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
+        self.carried.sort_unstable();
+        self.carried.dedup();
+        self.stamp += 1;
+    }
+}
+
+impl Timeline for BlockRandomizer {
+    fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+        epoch.workers.check()?;
+        if self.sweep_samples == 0 {
+            return Err(no_samples());
+        }
+        let size = EpochConfig { index: 0, ..*epoch }.span(self.sweep_samples)?.end;
+        if size > LARGEST_EPOCH {
+            return Err(Error::argument("Too big epoch size can cause bit overflow"));
+        }
+        self.epoch = epoch.span(self.sweep_samples)?;
+        self.stamp += 1;
+        self.configure(&epoch.workers)?;
+        self.go_to(self.epoch.start)
+    }
+
+    fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
+        workers.check()?;
+        self.workers = *workers;
+        self.share();
+        self.stamp += 1;
+        Ok(())
+    }
+
+    fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()> {
+        selection.clear();
+        check_limits(global, local)?;
+        if self.sweep_samples == 0 {
+            return Err(no_samples());
+        }
+        self.forget_carried();
+        if self.is_idle() {
+            self.samples = self.samples.max(self.epoch.end);
+        }
+        let (mut global_taken, mut local_taken, mut before) = (0, 0, 0);
+        loop {
+            let continuing = selection.end_of_sweep;
+            let part = self.part(global - global_taken, local - local_taken, !continuing, selection)?;
+            selection.end_of_sweep |= part.end_of_sweep;
+            selection.end_of_epoch |= part.end_of_epoch;
+            // A whole sweep without a sample of this worker: all its sequences are empty, and it would go on for ever.
+            let futile = part.end_of_sweep && part.local == 0;
+            if continuing && (part.global == 0 || futile) {
+                break;
+            }
+            global_taken += part.global;
+            local_taken += part.local;
+            let more = self.workers.cross_sweeps
+                && selection.end_of_sweep
+                && !selection.end_of_epoch
+                && global > global_taken
+                && local > local_taken;
+            if !more {
+                break;
+            }
+            before = selection.sequences.len();
+        }
+        if before > 0 {
+            self.carry(selection, before);
+        }
+        Ok(())
+    }
+
+    fn position(&self) -> Position {
+        Position { samples: self.samples, counter: 0 }
+    }
+
+    fn seek(&mut self, samples: u64) -> Result<()> {
+        if self.sweep_samples == 0 {
+            return Err(no_samples());
+        }
+        self.go_to(samples)
+    }
+
+    fn resume(&mut self, position: Position) -> Result<()> {
+        self.seek(position.samples)
+    }
+
+    fn window_stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    fn window(&self, ahead: usize, window: &mut Window) {
+        window.resident.clear();
+        window.ahead.clear();
+        if self.sweep.is_none() || self.is_idle() {
+            return;
+        }
+        let (begin, end) = (self.range.begin as usize, self.range.end as usize);
+        let mine = |chunks: &&ChunkId| **chunks != FOREIGN;
+        let is_new = |chunk: &ChunkId| self.carried.binary_search(chunk).is_err();
+
+        window.resident.extend_from_slice(&self.carried);
+        window.resident.extend(self.own[begin..end].iter().filter(mine).filter(|chunk| is_new(chunk)));
+        window.ahead.extend(self.own[end..].iter().filter(mine).filter(|chunk| is_new(chunk)).take(ahead));
+
+        // Then the next sweep's, if the epoch goes on there.
+        let sweep_end = self.sweep.and_then(|sweep| sweep.checked_add(1)?.checked_mul(self.sweep_samples));
+        if window.ahead.len() == ahead || sweep_end.is_none_or(|end| end >= self.epoch.end) {
+            return;
+        }
+        let WorkerConfig { workers, rank, .. } = self.workers;
+        let step = usize::try_from(workers).unwrap_or(usize::MAX);
+        let missing = ahead - window.ahead.len();
+        let listed = |chunk: ChunkId| {
+            let position = self.order.positions[chunk as usize] as usize;
+            position >= begin && self.own[position] != FOREIGN
+        };
+        window.ahead.extend(
+            (self.next_chunks.iter().skip(rank as usize).step_by(step))
+                .filter(|&&chunk| !listed(chunk) && is_new(&chunk))
+                .take(missing),
+        );
+    }
+}
+
+/// Whether every sequence is one sample long. Looks at lengths only where the totals allow it.
+fn all_ones(table: &dyn ChunkTable) -> bool {
+    let chunks = table.chunks();
+    chunks.iter().all(|chunk| chunk.samples == u64::from(chunk.sequences))
+        && (0..chunks.len()).all(|chunk| match table.lengths(chunk as ChunkId) {
+            Lengths::Ones => true,
+            Lengths::Each(lengths) => lengths.iter().all(|&length| length == 1),
+        })
+}

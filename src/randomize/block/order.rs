@@ -1,0 +1,221 @@
+//! The order of chunks in one sweep, and the window in which the sequences of each may move.
+//!
+//! All of it is a pure function of seed, sweep, window size and chunk table. Chunks are meant by their *position* in
+//! the sweep's order wherever nothing else is said.
+
+use crate::config::options::WindowSize;
+use crate::deserialize::ChunkInfo;
+use crate::randomize::random::Random;
+use crate::sequence::ChunkId;
+
+/// A half open range of positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First position.
+    pub begin: u32,
+    /// One behind the last position.
+    pub end: u32,
+}
+
+impl Span {
+    /// Whether the position lies inside.
+    pub fn contains(self, position: u32) -> bool {
+        self.begin <= position && position < self.end
+    }
+}
+
+/// The chunks in the order of a sweep.
+pub fn chunk_order(seed: u64, sweep: u64, chunks: u32, order: &mut Vec<ChunkId>) {
+    order.clear();
+    order.extend(0..chunks);
+    Random::new(seed.wrapping_add(sweep)).shuffle_all(order);
+}
+
+/// The window of each position, `chunks` being the table's chunks in the sweep's order. Every window holds its own
+/// position, and neither begins nor ends ever go down.
+pub fn chunk_windows<'a>(
+    size: WindowSize,
+    chunks: impl ExactSizeIterator<Item = &'a ChunkInfo>,
+    windows: &mut Vec<Span>,
+) {
+    windows.clear();
+    let count = chunks.len() as u32;
+    match size {
+        WindowSize::Chunks(size) => {
+            // CNTK 2.7 keeps the low 32 bits of the width but halves all of it: from 2^32 on a window is everything,
+            // or too narrow for its own position, which no CNTK survives. Here it is everything.
+            let width = u32::try_from(size).unwrap_or(u32::MAX).max(1);
+            let half = width / 2;
+            let last = count.saturating_sub(width);
+            windows.extend((0..count).map(|position| {
+                let begin = position.saturating_sub(half).min(last);
+                Span { begin, end: begin.saturating_add(width).min(count) }
+            }));
+        }
+        WindowSize::Samples(size) => {
+            let half = size / 2;
+            let mut starts = Vec::with_capacity(count as usize + 1);
+            let mut start = 0_u64;
+            starts.push(start);
+            starts.extend(chunks.map(|chunk| {
+                start = start.saturating_add(chunk.samples);
+                start
+            }));
+            let mut span = Span { begin: 0, end: 1 };
+            for position in 0..count {
+                let own = starts[position as usize];
+                while own - starts[span.begin as usize] > half {
+                    span.begin += 1;
+                }
+                span.begin = span.begin.min(position);
+                span.end = span.end.max(position + 1);
+                while span.end < count && starts[span.end as usize + 1] - own < half {
+                    span.end += 1;
+                }
+                windows.push(span);
+            }
+        }
+    }
+}
+
+/// The places, in sequences of the sweep, to which sequences of a chunk may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// First place.
+    pub begin: u64,
+    /// One behind the last place.
+    pub end: u64,
+}
+
+/// Everything about a sweep that is known before its first draw of a sequence.
+#[derive(Debug, Default)]
+pub struct SweepOrder {
+    /// The chunk at each position.
+    pub chunks: Vec<ChunkId>,
+    /// The position of each chunk.
+    pub positions: Vec<u32>,
+    /// The window of each position.
+    pub windows: Vec<Span>,
+    /// Sequences before each position, and of all of them at the end.
+    pub first: Vec<u64>,
+    /// For each position the places whose window holds it: windows only ever move forward, so this is one range.
+    pub reach: Vec<Reach>,
+}
+
+impl SweepOrder {
+    /// Number of chunks.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Puts windows and places to the order that `chunks` holds.
+    pub fn arrange(&mut self, size: WindowSize, table: &[ChunkInfo]) {
+        let SweepOrder { chunks, positions, windows, first, reach } = self;
+        let infos = chunks.iter().map(|&chunk| &table[chunk as usize]);
+        chunk_windows(size, infos.clone(), windows);
+
+        let mut sequences = 0_u64;
+        first.clear();
+        first.push(sequences);
+        first.extend(infos.map(|info| {
+            sequences += u64::from(info.sequences);
+            sequences
+        }));
+
+        positions.resize(chunks.len(), 0);
+        for (position, &chunk) in chunks.iter().enumerate() {
+            positions[chunk as usize] = position as u32;
+        }
+
+        reach.clear();
+        let (mut from, mut to) = (0, 0);
+        for position in 0..chunks.len() as u32 {
+            while windows[from].end <= position {
+                from += 1;
+            }
+            while to < windows.len() && windows[to].begin <= position {
+                to += 1;
+            }
+            reach.push(Reach { begin: first[from], end: first[to] });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(size: WindowSize, samples: &[u64]) -> Vec<(u32, u32)> {
+        let chunks: Vec<_> = samples.iter().map(|&samples| ChunkInfo { samples, sequences: 1 }).collect();
+        let mut windows = Vec::new();
+        chunk_windows(size, chunks.iter(), &mut windows);
+        windows.iter().map(|span| (span.begin, span.end)).collect()
+    }
+
+    #[test]
+    fn orders_are_the_recorded_ones() {
+        let mut order = Vec::new();
+        for (seed, sweep, expected) in [
+            (0, 0, [0, 1, 2]),
+            (0, 1, [0, 2, 1]),
+            (7, 0, [2, 0, 1]),
+            (7, 1, [1, 2, 0]),
+            (u64::MAX, 1, [0, 1, 2]),
+        ] {
+            chunk_order(seed, sweep, 3, &mut order);
+            assert_eq!(order, expected);
+        }
+    }
+
+    #[test]
+    fn windows_of_three_chunks() {
+        let three = [4, 4, 4];
+        for (size, expected) in [
+            (0, [(0, 1), (1, 2), (2, 3)]),
+            (1, [(0, 1), (1, 2), (2, 3)]),
+            (2, [(0, 2), (0, 2), (1, 3)]),
+            (3, [(0, 3), (0, 3), (0, 3)]),
+            (4, [(0, 3), (0, 3), (0, 3)]),
+            (u64::from(u32::MAX), [(0, 3), (0, 3), (0, 3)]),
+            (1 << 32, [(0, 3), (0, 3), (0, 3)]),
+            ((1 << 32) + 1, [(0, 3), (0, 3), (0, 3)]),
+            ((1 << 62) - 1, [(0, 3), (0, 3), (0, 3)]),
+        ] {
+            assert_eq!(windows(WindowSize::Chunks(size), &three), expected, "{size} chunks");
+        }
+        for (size, expected) in [
+            (0, [(0, 1), (1, 2), (2, 3)]),
+            (6, [(0, 1), (1, 2), (2, 3)]),
+            (8, [(0, 1), (0, 2), (1, 3)]),
+            (9, [(0, 1), (0, 2), (1, 3)]),
+            (10, [(0, 1), (0, 2), (1, 3)]),
+            (16, [(0, 1), (0, 2), (0, 3)]),
+            (18, [(0, 2), (0, 3), (0, 3)]),
+            (u64::MAX, [(0, 3), (0, 3), (0, 3)]),
+        ] {
+            assert_eq!(windows(WindowSize::Samples(size), &three), expected, "{size} samples");
+        }
+    }
+
+    #[test]
+    fn windows_hold_their_position_and_move_forward() {
+        let mut random = Random::new(5);
+        for _ in 0..2000 {
+            let samples: Vec<u64> = (0..random.range(1, 20)).map(|_| random.range(1, 30)).collect();
+            let size = random.range(0, 90);
+            let size = if random.range(0, 2) == 0 {
+                WindowSize::Chunks(size / 4)
+            } else {
+                WindowSize::Samples(size)
+            };
+            let windows = windows(size, &samples);
+            for (position, window) in windows.iter().enumerate() {
+                assert!(
+                    window.0 as usize <= position && position < window.1 as usize,
+                    "{size:?} {samples:?}"
+                );
+            }
+            assert!(windows.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
+        }
+    }
+}

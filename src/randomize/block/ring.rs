@@ -1,0 +1,112 @@
+//! A queue of entries in one flat array, whose inner entries change places in constant time.
+
+/// Entries in a circle: added at the end, dropped from the front.
+#[derive(Debug, Default)]
+pub struct Ring<E> {
+    slots: Vec<E>,
+    head: usize,
+    len: usize,
+}
+
+impl<E: Copy + Default> Ring<E> {
+    /// Drops all entries and keeps the memory.
+    pub fn clear(&mut self) {
+        (self.head, self.len) = (0, 0);
+    }
+
+    /// Drops entries from the front.
+    pub fn drop_front(&mut self, count: usize) {
+        debug_assert!(count <= self.len);
+        self.len -= count;
+        self.head = if self.len == 0 { 0 } else { self.slot(count) };
+    }
+
+    /// Makes room for `count` more entries, with a little to spare if it must grow: rows differ in size.
+    pub fn reserve(&mut self, count: usize) {
+        let need = self.len + count;
+        if need <= self.slots.len() {
+            return;
+        }
+        let mut slots = Vec::with_capacity(need + need / 16);
+        slots.extend_from_slice(self.stretch(0, self.len));
+        let rest = slots.len();
+        slots.extend_from_slice(self.stretch(rest, self.len));
+        slots.resize(slots.capacity(), E::default());
+        (self.slots, self.head) = (slots, 0);
+    }
+
+    /// Adds `count` entries, each made from its number. There must be room ([`Ring::reserve`]).
+    pub fn extend(&mut self, count: usize, mut make: impl FnMut(usize) -> E) {
+        let tail = self.slot(self.len);
+        let straight = count.min(self.slots.len() - tail);
+        for (number, slot) in self.slots[tail..tail + straight].iter_mut().enumerate() {
+            *slot = make(number);
+        }
+        for (number, slot) in self.slots[..count - straight].iter_mut().enumerate() {
+            *slot = make(straight + number);
+        }
+        self.len += count;
+    }
+
+    /// Entries from `from` on, up to `to` or to where the array ends.
+    pub fn stretch(&self, from: usize, to: usize) -> &[E] {
+        let start = self.slot(from);
+        let end = self.slots.len().min(start + (to - from));
+        &self.slots[start..end]
+    }
+
+    /// All slots, for those who count with [`Ring::slot`] themselves.
+    pub fn slots(&mut self) -> (&mut [E], Circle) {
+        let circle = Circle { head: self.head, size: self.slots.len() };
+        (&mut self.slots, circle)
+    }
+
+    fn slot(&self, index: usize) -> usize {
+        Circle { head: self.head, size: self.slots.len() }.slot(index)
+    }
+}
+
+/// Where the entries of a [`Ring`] are.
+#[derive(Debug, Clone, Copy)]
+pub struct Circle {
+    head: usize,
+    size: usize,
+}
+
+impl Circle {
+    /// The slot of an entry.
+    #[inline]
+    pub fn slot(self, index: usize) -> usize {
+        let slot = self.head + index;
+        if slot >= self.size { slot - self.size } else { slot }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomize::random::Random;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn is_a_queue() {
+        let mut random = Random::new(1);
+        let (mut ring, mut queue, mut next) = (Ring::default(), VecDeque::new(), 0_u32);
+        for _ in 0..3000 {
+            let count = random.range(0, 20) as usize;
+            ring.reserve(count);
+            ring.extend(count, |number| next + number as u32);
+            queue.extend(next..next + count as u32);
+            next += count as u32;
+            let drop = (random.range(0, 25) as usize).min(queue.len());
+            ring.drop_front(drop);
+            queue.drain(..drop);
+            assert_eq!(ring.len, queue.len());
+            let mut seen = ring.stretch(0, ring.len).to_vec();
+            seen.extend_from_slice(ring.stretch(seen.len(), ring.len));
+            assert_eq!(seen, queue.iter().copied().collect::<Vec<_>>());
+            let (slots, circle) = ring.slots();
+            assert!(queue.iter().enumerate().all(|(index, &entry)| slots[circle.slot(index)] == entry));
+        }
+    }
+}

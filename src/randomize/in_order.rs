@@ -1,1 +1,0 @@
-//! The data's own order.

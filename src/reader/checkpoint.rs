@@ -1,0 +1,298 @@
+//! Checkpoints that continue exactly: what is in them, how they are written, and what they refuse.
+//!
+//! Format, little endian: magic (8 bytes) | version `u32` | facts | epoch | progress | CRC-32 of all before it `u32`.
+//! The *facts* are pairs of texts, name and value, that say what the order and the content of the minibatches depend on.
+//! A reader compares them with its own, so a refusal can name what differs.
+
+use super::{EpochStart, ReadConfig};
+use crate::config::options::{Order, Packing, ReaderOptions, WindowSize};
+use crate::deserialize::Deserializer;
+use crate::error::ExceptionClass;
+use crate::pack::Queue;
+use crate::randomize::Position;
+use crate::sequence::SequenceId;
+use crate::stream::{ElementType, Storage};
+use crate::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"cntkrdr\n";
+const VERSION: u32 = 1;
+
+/// Name and value of one thing that must be the same when a checkpoint is restored.
+type Fact = (&'static str, String);
+
+/// How far reading has come: all that is needed to go on exactly from here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Where the timeline stands.
+    pub position: Position,
+    /// Invalid sequences counted so far.
+    pub invalid: u64,
+    /// Sequences that the truncated packer holds.
+    pub queues: Vec<Queue>,
+}
+
+/// The content of a checkpoint, beside its facts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    pub epoch: EpochStart,
+    /// The configuration in force: the epoch's, or that of a later change.
+    pub read: ReadConfig,
+    pub progress: Progress,
+}
+
+/// What order and content of the minibatches depend on.
+pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) -> Vec<Fact> {
+    let order = match options.order {
+        Order::InOrder => "not randomized".to_owned(),
+        Order::Block { window: WindowSize::Chunks(size), seed } => {
+            format!("window of {size} chunks, seed {seed}")
+        }
+        Order::Block { window: WindowSize::Samples(size), seed } => {
+            format!("window of {size} samples, seed {seed}")
+        }
+    };
+    let packing = match options.packing {
+        Packing::Sequence => "sequences".to_owned(),
+        Packing::Frame => "frames".to_owned(),
+        Packing::Truncated { length, right_splice } => {
+            format!("truncated to {length}, right splice {right_splice}")
+        }
+    };
+    let streams: Vec<String> = deserializer
+        .streams()
+        .iter()
+        .map(|stream| {
+            let storage = match stream.storage {
+                Storage::Dense => "dense",
+                Storage::SparseCsc => "sparse",
+            };
+            let element = match stream.element {
+                ElementType::Float => "float",
+                ElementType::Double => "double",
+            };
+            format!("{} {storage} {element} {:?}", stream.name, stream.shape)
+        })
+        .collect();
+    let chunks = deserializer.chunks();
+    let sequences: u64 = chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum();
+    let samples: u64 = chunks.iter().map(|chunk| chunk.samples).sum();
+    vec![
+        ("order", order),
+        ("packing", packing),
+        ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
+        ("streams", streams.join("; ")),
+        ("data", format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())),
+        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint())),
+    ]
+}
+
+/// Writes a checkpoint.
+pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    put(&mut out, facts.len() as u64);
+    for (name, value) in facts {
+        put_text(&mut out, name);
+        put_text(&mut out, value);
+    }
+    let EpochStart { read, samples, sweeps, index } = checkpoint.epoch;
+    put_config(&mut out, &read);
+    [samples, sweeps, index].into_iter().for_each(|value| put(&mut out, value));
+    put_config(&mut out, &checkpoint.read);
+    let Progress { position, invalid, queues } = &checkpoint.progress;
+    [position.samples, position.counter, *invalid, queues.len() as u64]
+        .into_iter()
+        .for_each(|value| put(&mut out, value));
+    for queue in queues {
+        put(&mut out, queue.cursor);
+        put(&mut out, queue.sequences.len() as u64);
+        for (sequence, end_of_sweep) in &queue.sequences {
+            put(&mut out, u64::from(sequence.chunk));
+            put(&mut out, u64::from(sequence.index));
+            put(&mut out, u64::from(*end_of_sweep));
+        }
+    }
+    let sum = crc32fast::hash(&out);
+    out.extend(sum.to_le_bytes());
+    out
+}
+
+/// Reads a checkpoint, and refuses one that is damaged or has other facts than `own`.
+pub(super) fn decode(bytes: &[u8], own: &[Fact]) -> Result<Checkpoint> {
+    let refuse = |why: String| Error::checkpoint(ExceptionClass::Runtime, why);
+    let damaged = || refuse("The checkpoint is damaged.".to_owned());
+    if !bytes.starts_with(MAGIC) {
+        return Err(refuse("This is not a checkpoint of cntk-reader.".to_owned()));
+    }
+    let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
+    if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
+        return Err(refuse("The checkpoint is damaged: its checksum does not match.".to_owned()));
+    }
+    let (version, body) =
+        body.get(MAGIC.len()..).and_then(|body| body.split_first_chunk::<4>()).ok_or_else(damaged)?;
+    let version = u32::from_le_bytes(*version);
+    if version != VERSION {
+        return Err(refuse(format!(
+            "The checkpoint has version {version}; this library reads version {VERSION}."
+        )));
+    }
+    let mut input = Input(body);
+    let theirs = input.facts().ok_or_else(damaged)?;
+    compare(&theirs, own)?;
+    input.checkpoint().filter(|_| input.0.is_empty()).ok_or_else(damaged)
+}
+
+/// Names everything that differs.
+fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
+    let mut differences = Vec::new();
+    for (name, value) in own {
+        match theirs.iter().find(|(their_name, _)| their_name == name) {
+            Some((_, their_value)) if their_value == value => {}
+            Some((_, their_value)) => {
+                differences.push(format!("{name}: checkpoint '{their_value}', reader '{value}'"));
+            }
+            None => differences.push(format!("{name}: the checkpoint does not say, reader '{value}'")),
+        }
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let message = format!("The checkpoint does not fit this reader. {}.", differences.join(". "));
+    Err(Error::checkpoint(ExceptionClass::Runtime, message))
+}
+
+fn put(out: &mut Vec<u8>, value: u64) {
+    out.extend(value.to_le_bytes());
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    put(out, text.len() as u64);
+    out.extend(text.as_bytes());
+}
+
+fn put_config(out: &mut Vec<u8>, config: &ReadConfig) {
+    let ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps } = *config;
+    for value in [workers, rank, minibatch, truncation, right_splice, u64::from(cross_sweeps)] {
+        put(out, value);
+    }
+}
+
+/// What is left to read of a checkpoint. `None` everywhere means that it ends too early.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.number()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).ok()
+    }
+
+    fn facts(&mut self) -> Option<Vec<(String, String)>> {
+        (0..self.number()?).map(|_| Some((self.text()?, self.text()?))).collect()
+    }
+
+    fn config(&mut self) -> Option<ReadConfig> {
+        Some(ReadConfig {
+            workers: self.number()?,
+            rank: self.number()?,
+            minibatch: self.number()?,
+            truncation: self.number()?,
+            right_splice: self.number()?,
+            cross_sweeps: self.flag()?,
+        })
+    }
+
+    fn checkpoint(&mut self) -> Option<Checkpoint> {
+        let epoch = EpochStart {
+            read: self.config()?,
+            samples: self.number()?,
+            sweeps: self.number()?,
+            index: self.number()?,
+        };
+        let read = self.config()?;
+        let position = Position { samples: self.number()?, counter: self.number()? };
+        let invalid = self.number()?;
+        let queues = (0..self.number()?).map(|_| self.queue()).collect::<Option<_>>()?;
+        Some(Checkpoint { epoch, read, progress: Progress { position, invalid, queues } })
+    }
+
+    fn queue(&mut self) -> Option<Queue> {
+        let cursor = self.number()?;
+        let sequences = (0..self.number()?)
+            .map(|_| {
+                let chunk = u32::try_from(self.number()?).ok()?;
+                let index = u32::try_from(self.number()?).ok()?;
+                Some((SequenceId { chunk, index }, self.flag()?))
+            })
+            .collect::<Option<_>>()?;
+        Some(Queue { cursor, sequences })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> (Vec<Fact>, Checkpoint) {
+        let read = ReadConfig {
+            workers: 3,
+            rank: 1,
+            minibatch: 32,
+            truncation: 5,
+            right_splice: 1,
+            cross_sweeps: true,
+        };
+        let queue = Queue { cursor: 2, sequences: vec![(SequenceId { chunk: 4, index: 7 }, true)] };
+        let progress =
+            Progress { position: Position { samples: 99, counter: 5 }, invalid: 1, queues: vec![queue] };
+        let epoch = EpochStart { read, samples: 1000, sweeps: u64::MAX, index: 2 };
+        (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let (facts, checkpoint) = example();
+        assert_eq!(decode(&encode(&facts, &checkpoint), &facts).expect("valid"), checkpoint);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_refused() {
+        let (facts, checkpoint) = example();
+        let bytes = encode(&facts, &checkpoint);
+        for at in 0..bytes.len() {
+            assert!(decode(&bytes[..at], &facts).is_err(), "cut at {at}");
+            for bit in 0..8 {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 1 << bit;
+                assert!(decode(&bytes, &facts).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_differs() {
+        let (facts, checkpoint) = example();
+        let other = vec![("order", "window of 3 chunks, seed 7".to_owned())];
+        let error = decode(&encode(&facts, &checkpoint), &other).expect_err("another order");
+        assert!(
+            error
+                .message()
+                .contains("order: checkpoint 'not randomized', reader 'window of 3 chunks, seed 7'")
+        );
+    }
+}

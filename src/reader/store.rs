@@ -1,0 +1,152 @@
+//! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
+
+use crate::deserialize::{Chunk, Deserializer};
+use crate::pool::Pool;
+use crate::randomize::{Selection, Timeline, Window};
+use crate::sequence::ChunkId;
+use crate::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Chunks loaded beyond the window. With the window itself they bound the memory in use.
+const AHEAD: usize = 2;
+
+/// A chunk on its way into memory.
+#[derive(Default)]
+struct Load {
+    outcome: Mutex<Option<Result<Arc<dyn Chunk>>>>,
+    done: Condvar,
+}
+
+impl Load {
+    fn wait(&self) -> Result<Arc<dyn Chunk>> {
+        let mut outcome = self.outcome.lock();
+        loop {
+            match outcome.take() {
+                Some(outcome) => return outcome,
+                None => self.done.wait(&mut outcome),
+            }
+        }
+    }
+}
+
+/// Loads chunks, keeps those that the timeline needs, lets go of the others.
+pub(super) struct ChunkStore {
+    deserializer: Arc<dyn Deserializer>,
+    pool: Pool,
+    /// By chunk id: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
+    resident: Vec<Option<Arc<dyn Chunk>>>,
+    /// Chunks that are being loaded, or wait to be admitted.
+    loads: HashMap<ChunkId, Arc<Load>>,
+    window: Window,
+    /// The timeline's stamp when the store last followed it; `None` after an error, so that the next call tries again.
+    stamp: Option<u64>,
+    /// By chunk id: whether the chunk is needed, while the window moves.
+    needed: Vec<bool>,
+}
+
+impl ChunkStore {
+    pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
+        let chunks = deserializer.chunks().len();
+        ChunkStore {
+            deserializer,
+            pool,
+            resident: vec![None; chunks],
+            loads: HashMap::new(),
+            window: Window::default(),
+            stamp: None,
+            needed: vec![false; chunks],
+        }
+    }
+
+    /// The chunks by id, as packing takes them.
+    pub(super) fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
+        &self.resident
+    }
+
+    /// Follows the timeline to where `selection` was drawn: afterwards all its chunks are in memory, as is the window.
+    ///
+    /// CNTK 2.7 loads a whole window before it delivers anything from it, so an error in any of its chunks shows at the
+    /// first minibatch; so does this. The usual call finds everything in place and costs one comparison.
+    pub(super) fn follow(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
+        let stamp = timeline.window_stamp();
+        if self.stamp == Some(stamp) {
+            return Ok(());
+        }
+        self.stamp = None;
+        timeline.window(AHEAD, &mut self.window);
+        // A minibatch that crosses the end of a sweep has chunks of two windows.
+        for sequence in &selection.sequences {
+            if !std::mem::replace(&mut self.needed[sequence.chunk as usize], true) {
+                self.window.resident.push(sequence.chunk);
+            }
+        }
+        self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
+        for (resident, needed) in self.resident.iter_mut().zip(&self.needed) {
+            if !needed {
+                *resident = None;
+            }
+        }
+        let (needed, ahead) = (&self.needed, &self.window.ahead);
+        self.loads.retain(|&chunk, _| needed[chunk as usize] || ahead.contains(&chunk));
+        self.needed.fill(false);
+
+        for i in 0..self.window.resident.len() {
+            self.start(self.window.resident[i]);
+        }
+        for i in 0..self.window.ahead.len() {
+            self.start(self.window.ahead[i]);
+        }
+        for i in 0..self.window.resident.len() {
+            self.admit(self.window.resident[i])?;
+        }
+        self.stamp = Some(stamp);
+        Ok(())
+    }
+
+    /// Loads one chunk for a restored checkpoint, without regard to the window.
+    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        if chunk as usize >= self.resident.len() {
+            return Err(Error::internal(format!("There is no chunk {chunk}.")));
+        }
+        if let Some(loaded) = &self.resident[chunk as usize] {
+            return Ok(loaded.clone());
+        }
+        let deserializer = &self.deserializer;
+        self.pool.install(|| deserializer.load(chunk))
+    }
+
+    /// Starts loading a chunk unless it is here or on its way.
+    fn start(&mut self, chunk: ChunkId) {
+        if self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
+            return;
+        }
+        let load = Arc::new(Load::default());
+        self.loads.insert(chunk, load.clone());
+        let deserializer = self.deserializer.clone();
+        self.pool.spawn(move || {
+            // Nobody waits for a load that the store has let go of.
+            if Arc::strong_count(&load) == 1 {
+                return;
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(|| deserializer.load(chunk)))
+                .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
+            *load.outcome.lock() = Some(outcome);
+            load.done.notify_all();
+        });
+    }
+
+    /// Waits for a chunk that was started, and makes it resident.
+    fn admit(&mut self, chunk: ChunkId) -> Result<()> {
+        if self.resident[chunk as usize].is_none() {
+            let load = self.loads.remove(&chunk);
+            let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
+            let loaded = load.wait()?;
+            loaded.admit()?;
+            self.resident[chunk as usize] = Some(loaded);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! What the integration tests share: a deterministic source of random numbers, generated data, what a minibatch
+//! looked like, and child processes of a test binary.
+
+// Every test binary compiles this module, and none of them uses all of it.
+#![allow(dead_code)]
+
+pub mod child;
+pub mod data;
+pub mod rng;
+pub mod seen;
+
+use cntk_reader::log;
+use std::sync::Arc;
+
+/// Drops the log lines of this process: tests provoke thousands of warnings on purpose.
+pub fn quiet() {
+    log::set_sink(Some(Arc::new(|_, _| {})));
+}

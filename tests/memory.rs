@@ -1,0 +1,109 @@
+//! Memory stays bounded by the randomization window, however large the data are.
+//!
+//! The data are 200 MB unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
+
+mod common;
+
+use cntk_reader::config::from_text;
+use cntk_reader::randomize::SIZE_UNLIMITED;
+use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// Values of a line.
+const DIM: u64 = 64;
+
+/// Size of the data in bytes.
+fn size() -> u64 {
+    let megabytes =
+        std::env::var("CNTK_READER_BIG_MB").map_or(200, |text| text.parse().expect("a number of MB"));
+    megabytes * MEGABYTE
+}
+
+/// Chunks small enough that a few of them are a small part of the data, and never above CNTK's default of 32 MB.
+fn chunk_size() -> u64 {
+    (size() / 50).clamp(MEGABYTE, 32 * MEGABYTE)
+}
+
+/// What a window of two chunks may take at most. Besides those two, one chunk is on its way out, two are loaded ahead and
+/// their text is in memory with them; a value takes as many bytes in memory as in the text. To that come the
+/// index (4 bytes for a line of 262) and 40 MB for the program itself and its minibatches.
+fn limit() -> u64 {
+    40 * MEGABYTE + 9 * chunk_size() + size() / 50
+}
+
+/// Writes lines of `DIM` values of four bytes each, and returns their number.
+fn write_data(file: &Path) -> u64 {
+    let mut block = String::new();
+    for line in 0..1_000 {
+        block.push_str("|x");
+        for value in 0..DIM {
+            block.push_str([" 1.5", " 0.1", " -25", " 999"][(line * 7 + value as usize) % 4]);
+        }
+        block.push('\n');
+    }
+    let mut out = File::create(file).expect("creating the data");
+    let blocks = size().div_ceil(block.len() as u64);
+    for _ in 0..blocks {
+        out.write_all(block.as_bytes()).expect("writing the data");
+    }
+    blocks * 1_000
+}
+
+#[test]
+fn a_window_bounds_the_memory() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let lines = write_data(&folder.path().join("data.ctf"));
+    let said = common::child::run("child_reads", folder.path());
+    let numbers: Vec<u64> = said.iter().map(|line| line.parse().expect("a number")).collect();
+    let [samples, peak] = numbers[..] else { panic!("the child said {said:?}") };
+    assert_eq!(samples, lines, "samples");
+    let (peak, limit) = (peak / MEGABYTE, limit() / MEGABYTE);
+    println!("peak resident memory: {peak} MB of {limit} MB for {} MB of data", size() / MEGABYTE);
+    assert!(peak <= limit, "peak resident memory is {peak} MB, more than {limit} MB");
+}
+
+/// Reads one sweep and tells its samples and the peak of its memory; does nothing unless the test above started it.
+#[test]
+fn child_reads() {
+    let Some(folder) = common::child::directory() else { return };
+    let config = format!(
+        "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false\ndeserializers = ([\n\
+         type = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\nfile = \"{}\"\n\
+         chunkSizeInBytes = {}\ninput = [\nx = [ dim = {DIM} ; format = \"dense\" ]\n]\n])\n",
+        folder.join("data.ctf").display(),
+        chunk_size()
+    );
+    let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+    let read = ReadConfig {
+        workers: 1,
+        rank: 0,
+        minibatch: 1_024,
+        truncation: 0,
+        right_splice: 0,
+        cross_sweeps: true,
+    };
+    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
+    reader.start_epoch(&epoch).expect("an epoch");
+    let mut samples = 0;
+    loop {
+        let minibatch = reader.read().expect("a minibatch");
+        samples += minibatch.streams.first().map_or(0, |stream| stream.layout.samples());
+        if minibatch.end_of_epoch {
+            break;
+        }
+    }
+    common::child::say(&samples.to_string());
+    common::child::say(&peak_resident().to_string());
+}
+
+/// The most memory that this process ever had resident, in bytes.
+fn peak_resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the peak");
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number of kB");
+    kilobytes * 1024
+}

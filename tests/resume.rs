@@ -1,0 +1,587 @@
+//! A run that is interrupted and restored goes on as if nothing had happened: with this library's checkpoints in every
+//! mode, with CNTK's state wherever CNTK's own state is enough, in the same process and in a new one. Checkpoints that
+//! are damaged or belong to something else are refused with a reason.
+
+mod common;
+
+use cntk_reader::config::from_text;
+use cntk_reader::error::ErrorKind;
+use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use cntk_reader::reader::{EpochStart, POSITION_KEY, ReadConfig, Reader};
+use common::data::TextData;
+use common::rng::Rng;
+use common::seen::{Seen, read, read_all};
+use std::cell::Cell;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// More minibatches than any scenario has.
+const LIMIT: usize = 5_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Sequence,
+    Frame,
+    Truncated,
+}
+
+/// Random data, read in a random way.
+#[derive(Debug)]
+struct Scenario {
+    data: TextData,
+    mode: Mode,
+    randomized: bool,
+    local_timeline: bool,
+    /// The configuration but for the deserializer.
+    head: String,
+    chunk_size: u64,
+    epoch: EpochStart,
+    /// Decides at which minibatch the run is interrupted.
+    interruption: u64,
+}
+
+impl Scenario {
+    fn random(seed: u64) -> Self {
+        let rng = &mut Rng::new(seed);
+        let mode = *rng.pick(&[Mode::Sequence, Mode::Frame, Mode::Truncated]);
+        let sequences = rng.range(1, 30) as usize;
+        let data = TextData::random(rng, sequences, if mode == Mode::Frame { 1 } else { 5 });
+        let workers = rng.range(1, 3);
+        let rank = rng.range(0, workers - 1);
+        let mut head = String::new();
+        let mut line = |text: String| writeln!(head, "{text}").expect("writing to a string");
+
+        let mut minibatch = rng.range(1, 20);
+        match mode {
+            Mode::Sequence => {}
+            Mode::Frame => line("frameMode = true".to_owned()),
+            Mode::Truncated => {
+                let length = rng.range(1, 5);
+                let right_splice = if rng.once_in(2) { rng.range(0, length - 1) } else { 0 };
+                line("truncated = true".to_owned());
+                line(format!("truncationLength = {length}"));
+                line(format!("rightSplice = {right_splice}"));
+                minibatch = length * rng.range(workers, workers + 3) + rng.range(0, length - 1);
+            }
+        }
+        let randomized = !rng.once_in(3);
+        line(format!("randomize = {randomized}"));
+        if randomized {
+            line(format!("randomizationSeed = {}", *rng.pick(&[0, 1, 7, 1 << 33])));
+            let in_samples = rng.once_in(2);
+            let window = if in_samples { rng.range(1, 60) } else { rng.range(1, 5) };
+            line(format!("randomizationWindow = {window}"));
+            line(format!("sampleBasedRandomizationWindow = {in_samples}"));
+        }
+        let local_timeline = !rng.once_in(4);
+        line(format!("localTimeline = {local_timeline}"));
+        line(format!("prefetch = {}", rng.once_in(2)));
+        line("traceLevel = 0".to_owned());
+
+        let sweep = data.samples();
+        let (samples, sweeps) = match rng.below(4) {
+            0 => (rng.range(1, 3 * sweep), SWEEPS_UNLIMITED),
+            1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED),
+            _ => (SIZE_UNLIMITED, rng.range(1, 3)),
+        };
+        let cross_sweeps = rng.once_in(2);
+        let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps };
+        let epoch = EpochStart { read, samples, sweeps, index: rng.range(0, 2) };
+        let (chunk_size, interruption) = (rng.range(10, 300), rng.bits());
+        Scenario { data, mode, randomized, local_timeline, head, chunk_size, epoch, interruption }
+    }
+
+    /// Writes the data to a folder and returns the configuration.
+    fn write(&self, folder: &Path) -> String {
+        let file = folder.join("data.ctf");
+        std::fs::write(&file, &self.data.text).expect("writing data");
+        self.config(&file)
+    }
+
+    fn config(&self, file: &Path) -> String {
+        self.head.clone() + &self.data.section(file.to_str().expect("a UTF-8 path"), self.chunk_size)
+    }
+
+    fn started(&self, config: &str) -> Reader {
+        let mut reader = open(config);
+        reader.start_epoch(&self.epoch).expect("an epoch");
+        reader
+    }
+}
+
+fn open(config: &str) -> Reader {
+    Reader::open(&from_text(config).expect("a configuration")).expect("a reader")
+}
+
+/// Compares what came after an interruption with what should have come.
+fn compare(what: &str, got: &[Seen], wanted: &[Seen]) {
+    for (number, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        assert_eq!(got, wanted, "{what}: minibatch {number} after the interruption");
+    }
+    assert_eq!(got.len(), wanted.len(), "{what}: minibatches after the interruption");
+}
+
+/// Runs `check` for each of a number of scenarios, naming the one that fails.
+fn for_scenarios(count: u64, check: impl Fn(&Scenario, &Path)) {
+    common::quiet();
+    for seed in 0..count {
+        let scenario = Scenario::random(seed);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let outcome = catch_unwind(AssertUnwindSafe(|| check(&scenario, folder.path())));
+        if let Err(panic) = outcome {
+            eprintln!("scenario {seed}: {scenario:#?}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn our_checkpoint_continues_exactly() {
+    for_scenarios(200, |scenario, folder| {
+        let config = scenario.write(folder);
+        let all = read_all(&mut scenario.started(&config), LIMIT).expect("an uninterrupted run");
+        let at = (scenario.interruption % all.len() as u64) as usize;
+
+        let mut reader = scenario.started(&config);
+        for wanted in &all[..at] {
+            assert_eq!(&read(&mut reader).expect("a minibatch"), wanted, "before the interruption");
+        }
+        let state = reader.state();
+        let checkpoint = reader.checkpoint().expect("a checkpoint");
+        let rest = read_all(&mut reader, LIMIT).expect("the rest of the run");
+        compare("after taking a checkpoint", &rest, &all[at..]);
+
+        let mut fresh = open(&config);
+        fresh.restore(&checkpoint).expect("restoring a new reader");
+        assert_eq!(fresh.state(), state, "CNTK's state after restoring");
+        let rest = read_all(&mut fresh, LIMIT).expect("the rest of the run");
+        compare("in a new reader", &rest, &all[at..]);
+
+        reader.restore(&checkpoint).expect("restoring the same reader");
+        let rest = read_all(&mut reader, LIMIT).expect("the rest of the run");
+        compare("in the same reader", &rest, &all[at..]);
+
+        // Once more, from a checkpoint that a restored reader took at once.
+        fresh.restore(&checkpoint).expect("restoring");
+        let again = fresh.checkpoint().expect("a checkpoint of a restored reader");
+        let mut second = open(&config);
+        second.restore(&again).expect("restoring from the second checkpoint");
+        let rest = read_all(&mut second, LIMIT).expect("the rest of the run");
+        compare("from a checkpoint of a restored reader", &rest, &all[at..]);
+    });
+}
+
+#[test]
+fn cntk_state_continues_exactly() {
+    let compared = Cell::new(0);
+    for_scenarios(300, |scenario, folder| {
+        if scenario.mode == Mode::Truncated {
+            return;
+        }
+        compared.set(compared.get() + 1);
+        let config = scenario.write(folder);
+        let all = read_all(&mut scenario.started(&config), LIMIT).expect("an uninterrupted run");
+        let at = (scenario.interruption % all.len() as u64) as usize;
+
+        let mut reader = scenario.started(&config);
+        for wanted in &all[..at] {
+            assert_eq!(&read(&mut reader).expect("a minibatch"), wanted, "before the interruption");
+        }
+        let state = reader.state();
+        assert_eq!(state.len(), 1);
+        assert_eq!(state[0].0, POSITION_KEY);
+
+        let mut fresh = scenario.started(&config);
+        fresh.set_state(&state).expect("restoring CNTK's state");
+        assert_eq!(fresh.state(), state, "the state after restoring");
+        let rest = read_all(&mut fresh, LIMIT).expect("the rest of the run");
+        if scenario.randomized {
+            return compare("from CNTK's state", &rest, &all[at..]);
+        }
+
+        // Without randomization the running number of sequences decides which worker gets one, and it starts anew from
+        // the index in the sweep. So the shares may change, in a way that is known.
+        let mut model = InOrder::start(scenario);
+        compare_keys("uninterrupted", &all, &model.read_all());
+        let before = model.sweeps_before(state[0].1);
+        model.seek(state[0].1);
+        compare_keys("from CNTK's state", &rest, &model.read_all());
+        let (sequences, workers) = (scenario.data.lengths.len() as u64, scenario.epoch.read.workers);
+        if (before * sequences).is_multiple_of(workers) {
+            compare("from CNTK's state", &rest, &all[at..]);
+        }
+    });
+    assert!(compared.get() >= 150, "only {} scenarios", compared.get());
+}
+
+/// CNTK's order without randomization, in its simplest form: which keys each minibatch of a worker holds.
+struct InOrder<'a> {
+    lengths: &'a [u64],
+    read: ReadConfig,
+    /// Limits of a minibatch for all workers and for this one.
+    limits: (u64, u64),
+    /// Samples of a sweep, and the epoch's first and last ones.
+    sweep: u64,
+    epoch: (u64, u64),
+    /// Samples so far, the next sequence of the sweep, and the number that decides whose it is.
+    position: u64,
+    next: usize,
+    counter: u64,
+}
+
+impl<'a> InOrder<'a> {
+    fn start(scenario: &'a Scenario) -> Self {
+        let EpochStart { read, samples, sweeps, index } = scenario.epoch;
+        let sweep = scenario.data.samples();
+        let size = match (samples, sweeps) {
+            (SIZE_OF_SWEEP, SWEEPS_UNLIMITED) => sweep,
+            (samples, SWEEPS_UNLIMITED) => samples,
+            (_, sweeps) => sweep * sweeps,
+        };
+        let limits = if scenario.local_timeline {
+            let share = read.minibatch / read.workers + u64::from(read.minibatch % read.workers > read.rank);
+            (u64::MAX, share.max(1))
+        } else {
+            (read.minibatch, read.minibatch)
+        };
+        let epoch = (size * index, size * (index + 1));
+        let lengths = &scenario.data.lengths;
+        let mut model = InOrder { lengths, read, limits, sweep, epoch, position: 0, next: 0, counter: 0 };
+        model.seek(epoch.0);
+        model
+    }
+
+    /// The first sequence at or behind a position; the counter starts anew there.
+    fn seek(&mut self, to: u64) {
+        let (mut samples, mut sequences) = (0, 0);
+        while samples < to % self.sweep {
+            samples += self.lengths[sequences];
+            sequences += 1;
+        }
+        self.position = to - to % self.sweep + samples;
+        self.next = sequences % self.lengths.len();
+        self.counter = self.next as u64;
+    }
+
+    /// Sweeps between the first sequence of the epoch and a position.
+    fn sweeps_before(&self, position: u64) -> u64 {
+        let mut start = InOrder { ..*self };
+        start.seek(self.epoch.0);
+        position / self.sweep - start.position / self.sweep
+    }
+
+    fn read_all(&mut self) -> Vec<Vec<u64>> {
+        let mut all = Vec::new();
+        while self.position < self.epoch.1 {
+            let (global, local) = self.limits;
+            let to_sweep_end = self.sweep - self.position % self.sweep;
+            let global = if self.read.cross_sweeps { global } else { global.min(to_sweep_end) };
+            let (mut all_workers, mut own, mut keys) = (0, 0, Vec::new());
+            while all_workers < global && own < local && self.position < self.epoch.1 {
+                let length = self.lengths[self.next];
+                let is_own = self.counter % self.read.workers == self.read.rank;
+                let exceeds = all_workers + length > global || is_own && own + length > local;
+                if !keys.is_empty() && exceeds {
+                    break;
+                }
+                if is_own {
+                    keys.push(self.next as u64);
+                    own += length;
+                }
+                all_workers += length;
+                self.position += length;
+                self.counter += 1;
+                self.next = (self.next + 1) % self.lengths.len();
+            }
+            // Without a share at the very end there is nothing but the end.
+            if !keys.is_empty() || self.position < self.epoch.1 {
+                all.push(keys);
+            }
+        }
+        all
+    }
+}
+
+fn compare_keys(what: &str, got: &[Seen], wanted: &[Vec<u64>]) {
+    let got: Vec<_> = got.iter().filter(|seen| !seen.is_end()).map(|seen| &seen.keys).collect();
+    let wanted: Vec<_> = wanted.iter().collect();
+    assert_eq!(got, wanted, "{what}: keys without randomization");
+}
+
+/// A position inside a sequence leads to the start of the next one.
+#[test]
+fn a_position_inside_a_sequence_rounds_up() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = TextData::random(&mut Rng::new(1), 20, 5);
+    let file = folder.path().join("data.ctf");
+    std::fs::write(&file, &data.text).expect("writing data");
+    let section = data.section(file.to_str().expect("a UTF-8 path"), 100);
+    let read =
+        ReadConfig { workers: 1, rank: 0, minibatch: 1, truncation: 0, right_splice: 0, cross_sweeps: true };
+    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
+    for order in ["randomize = false\n", "randomize = true\nrandomizationWindow = 30\n"] {
+        let config = format!("traceLevel = 0\n{order}{section}");
+        let mut reader = open(&config);
+        reader.start_epoch(&epoch).expect("an epoch");
+        // Minibatches of one sequence: each position that is reported is the start of one.
+        let mut starts = vec![0];
+        let mut all = Vec::new();
+        loop {
+            let seen = common::seen::read(&mut reader).expect("a minibatch");
+            if seen.is_end() {
+                break;
+            }
+            all.push(seen);
+            starts.push(reader.state()[0].1);
+        }
+        for position in 0..2 * data.samples() {
+            let (number, &start) = starts
+                .iter()
+                .enumerate()
+                .find(|&(_, &start)| start >= position)
+                .expect("a sequence behind it");
+            let mut fresh = open(&config);
+            fresh.start_epoch(&epoch).expect("an epoch");
+            fresh.set_state(&[(POSITION_KEY, position)]).expect("a position");
+            assert_eq!(fresh.state(), [(POSITION_KEY, start)], "{order}: position {position}");
+            let seen = common::seen::read(&mut fresh).expect("a minibatch");
+            match all.get(number) {
+                Some(wanted) => assert_eq!(&seen, wanted, "{order}: position {position}"),
+                None => assert!(seen.is_end(), "{order}: position {position}"),
+            }
+        }
+    }
+}
+
+/// Restores in a process of its own.
+#[test]
+fn a_new_process_continues_exactly() {
+    common::quiet();
+    let mut wanted_modes =
+        vec![Mode::Truncated, Mode::Sequence, Mode::Frame, Mode::Truncated, Mode::Sequence];
+    wanted_modes.extend_from_within(..);
+    for seed in 1_000.. {
+        let Some(&mode) = wanted_modes.last() else { break };
+        let scenario = Scenario::random(seed);
+        if scenario.mode != mode {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let config = scenario.write(folder.path());
+        let all = read_all(&mut scenario.started(&config), LIMIT).expect("an uninterrupted run");
+        if all.len() < 4 {
+            continue;
+        }
+        wanted_modes.pop();
+        let at = 1 + (scenario.interruption % (all.len() as u64 - 2)) as usize;
+        let mut reader = scenario.started(&config);
+        for _ in 0..at {
+            reader.read().expect("a minibatch");
+        }
+        let checkpoint = reader.checkpoint().expect("a checkpoint");
+        std::fs::write(folder.path().join("config"), &config).expect("writing the configuration");
+        std::fs::write(folder.path().join("checkpoint"), checkpoint).expect("writing the checkpoint");
+        let said = common::child::run("child_continues", folder.path());
+        let wanted: Vec<_> = all[at..].iter().map(Seen::digest).collect();
+        assert_eq!(said, wanted, "scenario {seed}: {scenario:#?}");
+    }
+}
+
+/// The other side of the test above; does nothing unless it was started by it.
+#[test]
+fn child_continues() {
+    let Some(folder) = common::child::directory() else { return };
+    common::quiet();
+    let config = std::fs::read_to_string(folder.join("config")).expect("the configuration");
+    let checkpoint = std::fs::read(folder.join("checkpoint")).expect("the checkpoint");
+    let mut reader = open(&config);
+    reader.restore(&checkpoint).expect("restoring");
+    for seen in read_all(&mut reader, LIMIT).expect("the rest of the run") {
+        common::child::say(&seen.digest());
+    }
+}
+
+/// A small run whose checkpoints are to be refused.
+struct Victim {
+    folder: tempfile::TempDir,
+    data: TextData,
+    head: Vec<(&'static str, &'static str)>,
+    epoch: EpochStart,
+}
+
+impl Victim {
+    fn new(truncated: bool) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let data = TextData::random(&mut Rng::new(5), 12, 4);
+        std::fs::write(folder.path().join("data.ctf"), &data.text).expect("writing data");
+        let mut head = vec![
+            ("randomize", "true"),
+            ("randomizationSeed", "7"),
+            ("randomizationWindow", "2"),
+            ("sampleBasedRandomizationWindow", "false"),
+            ("traceLevel", "0"),
+        ];
+        if truncated {
+            head.extend([("truncated", "true"), ("truncationLength", "3")]);
+        }
+        let read = ReadConfig {
+            workers: 1,
+            rank: 0,
+            minibatch: 9,
+            truncation: 0,
+            right_splice: 0,
+            cross_sweeps: true,
+        };
+        let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 3, index: 0 };
+        Victim { folder, data, head, epoch }
+    }
+
+    fn config_with(
+        &self,
+        file: &str,
+        change: Option<(&'static str, &'static str)>,
+        chunk_size: u64,
+    ) -> String {
+        let mut head = self.head.clone();
+        if let Some((key, _)) = change {
+            head.retain(|&(known, _)| known != key);
+            head.extend(change);
+        }
+        let head: String = head.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+        let file = self.folder.path().join(file);
+        head + &self.data.section(file.to_str().expect("a UTF-8 path"), chunk_size)
+    }
+
+    fn config(&self) -> String {
+        self.config_with("data.ctf", None, 60)
+    }
+
+    fn started(&self) -> Reader {
+        let mut reader = open(&self.config());
+        reader.start_epoch(&self.epoch).expect("an epoch");
+        reader
+    }
+
+    fn checkpoint(&self) -> Vec<u8> {
+        let mut reader = self.started();
+        for _ in 0..2 {
+            reader.read().expect("a minibatch");
+        }
+        reader.checkpoint().expect("a checkpoint")
+    }
+}
+
+/// The checkpoint must be refused: without a panic, with the right kind, naming one of `words`.
+fn refused(reader: &mut Reader, checkpoint: &[u8], what: &str, words: &[&str]) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| reader.restore(checkpoint)));
+    let error = match outcome {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) => panic!("{what}: accepted"),
+        Err(_) => panic!("{what}: panicked"),
+    };
+    assert_eq!(error.kind(), ErrorKind::Checkpoint, "{what}: {error}");
+    let message = error.message().to_lowercase();
+    assert!(!message.is_empty(), "{what}: no message");
+    assert!(words.is_empty() || words.iter().any(|word| message.contains(word)), "{what}: {error}");
+}
+
+#[test]
+fn damaged_checkpoints_are_refused() {
+    common::quiet();
+    for truncated in [false, true] {
+        let victim = Victim::new(truncated);
+        let all = read_all(&mut victim.started(), LIMIT).expect("an uninterrupted run");
+        let good = victim.checkpoint();
+        let mut reader = victim.started();
+
+        refused(&mut reader, &[], "empty", &[]);
+        for length in 0..good.len() {
+            refused(&mut reader, &good[..length], &format!("the first {length} bytes"), &[]);
+        }
+        for byte in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[byte] ^= 1 << bit;
+                refused(&mut reader, &bad, &format!("bit {bit} of byte {byte} flipped"), &[]);
+            }
+        }
+        for more in [&[0][..], &[255; 7], &good] {
+            let bad = [&good, more].concat();
+            refused(&mut reader, &bad, &format!("{} bytes more", more.len()), &[]);
+        }
+        let rng = &mut Rng::new(3);
+        for round in 0..200 {
+            let noise: Vec<u8> = (0..rng.below(2 * good.len())).map(|_| rng.bits() as u8).collect();
+            refused(&mut reader, &noise, &format!("noise {round}"), &[]);
+        }
+
+        // None of them has left a trace.
+        let after = read_all(&mut reader, LIMIT).expect("a run after refusals");
+        compare("after refusals", &after, &all);
+        reader.restore(&good).expect("the good checkpoint");
+        let rest = read_all(&mut reader, LIMIT).expect("the rest of the run");
+        compare("from the good checkpoint", &rest, &all[2..]);
+    }
+}
+
+#[test]
+fn checkpoints_of_other_configurations_are_refused() {
+    common::quiet();
+    let changes: [(&str, &str, &[&str]); 7] = [
+        ("randomizationSeed", "8", &["seed"]),
+        ("randomizationWindow", "3", &["window"]),
+        ("sampleBasedRandomizationWindow", "true", &["window"]),
+        ("randomize", "false", &["random", "order"]),
+        ("frameMode", "true", &["pack", "mode", "frame"]),
+        ("truncated", "true\ntruncationLength = 3", &["pack", "mode", "truncat"]),
+        ("precision", "double", &["precision", "element", "type", "stream"]),
+    ];
+    let victim = Victim::new(false);
+    let checkpoint = victim.checkpoint();
+    for (key, value, words) in changes {
+        let config = victim.config_with("data.ctf", Some((key, value)), 60);
+        refused(&mut open(&config), &checkpoint, &format!("{key} = {value}"), words);
+    }
+    let victim = Victim::new(true);
+    let checkpoint = victim.checkpoint();
+    for (key, value) in [("truncationLength", "4"), ("rightSplice", "1"), ("truncated", "false")] {
+        let config = victim.config_with("data.ctf", Some((key, value)), 60);
+        let words = &["pack", "mode", "truncat", "splice"];
+        refused(&mut open(&config), &checkpoint, &format!("{key} = {value}"), words);
+    }
+}
+
+#[test]
+fn checkpoints_of_other_data_are_refused() {
+    common::quiet();
+    let victim = Victim::new(false);
+    let checkpoint = victim.checkpoint();
+    let mut reader = open(&victim.config());
+    let words = &["data", "file", "chunk", "sequence", "stream"];
+
+    let text = &victim.data.text;
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.last().expect("a line");
+    let others = [
+        ("one sequence less", text.trim_end_matches(&format!("\n{last}\n")).to_owned() + "\n"),
+        ("one sequence more", format!("{text}99{}\n", &last[last.find(' ').expect("a key")..])),
+        ("one key changed", text.replace("\n11 ", "\n77 ")),
+    ];
+    for (what, other) in others {
+        assert_ne!(&other, text, "{what}");
+        std::fs::write(victim.folder.path().join("other.ctf"), other).expect("writing data");
+        let config = victim.config_with("other.ctf", None, 60);
+        refused(&mut open(&config), &checkpoint, what, words);
+    }
+    refused(&mut open(&victim.config_with("data.ctf", None, 120)), &checkpoint, "other chunks", words);
+
+    // The same data elsewhere are the same data.
+    std::fs::write(victim.folder.path().join("other.ctf"), text).expect("writing data");
+    let mut elsewhere = open(&victim.config_with("other.ctf", None, 60));
+    elsewhere.restore(&checkpoint).expect("the same data in another file");
+    reader.restore(&checkpoint).expect("the data it was taken from");
+    let rest = read_all(&mut elsewhere, LIMIT).expect("the rest of the run");
+    compare("elsewhere", &rest, &read_all(&mut reader, LIMIT).expect("the rest of the run"));
+}
