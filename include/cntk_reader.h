@@ -15,13 +15,13 @@
  *     epoch.sweeps = 1;
  *     cntk_reader_start_epoch(reader, &epoch, NULL);
  *
- *     cntk_reader_minibatch_info info = {sizeof info};
+ *     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
  *     do {
  *       const cntk_reader_minibatch *minibatch;
  *       cntk_reader_read_minibatch(reader, &minibatch, NULL);
  *       cntk_reader_describe_minibatch(minibatch, &info, NULL);
  *       for (size_t i = 0; i < info.stream_count; ++i) {
- *         cntk_reader_stream_minibatch stream = {sizeof stream};
+ *         cntk_reader_stream_minibatch stream = {.struct_size = sizeof stream};
  *         cntk_reader_minibatch_stream(minibatch, i, &stream, NULL);
  *         use((const float *)stream.values, stream.sample_size, stream.columns);
  *       }

@@ -1,0 +1,228 @@
+// replay CONFIG SCRIPT: runs a script of reader calls through the C++ header and prints what they give.
+//
+// CONFIG is a configuration file, in which @DIR@ stands for the file's folder. SCRIPT is a text file with one
+// step a line; blank lines and lines that begin with # are skipped:
+//
+//     start WORKERS RANK MINIBATCH TRUNCATION RIGHT_SPLICE CROSS SAMPLES|inf|sweep SWEEPS|inf EPOCH
+//     config WORKERS RANK MINIBATCH TRUNCATION RIGHT_SPLICE CROSS
+//     read
+//     state
+//     restore KEY VALUE ...
+//     checkpoint FILE        saves the reader's own checkpoint
+//     resume FILE            restores it
+//     bench                  reads to the end of the epoch and prints counts and times
+//
+// One line of JSON for the creation, {"create":...}, and one for each step, {"op":...,"result":...}, go to
+// standard output; the texts of errors go to standard error. Exit code: 0, also after errors of the reader; 2
+// if CONFIG or SCRIPT cannot be used.
+
+#include <algorithm>
+#include <chrono>
+#include <cntk_reader.hpp>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "json.hpp"
+
+namespace {
+
+namespace cr = cntk::reader;
+
+// What is wrong with the script, in contrast to what is wrong with the reader.
+struct ScriptError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw ScriptError("cannot open '" + path + "'");
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The words of a step, taken one by one.
+class Words {
+ public:
+  explicit Words(const std::string& line) : stream_(line) {}
+
+  bool AtEnd() { return (stream_ >> std::ws).eof(); }
+
+  std::string Next() {
+    std::string word;
+    if (!(stream_ >> word)) throw ScriptError("the step is too short");
+    return word;
+  }
+
+  // A number, or the one that `name` stands for.
+  std::uint64_t Number(const std::string& name = "", std::uint64_t value = 0,
+                       const std::string& other_name = "", std::uint64_t other_value = 0) {
+    const std::string word = Next();
+    if (word == name) return value;
+    if (word == other_name) return other_value;
+    try {
+      std::size_t used = 0;
+      const std::uint64_t number = std::stoull(word, &used);
+      if (used == word.size() && word[0] != '-') return number;
+    } catch (const std::logic_error&) {
+      // Told below.
+    }
+    throw ScriptError("'" + word + "' is not a number");
+  }
+
+ private:
+  std::istringstream stream_;
+};
+
+void Configure(Words& words, cr::ReaderConfiguration& configuration) {
+  configuration.workers = words.Number();
+  configuration.rank = words.Number();
+  configuration.minibatch_size = words.Number();
+  configuration.truncation = words.Number();
+  configuration.right_splice = words.Number();
+  configuration.cross_sweeps = words.Number() != 0;
+}
+
+void Start(cr::Reader& reader, Words& words) {
+  cr::EpochConfiguration epoch;
+  Configure(words, epoch);
+  epoch.samples = words.Number("inf", cr::kUnlimitedSamples, "sweep", cr::kOneSweep);
+  epoch.sweeps = words.Number("inf", cr::kUnlimitedSweeps);
+  epoch.index = words.Number();
+  reader.StartEpoch(epoch);
+}
+
+void SetConfiguration(cr::Reader& reader, Words& words) {
+  cr::ReaderConfiguration configuration;
+  Configure(words, configuration);
+  reader.SetConfiguration(configuration);
+}
+
+void SetState(cr::Reader& reader, Words& words) {
+  cr::State state;
+  while (!words.AtEnd()) {
+    const std::string key = words.Next();
+    state[key] = words.Number();
+  }
+  reader.SetState(state);
+}
+
+void SaveCheckpoint(const cr::Reader& reader, const std::string& path) {
+  const cr::Checkpoint checkpoint = reader.SaveCheckpoint();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(checkpoint.data()),
+             static_cast<std::streamsize>(checkpoint.size()));
+  if (!file.flush()) throw ScriptError("cannot write '" + path + "'");
+}
+
+void RestoreCheckpoint(cr::Reader& reader, const std::string& path) {
+  const std::string checkpoint = ReadFile(path);
+  reader.RestoreCheckpoint(checkpoint.data(), checkpoint.size());
+}
+
+// Reads to the end of the epoch. A sweep's time ends with the minibatch that has the flag; what follows the
+// last flag counts as one more.
+std::string Bench(cr::Reader& reader) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  std::size_t minibatches = 0, samples = 0, in_sweep = 0;
+  std::vector<double> sweeps;
+  Clock::time_point begin = Clock::now();
+  for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+    std::size_t largest = 0;
+    for (std::size_t id = 0; id < minibatch.size(); ++id)
+      largest = std::max(largest, minibatch[id].Samples());
+    samples += largest;
+    ++minibatches;
+    ++in_sweep;
+    if (!minibatch.EndOfSweep()) continue;
+    const Clock::time_point end = Clock::now();
+    sweeps.push_back(seconds(end - begin));
+    begin = end;
+    in_sweep = 0;
+  }
+  if (in_sweep != 0) sweeps.push_back(seconds(Clock::now() - begin));
+  return "{\"minibatches\":" + std::to_string(minibatches) + ",\"samples\":" + std::to_string(samples) +
+         ",\"sweeps\":" + json::Numbers<double>({sweeps.data(), sweeps.size()}) + "}";
+}
+
+// Runs one step and gives its result as JSON.
+std::string Run(cr::Reader& reader, const std::string& line) {
+  Words words(line);
+  const std::string step = words.Next();
+  if (step == "read") return json::Describe(reader.GetMinibatch());
+  if (step == "state") return json::Describe(reader.GetState());
+  if (step == "bench") return Bench(reader);
+  if (step == "start") {
+    Start(reader, words);
+  } else if (step == "config") {
+    SetConfiguration(reader, words);
+  } else if (step == "restore") {
+    SetState(reader, words);
+  } else if (step == "checkpoint") {
+    SaveCheckpoint(reader, words.Next());
+  } else if (step == "resume") {
+    RestoreCheckpoint(reader, words.Next());
+  } else {
+    throw ScriptError("'" + step + "' is not a step");
+  }
+  return "{\"ok\":true}";
+}
+
+// The error's class for the program that reads the output, its text for people.
+std::string Report(const cr::Error& error) {
+  std::cerr << "replay: " << error.what() << "\n";
+  return json::Describe(error);
+}
+
+cr::Reader Open(const std::string& path) {
+  const std::string placeholder = "@DIR@";
+  std::string text = ReadFile(path);
+  std::size_t place = text.find(placeholder);
+  if (place == std::string::npos) return cr::Reader::FromFile(path);
+  const std::size_t slash = path.rfind('/');
+  const std::string folder =
+      slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  for (; place != std::string::npos; place = text.find(placeholder, place + folder.size()))
+    text.replace(place, placeholder.size(), folder);
+  return cr::Reader::FromText(text);
+}
+
+void Replay(const std::string& config, const std::string& script) try {
+  std::istringstream lines(ReadFile(script));
+  cr::Reader reader = Open(config);
+  std::cout << "{\"create\":" << json::Describe(reader.GetStreamDescriptions()) << "}" << std::endl;
+  for (std::string line; std::getline(lines, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    line.erase(0, line.find_first_not_of(" \t"));
+    if (line.empty() || line[0] == '#') continue;
+    std::string result;
+    try {
+      result = Run(reader, line);
+    } catch (const cr::Error& error) {
+      result = Report(error);
+    }
+    std::cout << "{\"op\":" << json::Text(line) << ",\"result\":" << result << "}" << std::endl;
+  }
+} catch (const cr::Error& error) {
+  std::cout << "{\"create\":" << Report(error) << "}" << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: replay CONFIG SCRIPT\n";
+    return 2;
+  }
+  try {
+    Replay(argv[1], argv[2]);
+    return 0;
+  } catch (const ScriptError& error) {
+    std::cerr << "replay: " << error.what() << "\n";
+    return 2;
+  }
+}
