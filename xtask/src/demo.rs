@@ -17,7 +17,7 @@ pub fn command(project: &Project) -> Result<()> {
 
 /// Minibatches between two checkpoints, and before the training is stopped: in the middle of an epoch of 45, and some
 /// behind the last checkpoint, as a crash would.
-const STOP: (&str, &str) = ("100", "430");
+const STOP: (&str, &str) = ("100", "510");
 
 /// Trains in one go, and again with a stop in the middle; the weights must be the same to the last bit. Gives the
 /// story in a few lines.

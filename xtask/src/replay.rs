@@ -126,11 +126,14 @@ fn same_values(got: &Value, recorded: &Value, double: bool) -> Result<()> {
     };
     ensure!(got.len() == recorded.len(), "{} values, CNTK has {}", got.len(), recorded.len());
     for (number, (got, recorded)) in got.iter().zip(recorded).enumerate() {
-        let equal = match (got.as_f64(), recorded.as_f64()) {
-            (Some(got), Some(recorded)) if double => got.to_bits() == recorded.to_bits(),
-            (Some(got), Some(recorded)) => (got as f32).to_bits() == (recorded as f32).to_bits(),
-            _ => got == recorded,
-        };
+        // A whole 0 in the records lost its sign; tests/golden.rs has a test of its own for that.
+        let unsigned_zero = recorded.as_u64() == Some(0) && got.as_f64() == Some(0.0);
+        let equal = unsigned_zero
+            || match (got.as_f64(), recorded.as_f64()) {
+                (Some(got), Some(recorded)) if double => got.to_bits() == recorded.to_bits(),
+                (Some(got), Some(recorded)) => (got as f32).to_bits() == (recorded as f32).to_bits(),
+                _ => got == recorded,
+            };
         ensure!(equal, "value {number} is {got}, CNTK's {recorded}");
     }
     Ok(())
@@ -157,8 +160,11 @@ mod tests {
 
     #[test]
     fn floats_are_compared_as_floats_and_doubles_as_doubles() {
-        let (got, recorded) = (json!([0.100000001, -0.0]), json!([0.1, 0.0]));
-        assert!(same_values(&got, &recorded, false).is_err(), "the sign of zero");
+        assert!(same_values(&json!([0.0]), &json!([-0.0]), false).is_err(), "the sign of zero");
+        assert!(
+            same_values(&json!([-0.0]), &json!([0]), false).is_ok(),
+            "a zero whose sign was not recorded"
+        );
         assert!(same_values(&json!([0.100000001]), &json!([0.1]), false).is_ok());
         assert!(same_values(&json!([0.100000001]), &json!([0.1]), true).is_err());
         assert!(same_values(&json!([178]), &json!([178.0]), true).is_ok());
