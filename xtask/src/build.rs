@@ -33,9 +33,13 @@ pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
     install(&build.file("replay"), &project.target.join("drivers/replay"))
 }
 
-/// The example programs.
+/// The example programs, each language as a project of its own.
 pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
-    let build = Build::configure(project, dist, "examples/cpp", "cmake/examples", &[])?;
-    build.build(None)?;
-    install(&build.file("train_digits"), &project.target.join("examples/train_digits"))
+    for (language, program) in [("c", "print_minibatches"), ("cpp", "train_digits")] {
+        let source = format!("examples/{language}");
+        let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &[])?;
+        build.build(None)?;
+        install(&build.file(program), &project.target.join("examples").join(program))?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::build;
 use crate::project::{Project, empty_folder};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::time::Instant;
 
 /// Builds what is needed and runs the demo.
@@ -15,34 +15,49 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
+/// Minibatches between two checkpoints, and before the training is stopped: in the middle of an epoch of 45, and some
+/// behind the last checkpoint, as a crash would.
+const STOP: (&str, &str) = ("100", "510");
+
 /// Trains in one go, and again with a stop in the middle; the weights must be the same to the last bit. Gives the
 /// story in a few lines.
 pub fn resume(project: &Project) -> Result<String> {
     let scratch = project.target.join("xtask/demo");
     empty_folder(&scratch)?;
     let data = project.path("examples/data");
-    let checkpoint = scratch.join("digits.checkpoint");
     let train = |options: &[&str]| {
-        let run = project.run(&project.target.join("examples/train_digits").to_string_lossy());
-        run.folder(&scratch).arg(&data).args(options).silent().output()
+        let program = project.target.join("examples/train_digits");
+        project.run(&program.to_string_lossy()).arg("--data").arg(&data).args(options).output()
     };
-    let checkpoint = checkpoint.to_str().context("UTF-8 path")?;
+    let checkpoint = scratch.join("digits.checkpoint");
+    let checkpoint = checkpoint.to_str().context("the path is not UTF-8")?;
+
     let whole = train(&[])?;
-    train(&["--stop-after", "100", "--checkpoint", checkpoint])?;
+    let (every, stop) = STOP;
+    let stopped = train(&["--checkpoint", checkpoint, "--checkpoint-every", every, "--stop-after", stop])?;
+    ensure!(hash(&stopped).is_none(), "The training did not stop after {stop} minibatches:\n{stopped}");
     let resumed = train(&["--resume", checkpoint])?;
-    let (whole_hash, resumed_hash) = (hash(&whole)?, hash(&resumed)?);
+    let (Some(wanted), Some(got)) = (hash(&whole), hash(&resumed)) else {
+        bail!("The training printed no hash of its weights:\n{whole}\n{resumed}");
+    };
     ensure!(
-        whole_hash == resumed_hash,
-        "The resumed training ended with other weights: {resumed_hash} instead of {whole_hash}.\n\n{whole}\n{resumed}"
+        wanted == got,
+        "The resumed training ended elsewhere: {got} instead of {wanted}.\n\n{whole}\n{resumed}"
     );
-    Ok(format!("{}\nStopped and resumed: the same weights to the last bit ({whole_hash}).", whole.trim_end()))
+    let last =
+        |output: &str| output.lines().rfind(|line| line.starts_with("epoch")).unwrap_or_default().to_owned();
+    let found = resumed.lines().find(|line| line.starts_with("resumed")).unwrap_or_default();
+    Ok(format!(
+        "in one go             {}   weights {wanted}\n\
+         stopped and resumed   {}   weights {got}\n\
+         (stopped after {stop} minibatches as a crash would, {found})\n\
+         The weights are the same to the last bit.",
+        last(&whole),
+        last(&resumed)
+    ))
 }
 
 /// The hash of the weights that a training printed.
-fn hash(output: &str) -> Result<&str> {
-    let line = output
-        .lines()
-        .find(|line| line.contains("hash"))
-        .context("The training printed no hash of its weights.")?;
-    line.rsplit(' ').next().context("an empty line")
+fn hash(output: &str) -> Option<&str> {
+    output.lines().find_map(|line| line.strip_prefix("weights hash "))
 }

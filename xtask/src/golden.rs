@@ -69,15 +69,15 @@ impl Case {
         })
     }
 
-    /// Writes the case's data, configuration and script into a folder; gives the paths of the latter two.
+    /// Writes the case's data, configuration and script into a folder; gives the paths of the latter two. `@DIR@` in the
+    /// configuration is left to the driver: it then takes the configuration as text, as CNTK did when it was recorded.
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {
             std::fs::write(folder.join(name), content)?;
         }
-        let own = folder.to_str().context("the path is not UTF-8")?;
         let (config, script) = (folder.join("config.cntk"), folder.join("script.txt"));
-        std::fs::write(&config, self.config.replace("@DIR@", own))?;
+        std::fs::write(&config, &self.config)?;
         std::fs::write(&script, self.steps.join("\n") + "\n")?;
         Ok((config, script))
     }
