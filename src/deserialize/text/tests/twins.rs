@@ -1,0 +1,126 @@
+//! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
+
+use super::{Bits, Fast, Output, PADDING, SequenceSpan, Way, parse, rules};
+use proptest::prelude::*;
+
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "-?[0-9]{1,3}",
+        4 => "-?[0-9]{1,2}\\.[0-9]{6}",
+        1 => "[+-]?[0-9]{1,20}(\\.[0-9]{0,22})?",
+        1 => "-?[0-9]{1,3}(\\.[0-9]{1,8})?[eE][+-]?[0-9]{1,3}",
+        1 => "[0-9]{8,9}(\\.[0-9]{7,10})?",
+    ]
+}
+
+fn gap() -> impl Strategy<Value = &'static str> {
+    prop_oneof![12 => Just(" "), 1 => Just("\t"), 1 => Just("  ")]
+}
+
+fn dense(name: &'static str, dim: usize) -> impl Strategy<Value = String> {
+    proptest::collection::vec((gap(), number()), dim).prop_map(move |values| {
+        let values: String = values.into_iter().map(|(gap, value)| format!("{gap}{value}")).collect();
+        format!("|{name}{values}")
+    })
+}
+
+fn sparse(name: &'static str, dim: u32) -> impl Strategy<Value = String> {
+    proptest::collection::vec((gap(), 0..dim, number()), 0..20).prop_map(move |entries| {
+        let entries: String =
+            entries.into_iter().map(|(gap, row, value)| format!("{gap}{row}:{value}")).collect();
+        format!("|{name}{entries}")
+    })
+}
+
+fn extra() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        10 => Just(""),
+        1 => Just("|# a comment"),
+        1 => Just("|unknown 1:2 x"),
+        1 => Just("|xy"),
+        1 => Just(" \t"),
+        1 => Just("\r"),
+        1 => Just("\u{e9}"),
+    ]
+}
+
+fn line() -> impl Strategy<Value = String> {
+    let samples = (dense("x", 40), dense("y", 2), sparse("s", 70_000), sparse("a_long_name", 300));
+    (samples, extra(), extra(), prop_oneof![Just("\n"), Just(" \n"), Just("\r\n")]).prop_map(
+        |((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"),
+    )
+}
+
+fn text() -> impl Strategy<Value = String> {
+    proptest::collection::vec((0u64..4, line()), 1..8).prop_map(|lines| {
+        lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect()
+    })
+}
+
+const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
+
+fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
+    let mut rules = rules(STREAMS, max_errors);
+    rules.log.trace_level = trace_level;
+    crate::log::set_sink(Some(std::sync::Arc::new(|_, _| ())));
+    assert_eq!(parse::<T>(&rules, text, Way::Fast), parse::<T>(&rules, text, Way::Exact));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn well_formed(text in text()) {
+        alike::<f32>(text.as_bytes(), 1000, 1);
+        alike::<f64>(text.as_bytes(), 1000, 0);
+    }
+
+    #[test]
+    fn spoilt(
+        text in text(),
+        changes in proptest::collection::vec(
+            (any::<prop::sample::Index>(), prop::sample::select(&b"\n\n|| \t\r:.-+e#019a\x00\xff\x7f\x0b"[..]), 0..3),
+            1..4
+        ),
+        max_errors in 0u64..20,
+        trace_level in 0u32..3,
+    ) {
+        let mut text = text.into_bytes();
+        for (place, byte, kind) in changes {
+            let place = place.index(text.len());
+            match kind {
+                0 => text[place] = byte,
+                1 => text.insert(place, byte),
+                _ => { text.remove(place); }
+            }
+            if text.is_empty() {
+                text.push(b'1');
+            }
+        }
+        alike::<f32>(&text, max_errors, trace_level);
+        alike::<f64>(&text, 1000, 0);
+    }
+}
+
+/// Otherwise the tests above would compare the exact parser with itself.
+#[test]
+fn the_fast_parser_takes_common_text() {
+    let rules = rules(STREAMS, 0);
+    let fast = Fast::new(&rules);
+    let text = |x: &str, entries: &str, end: &str| {
+        format!("12|x{} |y 0 1|# comment |s {entries}|other 1:2 |a_long_name {entries}{end}", x.repeat(40))
+    };
+    for text in [
+        text(" 1", "1:1 2:2", "\n"),
+        text(" -0.123456", "1:0.5\t2:1e-5", "\r\n"),
+        text("  1.5e-05", "", " \n"),
+        text("\t1234567.12345678901234567", "29:123456789.5", "\n"),
+    ] {
+        let mut padded = text.clone().into_bytes();
+        padded.extend([b'7'; PADDING]);
+        let span = SequenceSpan { key: 12, samples: 1, offset: 0, size: text.len() as u32 };
+        let mut output = Output::<f32>::default();
+        output.reset(&rules);
+        assert!(fast.read_sequence(&span, &padded, 0, &mut output), "{text}");
+    }
+}
