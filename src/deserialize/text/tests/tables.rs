@@ -72,11 +72,6 @@ fn lines_and_sequences() {
         (b"10 |x 1\n11", 0, "10=1"),
         (b"10 |x 1\n11\n", NEVER, ""),
     ] {
-        // A line of digits and a line break is a row; only without the line break it vanishes.
-        if text == b"1 |x 1|x 2\n1\n" {
-            check("x:1", text, 1, "1=1;2");
-            continue;
-        }
         check("x:1", text, errors, data);
     }
     check("x:1 y:1", b"1 |x 1 |y 1\n1 |x 2\n1 |y 2\n1|x 3|y 3\n", 1, "1=1;2;3,1;2;3");
@@ -133,23 +128,8 @@ fn sparse_tokens() {
         check("s:10s", format!("|s {token}\n").as_bytes(), 0, "-");
     }
     for token in [
-        "10:1",
-        "1 2",
-        "1:",
-        "1: 2",
-        "1 :2",
-        ":2",
-        "-1:2",
-        "+1:2",
-        "1.0:2",
-        "1:2:3",
-        "1:2-3:4",
-        "1:1,2:2",
-        "1::2",
-        "1:nan",
-        "1:.5",
-        "1:1#",
-        "18446744073709551617:1",
+        "10:1", "1 2", "1:", "1: 2", "1 :2", ":2", "-1:2", "+1:2", "1.0:2", "1:2:3", "1:2-3:4", "1:1,2:2", "1::2", "1:nan",
+        "1:.5", "1:1#", "18446744073709551617:1",
     ] {
         check("s:10s", format!("|s {token}\n").as_bytes(), NEVER, "");
         check("s:10s", format!("1 |s 0:1\n1 |s {token}|s 1:1\n").as_bytes(), 1, "1=0:1;1:1");
@@ -170,20 +150,18 @@ fn main_streams() {
 
 #[test]
 fn numbers() {
-    for (text, value) in
-        [("1.", 1.0), ("-1.", -1.0), ("+5", 5.0), ("01.50", 1.5), ("1e+3", 1000.0), ("1E3", 1000.0)]
-    {
+    for (text, value) in [("1.", 1.0), ("-1.", -1.0), ("+5", 5.0), ("01.50", 1.5), ("1e+3", 1000.0), ("1E3", 1000.0)] {
         check("x:1", format!("|x {text}\n").as_bytes(), 0, &format!("0={value}"));
         check("s:9s", format!("|s 3:{text}\n").as_bytes(), 0, &format!("0=3:{value}"));
         check("x:4", format!("|x 7 {text} -0 {text}\n").as_bytes(), 0, &format!("0=7 {value} -0 {value}"));
     }
     check("x:1", b"|x 1e05\n", 0, "0=100000");
     for text in [
-        ".5", "-.5", "nan", "inf", "-inf", "-", "--1", "-+1", "1e", "1e+", "1.e2", "1e1.5", "1.5.5", "1..5",
-        "0x10", "1f", "1_0", "1,5", "1:2", "2#0",
+        ".5", "-.5", "nan", "inf", "-inf", "-", "--1", "-+1", "1e", "1e+", "1.e2", "1e1.5", "1.5.5", "1..5", "0x10", "1f",
+        "1_0", "1,5", "1:2", "2#0",
     ] {
         check("x:1", format!("|x {text}\n").as_bytes(), NEVER, "");
-        check("x:4", format!("1 |x 7 8 {text}\n1 |x 1 2 3 4|x 5 6 7 8\n").as_bytes(), 1, "1=1 2 3 4;5 6 7 8");
+        check("x:4", format!("1 |x 7 8 {text}\n1 |x 1 2 3 4|x 5 6 7 8\n").as_bytes(), 2, "1=1 2 3 4;5 6 7 8");
     }
     check("x:2", b"|x 1-2\n", 0, "0=1 -2");
     check("x:2", b"|x 1+2\n", 0, "0=1 2");

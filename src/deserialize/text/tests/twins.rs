@@ -1,6 +1,6 @@
 //! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
 
-use super::{Bits, Way, parse, rules};
+use super::{Bits, Fast, Output, PADDING, SequenceSpan, Way, parse, rules};
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = String> {
@@ -46,13 +46,15 @@ fn extra() -> impl Strategy<Value = &'static str> {
 
 fn line() -> impl Strategy<Value = String> {
     let samples = (dense("x", 40), dense("y", 2), sparse("s", 70_000), sparse("a_long_name", 300));
-    (samples, extra(), extra(), prop_oneof![Just("\n"), Just(" \n"), Just("\r\n")])
-        .prop_map(|((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"))
+    (samples, extra(), extra(), prop_oneof![Just("\n"), Just(" \n"), Just("\r\n")]).prop_map(
+        |((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"),
+    )
 }
 
 fn text() -> impl Strategy<Value = String> {
-    proptest::collection::vec((0u64..4, line()), 1..8)
-        .prop_map(|lines| lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect())
+    proptest::collection::vec((0u64..4, line()), 1..8).prop_map(|lines| {
+        lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect()
+    })
 }
 
 const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
@@ -97,5 +99,28 @@ proptest! {
         }
         alike::<f32>(&text, max_errors, trace_level);
         alike::<f64>(&text, 1000, 0);
+    }
+}
+
+/// Otherwise the tests above would compare the exact parser with itself.
+#[test]
+fn the_fast_parser_takes_common_text() {
+    let rules = rules(STREAMS, 0);
+    let fast = Fast::new(&rules);
+    let text = |x: &str, entries: &str, end: &str| {
+        format!("12|x{} |y 0 1|# comment |s {entries}|other 1:2 |a_long_name {entries}{end}", x.repeat(40))
+    };
+    for text in [
+        text(" 1", "1:1 2:2", "\n"),
+        text(" -0.123456", "1:0.5\t2:1e-5", "\r\n"),
+        text("  1.5e-05", "", " \n"),
+        text("\t1234567.12345678901234567", "29:123456789.5", "\n"),
+    ] {
+        let mut padded = text.clone().into_bytes();
+        padded.extend([b'7'; PADDING]);
+        let span = SequenceSpan { key: 12, samples: 1, offset: 0, size: text.len() as u32 };
+        let mut output = Output::<f32>::default();
+        output.reset(&rules);
+        assert!(fast.read_sequence(&span, &padded, 0, &mut output), "{text}");
     }
 }
