@@ -133,7 +133,7 @@ impl Cache {
             std::mem::swap(&mut now, &mut later);
         }
         let table = builder.finish();
-        fit.check_ends()?;
+        fit.check_ends(&table)?;
         fit.probe(&table)?;
         Ok(table)
     }
@@ -206,15 +206,14 @@ struct Fit<'a> {
     start: &'a Start,
     /// Where the record before ended.
     end: u64,
-    /// The key that the next line has in line mode.
+    /// One more than the last key: in line mode the key of the next line.
     line: u64,
-    last: Option<Record>,
     first: Option<Record>,
 }
 
 impl<'a> Fit<'a> {
     fn new(scan: &'a Scan<'a>, start: &'a Start) -> Self {
-        Fit { scan, start, end: start.content, line: start.line, last: None, first: None }
+        Fit { scan, start, end: start.content, line: start.line, first: None }
     }
 
     /// Checks a record and appends it.
@@ -237,30 +236,32 @@ impl<'a> Fit<'a> {
             let skipped = key.checked_sub(self.line);
             record.samples == 1 && skipped.is_some_and(|lines| lines <= gap && (lines == 0) == (gap == 0))
         } else {
-            gap > 0 || self.last.is_none_or(|last| last.key != key)
+            gap > 0 || key != self.line.wrapping_sub(1) || builder.len() == 0
         };
         if !keys_fit {
             return Err(Refusal::Unfit("its keys are not the file's"));
         }
         self.end = end;
         self.line = key.wrapping_add(1);
-        self.last = Some(record);
-        self.first.get_or_insert(record);
+        if builder.len() == 0 {
+            self.first = Some(record);
+        }
         Ok(builder.add(record)?)
     }
 
     /// Scans the first and the last sequence again, with what lies before and behind.
-    fn check_ends(&self) -> Checked<()> {
+    fn check_ends(&self, table: &Table) -> Checked<()> {
         let size = self.scan.source.size;
         let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
         let has_main_stream = self.scan.main_stream.is_some();
-        let (Some(first), Some(last)) = (self.first, self.last) else {
+        let (Some(first), Some(last)) = (self.first, table.len().checked_sub(1)) else {
             return if has_main_stream && self.scan_again(*self.start, size)? == (None, 0) {
                 Ok(())
             } else {
                 unfit
             };
         };
+        let last = Record::from(table.span_at(last));
         let scans = |record: &Record| has_main_stream || record.size <= LONGEST_SCANNED;
         let end = first.offset + first.size;
         if scans(&first) && self.scan_again(*self.start, end)? != (Some(first), 1) {
@@ -281,10 +282,7 @@ impl<'a> Fit<'a> {
         let Ok(table) = self.scan.table(start, end, u64::MAX) else {
             return Err(Refusal::Unfit("the file's ids cannot be read"));
         };
-        let first = table.places.first().map(|place| {
-            let span = table.span(0, place, table.positions(0).end);
-            Record { key: span.key, samples: span.samples, offset: span.offset, size: u64::from(span.size) }
-        });
+        let first = (table.len() > 0).then(|| Record::from(table.span_at(0)));
         Ok((first, table.len()))
     }
 

@@ -1,8 +1,8 @@
 //! Index of a text file: where each sequence lies, how long it is, which key it has, and how chunks are cut.
 //!
-//! [`start`] looks at the start of the file and decides between the two modes, [`lines`] and [`ids`]. [`scan`] runs
-//! their scanners over ranges of the file in parallel, their joiners put the pieces together, and [`table`] cuts
-//! chunks and stores what comes out. [`cache`] keeps it beside the data; [`lookup`] answers where a key is.
+//! `start` looks at the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs
+//! their scanners over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts
+//! chunks and stores what comes out. `cache` keeps it beside the data; `lookup` answers where a key is.
 
 mod cache;
 #[cfg(test)]

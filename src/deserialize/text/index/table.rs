@@ -20,6 +20,12 @@ pub(super) struct Record {
     pub size: u64,
 }
 
+impl From<SequenceSpan> for Record {
+    fn from(SequenceSpan { key, samples, offset, size }: SequenceSpan) -> Self {
+        Record { key, samples, offset, size: u64::from(size) }
+    }
+}
+
 /// Where a chunk is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {

@@ -39,12 +39,7 @@ pub(super) fn records(index: &Index) -> Vec<Record> {
     let mut records = Vec::new();
     for (chunk, info) in (0..).zip(index.chunks()) {
         let spans = index.spans(chunk, 0..info.sequences);
-        records.extend(spans.map(|SequenceSpan { key, samples, offset, size }| Record {
-            key,
-            samples,
-            offset,
-            size: u64::from(size),
-        }));
+        records.extend(spans.map(Record::from));
     }
     records
 }
