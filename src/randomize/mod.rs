@@ -39,7 +39,7 @@ impl Selection {
 /// Chunks around a timeline's position, both lists in the order in which they will be needed.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// This worker's chunks that must be in memory.
+    /// This worker's chunks that must be in memory; among them all of the last selection.
     pub resident: Vec<ChunkId>,
     /// This worker's chunks that come next, nearest first, at most as many as asked for.
     pub ahead: Vec<ChunkId>,

@@ -78,7 +78,7 @@ impl ChunkStore {
         let stamp = timeline.window_stamp();
         if self.stamp != Some(stamp) {
             self.stamp = Some(stamp);
-            self.move_window(timeline, selection)?;
+            self.move_window(timeline)?;
         }
         if self.failed.is_empty() {
             return Ok(());
@@ -89,15 +89,9 @@ impl ChunkStore {
 
     /// Lets go of chunks that are not needed any more, and loads the missing ones; gives the first failure, in the
     /// order of the timeline.
-    fn move_window(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
+    fn move_window(&mut self, timeline: &dyn Timeline) -> Result<()> {
         self.failed.clear();
         timeline.window(AHEAD, &mut self.window);
-        // A minibatch that crosses the end of a sweep has chunks of two windows.
-        for sequence in &selection.sequences {
-            if !std::mem::replace(&mut self.needed[sequence.chunk as usize], true) {
-                self.window.resident.push(sequence.chunk);
-            }
-        }
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
         for (resident, needed) in self.resident.iter_mut().zip(&self.needed) {
             if !needed {
