@@ -35,18 +35,22 @@ class DataTest : public testing::Test {
   }
 
   // A configuration with a dense stream x of 2 values and a sparse stream y of 5, in the order of the file.
-  std::string Configuration(const std::string& content, const std::string& options = "") const {
-    return "randomize = false\n" + options +
-           "\n deserializers = ( [ type = \"CNTKTextFormatDeserializer\" ; module = "
-           "\"CNTKTextFormatReader\"\n"
-           "file = \"" +
-           Write("data.ctf", content) +
-           "\"\n input = [ x = [ dim = 2 ; format = \"dense\" ] ; y = [ dim = 5 ; format = \"sparse\" ] ] ] "
-           ")\n";
+  // `deserializer` goes into the deserializer's section, `options` into the reader's.
+  std::string Configuration(const std::string& content, const std::string& options = "",
+                            const std::string& deserializer = "") const {
+    const std::string file = Write("data.ctf", content);
+    return "randomize = false\n" + options + R"(
+      deserializers = ( [
+        type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader"
+        file = ")" +
+           file + "\"\n" + deserializer + R"(
+        input = [ x = [ dim = 2 ; format = "dense" ] ; y = [ dim = 5 ; format = "sparse" ] ]
+      ] ))";
   }
 
-  cr::Reader Open(const std::string& content, const std::string& options = "") const {
-    return cr::Reader::FromText(Configuration(content, options));
+  cr::Reader Open(const std::string& content, const std::string& options = "",
+                  const std::string& deserializer = "") const {
+    return cr::Reader::FromText(Configuration(content, options, deserializer));
   }
 
   // One epoch of one sweep.

@@ -58,10 +58,9 @@ TEST_F(MinibatchTest, Doubles) {
   cr::Reader reader = Open(Lines(1), "precision = \"double\"");
   reader.StartEpoch(Sweep(1));
   const cr::Minibatch minibatch = reader.GetMinibatch();
-  if (reader.GetStreamDescriptions()[0].element == cr::ElementType::kDouble) {
-    EXPECT_EQ(minibatch["x"].Values<double>().size(), 2u);
-    EXPECT_THROW(minibatch["x"].Values<float>(), cr::Error);
-  }
+  EXPECT_EQ(reader.GetStreamDescriptions()[0].element, cr::ElementType::kDouble);
+  EXPECT_EQ(minibatch["x"].Values<double>().size(), 2u);
+  EXPECT_THROW(minibatch["x"].Values<float>(), cr::Error);
 }
 
 TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
@@ -88,11 +87,13 @@ TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
   EXPECT_EQ(minibatch.Key(1), "8");
 }
 
+// A text file may have textual keys, but each of their characters is an error that has to be tolerated
+// (CNTK 2.7).
 TEST_F(MinibatchTest, TextualKeysOfAnyLength) {
   const std::string longer(300, 'k');
-  cr::Reader reader =
-      Open(longer + " |x 1 1 |y 0:1\nshort |x 2 2 |y 1:1\n", "useNumericSequenceKeys = false");
-  if (reader.HasNumericKeys()) GTEST_SKIP() << "the configuration gave numeric keys";
+  cr::Reader reader = Open(longer + " |x 1 1 |y 0:1\nshort |x 2 2 |y 1:1\n", "useNumericSequenceKeys = false",
+                           "maxErrors = 1000");
+  EXPECT_FALSE(reader.HasNumericKeys());
   reader.StartEpoch(Sweep(2));
   const cr::Minibatch minibatch = reader.GetMinibatch();
   EXPECT_EQ(minibatch.Key(0), longer);
