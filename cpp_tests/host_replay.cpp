@@ -1,8 +1,8 @@
 // host_replay MODULE CONFIG SCRIPT
 //
-// Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface, and prints one JSON
-// line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so and what it needs)
-// where the loader finds them; the host's version is taken from the name of that library.
+// Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface, and prints
+// one JSON line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so
+// and what it needs) where the loader finds them; the host's version is taken from the name of that library.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -179,7 +179,8 @@ class Replay {
       epoch.samples = samples;
       epoch.sweeps = sweeps;
       epoch.index = index;
-      if constexpr (std::is_same_v<decltype(epoch), host::EpochConfiguration>) epoch.right_splice = sizes.right_splice;
+      if constexpr (std::is_same_v<decltype(epoch), host::EpochConfiguration>)
+        epoch.right_splice = sizes.right_splice;
       reader_->StartEpoch(&epoch, devices_);
     };
     old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
@@ -215,7 +216,8 @@ class Replay {
     json_lines::StreamMinibatch part;
     part.steps = stream.layout->steps;
     part.rows = stream.layout->rows;
-    for (const host::LayoutRecord& r : stream.layout->records) part.records.push_back({r.id, r.row, r.begin, r.end});
+    for (const host::LayoutRecord& r : stream.layout->records)
+      part.records.push_back({r.id, r.row, r.begin, r.end});
     part.shape = stream.sample_shape.dimensions;
     part.data = stream.data;
     return part;
@@ -247,7 +249,8 @@ class Replay {
       if (!minibatch.streams.empty()) {
         ++minibatches;
         size_t most = 0;
-        for (const auto& stream : minibatch.streams) most = std::max(most, json_lines::sample_count(view(*stream)));
+        for (const auto& stream : minibatch.streams)
+          most = std::max(most, json_lines::sample_count(view(*stream)));
         samples += most;
       }
       if (minibatch.end_of_sweep && !minibatch.streams.empty()) {

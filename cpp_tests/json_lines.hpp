@@ -1,5 +1,5 @@
-// Prints what a reader delivers as JSON lines, in the format of the recorded cases (tests/golden/README.md). Both
-// drivers share it, so that their outputs can be compared line by line.
+// Prints what a reader delivers as JSON lines, in the format of the recorded cases (tests/golden/README.md).
+// Both drivers share it, so that their outputs can be compared line by line.
 #pragma once
 
 #include <cmath>
@@ -100,13 +100,16 @@ inline std::string list(const std::vector<size_t>& values) {
 }
 
 inline std::string streams(const std::vector<Stream>& all) {
-  return "{\"streams\":" + list(all.size(), [&](size_t i) {
-           const Stream& s = all[i];
-           return "{\"name\":" + quoted(s.name) + ",\"id\":" + std::to_string(s.id) + ",\"storage\":" +
-                  (s.sparse ? "\"sparse_csc\"" : "\"dense\"") + ",\"element\":" +
-                  (s.is_double ? "\"double\"" : "\"float\"") + ",\"shape\":" + list(s.shape) +
-                  ",\"defines_mb_size\":" + boolean(s.defines_mb_size) + ",\"is_binary\":" + boolean(s.is_binary) + "}";
-         }) +
+  return "{\"streams\":" +
+         list(all.size(),
+              [&](size_t i) {
+                const Stream& s = all[i];
+                return "{\"name\":" + quoted(s.name) + ",\"id\":" + std::to_string(s.id) +
+                       ",\"storage\":" + (s.sparse ? "\"sparse_csc\"" : "\"dense\"") +
+                       ",\"element\":" + (s.is_double ? "\"double\"" : "\"float\"") +
+                       ",\"shape\":" + list(s.shape) + ",\"defines_mb_size\":" + boolean(s.defines_mb_size) +
+                       ",\"is_binary\":" + boolean(s.is_binary) + "}";
+              }) +
          "}";
 }
 
@@ -114,7 +117,8 @@ inline std::string error(const std::string& kind) { return "{\"error\":" + quote
 
 inline std::string state(const std::map<std::string, uint64_t>& values) {
   std::string out;
-  for (const auto& [key, value] : values) out += (out.empty() ? "" : ",") + quoted(key) + ":" + std::to_string(value);
+  for (const auto& [key, value] : values)
+    out += (out.empty() ? "" : ",") + quoted(key) + ":" + std::to_string(value);
   return "{\"state\":{" + out + "}}";
 }
 
@@ -145,7 +149,8 @@ inline std::string content(const StreamMinibatch& minibatch, const Stream& strea
     const size_t size = stream.sample_size();
     return ",\"dense\":" + list(columns, [&](size_t column) -> std::string {
              if (!filled[column]) return "null";
-             return list(size, [&](size_t i) { return number(minibatch.data, column * size + i, stream.is_double); });
+             return list(
+                 size, [&](size_t i) { return number(minibatch.data, column * size + i, stream.is_double); });
            });
   }
   uint64_t nnz = 0;
@@ -167,29 +172,35 @@ inline std::string content(const StreamMinibatch& minibatch, const Stream& strea
 
 inline std::string minibatch(bool end_of_sweep, bool end_of_epoch, const std::vector<StreamMinibatch>& parts,
                              const std::vector<Stream>& infos) {
-  return std::string("{\"end_of_sweep\":") + boolean(end_of_sweep) + ",\"end_of_epoch\":" + boolean(end_of_epoch) +
-         ",\"streams\":" + list(parts.size(), [&](size_t i) {
-           const StreamMinibatch& part = parts[i];
-           const auto record = [&](size_t k) {
-             const Record& r = part.records[k];
-             return "[" + (r.id == UINT64_MAX ? "-1" : std::to_string(r.id)) + "," + std::to_string(r.row) + "," +
-                    std::to_string(r.begin) + "," + std::to_string(r.end) + "]";
-           };
-           return "{\"num_time_steps\":" + std::to_string(part.steps) + ",\"num_parallel\":" +
-                  std::to_string(part.rows) + ",\"sequences\":" + list(part.records.size(), record) + ",\"keys\":" +
-                  list(part.keys.size(), [&](size_t k) { return quoted(part.keys[k]); }) + ",\"shape\":" +
-                  list(part.shape) + content(part, infos[i]) + "}";
-         }) +
+  return std::string("{\"end_of_sweep\":") + boolean(end_of_sweep) +
+         ",\"end_of_epoch\":" + boolean(end_of_epoch) + ",\"streams\":" +
+         list(parts.size(),
+              [&](size_t i) {
+                const StreamMinibatch& part = parts[i];
+                const auto record = [&](size_t k) {
+                  const Record& r = part.records[k];
+                  return "[" + (r.id == UINT64_MAX ? "-1" : std::to_string(r.id)) + "," +
+                         std::to_string(r.row) + "," + std::to_string(r.begin) + "," + std::to_string(r.end) +
+                         "]";
+                };
+                return "{\"num_time_steps\":" + std::to_string(part.steps) +
+                       ",\"num_parallel\":" + std::to_string(part.rows) +
+                       ",\"sequences\":" + list(part.records.size(), record) +
+                       ",\"keys\":" + list(part.keys.size(), [&](size_t k) { return quoted(part.keys[k]); }) +
+                       ",\"shape\":" + list(part.shape) + content(part, infos[i]) + "}";
+              }) +
          "}";
 }
 
 inline std::string bench(size_t minibatches, size_t samples, const std::vector<double>& sweeps) {
   return "{\"minibatches\":" + std::to_string(minibatches) + ",\"samples\":" + std::to_string(samples) +
-         ",\"sweeps\":" + list(sweeps.size(), [&](size_t i) {
-           char text[32];
-           std::snprintf(text, sizeof text, "%.6f", sweeps[i]);
-           return std::string(text);
-         }) +
+         ",\"sweeps\":" +
+         list(sweeps.size(),
+              [&](size_t i) {
+                char text[32];
+                std::snprintf(text, sizeof text, "%.6f", sweeps[i]);
+                return std::string(text);
+              }) +
          "}";
 }
 

@@ -620,6 +620,11 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
  */
 typedef void (*cntk_reader_finalizer)(void *userdata);
 
+/**
+ * Position of a chunk in its deserializer's table of chunks.
+ */
+typedef uint32_t ChunkId;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -699,8 +704,9 @@ cntk_reader_status cntk_reader_describe_stream(const cntk_reader *reader,
                                                cntk_reader_error **error);
 
 /**
- * Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that cntk_reader_describe_minibatch gives are
- * those, in the second they stand for the texts. May be called from any thread.
+ * Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
+ * cntk_reader_describe_minibatch gives are those, in the second they stand for the texts. May be called from any
+ * thread.
  */
 cntk_reader_status cntk_reader_has_numeric_keys(const cntk_reader *reader,
                                                 uint32_t *numeric,
@@ -848,6 +854,8 @@ cntk_reader_status cntk_reader_set_log_callback(void *userdata,
                                                 cntk_reader_log_callback callback,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
+
+extern double pow(double base, double exponent);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -88,3 +88,30 @@ impl<T> Output<T> {
 fn null(name: &str) -> Error {
     Error::argument(format!("The argument '{name}' must not be NULL."))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capi::error::{cntk_reader_error_free, cntk_reader_error_text};
+    use std::ptr::null_mut;
+
+    #[test]
+    fn a_panic_becomes_an_internal_error() {
+        let mut error = null_mut();
+        // SAFETY: `error` is a local variable.
+        let status = unsafe { guard(&raw mut error, || panic!("number {}", 7)) };
+        assert_eq!(status, cntk_reader_status::CNTK_READER_ERROR_INTERNAL);
+        // SAFETY: `guard` has just written the error.
+        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_text(error)) };
+        assert!(text.to_string_lossy().contains("number 7"));
+        // SAFETY: as above, and freed once.
+        unsafe { cntk_reader_error_free(error) };
+    }
+
+    #[test]
+    fn an_error_that_nobody_wants_is_dropped() {
+        // SAFETY: NULL is allowed.
+        let status = unsafe { guard(null_mut(), || Err(Error::data("x"))) };
+        assert_eq!(status, cntk_reader_status::CNTK_READER_ERROR_DATA);
+    }
+}

@@ -174,8 +174,9 @@ pub unsafe extern "C" fn cntk_reader_describe_stream(
     }
 }
 
-/// Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that cntk_reader_describe_minibatch gives are
-/// those, in the second they stand for the texts. May be called from any thread.
+/// Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
+/// cntk_reader_describe_minibatch gives are those, in the second they stand for the texts. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_has_numeric_keys(
     reader: *const cntk_reader,
@@ -282,5 +283,56 @@ pub unsafe extern "C" fn cntk_reader_restore_checkpoint(
             let checkpoint = inputs(bytes.cast::<u8>(), size, "bytes")?;
             input(reader, "reader")?.with(|reader| reader.restore(checkpoint))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// A reader of one sample, and the folder of its data.
+    fn open() -> (Box<cntk_reader>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("data.ctf");
+        std::fs::write(&file, "|x 1\n").expect("a file");
+        let text = format!(
+            "deserializers = ( [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"
+             file = \"{}\" ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ] )",
+            file.display()
+        );
+        let options = config::from_text(&text).expect("a configuration");
+        let reader = cntk_reader::open(&options).expect("a reader");
+        // SAFETY: `open` gives a box's pointer.
+        (unsafe { Box::from_raw(reader) }, folder)
+    }
+
+    fn kind(result: Result<()>) -> Option<ErrorKind> {
+        result.err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn a_panic_poisons_the_handle() {
+        let (reader, _folder) = open();
+        let panic =
+            catch_unwind(AssertUnwindSafe(|| reader.with(|_| -> Result<()> { panic!("on purpose") })));
+        assert!(panic.is_err());
+        assert_eq!(kind(reader.with(|_| Ok(()))), Some(ErrorKind::State));
+    }
+
+    #[test]
+    fn a_second_call_at_the_same_time_is_refused() {
+        let (reader, _folder) = open();
+        let inner = reader.with(|_| Ok(kind(reader.with(|_| Ok(())))));
+        assert_eq!(inner.ok(), Some(Some(ErrorKind::State)));
+        assert_eq!(kind(reader.with(|_| Ok(()))), None);
+    }
+
+    #[test]
+    fn another_process_is_refused() {
+        let (mut reader, _folder) = open();
+        reader.process ^= 1;
+        assert_eq!(kind(reader.with(|_| Ok(()))), Some(ErrorKind::State));
     }
 }

@@ -85,3 +85,63 @@ unsafe fn declared_size<T: Sized>(pointer: *const T) -> Result<usize> {
     }
     Ok(size)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    struct Known {
+        size: usize,
+        a: u64,
+    }
+
+    // SAFETY: nothing but integers.
+    unsafe impl Sized for Known {
+        const NAME: &'static str = "Known";
+    }
+
+    /// What a later version might have.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    struct Later {
+        size: usize,
+        a: u64,
+        b: u64,
+    }
+
+    const DEFAULT: Known = Known { size: 0, a: 5 };
+
+    fn read_later(b: u64) -> Result<Known> {
+        let later = Later { size: size_of::<Later>(), a: 1, b };
+        // SAFETY: the struct is as large as it says.
+        unsafe { read((&raw const later).cast(), DEFAULT) }
+    }
+
+    #[test]
+    fn members_of_later_versions_must_be_zero() {
+        assert_eq!(read_later(0).map(|known| known.a).ok(), Some(1));
+        assert!(read_later(1).is_err());
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for size in [0, size_of::<Known>() - 1, usize::MAX] {
+            let known = Known { size, a: 1 };
+            // SAFETY: the size is refused before anything else is read.
+            assert!(unsafe { read(&raw const known, DEFAULT) }.is_err(), "{size}");
+        }
+        // SAFETY: NULL is allowed.
+        assert!(unsafe { read(std::ptr::null(), DEFAULT) }.is_err());
+    }
+
+    #[test]
+    fn outputs_keep_their_size_and_what_is_behind() {
+        let mut later = Later { size: size_of::<Later>(), a: 0, b: 9 };
+        // SAFETY: the struct is as large as it says.
+        let output = unsafe { SizedOutput::<Known>::new((&raw mut later).cast()) };
+        output.expect("a good size").set(Known { size: 0, a: 3 });
+        assert_eq!(later, Later { size: size_of::<Later>(), a: 3, b: 9 });
+    }
+}

@@ -79,3 +79,14 @@ pub unsafe extern "C" fn cntk_reader_set_state(
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_positions_name_is_cntks() {
+        assert_eq!(POSITION.to_str(), Ok(POSITION_KEY));
+        assert!(cntk_reader_state_entry::new("other", 1).is_err());
+    }
+}

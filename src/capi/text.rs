@@ -41,3 +41,26 @@ pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) ->
 pub(super) fn nul_terminated(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_lengths_and_nuls() {
+        let text = c"ab\xff";
+        // SAFETY: at most the text's bytes are asked for.
+        unsafe {
+            assert_eq!(bytes(text.as_ptr(), NUL_TERMINATED, "x").ok(), Some(&b"ab\xff"[..]));
+            assert_eq!(utf8(text.as_ptr(), 2, "x").ok(), Some("ab"));
+            assert!(utf8(text.as_ptr(), 3, "x").is_err());
+            assert!(utf8(std::ptr::null(), 0, "x").is_err());
+            assert!(bytes(text.as_ptr(), usize::MAX - 1, "x").is_err());
+        }
+    }
+
+    #[test]
+    fn nuls_inside_are_replaced() {
+        assert_eq!(nul_terminated("a\0b").to_bytes(), "a\u{fffd}b".as_bytes());
+    }
+}

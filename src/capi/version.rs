@@ -44,3 +44,45 @@ pub extern "C" fn cntk_reader_version_text() -> *const c_char {
 pub extern "C" fn cntk_reader_abi_version() -> u32 {
     CNTK_READER_ABI_VERSION
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capi::text::NUL_TERMINATED;
+    use crate::pack::layout::GAP;
+    use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+
+    const HEADER: &str = include_str!("../../include/cntk_reader.h");
+
+    /// The value of a macro: the header's constants are written by hand.
+    fn constant(name: &str) -> u64 {
+        let start = format!("#define CNTK_READER_{name} ");
+        let text = HEADER.lines().find_map(|line| line.strip_prefix(&start)).expect(name);
+        match text.trim_start_matches("UINT64_C(").trim_end_matches(')') {
+            "UINT64_MAX" | "SIZE_MAX" => u64::MAX,
+            text => match text.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).expect(name),
+                None => text.parse().expect(name),
+            },
+        }
+    }
+
+    #[test]
+    fn the_headers_constants_are_those_of_the_library() {
+        let version =
+            ["MAJOR", "MINOR", "PATCH"].map(|part| constant(&format!("VERSION_{part}")).to_string());
+        assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"));
+        assert_eq!(constant("ABI_VERSION"), CNTK_READER_ABI_VERSION.into());
+        assert_eq!(constant("NUL_TERMINATED"), NUL_TERMINATED as u64);
+        assert_eq!(constant("GAP"), GAP);
+        assert_eq!(constant("UNLIMITED_SAMPLES"), SIZE_UNLIMITED);
+        assert_eq!(constant("ONE_SWEEP"), SIZE_OF_SWEEP);
+        assert_eq!(constant("UNLIMITED_SWEEPS"), SWEEPS_UNLIMITED);
+    }
+
+    #[test]
+    fn versions_are_numbers_too() {
+        assert_eq!(number("120"), 120);
+        assert_eq!(VERSION_TEXT.to_str(), Ok(env!("CARGO_PKG_VERSION")));
+    }
+}

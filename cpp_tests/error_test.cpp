@@ -1,0 +1,64 @@
+// Errors: kinds, classes, places.
+
+#include "data.hpp"
+
+namespace {
+
+using ErrorTest = DataTest;
+
+TEST_F(ErrorTest, ConfigurationThatCannotBeRead) {
+  const cr::Error error = ErrorOf([] { cr::Reader::FromText("deserializers = ( ["); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kConfig);
+  EXPECT_FALSE(error.Message().empty());
+}
+
+TEST_F(ErrorTest, FileThatIsMissing) {
+  const std::string path = Path("nothing.cntk");
+  const cr::Error error = ErrorOf([&] { cr::Reader::FromFile(path); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kIo);
+  EXPECT_EQ(error.Class(), cr::ExceptionClass::kRuntimeError);
+  EXPECT_EQ(error.File(), path);
+  EXPECT_NE(std::string(error.what()).find(path), std::string::npos);
+}
+
+TEST_F(ErrorTest, TextThatIsNotUtf8) {
+  EXPECT_EQ(ErrorOf([] { cr::Reader::FromText("\xff"); }).Kind(), cr::ErrorKind::kInvalidArgument);
+}
+
+TEST_F(ErrorTest, DataThatAreWrongHaveAPlace) {
+  cr::Reader reader = Open("|x 1 2 |y 1:1\n|x 3 oops |y 1:1\n|x 5 6 |y 1:1\n");
+  reader.StartEpoch(Sweep(1));
+  const cr::Error error = ErrorOf([&] { Rest(reader); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kData);
+  EXPECT_EQ(error.Class(), cr::ExceptionClass::kRuntimeError);
+  EXPECT_EQ(error.File(), Path("data.ctf"));
+  EXPECT_TRUE(error.Offset() || error.Line());
+  EXPECT_NE(std::string(error.what()), error.Message());
+}
+
+TEST_F(ErrorTest, CallsThatComeTooEarly) {
+  cr::Reader reader = Open(Lines(1));
+  EXPECT_EQ(ErrorOf([&] { reader.GetMinibatch(); }).Kind(), cr::ErrorKind::kState);
+}
+
+TEST_F(ErrorTest, ArgumentsThatAreWrong) {
+  cr::Reader reader = Open(Lines(1));
+  cr::EpochConfiguration epoch = Sweep(0);
+  EXPECT_EQ(ErrorOf([&] { reader.StartEpoch(epoch); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  epoch.minibatch_size = 1;
+  epoch.rank = 1;
+  EXPECT_EQ(ErrorOf([&] { reader.StartEpoch(epoch); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  epoch.workers = 0;
+  EXPECT_EQ(ErrorOf([&] { reader.StartEpoch(epoch); }).Kind(), cr::ErrorKind::kInvalidArgument);
+}
+
+TEST_F(ErrorTest, CopiesShareTheirParts) {
+  const cr::Error error = ErrorOf([&] { cr::Reader::FromFile(Path("nothing")); });
+  const cr::Error copy = error;
+  EXPECT_EQ(copy.File(), error.File());
+  EXPECT_STREQ(copy.what(), error.what());
+  const std::runtime_error& base = copy;
+  EXPECT_STREQ(base.what(), error.what());
+}
+
+}  // namespace

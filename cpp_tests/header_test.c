@@ -1,0 +1,115 @@
+/* The C header in C: it compiles without warnings, and calls with wrong arguments give errors, not crashes.
+ */
+
+#include <cntk_reader.h>
+#include <stdio.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                              \
+  do {                                                                 \
+    if (!(condition)) {                                                \
+      fprintf(stderr, "line %d: %s is false\n", __LINE__, #condition); \
+      ++failures;                                                      \
+    }                                                                  \
+  } while (0)
+
+#define REFUSED CNTK_READER_ERROR_INVALID_ARGUMENT
+
+/* Layouts that programs were compiled with must never change, except at the end. */
+_Static_assert(sizeof(cntk_reader_record) == 32, "record");
+_Static_assert(sizeof(cntk_reader_configuration) == 56, "configuration");
+_Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
+_Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
+_Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
+_Static_assert(sizeof(cntk_reader_minibatch_info) == 40, "minibatch info");
+_Static_assert(sizeof(cntk_reader_stream_minibatch) == 136, "stream minibatch");
+_Static_assert(sizeof(cntk_reader_error_info) == 64, "error info");
+_Static_assert(offsetof(cntk_reader_stream_minibatch, values) == 88, "values");
+_Static_assert(offsetof(cntk_reader_epoch, samples) == 56, "samples");
+
+static void test_null_arguments(void) {
+  cntk_reader* reader = NULL;
+  const cntk_reader_minibatch* minibatch = NULL;
+  cntk_reader_buffer* buffer = NULL;
+  cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
+  cntk_reader_configuration configuration = CNTK_READER_CONFIGURATION_INIT;
+  size_t number = 0;
+  EXPECT(cntk_reader_open_text(NULL, 0, &reader, NULL) == REFUSED);
+  EXPECT(cntk_reader_open_text("x", CNTK_READER_NUL_TERMINATED, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_open_file(NULL, 0, &reader, NULL) == REFUSED);
+  EXPECT(cntk_reader_stream_count(NULL, &number, NULL) == REFUSED);
+  EXPECT(cntk_reader_describe_stream(NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_has_numeric_keys(NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_start_epoch(NULL, &epoch, NULL) == REFUSED);
+  EXPECT(cntk_reader_start_epoch(NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_set_configuration(NULL, &configuration, NULL) == REFUSED);
+  EXPECT(cntk_reader_read_minibatch(NULL, &minibatch, NULL) == REFUSED);
+  EXPECT(cntk_reader_get_state(NULL, NULL, 0, &number, NULL) == REFUSED);
+  EXPECT(cntk_reader_set_state(NULL, NULL, 0, NULL) == REFUSED);
+  EXPECT(cntk_reader_save_checkpoint(NULL, &buffer, NULL) == REFUSED);
+  EXPECT(cntk_reader_restore_checkpoint(NULL, NULL, 0, NULL) == REFUSED);
+  EXPECT(cntk_reader_describe_minibatch(NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_stream(NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_key_text(NULL, 0, NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_buffer_bytes(NULL, NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_error_describe(NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_get_threads(NULL, NULL) == REFUSED);
+  EXPECT(strcmp(cntk_reader_error_text(NULL), "") == 0);
+  cntk_reader_destroy(NULL);
+  cntk_reader_minibatch_retain(NULL);
+  cntk_reader_minibatch_release(NULL);
+  cntk_reader_buffer_free(NULL);
+  cntk_reader_error_free(NULL);
+  EXPECT(reader == NULL && minibatch == NULL && buffer == NULL);
+}
+
+static void test_errors_are_objects(void) {
+  cntk_reader* reader = NULL;
+  cntk_reader_error* error = NULL;
+  cntk_reader_error_info info = {.struct_size = sizeof info};
+  EXPECT(cntk_reader_open_file("/nowhere/at/all", CNTK_READER_NUL_TERMINATED, &reader, &error) ==
+         CNTK_READER_ERROR_IO);
+  EXPECT(reader == NULL && error != NULL);
+  EXPECT(cntk_reader_error_describe(error, &info) == CNTK_READER_OK);
+  EXPECT(info.struct_size == sizeof info);
+  EXPECT(info.kind == CNTK_READER_ERROR_IO);
+  EXPECT(info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR);
+  EXPECT(info.file != NULL && strcmp(info.file, "/nowhere/at/all") == 0);
+  EXPECT(info.line == 0 && info.offset == CNTK_READER_UNKNOWN && info.stream == NULL && info.key == NULL);
+  EXPECT(strstr(cntk_reader_error_text(error), info.message) != NULL);
+  info.struct_size = 0;
+  EXPECT(cntk_reader_error_describe(error, &info) == REFUSED);
+  cntk_reader_error_free(error);
+}
+
+static void test_struct_sizes(void) {
+  /* A program of a later version: what it sets and this library does not know is refused, zeros are not. */
+  struct {
+    cntk_reader_epoch epoch;
+    uint64_t later;
+  } future = {CNTK_READER_EPOCH_INIT, 1};
+  cntk_reader_epoch small = CNTK_READER_EPOCH_INIT;
+  cntk_reader_error* error = NULL;
+  future.epoch.struct_size = sizeof future;
+  EXPECT(cntk_reader_start_epoch(NULL, &future.epoch, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_text(error), "does not know") != NULL);
+  cntk_reader_error_free(error);
+  future.later = 0;
+  EXPECT(cntk_reader_start_epoch(NULL, &future.epoch, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_text(error), "'reader'") != NULL);
+  cntk_reader_error_free(error);
+  small.struct_size = sizeof(size_t);
+  EXPECT(cntk_reader_start_epoch(NULL, &small, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_text(error), "struct_size") != NULL);
+  cntk_reader_error_free(error);
+}
+
+int main(void) {
+  test_null_arguments();
+  test_errors_are_objects();
+  test_struct_sizes();
+  EXPECT(cntk_reader_version() == CNTK_READER_VERSION);
+  return failures == 0 ? 0 : 1;
+}

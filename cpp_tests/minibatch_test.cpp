@@ -1,0 +1,165 @@
+// Minibatches: data, layouts, keys, lifetime.
+
+#include <cstring>
+#include <thread>
+
+#include "data.hpp"
+
+namespace {
+
+using MinibatchTest = DataTest;
+
+template <typename T>
+std::vector<std::remove_const_t<T>> Copy(cr::Span<T> span) {
+  return {span.begin(), span.end()};
+}
+
+TEST_F(MinibatchTest, DenseData) {
+  cr::Reader reader = Open("|x 1 2 |y 0:1\n|x 3 4 |y 4:0.5\n");
+  reader.StartEpoch(Sweep(2));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch x = minibatch["x"];
+  EXPECT_FALSE(x.IsSparse());
+  EXPECT_EQ(x.Steps(), 1u);
+  EXPECT_EQ(x.Rows(), 2u);
+  EXPECT_EQ(x.Columns(), 2u);
+  EXPECT_EQ(x.Samples(), 2u);
+  EXPECT_EQ(x.SequenceCount(), 2u);
+  EXPECT_EQ(x.SampleSize(), 2u);
+  EXPECT_EQ(Copy(x.Values<float>()), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(Copy(x.Column<float>(1)), (std::vector<float>{3, 4}));
+  EXPECT_EQ(x.Block().size(), 4 * sizeof(float));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.Block().data()) % 64, 0u);
+  EXPECT_TRUE(x.RowIndices().empty());
+  EXPECT_THROW(x.Values<double>(), cr::Error);
+  EXPECT_EQ(Copy(minibatch[0].Values<float>()), Copy(x.Values<float>()));
+}
+
+TEST_F(MinibatchTest, SparseData) {
+  cr::Reader reader = Open("|x 1 2 |y 3:1 1:2\n|x 3 4 |y\n|x 5 6 |y 4:0.5\n");
+  reader.StartEpoch(Sweep(3));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch y = minibatch["y"];
+  ASSERT_TRUE(y.IsSparse());
+  EXPECT_EQ(Copy(y.Values<float>()), (std::vector<float>{1, 2, 0.5}));
+  EXPECT_EQ(Copy(y.RowIndices()), (std::vector<std::int32_t>{3, 1, 4}));
+  EXPECT_EQ(Copy(y.ColumnStarts()), (std::vector<std::int32_t>{0, 2, 2, 3}));
+  std::uint64_t stored = 0;
+  std::memcpy(&stored, y.Block().data(), sizeof stored);
+  EXPECT_EQ(stored, 3u);
+  EXPECT_EQ(y.Block().size(), 8u + 3 * 4 + 3 * 4 + 4 * 4);
+  float sum = 0;
+  y.ForEachValue<float>(0, [&](std::size_t row, float value) { sum += value * static_cast<float>(row); });
+  EXPECT_EQ(sum, 5);
+  EXPECT_THROW(y.Column<float>(0), cr::Error);
+}
+
+TEST_F(MinibatchTest, Doubles) {
+  cr::Reader reader = Open(Lines(1), "precision = \"double\"");
+  reader.StartEpoch(Sweep(1));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(reader.GetStreamDescriptions()[0].element, cr::ElementType::kDouble);
+  EXPECT_EQ(minibatch["x"].Values<double>().size(), 2u);
+  EXPECT_THROW(minibatch["x"].Values<float>(), cr::Error);
+}
+
+TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
+  cr::Reader reader = Open("7 |x 1 1 |y 0:1\n7 |x 2 2 |y 1:1\n7 |x 3 3 |y 2:1\n8 |x 4 4 |y 3:1\n");
+  reader.StartEpoch(Sweep(4));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch x = minibatch["x"];
+  EXPECT_EQ(x.Steps(), 3u);
+  EXPECT_EQ(x.Rows(), 2u);
+  EXPECT_EQ(x.Samples(), 4u);
+  const std::vector<cr::Sequence> sequences = x.Sequences();
+  ASSERT_EQ(sequences.size(), 2u);
+  std::vector<std::vector<float>> values;
+  for (const cr::Sequence& sequence : sequences) {
+    values.emplace_back();
+    for (std::size_t step = 0; step < sequence.Steps(); ++step)
+      values.back().push_back(x.Column<float>(sequence.Column(step))[0]);
+  }
+  EXPECT_EQ(values, (std::vector<std::vector<float>>{{1, 2, 3}, {4}}));
+  std::size_t gaps = 0;
+  for (const cr::Record& record : x.Records()) gaps += cr::IsGap(record) ? 1 : 0;
+  EXPECT_EQ(gaps, 1u);
+  EXPECT_EQ(Copy(minibatch.Keys()), (std::vector<std::uint64_t>{7, 8}));
+  EXPECT_EQ(minibatch.Key(1), "8");
+}
+
+// A text file may have textual keys, but each of their characters is an error that has to be tolerated
+// (CNTK 2.7).
+TEST_F(MinibatchTest, TextualKeysOfAnyLength) {
+  const std::string longer(300, 'k');
+  cr::Reader reader = Open(longer + " |x 1 1 |y 0:1\nshort |x 2 2 |y 1:1\n", "useNumericSequenceKeys = false",
+                           "maxErrors = 1000");
+  EXPECT_FALSE(reader.HasNumericKeys());
+  reader.StartEpoch(Sweep(2));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(minibatch.Key(0), longer);
+  EXPECT_EQ(minibatch.Key(1), "short");
+}
+
+TEST_F(MinibatchTest, AbsentStreamsAndSequences) {
+  cr::Reader reader = Open(Lines(1));
+  reader.StartEpoch(Sweep(1));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_THROW(minibatch["z"], cr::Error);
+  EXPECT_THROW(minibatch[2], cr::Error);
+  EXPECT_THROW(minibatch.Key(1), cr::Error);
+}
+
+TEST_F(MinibatchTest, OutlivesItsReader) {
+  cr::Minibatch kept;
+  {
+    cr::Reader reader = Open(Lines(3));
+    reader.StartEpoch(Sweep(3));
+    kept = reader.GetMinibatch();
+  }
+  EXPECT_EQ(Copy(kept["x"].Values<float>()), (std::vector<float>{0, 0, 1, -1, 2, -2}));
+  EXPECT_EQ(kept.Key(2), "2");
+  EXPECT_EQ(kept.GetStreamDescriptions().size(), 2u);
+}
+
+TEST_F(MinibatchTest, SeveralMayBeKept) {
+  cr::Reader reader = Open(Lines(50));
+  reader.StartEpoch(Sweep(1));
+  std::vector<cr::Minibatch> kept;
+  for (const cr::Minibatch& minibatch : reader.Minibatches()) kept.push_back(minibatch);
+  ASSERT_EQ(kept.size(), 50u);
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    EXPECT_EQ(kept[i]["x"].Values<float>()[0], static_cast<float>(i));
+}
+
+TEST_F(MinibatchTest, CopiesShareAndMovesEmpty) {
+  cr::Reader reader = Open(Lines(1));
+  reader.StartEpoch(Sweep(1));
+  cr::Minibatch minibatch = reader.GetMinibatch();
+  cr::Minibatch copy = minibatch;
+  EXPECT_EQ(copy["x"].Block().data(), minibatch["x"].Block().data());
+  const cr::Minibatch moved = std::move(minibatch);
+  EXPECT_FALSE(minibatch);
+  EXPECT_THROW(minibatch[0], cr::Error);
+  EXPECT_TRUE(minibatch.Keys().empty());
+  copy = moved;
+  EXPECT_TRUE(copy);
+  const cr::Minibatch nothing;
+  EXPECT_THROW(nothing["x"], cr::Error);
+  EXPECT_THROW(nothing[0], cr::Error);
+}
+
+TEST_F(MinibatchTest, MayBeReleasedByOtherThreads) {
+  cr::Reader reader = Open(Lines(200));
+  reader.StartEpoch(Sweep(1));
+  std::vector<std::thread> threads;
+  for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+    if (threads.size() == 8) {
+      for (std::thread& thread : threads) thread.join();
+      threads.clear();
+    }
+    threads.emplace_back([copy = minibatch] { EXPECT_EQ(copy["x"].Samples(), 1u); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace

@@ -1,0 +1,133 @@
+// Readers: opening, streams, moves, epochs.
+
+#include <algorithm>
+#include <thread>
+#include <type_traits>
+
+#include "data.hpp"
+
+namespace {
+
+using ReaderTest = DataTest;
+
+static_assert(!std::is_copy_constructible_v<cr::Reader> && std::is_nothrow_move_constructible_v<cr::Reader>);
+static_assert(!std::is_copy_constructible_v<cr::Checkpoint> && std::is_move_constructible_v<cr::Checkpoint>);
+static_assert(std::is_nothrow_move_constructible_v<cr::Minibatch> &&
+              std::is_copy_constructible_v<cr::Minibatch>);
+static_assert(std::is_nothrow_copy_constructible_v<cr::Error>);
+
+TEST(VersionTest, HeaderAndLibraryAreOfOneVersion) {
+  EXPECT_EQ(cntk_reader_version(), static_cast<std::uint32_t>(CNTK_READER_VERSION));
+  EXPECT_EQ(cntk_reader_abi_version(), static_cast<std::uint32_t>(CNTK_READER_ABI_VERSION));
+  const std::string text = std::to_string(CNTK_READER_VERSION_MAJOR) + "." +
+                           std::to_string(CNTK_READER_VERSION_MINOR) + "." +
+                           std::to_string(CNTK_READER_VERSION_PATCH);
+  EXPECT_EQ(cr::Version(), text);
+}
+
+TEST_F(ReaderTest, DescribesItsStreams) {
+  const cr::Reader reader = Open(Lines(3));
+  const cr::StreamDescriptions& streams = reader.GetStreamDescriptions();
+  ASSERT_EQ(streams.size(), 2u);
+  EXPECT_EQ(streams[0].name, "x");
+  EXPECT_EQ(streams[0].storage, cr::Storage::kDense);
+  EXPECT_EQ(streams[0].element, cr::ElementType::kFloat);
+  EXPECT_EQ(streams[0].shape, std::vector<std::size_t>{2});
+  EXPECT_EQ(streams[0].sample_size, 2u);
+  EXPECT_EQ(streams[1].storage, cr::Storage::kSparseCsc);
+  EXPECT_EQ(reader.GetStreamDescription("y").id, 1u);
+  EXPECT_THROW(reader.GetStreamDescription("z"), cr::Error);
+  EXPECT_TRUE(reader.HasNumericKeys());
+}
+
+TEST_F(ReaderTest, OpensTextAndFile) {
+  const std::string file = Write("config.cntk", Configuration(Lines(2)));
+  EXPECT_EQ(cr::Reader::FromFile(file).GetStreamDescriptions().size(), 2u);
+  // A view need not be NUL-terminated.
+  const std::string path = file + "|", text = Configuration(Lines(2)) + "]";
+  EXPECT_NO_THROW(cr::Reader::FromFile(std::string_view(path).substr(0, file.size())));
+  EXPECT_NO_THROW(cr::Reader::FromText(std::string_view(text).substr(0, text.size() - 1)));
+}
+
+TEST_F(ReaderTest, MovesAndRefusesAfterwards) {
+  cr::Reader first = Open(Lines(3));
+  first.StartEpoch(Sweep(1));
+  cr::Reader second = std::move(first);
+  EXPECT_EQ(Rest(second), (std::vector<float>{0, 1, 2}));
+  EXPECT_EQ(ErrorOf([&] { first.GetMinibatch(); }).Kind(), cr::ErrorKind::kInvalidArgument);
+  first = std::move(second);
+  EXPECT_TRUE(first.GetMinibatch().EndOfEpoch());
+}
+
+TEST_F(ReaderTest, ReadsEpochByEpoch) {
+  cr::Reader reader = Open(Lines(5));
+  cr::EpochConfiguration epoch = Sweep(2);
+  epoch.sweeps = cr::kUnlimitedSweeps;
+  epoch.samples = 3;
+  reader.StartEpoch(epoch);
+  EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2}));
+  epoch.index = 1;
+  reader.StartEpoch(epoch);
+  EXPECT_EQ(Rest(reader), (std::vector<float>{3, 4, 0}));
+  epoch.samples = cr::kOneSweep;
+  reader.StartEpoch(epoch);
+  EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4}));
+}
+
+TEST_F(ReaderTest, BehindTheEndOfTheEpochThereIsNothing) {
+  cr::Reader reader = Open(Lines(2));
+  reader.StartEpoch(Sweep(10));
+  cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_TRUE(minibatch);
+  EXPECT_TRUE(minibatch.EndOfSweep());
+  EXPECT_TRUE(minibatch.EndOfEpoch());
+  for (int i = 0; i < 3; ++i) {
+    minibatch = reader.GetMinibatch();
+    EXPECT_FALSE(minibatch);
+    EXPECT_TRUE(minibatch.EndOfEpoch());
+    EXPECT_EQ(minibatch.size(), 0u);
+    EXPECT_TRUE(minibatch.Keys().empty());
+  }
+  EXPECT_EQ(Rest(reader), std::vector<float>());
+}
+
+TEST_F(ReaderTest, ChangesItsConfiguration) {
+  cr::Reader reader = Open(Lines(6));
+  reader.StartEpoch(Sweep(1));
+  EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 1u);
+  cr::ReaderConfiguration configuration;
+  configuration.minibatch_size = 3;
+  reader.SetConfiguration(configuration);
+  EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 3u);
+}
+
+TEST_F(ReaderTest, SharesDataAmongWorkers) {
+  std::vector<float> all;
+  for (std::uint64_t rank = 0; rank < 2; ++rank) {
+    cr::Reader reader = Open(Lines(8));
+    cr::EpochConfiguration epoch = Sweep(4);
+    epoch.workers = 2;
+    epoch.rank = rank;
+    reader.StartEpoch(epoch);
+    for (const float value : Rest(reader)) all.push_back(value);
+  }
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(ReaderTest, MayBeUsedFromOneThreadAfterTheOther) {
+  cr::Reader reader = Open(Lines(4));
+  reader.StartEpoch(Sweep(4));
+  std::vector<float> values;
+  std::thread([&] { values = Rest(reader); }).join();
+  EXPECT_EQ(values, (std::vector<float>{0, 1, 2, 3}));
+}
+
+TEST(ThreadsTest, CountCanBeSet) {
+  cr::SetThreads(3);
+  EXPECT_EQ(cr::GetThreads(), 3u);
+  cr::SetThreads(0);
+  EXPECT_GE(cr::GetThreads(), 1u);
+}
+
+}  // namespace
