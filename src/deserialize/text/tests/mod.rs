@@ -1,0 +1,221 @@
+//! The two parsers held against CNTK's recorded behaviour and against each other.
+
+mod tables;
+mod twins;
+
+use super::exact;
+use super::fast::{FRONT, Fast, PADDING};
+use super::index::SequenceSpan;
+use super::number::Value;
+use super::output::Output;
+use super::report::{Report, Stop};
+use super::rules::{Rules, StreamRule};
+use super::segment;
+use crate::corpus::Corpus;
+use crate::log::Logger;
+use std::sync::Arc;
+
+/// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` behind marks the main stream.
+pub fn rules(streams: &str, max_errors: u64) -> Rules {
+    let mut main = None;
+    let streams: Vec<StreamRule> = streams
+        .split_whitespace()
+        .enumerate()
+        .map(|(i, text)| {
+            let (name, dim) = text.split_once(':').expect("name:dim");
+            if dim.ends_with('*') {
+                main = Some(i);
+            }
+            let dim = dim.trim_end_matches('*');
+            StreamRule {
+                name: name.to_owned(),
+                alias: name.as_bytes().to_vec(),
+                dim: dim.trim_end_matches('s').parse().expect("a dimension"),
+                sparse: dim.ends_with('s'),
+            }
+        })
+        .collect();
+    Rules {
+        file: "test.ctf".to_owned(),
+        longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
+        streams,
+        main,
+        strict: true,
+        max_errors,
+        log: Logger { trace_level: 0 },
+        corpus: Arc::new(Corpus::Numeric),
+    }
+}
+
+/// A plain index of a text: one sequence per line, or per id if the first line has one.
+pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
+    let bom = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let white = text[bom..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let by_line = text.get(bom + white) == Some(&b'|');
+    let is_counted = |line: &[u8]| {
+        rules.main.is_none_or(|main| {
+            let mut name = b"|".to_vec();
+            name.extend(&rules.streams[main].alias);
+            let ends = |&next: &u8| next == b'|' || (next as i8) <= 0x20;
+            (0..line.len())
+                .any(|i| line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(|next| ends(next)))
+        })
+    };
+    let id = |line: &[u8]| {
+        let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0 && digits < line.len())
+            .then(|| line[..digits].iter().fold(0u64, |key, &b| key.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))))
+    };
+    let mut found: Vec<SequenceSpan> = Vec::new();
+    let mut open: Option<SequenceSpan> = None;
+    let mut at = 0;
+    for (number, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let start = at as u64;
+        at += line.len();
+        if by_line {
+            let blank_head = (start as usize) < bom + white && at <= bom + white;
+            if is_counted(line) && !blank_head {
+                let skipped = (bom + white).saturating_sub(start as usize) as u64;
+                found.push(SequenceSpan {
+                    key: number as u64,
+                    samples: 1,
+                    offset: start + skipped,
+                    size: line.len() as u32 - skipped as u32,
+                });
+            }
+            continue;
+        }
+        let skipped = (bom + white).saturating_sub(start as usize).min(line.len());
+        if skipped == line.len() {
+            continue;
+        }
+        let key = id(&line[skipped..]);
+        if key.is_some() && open.map(|span| span.key) != key {
+            found.extend(open.filter(|span| span.samples > 0));
+            let key = key.unwrap_or_default();
+            open = Some(SequenceSpan { key, samples: 0, offset: start + skipped as u64, size: 0 });
+        }
+        if let Some(span) = &mut open {
+            span.size = (at as u64 - span.offset) as u32;
+            let vanishes = line.iter().all(|byte| byte.is_ascii_digit());
+            span.samples += u32::from(is_counted(line) && !vanishes);
+        }
+    }
+    found.extend(open.filter(|span| span.samples > 0));
+    found
+}
+
+/// One stream of one sequence, as bits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Data {
+    pub samples: usize,
+    pub values: Vec<u64>,
+    pub rows: Vec<i32>,
+    pub counts: Vec<u32>,
+}
+
+/// What was read: sequences, streams.
+pub type Sequences = Vec<Vec<Data>>;
+
+/// Which parser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The fast one first.
+    Fast,
+    /// Only the exact one.
+    Exact,
+}
+
+/// Types of value with comparable bits.
+pub trait Bits: Value {
+    fn bits(self) -> u64;
+}
+impl Bits for f32 {
+    fn bits(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+}
+impl Bits for f64 {
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+/// Parses a whole text; also the number of errors.
+pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences, u64), Stop> {
+    let spans = spans(rules, text);
+    let mut output = Output::<T>::default();
+    let mut report = Report::new(rules, rules.max_errors);
+    match way {
+        Way::Fast => {
+            let mut padded = vec![b'7'; FRONT];
+            padded.extend(text);
+            // Padding that would be digits, should a scan run into it.
+            padded.extend([b'7'; PADDING]);
+            let fast = Fast::new(rules);
+            let text = (&padded[..], text.len(), 0);
+            segment::parse(rules, &fast, spans.iter().copied(), text, &mut output, &mut report)?;
+        }
+        Way::Exact => {
+            output.reset(rules);
+            for span in &spans {
+                let range = span.offset as usize..span.offset as usize + span.size as usize;
+                exact::read_sequence(rules, span, &text[range], &mut output, &mut report)?;
+            }
+        }
+    }
+    Ok((unpacked(rules, &output), report.errors()))
+}
+
+fn unpacked<T: Bits>(rules: &Rules, output: &Output<T>) -> Sequences {
+    let data = |sequence: usize, stream: usize| {
+        let column = &output.columns[stream];
+        let (first, end) = (column.firsts[sequence] as usize, column.firsts[sequence + 1] as usize);
+        let bits = |values: &[T]| values.iter().map(|value| value.bits()).collect();
+        if rules.streams[stream].sparse {
+            let starts = &column.starts[first..=end];
+            let range = starts[0] as usize..starts[end - first] as usize;
+            Data {
+                samples: end - first,
+                values: bits(&column.values[range.clone()]),
+                rows: column.rows[range].to_vec(),
+                counts: starts.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+            }
+        } else {
+            let dim = rules.streams[stream].dim;
+            let values = bits(&column.values[first * dim..end * dim]);
+            Data { samples: end - first, values, ..Data::default() }
+        }
+    };
+    (0..output.sequences() as usize)
+        .map(|sequence| (0..rules.streams.len()).map(|stream| data(sequence, stream)).collect())
+        .collect()
+}
+
+/// Sequences as text: samples joined by `;`, streams by `,`, sequences by ` / `.
+pub fn shown(rules: &Rules, keys: &[SequenceSpan], sequences: &Sequences) -> String {
+    let value = |bits: u64| f64::from_bits(bits).to_string();
+    let stream = |rule: &StreamRule, data: &Data| {
+        let samples: Vec<String> = if rule.sparse {
+            let mut entries = data.rows.iter().zip(&data.values);
+            let entry = |(row, bits): (&i32, &u64)| format!("{row}:{}", value(*bits));
+            data.counts
+                .iter()
+                .map(|&count| entries.by_ref().take(count as usize).map(entry).collect::<Vec<_>>().join(" "))
+                .collect()
+        } else {
+            let sample = |values: &[u64]| values.iter().map(|&bits| value(bits)).collect::<Vec<_>>().join(" ");
+            data.values.chunks(rule.dim.max(1)).map(sample).collect()
+        };
+        samples.join(";")
+    };
+    keys.iter()
+        .zip(sequences)
+        .map(|(span, streams)| {
+            let streams: Vec<String> =
+                rules.streams.iter().zip(streams).map(|(rule, data)| stream(rule, data)).collect();
+            format!("{}={}", span.key, streams.join(","))
+        })
+        .collect::<Vec<_>>()
+        .join(" / ")
+}
