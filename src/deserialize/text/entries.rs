@@ -17,7 +17,11 @@ use super::rules::is_non_printable;
 /// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it; `column` must have room for as
 /// many entries and starts as the text can hold. The processor must have what `I` names.
 #[inline(always)]
-pub unsafe fn sparse<T: Value, I: Isa>(p: *const u8, dim: usize, column: &mut Column<T>) -> Option<*const u8> {
+pub unsafe fn sparse<T: Value, I: Isa>(
+    p: *const u8,
+    dim: usize,
+    column: &mut Column<T>,
+) -> Option<*const u8> {
     let mut p = p;
     let values = column.values.as_mut_ptr();
     let rows = column.rows.as_mut_ptr();

@@ -113,7 +113,8 @@ impl Fast {
         output: &mut Output<T>,
     ) -> bool {
         let end = at + span.size as usize;
-        if self.chatty || span.size == 0 || at < FRONT || end + PADDING > text.len() || text[end - 1] != b'\n' {
+        if self.chatty || span.size == 0 || at < FRONT || end + PADDING > text.len() || text[end - 1] != b'\n'
+        {
             return false;
         }
         // SAFETY: the text is readable from `at` to `end`, FRONT bytes before and PADDING bytes behind, and a line break
@@ -262,9 +263,8 @@ impl Fast {
                 let length = rule.alias.len();
                 // SAFETY: all bytes of the alias were found in the text, or are looked for within its padding, if it
                 // is short, or byte by byte up to the first that differs; a line break differs from all of them.
-                let found = unsafe {
-                    (8..length).all(|i| *p.add(i) == rule.alias[i]) && ends_name(*p.add(length))
-                };
+                let found =
+                    unsafe { (8..length).all(|i| *p.add(i) == rule.alias[i]) && ends_name(*p.add(length)) };
                 if found {
                     return Some((stream, length));
                 }

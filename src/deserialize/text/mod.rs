@@ -101,9 +101,8 @@ impl TextDeserializer {
                 defines_mb_size: stream.defines_mb_size,
             })
             .collect();
-        let kept = options
-            .keep_data_in_memory
-            .then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
+        let kept =
+            options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
         let shared = Shared {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
@@ -322,4 +321,3 @@ fn byte_range(
     let end = last.next().map_or(start, |span| span.offset + u64::from(span.size));
     start..end.max(start)
 }
-

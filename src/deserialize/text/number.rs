@@ -107,7 +107,8 @@ fn digits(text: &[u8], at: &mut usize) -> Option<(f64, f64)> {
     let mut found = None;
     while let Some(digit) = text.get(*at).filter(|byte| byte.is_ascii_digit()) {
         let digit = f64::from(digit - b'0');
-        found = Some(found.map_or((digit, 10.0), |(sum, power): (f64, f64)| (sum * 10.0 + digit, power * 10.0)));
+        found =
+            Some(found.map_or((digit, 10.0), |(sum, power): (f64, f64)| (sum * 10.0 + digit, power * 10.0)));
         *at += 1;
     }
     found
@@ -310,7 +311,9 @@ mod tests {
         padded.push(b'\n');
         padded.extend([0xff; OVERRUN]);
         // SAFETY: the text ends with a line break, and padding follows.
-        unsafe { quick(padded.as_ptr()).map(|(number, end)| (number, end.offset_from(padded.as_ptr()) as usize)) }
+        unsafe {
+            quick(padded.as_ptr()).map(|(number, end)| (number, end.offset_from(padded.as_ptr()) as usize))
+        }
     }
 
     #[test]
@@ -347,7 +350,9 @@ mod tests {
 
     #[test]
     fn ends_where_cntk_ends() {
-        for (text, length) in [("1.", 2), ("1.e2", 2), ("1-2", 1), ("1..5", 2), ("1e1.5", 3), ("0x10", 1), ("+5", 2)] {
+        for (text, length) in
+            [("1.", 2), ("1.e2", 2), ("1-2", 1), ("1..5", 2), ("1e1.5", 3), ("0x10", 1), ("+5", 2)]
+        {
             assert_eq!(read(text.as_bytes()).length, length, "{text}");
             assert_eq!(quickly(text).map(|(_, length)| length), Some(length), "{text}");
         }

@@ -2,9 +2,9 @@
 
 use super::number::Flaw;
 use super::rules::Rules;
+use crate::Error;
 use crate::log::Level;
 use crate::sequence::SequenceKey;
-use crate::Error;
 use std::fmt;
 
 /// What was met in the text.
@@ -113,7 +113,15 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     /// A report that stops the reading at the first error beyond `limit`.
     pub fn new(rules: &'a Rules, limit: u64) -> Self {
-        Report { rules, silent: false, lines: Vec::new(), bytes: 0, errors: 0, limit, last: (Cause::EmptyRow, 0) }
+        Report {
+            rules,
+            silent: false,
+            lines: Vec::new(),
+            bytes: 0,
+            errors: 0,
+            limit,
+            last: (Cause::EmptyRow, 0),
+        }
     }
 
     /// The same without messages, to find an error again.
@@ -206,13 +214,18 @@ impl<'a> Report<'a> {
                  expected rows.",
                 key()
             ),
-            Cause::FileEnded => format!("The file ends in sequence {}{at}: it is shorter than its index.", key()),
+            Cause::FileEnded => {
+                format!("The file ends in sequence {}{at}: it is shorter than its index.", key())
+            }
             Cause::NoPrefix(found) => format!(
                 "Unexpected character('{}') in place of a name prefix ('|') in an input name{at}.",
                 Shown(found)
             ),
             Cause::NoName(found) => {
-                format!("Input name prefix ('|') is followed by an invalid character ('{}'){at}.", Shown(found))
+                format!(
+                    "Input name prefix ('|') is followed by an invalid character ('{}'){at}.",
+                    Shown(found)
+                )
             }
             Cause::ShortSample { dim, values } => format!(
                 "A dense sample{at} has a sparse suffix (expected size = {dim}, actual size = {values})."
@@ -279,4 +292,3 @@ pub fn write_lines(rules: &Rules, lines: Vec<(Level, String)>) {
         rules.log.write(level, &line);
     }
 }
-

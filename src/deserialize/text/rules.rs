@@ -60,7 +60,10 @@ impl Rules {
                 )));
             }
             if let Some(first) = streams.iter().find(|other| other.alias == stream.alias.as_bytes()) {
-                return Err(wrong(format!("Alias {} is already mapped to input {}.", stream.alias, first.name)));
+                return Err(wrong(format!(
+                    "Alias {} is already mapped to input {}.",
+                    stream.alias, first.name
+                )));
             }
             streams.push(StreamRule {
                 name: stream.name.clone(),

@@ -7,8 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// Pauses between attempts: under 4 seconds in all, CNTK's patience.
-const PAUSES: [Duration; 4] =
-    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_millis(1000), Duration::from_millis(2500)];
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+    Duration::from_millis(1000),
+    Duration::from_millis(2500),
+];
 
 /// Repeats `attempt` while it fails in a way that may pass.
 pub fn patiently<R>(attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
@@ -38,7 +42,8 @@ pub fn open(path: &str) -> Result<File> {
         let class = crate::error::ExceptionClass::Runtime;
         Error::new(crate::ErrorKind::Io, class, format!("{what} {cause}")).in_file(path)
     })?;
-    let metadata = patiently(|| file.metadata()).map_err(|cause| Error::io("Error reading file", path, &cause))?;
+    let metadata =
+        patiently(|| file.metadata()).map_err(|cause| Error::io("Error reading file", path, &cause))?;
     if metadata.is_dir() {
         let cause = io::Error::from_raw_os_error(libc::EISDIR);
         return Err(Error::io("Error reading file", path, &cause));

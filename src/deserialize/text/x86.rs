@@ -56,7 +56,8 @@ impl Isa for Avx2 {
                 let digits = |back: usize| {
                     let text = _mm256_loadu_si256(p.add(32 * i).sub(back).cast());
                     let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
-                    let is_digit = _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
+                    let is_digit =
+                        _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
                     (_mm256_and_si256(less_zero, is_digit), is_digit)
                 };
                 let tens = |digits: __m256i| {

@@ -1,5 +1,6 @@
 //! The two parsers held against CNTK's recorded behaviour and against each other.
 
+mod chunks;
 mod tables;
 mod twins;
 
@@ -57,14 +58,14 @@ pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
             let mut name = b"|".to_vec();
             name.extend(&rules.streams[main].alias);
             let ends = |&next: &u8| next == b'|' || (next as i8) <= 0x20;
-            (0..line.len())
-                .any(|i| line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(|next| ends(next)))
+            (0..line.len()).any(|i| line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(ends))
         })
     };
     let id = |line: &[u8]| {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        (digits > 0 && digits < line.len())
-            .then(|| line[..digits].iter().fold(0u64, |key, &b| key.wrapping_mul(10).wrapping_add(u64::from(b - b'0'))))
+        (digits > 0 && digits < line.len()).then(|| {
+            line[..digits].iter().fold(0u64, |key, &b| key.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
+        })
     };
     let mut found: Vec<SequenceSpan> = Vec::new();
     let mut open: Option<SequenceSpan> = None;
@@ -204,7 +205,8 @@ pub fn shown(rules: &Rules, keys: &[SequenceSpan], sequences: &Sequences) -> Str
                 .map(|&count| entries.by_ref().take(count as usize).map(entry).collect::<Vec<_>>().join(" "))
                 .collect()
         } else {
-            let sample = |values: &[u64]| values.iter().map(|&bits| value(bits)).collect::<Vec<_>>().join(" ");
+            let sample =
+                |values: &[u64]| values.iter().map(|&bits| value(bits)).collect::<Vec<_>>().join(" ");
             data.values.chunks(rule.dim.max(1)).map(sample).collect()
         };
         samples.join(";")

@@ -46,15 +46,13 @@ fn extra() -> impl Strategy<Value = &'static str> {
 
 fn line() -> impl Strategy<Value = String> {
     let samples = (dense("x", 40), dense("y", 2), sparse("s", 70_000), sparse("a_long_name", 300));
-    (samples, extra(), extra(), prop_oneof![Just("\n"), Just(" \n"), Just("\r\n")]).prop_map(
-        |((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"),
-    )
+    (samples, extra(), extra(), prop_oneof![Just("\n"), Just(" \n"), Just("\r\n")])
+        .prop_map(|((x, y, s, long), before, after, end)| format!("{before}{x} {y}{after}{s} {long}{end}"))
 }
 
 fn text() -> impl Strategy<Value = String> {
-    proptest::collection::vec((0u64..4, line()), 1..8).prop_map(|lines| {
-        lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect()
-    })
+    proptest::collection::vec((0u64..4, line()), 1..8)
+        .prop_map(|lines| lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect())
 }
 
 const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
