@@ -6,9 +6,10 @@
 //! gives up; its caller takes back what it wrote and lets the exact parser read the sequence. So this one never
 //! decides what is an error: it only has to be sure when it says that all is well.
 
-use super::blocks::{self, BLOCK, Isa};
+use super::blocks::{self, BLOCK, Isa, LEAD, SLACK};
+use super::entries::sparse;
 use super::index::SequenceSpan;
-use super::number::{OVERRUN, Value, leading_digits, load8, quick};
+use super::number::{OVERRUN, Value, leading_digits, load8};
 use super::output::{Column, Output};
 use super::rules::{Rules, ends_name, is_non_printable};
 #[cfg(target_arch = "x86_64")]
@@ -17,6 +18,9 @@ use crate::log::Level;
 
 /// Bytes that must be readable behind a text.
 pub const PADDING: usize = BLOCK + OVERRUN;
+
+/// Bytes that must be readable before a text.
+pub const FRONT: usize = LEAD;
 
 /// Samples up to this dimension are read value by value.
 const FEW: usize = 3;
@@ -109,13 +113,14 @@ impl Fast {
         output: &mut Output<T>,
     ) -> bool {
         let end = at + span.size as usize;
-        if self.chatty || span.size == 0 || end + PADDING > text.len() || text[end - 1] != b'\n' {
+        if self.chatty || span.size == 0 || at < FRONT || end + PADDING > text.len() || text[end - 1] != b'\n'
+        {
             return false;
         }
-        let (first, end) = (text[at..].as_ptr(), text[end..].as_ptr());
-        // SAFETY: the text is readable from `first` to `end` and PADDING bytes further, and a line break is the last
-        // byte before `end`. AVX2 and BMI are used on processors that have them.
+        // SAFETY: the text is readable from `at` to `end`, FRONT bytes before and PADDING bytes behind, and a line break
+        // is the last byte before `end`. AVX2 and BMI are used on processors that have them.
         let result = unsafe {
+            let (first, end) = (text.as_ptr().add(at), text.as_ptr().add(end));
             match self.processor {
                 #[cfg(target_arch = "x86_64")]
                 Processor::Avx2 => self.rows_avx2(span, first, end, output),
@@ -165,7 +170,7 @@ impl Fast {
     /// All rows of a sequence. `None` at the first surprise.
     ///
     /// # Safety
-    /// The bytes from `p` to `end` and [`PADDING`] bytes further must be readable, and a line break must be the last
+    /// The bytes from `p` to `end`, [`FRONT`] bytes before and [`PADDING`] bytes behind must be readable, and a line break must be the last
     /// byte before `end`. The processor must have what `I` names.
     #[inline(always)]
     unsafe fn rows<T: Value, I: Isa>(
@@ -217,7 +222,7 @@ impl Fast {
                         let column = output.columns.get_unchecked_mut(stream);
                         p = p.add(length);
                         p = if rule.sparse {
-                            sparse(p, rule.dim, column)?
+                            sparse::<T, I>(p, rule.dim, column)?
                         } else {
                             self.dense::<T, I>(p, rule.dim, column)?
                         };
@@ -295,9 +300,9 @@ impl Fast {
         dim: usize,
         column: &mut Column<T>,
     ) -> Option<*const u8> {
-        column.values.reserve(dim);
+        column.values.reserve(dim + SLACK);
         let length = column.values.len();
-        // SAFETY: there is room for `dim` values behind `length`; the text is as the caller promises. Values that were
+        // SAFETY: there is room for `dim` and SLACK values behind `length`; the text is as the caller promises. Values that were
         // not written are filled in before they are counted.
         unsafe {
             let out = column.values.as_mut_ptr().add(length);
@@ -331,51 +336,4 @@ unsafe fn skip(p: *const u8, end: *const u8) -> *const u8 {
         let text = std::slice::from_raw_parts(p, end.offset_from_unsigned(p));
         p.add(memchr::memchr2(b'|', b'\n', text).unwrap_or(text.len() - 1))
     }
-}
-
-/// One sparse sample: its entries go to `column`, and the end of the sample.
-///
-/// # Safety
-/// From `p` on there must be a line break and [`PADDING`] bytes behind it; `column` must have room for as many entries
-/// and starts as the text can hold.
-#[inline(always)]
-unsafe fn sparse<T: Value>(p: *const u8, dim: usize, column: &mut Column<T>) -> Option<*const u8> {
-    let mut p = p;
-    let mut length = column.values.len();
-    let values = column.values.as_mut_ptr();
-    let rows = column.rows.as_mut_ptr();
-    // SAFETY: `p` stays at or before the line break, as it ends indexes, numbers and samples. An entry takes at least 4
-    // bytes of text, so that the room that was reserved for the text suffices. The same for starts.
-    unsafe {
-        loop {
-            let byte = *p;
-            if byte.is_ascii_digit() {
-                let (index, colon) = blocks::short_integer(p)?;
-                if *colon != b':' || index >= dim as u64 {
-                    return None;
-                }
-                // Most values are short integers.
-                let (number, end) = match blocks::short_integer(colon.add(1)) {
-                    Some((number, end)) if !matches!(*end, b'.' | b'e' | b'E') => (number as f64, end),
-                    _ => quick(colon.add(1))?,
-                };
-                values.add(length).write(T::from_f64(number));
-                rows.add(length).write(index as i32);
-                length += 1;
-                p = end;
-            } else if byte == b' ' || byte == b'\t' {
-                p = p.add(1);
-            } else if byte == b'|' || is_non_printable(byte) {
-                break;
-            } else {
-                return None;
-            }
-        }
-        column.values.set_len(length);
-        column.rows.set_len(length);
-        let start = column.starts.len();
-        column.starts.as_mut_ptr().add(start).write(length as u32);
-        column.starts.set_len(start + 1);
-    }
-    Some(p)
 }

@@ -10,6 +10,7 @@
 mod arena;
 mod blocks;
 mod chunk;
+mod entries;
 mod exact;
 mod fast;
 pub mod index;

@@ -2,7 +2,7 @@
 
 use super::arena::{Arena, Plain, Recycler};
 use super::exact;
-use super::fast::{Fast, PADDING};
+use super::fast::{FRONT, Fast, PADDING};
 use super::index::SequenceSpan;
 use super::number::Value;
 use super::output::{Column, Output};
@@ -44,7 +44,7 @@ pub struct Segment {
 /// A thread's memory for reading and parsing, used again for segment after segment.
 #[derive(Debug, Default)]
 pub struct Scratch<T> {
-    /// The segment's text with [`PADDING`] bytes behind it.
+    /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes behind.
     pub text: Vec<u8>,
     /// What was parsed.
     pub output: Output<T>,
@@ -84,10 +84,10 @@ const TEXT_KEPT: usize = 8 << 20;
 impl<T: Value> Scratch<T> {
     /// Room for a text of `size` bytes and its padding.
     pub fn room(&mut self, size: usize) -> &mut [u8] {
-        if self.text.len() < size + PADDING {
-            self.text.resize(size + PADDING, 0);
+        if self.text.len() < FRONT + size + PADDING {
+            self.text.resize(FRONT + size + PADDING, 0);
         }
-        &mut self.text[..size]
+        &mut self.text[FRONT..FRONT + size]
     }
 
     fn trim(&mut self) {
@@ -97,7 +97,8 @@ impl<T: Value> Scratch<T> {
     }
 }
 
-/// Parses the sequences of a segment. `text` is what the file has from `base` on, `length` bytes and padding behind.
+/// Parses the sequences of a segment. `text` is a buffer (see [`Scratch`]), with `length` bytes that the file has from
+/// `base` on.
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -109,8 +110,8 @@ pub fn parse<T: Value>(
     let (text, length, base) = text;
     output.reset(rules);
     for span in spans {
-        let at = (span.offset.saturating_sub(base) as usize).min(length);
-        let end = (at + span.size as usize).min(length);
+        let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
+        let end = (at + span.size as usize).min(FRONT + length);
         let whole = end - at == span.size as usize && span.offset >= base;
         if whole && fast.read_sequence(&span, text, at, output) {
             continue;

@@ -1,15 +1,17 @@
 //! Classification and conversion with the vector instructions of x86-64.
 
-use super::blocks::{Block, Isa};
+use super::blocks::{BLOCK, Block, Isa};
 use std::arch::x86_64::*;
 
 /// Every x86-64.
 pub struct Sse2;
 
 impl Isa for Sse2 {
+    const SHORT_INTEGERS: bool = false;
+
     #[inline(always)]
     unsafe fn classify(p: *const u8) -> Block {
-        let mut block = Block { space: 0, digit: 0, dot: 0, minus: 0 };
+        let mut block = Block::default();
         for i in 0..4 {
             // SAFETY: SSE2 is part of x86-64; 16 of the 64 bytes that the caller promises are read.
             unsafe {
@@ -23,6 +25,7 @@ impl Isa for Sse2 {
                 block.space |= put(space);
                 block.dot |= put(equal(b'.'));
                 block.minus |= put(equal(b'-'));
+                block.colon |= put(equal(b':'));
             }
         }
         block
@@ -39,9 +42,47 @@ impl Isa for Sse2 {
 pub struct Avx2;
 
 impl Isa for Avx2 {
+    const SHORT_INTEGERS: bool = true;
+
+    /// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
+    /// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.
+    #[inline(always)]
+    unsafe fn short_integers(p: *const u8) -> [u16; BLOCK] {
+        let mut numbers = std::mem::MaybeUninit::<[u16; BLOCK]>::uninit();
+        // SAFETY: the caller promises AVX2, and 64 bytes at `p` and 3 before. The stores fill the 64 numbers, 8 each.
+        unsafe {
+            let out = numbers.as_mut_ptr().cast::<__m128i>();
+            for i in 0..2 {
+                let digits = |back: usize| {
+                    let text = _mm256_loadu_si256(p.add(32 * i).sub(back).cast());
+                    let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
+                    let is_digit =
+                        _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
+                    (_mm256_and_si256(less_zero, is_digit), is_digit)
+                };
+                let tens = |digits: __m256i| {
+                    let twice = _mm256_add_epi8(digits, digits);
+                    let five = _mm256_add_epi8(_mm256_add_epi8(twice, twice), digits);
+                    _mm256_add_epi8(five, five)
+                };
+                let ((d0, _), (d1, is1), (d2, is2), (d3, _)) = (digits(0), digits(1), digits(2), digits(3));
+                let low = _mm256_add_epi8(d0, tens(d1));
+                let high = _mm256_and_si256(_mm256_add_epi8(d2, tens(d3)), _mm256_and_si256(is1, is2));
+                let weights = _mm256_set1_epi16(0x6401);
+                let first = _mm256_maddubs_epi16(_mm256_unpacklo_epi8(low, high), weights);
+                let second = _mm256_maddubs_epi16(_mm256_unpackhi_epi8(low, high), weights);
+                _mm_storeu_si128(out.add(4 * i), _mm256_castsi256_si128(first));
+                _mm_storeu_si128(out.add(4 * i + 1), _mm256_castsi256_si128(second));
+                _mm_storeu_si128(out.add(4 * i + 2), _mm256_extracti128_si256::<1>(first));
+                _mm_storeu_si128(out.add(4 * i + 3), _mm256_extracti128_si256::<1>(second));
+            }
+            numbers.assume_init()
+        }
+    }
+
     #[inline(always)]
     unsafe fn classify(p: *const u8) -> Block {
-        let mut block = Block { space: 0, digit: 0, dot: 0, minus: 0 };
+        let mut block = Block::default();
         for i in 0..2 {
             // SAFETY: the caller promises AVX2, and 64 bytes, of which 32 are read.
             unsafe {
@@ -55,6 +96,7 @@ impl Isa for Avx2 {
                 block.space |= put(space);
                 block.dot |= put(equal(b'.'));
                 block.minus |= put(equal(b'-'));
+                block.colon |= put(equal(b':'));
             }
         }
         block
@@ -101,6 +143,23 @@ mod tests {
                     prop_assert_eq!(expected.space >> i & 1 == 1, byte == b' ' || byte == b'\t');
                     prop_assert_eq!(expected.dot >> i & 1 == 1, byte == b'.');
                     prop_assert_eq!(expected.minus >> i & 1 == 1, byte == b'-');
+                    prop_assert_eq!(expected.colon >> i & 1 == 1, byte == b':');
+                }
+            }
+        }
+
+        #[test]
+        fn numbers_are_found_where_they_end(text in "[ 0-9]{67}") {
+            if !is_x86_feature_detected!("avx2") {
+                return Ok(());
+            }
+            // SAFETY: 3 and 64 bytes, and AVX2 was asked for.
+            let numbers = unsafe { Avx2::short_integers(text.as_ptr().add(3)) };
+            for (i, &number) in numbers.iter().enumerate() {
+                let before = text[..i + 4].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+                let digits = &text[before..i + 4];
+                if (1..=4).contains(&digits.len()) {
+                    prop_assert_eq!(digits.parse(), Ok(number));
                 }
             }
         }

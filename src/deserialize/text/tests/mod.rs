@@ -1,10 +1,11 @@
 //! The two parsers held against CNTK's recorded behaviour and against each other.
 
+mod chunks;
 mod tables;
 mod twins;
 
 use super::exact;
-use super::fast::{Fast, PADDING};
+use super::fast::{FRONT, Fast, PADDING};
 use super::index::SequenceSpan;
 use super::number::Value;
 use super::output::Output;
@@ -57,15 +58,14 @@ pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
             let mut name = b"|".to_vec();
             name.extend(&rules.streams[main].alias);
             let ends = |&next: &u8| next == b'|' || (next as i8) <= 0x20;
-            (0..line.len()).any(|i| {
-                line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(|next| ends(next))
-            })
+            (0..line.len()).any(|i| line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(ends))
         })
     };
     let id = |line: &[u8]| {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        (digits > 0 && digits < line.len())
-            .then(|| std::str::from_utf8(&line[..digits]).expect("digits").parse::<u64>().expect("a key"))
+        (digits > 0 && digits < line.len()).then(|| {
+            line[..digits].iter().fold(0u64, |key, &b| key.wrapping_mul(10).wrapping_add(u64::from(b - b'0')))
+        })
     };
     let mut found: Vec<SequenceSpan> = Vec::new();
     let mut open: Option<SequenceSpan> = None;
@@ -149,7 +149,8 @@ pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences
     let mut report = Report::new(rules, rules.max_errors);
     match way {
         Way::Fast => {
-            let mut padded = text.to_vec();
+            let mut padded = vec![b'7'; FRONT];
+            padded.extend(text);
             // Padding that would be digits, should a scan run into it.
             padded.extend([b'7'; PADDING]);
             let fast = Fast::new(rules);

@@ -1,0 +1,201 @@
+//! Chunks of files: segments, tolerated errors over several loads, files that change.
+
+use crate::config::options::{TextOptions, TextStream};
+use crate::corpus::Corpus;
+use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::{Chunk, Deserializer, Loaded};
+use crate::stream::{ElementType, Storage};
+use crate::{Error, ErrorKind};
+use std::io::Write;
+use std::sync::Arc;
+use tempfile::NamedTempFile;
+
+fn file(text: &[u8]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a file");
+    file.write_all(text).expect("written");
+    file
+}
+
+fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
+    let stream = |name: &str, dim, storage| TextStream {
+        name: name.into(),
+        alias: name.into(),
+        dim,
+        storage,
+        defines_mb_size: false,
+    };
+    TextOptions {
+        file: file.path().to_str().expect("UTF-8").into(),
+        streams: vec![stream("s", 1000, Storage::SparseCsc), stream("x", 2, Storage::Dense)],
+        skip_sequence_ids: false,
+        max_errors,
+        trace_level: 0,
+        chunk_size: 32 << 20,
+        cache_index: false,
+        keep_data_in_memory: false,
+        element: ElementType::Float,
+        strict_sequences: true,
+    }
+}
+
+fn open(options: &TextOptions) -> TextDeserializer {
+    TextDeserializer::open(options, &Arc::new(Corpus::Numeric)).expect("opens")
+}
+
+fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
+    match chunk.sequence(1, index) {
+        Loaded::Data(view) => {
+            assert!(view.sparse.is_none());
+            view.values.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().expect("4 bytes"))).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rows(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
+    match chunk.sequence(0, index) {
+        Loaded::Data(view) => {
+            let sparse = view.sparse.expect("sparse");
+            assert_eq!(sparse.starts.len(), view.samples as usize + 1);
+            assert_eq!(sparse.rows.len(), view.values.len());
+            let rows = sparse.rows.chunks(4).map(|b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
+            (rows.collect(), sparse.starts.iter().map(|start| start - sparse.starts[0]).collect())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failure<T>(result: crate::Result<T>) -> Error {
+    match result {
+        Ok(_) => panic!("must fail"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn sequences_come_from_their_segments() {
+    let lengths = |i: u32| 1 + i % 3;
+    let mut text = String::new();
+    for i in 0..60_000 {
+        for k in 0..lengths(i) {
+            text += &format!("{i} |x {i} {k}.5 |s {}:1 {k}:2\n", i % 1000);
+        }
+    }
+    let file = file(text.as_bytes());
+    for chunk_size in [32 << 20, 1 << 20, 1 << 16] {
+        let deserializer = open(&TextOptions { chunk_size, ..options(&file, 0) });
+        let mut i = 0;
+        for (id, info) in deserializer.chunks().iter().enumerate() {
+            let chunk = deserializer.load(id as u32).expect("loads");
+            chunk.admit().expect("no errors");
+            for index in 0..info.sequences {
+                let values: Vec<f32> = (0..lengths(i)).flat_map(|k| [i as f32, k as f32 + 0.5]).collect();
+                assert_eq!(dense(&*chunk, index), values);
+                let expected = (0..lengths(i)).flat_map(|k| [(i % 1000) as i32, k as i32]).collect();
+                assert_eq!(rows(&*chunk, index), (expected, (0..=lengths(i)).map(|k| 2 * k).collect()));
+                i += 1;
+            }
+        }
+        assert_eq!(i, 60_000);
+    }
+}
+
+#[test]
+fn errors_are_counted_when_a_chunk_is_used() {
+    let file = file(b"|x 1 2|s 1:1|x a\n|x 3 4|s 2:2\n");
+    let deserializer = open(&options(&file, 2));
+    let loaded = [0, 0, 0].map(|chunk| deserializer.load(chunk).expect("loads"));
+    assert_eq!(dense(&*loaded[2], 0), [1.0, 2.0]);
+    assert!(loaded[2].admit().is_ok() && loaded[0].admit().is_ok());
+    let error = failure(loaded[1].admit());
+    assert!(
+        error
+            .message()
+            .starts_with("Reached the maximum number of allowed errors while reading the input file (")
+    );
+    assert!(error.message().ends_with("Unexpected character ('a') in a floating point value."), "{error}");
+    let place = error.place();
+    assert_eq!((place.line, place.offset), (Some(1), Some(15)));
+    assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some("x"), Some("0")));
+    assert_eq!(place.file.as_deref(), file.path().to_str());
+}
+
+#[test]
+fn an_intolerable_error_fails_the_load_with_its_place() {
+    let good = "|x 1.5 2|s 1:1 2:2\n";
+    let mut text = good.repeat(100_000);
+    text.insert_str(good.len() * 70_000, "|x 1 2|s 1:1 7 |s 1:1\n|x 1 2|x 1:2|s 1:1\n");
+    let file = file(text.as_bytes());
+    for max_errors in [0, 1] {
+        let error = failure(open(&options(&file, max_errors)).load(0));
+        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.place().line, Some(70_001 + u64::from(max_errors)));
+        assert_eq!(error.place().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));
+    }
+    assert!(open(&options(&file, 2)).load(0).is_ok_and(|chunk| chunk.admit().is_ok()));
+}
+
+#[test]
+fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
+    let fatal = file(b"|x 1 2|s 1:1\n|x 3 4\n");
+    let error = failure(open(&options(&fatal, 1000)).load(0));
+    assert!(error.message().starts_with("Malformed input file. Bailing out."));
+    assert_eq!((error.place().line, error.place().stream.as_deref()), (Some(2), Some("s")));
+
+    // Five attempts of one error each.
+    let both = file(b"|x 1 2|s 7:a\n");
+    for (max_errors, text) in [(0, "Reached"), (1, "Reached"), (4, "Reached"), (5, "Malformed")] {
+        let loaded = open(&options(&both, max_errors)).load(0);
+        let error = failure(loaded.and_then(|chunk| chunk.admit()));
+        assert!(error.message().starts_with(text), "{max_errors}: {error}");
+    }
+}
+
+#[test]
+fn kept_chunks_are_loaded_and_counted_once() {
+    let file = file(b"|x 1 2|s 1:1|x a\n");
+    let deserializer = open(&TextOptions { keep_data_in_memory: true, ..options(&file, 1) });
+    let first = deserializer.load(0).expect("loads");
+    let second = deserializer.load(0).expect("loads");
+    assert!(Arc::ptr_eq(&first, &second));
+    assert!(first.admit().is_ok() && second.admit().is_ok());
+}
+
+#[test]
+fn a_file_cut_behind_its_index_is_an_error() {
+    let text = b"|x 1 2|s 1:1\n|x 3 4|s 2:2\n";
+    for length in [0, 5, 13, 20, 25] {
+        let file = file(text);
+        let deserializer = open(&options(&file, 1000));
+        file.as_file().set_len(length).expect("cut");
+        let error = failure(deserializer.load(0));
+        assert!(
+            error.message().starts_with("Reached the maximum number of allowed errors"),
+            "{length}: {error}"
+        );
+        assert!(error.place().line.is_some());
+    }
+}
+
+#[test]
+fn sequences_without_data_may_be_skipped() {
+    let file = file(b"1 |x 1 2\n1 |s 1:1\n2 |x 3 4\n3 |x 5 6|s 2:2\n");
+    let deserializer = open(&TextOptions { strict_sequences: false, ..options(&file, 1) });
+    let chunk = deserializer.load(0).expect("loads");
+    assert_eq!(dense(&*chunk, 0), [1.0, 2.0]);
+    assert!(matches!(chunk.sequence(0, 1), Loaded::Skipped));
+    assert_eq!(dense(&*chunk, 2), [5.0, 6.0]);
+    assert!(chunk.admit().is_ok());
+    assert!(deserializer.load(0).expect("loads").admit().is_err());
+}
+
+#[test]
+fn files_that_cannot_be_opened() {
+    let file = file(b"");
+    for (path, text) in [("/nonexistent/x.ctf", "is not open."), ("/", "Error reading file")] {
+        let options = TextOptions { file: path.into(), ..options(&file, 0) };
+        let error = failure(TextDeserializer::open(&options, &Arc::new(Corpus::Numeric)));
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.message().contains(text), "{error}");
+    }
+}
