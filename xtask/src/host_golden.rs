@@ -55,6 +55,25 @@ enum Setup {
     Original,
 }
 
+/// The environment variable with the search path of an installed CNTK, for `cargo xtask test`.
+pub const VARIABLE: &str = "CNTK_READER_CNTK_LIBS";
+
+/// The short form: the composite module with the CNTK that the environment names, if it names one.
+pub fn step(project: &Project) -> Result<Tally> {
+    dropin::everything(project)?;
+    let modules = dropin::HOSTS.len() * MODULES.len();
+    let Ok(path) = std::env::var(VARIABLE) else {
+        println!(
+            "      NOT CHECKED: reading inside CNTK. It takes CNTK's libraries: {VARIABLE}=folder:folder, those of \
+             CNTK and, if the loader does not find it, of MPI."
+        );
+        return Tally::passed(modules);
+    };
+    let libraries = Libraries::find(&path)?;
+    let tally = check(project, &libraries, Setup::Composite)?;
+    Ok(Tally { passed: tally.passed + modules, failed: tally.failed })
+}
+
 /// Runs the cases with both of this project's modules, and with CNTK's own ones if `originals`.
 pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     let libraries = Libraries::find(path)?;
@@ -91,22 +110,37 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
         Setup::Composite => own.join(MODULES[0].file(host)),
         Setup::Text | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
     };
-    // The text module is found by its name, so it goes to a folder of its own.
-    let text = scratch.join("modules");
+    // The text module is found by its name, so each goes to a folder of its own.
+    let (text, originals) = (scratch.join("modules"), scratch.join("originals"));
     std::fs::create_dir_all(&text)?;
+    std::fs::create_dir_all(&originals)?;
+    for module in &MODULES {
+        let name = module.file(host);
+        std::os::unix::fs::symlink(original(&libraries.folder, &name), originals.join(&name))?;
+    }
     let name = MODULES[1].file(host);
     let from = match setup {
         Setup::Original => original(&libraries.folder, &name),
         Setup::Composite | Setup::Text => own.join(&name),
     };
     std::os::unix::fs::symlink(from, text.join(&name))?;
-    let driver = project.target.join("drivers/host_replay");
+    let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
-        let run = project.run(&text_of(&driver)?).arg(&composite).arg(config).arg(script);
-        let output = run.env("LD_LIBRARY_PATH", libraries.path(&[&text])).output();
-        match output.and_then(|output| compare(&case, &output)) {
+        let read = |composite: &Path, before: &[&Path]| {
+            let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
+            run.env("LD_LIBRARY_PATH", libraries.path(before)).output()
+        };
+        let outcome = read(&composite, &[&text]).and_then(|output| {
+            compare(&case, &output).or_else(|difference| {
+                // The records are those of 2.7. What an older host does counts for that host.
+                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;
+                let same = !matches!(setup, Setup::Original) && output == theirs;
+                if same { Ok(()) } else { Err(difference) }
+            })
+        });
+        match outcome {
             Ok(()) => passed += 1,
             Err(error) => failures.push(format!("  {}: {error:#}", case.name)),
         }
