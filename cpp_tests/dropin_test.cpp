@@ -1,5 +1,5 @@
-// What the modules for CNTK's hosts can be tested for without a host: text conversion, page-locked copies, the struct
-// that gives the place.
+// What the modules for CNTK's hosts can be tested for without a host: text conversion, page-locked copies,
+// the struct that gives the place.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,8 @@ TEST(Text, GoesToWideAndBack) {
 }
 
 TEST(Text, ReplacesWhatIsNoCharacter) {
-  for (const char* bad : {"\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) {
+  for (const char* bad :
+       {"\xff", "\xc3", "\xe2\x82", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"}) {
     const std::wstring wide = widen(bad);
     ASSERT_FALSE(wide.empty());
     for (const wchar_t c : wide) EXPECT_EQ(c, 0xfffd) << bad;
@@ -53,7 +54,9 @@ class StagingTest : public ::testing::Test {
  protected:
   void SetUp() override { Ledger::allocations = Ledger::releases = 0; }
 
-  const void* place(size_t stream, const std::string& data) { return staging().place(stream, data.data(), data.size()); }
+  const void* place(size_t stream, const std::string& data) {
+    return staging().place(stream, data.data(), data.size());
+  }
   cntk_dropin::Staging& staging() { return *staging_; }
   void destroy() { staging_.reset(); }
 

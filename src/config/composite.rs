@@ -220,7 +220,8 @@ fn read_deserializers(
 pub(super) fn is_served(section: &Section) -> bool {
     let Ok(deserializers) = section.array_or_empty("deserializers") else { return true };
     let elements: Result<Vec<Section>> = deserializers.sections().collect();
-    elements.map_or(true, |elements| elements.iter().all(is_served_deserializer))
+    // Several deserializers in one reader are not composed yet.
+    elements.map_or(true, |elements| elements.len() < 2 && elements.iter().all(is_served_deserializer))
 }
 
 fn is_served_deserializer(element: &Section) -> bool {
