@@ -855,8 +855,6 @@ cntk_reader_status cntk_reader_set_log_callback(void *userdata,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
 
-extern double pow(double base, double exponent);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
