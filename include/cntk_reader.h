@@ -620,11 +620,6 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
  */
 typedef void (*cntk_reader_finalizer)(void *userdata);
 
-/**
- * Position of a chunk in its deserializer's table of chunks.
- */
-typedef uint32_t ChunkId;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
