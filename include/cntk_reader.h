@@ -572,8 +572,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
-   * column_starts[c + 1]. Dense: NULL.
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
+   * `column_starts[c + 1]`. Dense: NULL.
    */
   const int32_t *column_starts;
   /**
