@@ -1,8 +1,10 @@
-// The types that cross the border between a CNTK 2.5.1 - 2.7 host and its reader modules (Linux x86-64, libstdc++).
+// The types that cross the border between a CNTK 2.5.1 - 2.7 host and its reader modules (Linux x86-64,
+// libstdc++).
 //
-// Written from the measured layout of the binaries: names of fields and classes are this project's, sizes, offsets and
-// the order of virtual functions are the host's. Standard-library members are the real libstdc++ types, whose layout has
-// been the same since GCC 5. What differs between the versions of the host is in host_versions.hpp.
+// Written from the measured layout of the binaries: names of fields and classes are this project's, sizes,
+// offsets and the order of virtual functions are the host's. Standard-library members are the real libstdc++
+// types, whose layout has been the same since GCC 5. What differs between the versions of the host is in
+// host_versions.hpp.
 #pragma once
 
 #include <strings.h>
@@ -19,7 +21,8 @@ static_assert(_GLIBCXX_USE_CXX11_ABI == 1, "the hosts use libstdc++'s new string
 
 namespace cntk_host {
 
-// ---- Configuration ------------------------------------------------------------------------------------------------
+// ---- Configuration
+// ------------------------------------------------------------------------------------------------
 
 struct ConfigParameters;
 
@@ -48,7 +51,8 @@ struct ConfigParameters {
 };
 static_assert(sizeof(ConfigParameters) == 104 && alignof(ConfigParameters) == 8);
 
-// ---- Streams and minibatches ---------------------------------------------------------------------------------------
+// ---- Streams and minibatches
+// ---------------------------------------------------------------------------------------
 
 enum class Storage : int32_t { dense = 0, sparse_csc = 1, sparse_block_column = 2 };
 enum class Element : uint32_t { unknown = 0, float32 = 1, float64 = 2 };
@@ -103,7 +107,8 @@ struct Minibatch {
 };
 static_assert(sizeof(Minibatch) == 64);
 
-// ---- The reader of a composite module --------------------------------------------------------------------------------
+// ---- The reader of a composite module
+// --------------------------------------------------------------------------------
 
 using DeviceByStream = std::map<std::wstring, int>;
 using State = std::map<std::wstring, size_t>;
