@@ -620,11 +620,6 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
  */
 typedef void (*cntk_reader_finalizer)(void *userdata);
 
-/**
- * Position of a chunk in its deserializer's table of chunks.
- */
-typedef uint32_t ChunkId;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -854,8 +849,6 @@ cntk_reader_status cntk_reader_set_log_callback(void *userdata,
                                                 cntk_reader_log_callback callback,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
-
-extern double pow(double base, double exponent);
 
 #ifdef __cplusplus
 }  // extern "C"
