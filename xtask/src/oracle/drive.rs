@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Longer than any case takes, failures with CNTK's pauses included.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than any case takes.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
 use anyhow::{Context, Result, bail};
-use compare::{Verdict, compare};
+use compare::{Rule, Verdict, compare};
 use drive::Drivers;
 use install::{Cntk, Installed};
 use std::collections::BTreeMap;
@@ -80,8 +80,7 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The short form, a step of `cargo xtask test`: expects the drivers to be built. Golden cases with malformed data stay
-/// away, because CNTK pauses for seconds at each.
+/// The short form, a step of `cargo xtask test`: expects the drivers to be built.
 pub fn step(project: &Project) -> Result<Tally> {
     let options = Options { cases: STEP_CASES, ..Options::default() };
     match install::install(project, &options.version)? {
@@ -117,7 +116,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options, wanted: fn(&Case) -> b
                 }
             };
             let report = examine(case, &drivers, &folders, thread, number >= golden.len());
-            sums.lock().unwrap_or_else(PoisonError::into_inner).add(report);
+            sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, project.verbose);
         }
     };
     std::thread::scope(|scope| {
@@ -157,7 +156,7 @@ impl Folders {
 /// How one case came out.
 enum Report {
     Same,
-    Known(&'static str, &'static str),
+    Known(String, &'static Rule),
     Failed(String),
 }
 
@@ -167,7 +166,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, ran
         let (ours, cntk) = drivers.run(case, &folder)?;
         Ok(match compare(case, &ours, &cntk) {
             Verdict::Same => Report::Same,
-            Verdict::Known(rule) => Report::Known(rule.name, rule.what),
+            Verdict::Known(rule) => Report::Known(case.name.clone(), rule),
             Verdict::Different(line, ours, cntk) => {
                 let kept = folders.keep(&case.name, &folder)?;
                 let step = match line.checked_sub(1).map(|step| case.steps.get(step)) {
@@ -208,10 +207,15 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, report: Report) {
+    fn add(&mut self, report: Report, verbose: bool) {
         match report {
             Report::Same => {}
-            Report::Known(name, what) => self.known.entry(name).or_insert((0, what)).0 += 1,
+            Report::Known(case, rule) => {
+                if verbose {
+                    println!("{case}: {}", rule.name);
+                }
+                self.known.entry(rule.name).or_insert((0, rule.what)).0 += 1;
+            }
             Report::Failed(text) => {
                 self.failed += 1;
                 println!("{text}\n");

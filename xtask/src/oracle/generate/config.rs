@@ -67,8 +67,8 @@ fn deserializer(rng: &mut Rng, plan: &Plan) -> String {
     if rng.once_in(9) {
         entries.push("cacheIndex = true".to_owned());
     }
-    // Each failure costs CNTK four seconds.
-    let errors = if plan.mistakes { *rng.pick(&[0, 1, 3, 1000, 1000, 1000]) } else { *rng.pick(&[0, 1000]) };
+    let errors =
+        if plan.mistakes { *rng.pick(&[0, 1, 3, 20, 1000, 1000, 1000, 1000]) } else { *rng.pick(&[0, 1000]) };
     entries.push(format!("maxErrors = {errors}"));
     let streams: Vec<String> = plan
         .streams

@@ -67,7 +67,7 @@ impl Plan {
             mode,
             streams: streams(rng),
             ids: mode != Mode::Frame && !rng.once_in(4),
-            mistakes: rng.once_in(7),
+            mistakes: rng.once_in(4),
             randomize: !rng.once_in(3),
             seed: *rng.pick(&[0, 0, 0, 0, 1, 7, 1 << 40, u64::MAX]),
             truncation,
