@@ -290,6 +290,7 @@ impl Timeline for BlockRandomizer {
             }
             before = selection.sequences.len();
         }
+        selection.passed = global_taken > 0;
         if before > 0 {
             self.carry(selection, before);
         }
