@@ -18,6 +18,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, samples: u64) -> Vec<String> {
                 let workers = *rng.pick(&[workers, workers, 1, workers.min(2)]);
                 format!("config {}", sizes(rng, plan, workers, cross))
             }
+            98 if rng.once_in(4) => "restore unknown 3".to_owned(),
             98 => steps[0].clone(),
             _ => start(rng, plan, workers, cross, samples),
         });
@@ -44,16 +45,23 @@ fn start(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool, samples: u64) ->
 
 /// Workers, rank, minibatch size, truncation, right splice, crossing.
 fn sizes(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool) -> String {
-    let minibatch = if plan.mode == Mode::Truncated {
+    let minibatch = if rng.once_in(200) {
+        0
+    } else if plan.mode == Mode::Truncated {
         let more = [0, 1, plan.truncation, plan.truncation * 2 + 1];
         plan.truncation * workers + rng.pick(&more)
     } else {
         *rng.pick(&[1, 2, 3, 4, 5, 8, 9, 16, 50])
     };
+    // The configuration's truncation counts when an epoch starts, the step's when it changes the sizes.
+    let truncation = if rng.once_in(10) {
+        rng.range(plan.truncation.min(plan.right_splice + 1), plan.truncation)
+    } else {
+        plan.truncation
+    };
     format!(
-        "{workers} {} {minibatch} {} {} {}",
+        "{workers} {} {minibatch} {truncation} {} {}",
         rng.range(0, workers - 1),
-        plan.truncation,
         plan.right_splice,
         u64::from(cross)
     )
