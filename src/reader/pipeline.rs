@@ -162,7 +162,7 @@ impl ReadConfig {
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
         self.timeline.next(global, local, &mut self.selection)?;
-        if !self.selection.sequences.is_empty() {
+        if self.selection.passed || !self.selection.sequences.is_empty() {
             self.store.follow(&*self.timeline, &self.selection)?;
         }
         Ok(Batch {

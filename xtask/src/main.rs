@@ -10,6 +10,7 @@ mod fmt;
 mod golden;
 mod header;
 mod machine;
+mod oracle;
 mod project;
 mod replay;
 mod repository;
@@ -38,6 +39,12 @@ cargo xtask COMMAND [OPTIONS]
       --shape NAME         one shape of data instead of all
       --minibatch N        minibatch size (default 256)
       --no-record          prints the result only
+  oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
+      --cases N            number of random cases (default 300)
+      --seed S             seed of the first one; the next has S + 1 (default 1)
+      --no-golden          random cases only
+      --version V          2.7 (default), 2.6 or 2.5.1
+      --threads N          cases at a time (default 3)
   header                   writes include/cntk_reader.h from the Rust code
   fmt                      formats Rust and C++ code
 
@@ -58,6 +65,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
         "test" => test::command(&project, &arguments),
         "bench" => bench::command(&project, &arguments),
+        "oracle" => oracle::command(&project, &arguments),
         "header" => no_more(&arguments).and_then(|()| header::command(&project)),
         "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),
         "help" | "-h" | "--help" => {
