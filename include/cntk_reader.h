@@ -48,6 +48,9 @@
  *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
  *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
+ *     cntk_reader_section    cntk_reader_section_new                         cntk_reader_section_free
+ *     cntk_reader_deserializer  cntk_reader_open_text_deserializer           cntk_reader_deserializer_destroy
+ *     cntk_reader_chunk      cntk_reader_deserializer_load                   cntk_reader_chunk_free
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
@@ -126,6 +129,9 @@
 
 /** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
 #define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
+
+/** Initial value of a cntk_reader_corpus: keys are numbers. */
+#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -223,6 +229,24 @@ typedef enum {
 } cntk_reader_element;
 
 /**
+ * What loading made of a sequence.
+ */
+typedef enum {
+  /**
+   * It has data.
+   */
+  CNTK_READER_PRESENT = 0,
+  /**
+   * It was left out and counted as an error already.
+   */
+  CNTK_READER_SKIPPED = 1,
+  /**
+   * It is invalid, to be left out and counted.
+   */
+  CNTK_READER_INVALID = 2,
+} cntk_reader_presence;
+
+/**
  * How much a log line matters.
  */
 typedef enum {
@@ -239,6 +263,20 @@ typedef enum {
    */
   CNTK_READER_LOG_INFO = 2,
 } cntk_reader_log_level;
+
+/**
+ * Which of CNTK's readers a section describes.
+ */
+typedef enum {
+  /**
+   * The one with `deserializers` (CompositeDataReader).
+   */
+  CNTK_READER_COMPOSITE = 0,
+  /**
+   * The one of one text file (CNTKTextFormatReader).
+   */
+  CNTK_READER_TEXT = 1,
+} cntk_reader_kind;
 
 /**
  * A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
@@ -258,6 +296,21 @@ typedef struct cntk_reader cntk_reader;
 typedef struct cntk_reader_buffer cntk_reader_buffer;
 
 /**
+ * The data of a chunk's sequences. Comes from cntk_reader_deserializer_load, may outlive the deserializer.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_chunk cntk_reader_chunk;
+
+/**
+ * A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
+ * cntk_reader_open_text_deserializer, destroy it with cntk_reader_deserializer_destroy.
+ *
+ * Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
+ */
+typedef struct cntk_reader_deserializer cntk_reader_deserializer;
+
+/**
  * What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
  *
  * Threads: immutable, may be shared.
@@ -273,6 +326,14 @@ typedef struct cntk_reader_error cntk_reader_error;
  * Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
  */
 typedef struct cntk_reader_minibatch cntk_reader_minibatch;
+
+/**
+ * A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
+ * CNTK's configuration language themselves; others open a reader from text.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_section cntk_reader_section;
 
 /**
  * The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
@@ -606,6 +667,141 @@ typedef struct {
 } cntk_reader_state_entry;
 
 /**
+ * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
+ * may be CNTK_READER_NUL_TERMINATED.
+ */
+typedef struct {
+  /**
+   * The key.
+   */
+  const char *key;
+  /**
+   * Bytes of the key.
+   */
+  size_t key_length;
+  /**
+   * The raw text.
+   */
+  const char *text;
+  /**
+   * Bytes of the text.
+   */
+  size_t text_length;
+} cntk_reader_section_entry;
+
+/**
+ * Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+ * is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
+ */
+typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
+
+/**
+ * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_corpus).
+   */
+  size_t struct_size;
+  /**
+   * 1 if keys are numbers in the data.
+   */
+  uint32_t numeric_keys;
+  /**
+   * 1 if textual keys are numbered by CNTK's hash of them.
+   */
+  uint32_t hash_keys;
+  /**
+   * What `number` is called with. It must stay valid as long as the deserializer.
+   */
+  void *userdata;
+  /**
+   * Numbers textual keys; NULL: in order of first appearance.
+   */
+  cntk_reader_number_key number;
+} cntk_reader_corpus;
+
+/**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
+
+/**
+ * A sequence's data in one stream. The pointers live as long as the chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequence), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Whether there are data.
+   */
+  cntk_reader_presence presence;
+  /**
+   * Samples in this stream.
+   */
+  uint32_t samples;
+  /**
+   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
+   * Sparse: the stored ones, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
+   */
+  const int32_t *row_indices;
+  /**
+   * Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
+   * including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+   */
+  const uint32_t *sample_starts;
+} cntk_reader_sequence;
+
+/**
  * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
  * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
  * being called (that gives CNTK_READER_ERROR_STATE).
@@ -810,6 +1006,135 @@ cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,
                                          size_t count,
                                          cntk_reader_error **error);
+
+/**
+ * Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
+ * NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
+ */
+cntk_reader_status cntk_reader_section_new(const char *path,
+                                           size_t path_length,
+                                           const cntk_reader_section_entry *entries,
+                                           size_t count,
+                                           const cntk_reader_section *parent,
+                                           cntk_reader_section **section,
+                                           cntk_reader_error **error);
+
+/**
+ * Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
+ */
+void cntk_reader_section_free(cntk_reader_section *section);
+
+/**
+ * Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
+ * or some belong to other modules (0). Mistakes in the section do not matter here.
+ */
+cntk_reader_status cntk_reader_section_is_served(const cntk_reader_section *section,
+                                                 uint32_t *served,
+                                                 cntk_reader_error **error);
+
+/**
+ * Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
+ */
+cntk_reader_status cntk_reader_section_flag(const cntk_reader_section *section,
+                                            const char *key,
+                                            size_t key_length,
+                                            uint32_t fallback,
+                                            uint32_t *value,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+ */
+cntk_reader_status cntk_reader_open_section(const cntk_reader_section *section,
+                                            uint32_t kind,
+                                            cntk_reader **reader,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
+ * composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
+ */
+cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
+                                                      size_t length,
+                                                      const cntk_reader_section *section,
+                                                      const cntk_reader_corpus *corpus,
+                                                      cntk_reader_deserializer **deserializer,
+                                                      cntk_reader_error **error);
+
+/**
+ * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+ */
+void cntk_reader_deserializer_destroy(cntk_reader_deserializer *deserializer);
+
+/**
+ * Gives the numbers of streams and of chunks.
+ */
+cntk_reader_status cntk_reader_deserializer_counts(const cntk_reader_deserializer *deserializer,
+                                                   size_t *streams,
+                                                   size_t *chunks,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes stream `index`, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_stream(const cntk_reader_deserializer *deserializer,
+                                                   size_t index,
+                                                   cntk_reader_stream_info *info,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes a chunk, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_chunk(const cntk_reader_deserializer *deserializer,
+                                                  uint32_t chunk,
+                                                  cntk_reader_chunk_info *info,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
+ * be NULL if `capacity` is 0.
+ */
+cntk_reader_status cntk_reader_deserializer_sequences(const cntk_reader_deserializer *deserializer,
+                                                      uint32_t chunk,
+                                                      cntk_reader_sequence_info *sequences,
+                                                      size_t capacity,
+                                                      size_t *count,
+                                                      cntk_reader_error **error);
+
+/**
+ * Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+ */
+cntk_reader_status cntk_reader_deserializer_find(const cntk_reader_deserializer *deserializer,
+                                                 uint64_t key,
+                                                 uint32_t *found,
+                                                 cntk_reader_sequence_info *sequence,
+                                                 cntk_reader_error **error);
+
+/**
+ * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+ * deserializer tolerates, in the order of these calls.
+ */
+cntk_reader_status cntk_reader_deserializer_load(const cntk_reader_deserializer *deserializer,
+                                                 uint32_t chunk,
+                                                 cntk_reader_chunk **loaded,
+                                                 cntk_reader_error **error);
+
+/**
+ * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_chunk_sequence(const cntk_reader_chunk *chunk,
+                                              size_t stream,
+                                              uint32_t index,
+                                              cntk_reader_sequence *sequence,
+                                              cntk_reader_error **error);
+
+/**
+ * Frees a chunk. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
 
 /**
  * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.

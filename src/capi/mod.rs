@@ -32,6 +32,12 @@ pub mod minibatch;
 
 pub mod state;
 
+pub mod section;
+
+pub mod deserializer;
+
+pub mod chunk;
+
 pub mod buffer;
 
 pub mod threads;

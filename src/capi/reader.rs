@@ -46,7 +46,7 @@ impl Shared {
 }
 
 impl cntk_reader {
-    fn open(options: &ReaderOptions) -> Result<*mut cntk_reader> {
+    pub(super) fn open(options: &ReaderOptions) -> Result<*mut cntk_reader> {
         let reader = Reader::open(options)?;
         let streams = reader.streams().iter().map(Stream::new).collect();
         let shared = Arc::new(Shared { streams, corpus: Arc::clone(reader.corpus()) });

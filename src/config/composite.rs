@@ -4,7 +4,7 @@
 
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
-use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, WindowSize};
+use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, WindowSize};
 use super::section::Section;
 use super::text;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
@@ -214,6 +214,43 @@ fn read_deserializers(
             "Deserializers with 'composable = false' are not supported yet."
         },
     ))
+}
+
+/// See [`super::is_served`].
+pub(super) fn is_served(section: &Section) -> bool {
+    let Ok(deserializers) = section.array_or_empty("deserializers") else { return true };
+    let elements: Result<Vec<Section>> = deserializers.sections().collect();
+    elements.map_or(true, |elements| elements.iter().all(is_served_deserializer))
+}
+
+fn is_served_deserializer(element: &Section) -> bool {
+    let (Ok(name), Ok(module)) = (element.text("type"), element.text("module")) else { return true };
+    if let Some(module) = Module::by_name(&module) {
+        // What no module has is not foreign but wrong.
+        return module == Module::Text && !has_foreign_transforms(element)
+            || module != Module::Text && !OTHER_TYPES.contains(&(name.as_str(), module));
+    }
+    false
+}
+
+/// Transforms that are in a module of their own. Others would be in the text module, which has none.
+fn has_foreign_transforms(element: &Section) -> bool {
+    let Ok(input) = element.section("input") else { return false };
+    input.keys().filter_map(|stream| input.child(stream).ok()).any(|stream| {
+        let Ok(transforms) = stream.array_or_empty("transforms") else { return false };
+        transforms
+            .sections()
+            .any(|transform| transform.is_ok_and(|transform| transform.exists_here("module")))
+    })
+}
+
+/// See [`super::text_deserializer`].
+pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    if name != TEXT_TYPE {
+        return Err(Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'")));
+    }
+    let precision = section.text_or("precision", "float")?;
+    text::read(section, element_type(&precision)?).map(|text| text.options)
 }
 
 /// Whether a module has a deserializer of this type that this library can read.

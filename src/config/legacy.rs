@@ -10,8 +10,10 @@ use crate::{Error, Result};
 
 /// The kinds of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReaderType {
+pub enum ReaderType {
+    /// The section has `deserializers`.
     Composite,
+    /// The section is that of a text reader, all keys in one place.
     Text,
 }
 
