@@ -38,6 +38,30 @@ impl Lengths<'_> {
     }
 }
 
+/// The sequences of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Number of sequences; may be 0.
+    pub sequences: u32,
+    /// Their declared lengths.
+    pub lengths: Lengths<'a>,
+}
+
+impl Listing<'_> {
+    /// Samples of all sequences, in declared lengths.
+    pub fn samples(&self) -> u64 {
+        match self.lengths {
+            Lengths::Ones => self.sequences.into(),
+            Lengths::Each(lengths) => lengths.iter().map(|&length| u64::from(length)).sum(),
+        }
+    }
+
+    /// Index and length of each sequence.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+        (0..self.sequences).map(|index| (index, self.lengths.get(index)))
+    }
+}
+
 /// The table of chunks: all that the order of sequences depends on.
 pub trait ChunkTable: Send + Sync {
     /// All chunks, in the data's order. May be empty.
