@@ -20,7 +20,10 @@ pub fn host_of(folder: &Path) -> Result<Host> {
     let known = HOSTS.map(|host| host.version).join(", ");
     match &found[..] {
         [] => {
-            bail!("{} has no libCntk.Math-<version>.so: it is not CNTK's folder of libraries.", folder.display())
+            bail!(
+                "{} has no libCntk.Math-<version>.so: it is not CNTK's folder of libraries.",
+                folder.display()
+            )
         }
         [version] => HOSTS.into_iter().find(|host| host.version == version).with_context(|| {
             format!(
@@ -97,7 +100,9 @@ pub fn install(project: &Project, folder: &Path) -> Result<()> {
     });
     if let Err(error) = tried {
         put_back(&folder, host)?;
-        return Err(error.context("The modules did not work there, and the originals are back in their place"));
+        return Err(
+            error.context("The modules did not work there, and the originals are back in their place")
+        );
     }
     println!(
         "\nCNTK {version} in {} now reads with cntk-reader. The originals are beside the modules, as *.original.\n\
