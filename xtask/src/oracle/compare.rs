@@ -44,7 +44,7 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 6] = [
     Rule {
         name: "crash",
         what: "CNTK crashes or hangs; everything before is the same",
@@ -86,6 +86,21 @@ const RULES: [Rule; 5] = [
             let crossed = difference.ours.lines.get(difference.line);
             let crossed = crossed.is_some_and(|line| line.contains("\"end_of_sweep\":true"));
             difference.is_randomized() && moved && failed && crossed
+        },
+    },
+    Rule {
+        name: "endless",
+        what: "CNTK gives a worker without chunks empty minibatches for ever, where its epoch ends here",
+        applies: |difference| {
+            let empty = |output: &Output, ends: bool| {
+                let end = format!("\"end_of_epoch\":{ends},\"streams\":[]");
+                output.lines.get(difference.line).is_some_and(|line| line.contains(&end))
+            };
+            let changed = difference.before().any(|(step, _)| step.starts_with("config "));
+            changed
+                && difference.is_randomized()
+                && empty(difference.ours, true)
+                && empty(difference.cntk, false)
         },
     },
 ];
