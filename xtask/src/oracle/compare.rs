@@ -28,22 +28,23 @@ pub struct Rule {
 struct Difference<'a> {
     case: &'a Case,
     line: usize,
+    ours: &'a Output,
     cntk: &'a Output,
 }
 
 impl Difference<'_> {
     /// The steps before the one that differs, with CNTK's results.
     fn before(&self) -> impl Iterator<Item = (&str, &str)> {
-        let steps = self.case.steps.iter().zip(&self.cntk.lines[1..]);
+        let steps = self.case.steps.iter().zip(self.cntk.lines.iter().skip(1));
         steps.take(self.line.saturating_sub(1)).map(|(step, line)| (step.as_str(), line.as_str()))
     }
 
-    fn config_has(&self, entry: &str) -> bool {
-        self.case.config.lines().any(|line| line.trim() == entry)
+    fn is_randomized(&self) -> bool {
+        self.case.config.lines().any(|line| line.trim() == "randomize = true")
     }
 }
 
-const RULES: [Rule; 3] = [
+const RULES: [Rule; 6] = [
     Rule {
         name: "crash",
         what: "CNTK crashes or hangs; everything before is the same",
@@ -55,8 +56,14 @@ const RULES: [Rule; 3] = [
     Rule {
         name: "after a failure",
         what: "how CNTK goes on after a minibatch that failed depends on its five attempts at each chunk",
+        applies: |difference| difference.before().any(|(step, line)| step == "read" && is_error(line)),
+    },
+    Rule {
+        name: "after a refusal",
+        what: "a start or a change of sizes that CNTK refuses is applied by half",
         applies: |difference| {
-            difference.before().any(|(step, line)| step == "read" && line.contains("\"error\""))
+            let changes = |step: &str| step.starts_with("start ") || step.starts_with("config ");
+            difference.before().any(|(step, line)| changes(step) && is_error(line))
         },
     },
     Rule {
@@ -66,13 +73,46 @@ const RULES: [Rule; 3] = [
             let seeded = difference.case.config.lines().any(|line| {
                 line.trim().strip_prefix("randomizationSeed = ").is_some_and(|seed| seed.trim() != "0")
             });
-            let moved = difference.case.steps.iter().take(difference.line).skip(1);
-            seeded
-                && difference.config_has("randomize = true")
-                && moved.into_iter().any(|step| step != "read" && step != "state")
+            seeded && difference.is_randomized() && difference.before().skip(1).any(|(step, _)| moves(step))
+        },
+    },
+    Rule {
+        name: "passed chunks",
+        what: "after going elsewhere, CNTK loads chunks that it only passes on the way to the next sweep, and fails",
+        applies: |difference| {
+            let moved = difference.before().collect::<Vec<_>>().into_iter().rev().map(|(step, _)| step);
+            let moved = moved.take_while(|&step| step != "read").any(moves);
+            let failed = difference.cntk.lines.get(difference.line).is_some_and(|line| is_error(line));
+            let crossed = difference.ours.lines.get(difference.line);
+            let crossed = crossed.is_some_and(|line| line.contains("\"end_of_sweep\":true"));
+            difference.is_randomized() && moved && failed && crossed
+        },
+    },
+    Rule {
+        name: "endless",
+        what: "CNTK gives a worker without chunks empty minibatches for ever, where its epoch ends here",
+        applies: |difference| {
+            let empty = |output: &Output, ends: bool| {
+                let end = format!("\"end_of_epoch\":{ends},\"streams\":[]");
+                output.lines.get(difference.line).is_some_and(|line| line.contains(&end))
+            };
+            let changed = difference.before().any(|(step, _)| step.starts_with("config "));
+            changed
+                && difference.is_randomized()
+                && empty(difference.ours, true)
+                && empty(difference.cntk, false)
         },
     },
 ];
+
+fn is_error(line: &str) -> bool {
+    line.contains("\"error\"")
+}
+
+/// Whether a step may lead to another place in the data.
+fn moves(step: &str) -> bool {
+    step != "read" && step != "state"
+}
 
 /// Compares.
 pub fn compare(case: &Case, ours: &Output, cntk: &Output) -> Verdict {
@@ -86,9 +126,57 @@ pub fn compare(case: &Case, ours: &Output, cntk: &Output) -> Verdict {
     let show = |output: &Output| {
         output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
     };
-    let difference = Difference { case, line, cntk };
+    let difference = Difference { case, line, ours, cntk };
     let known = (ours.end == End::Done && !cntk.lines.is_empty())
         .then(|| RULES.iter().find(|rule| (rule.applies)(&difference)))
         .flatten();
     known.map_or_else(|| Verdict::Different(line, show(ours), show(cntk)), Verdict::Known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn verdict(config: &str, steps: &[&str], ours: &[&str], cntk: &[&str], end: End) -> String {
+        let case = Case {
+            name: String::new(),
+            create: Value::Null,
+            steps: steps.iter().map(|&step| step.to_owned()).collect(),
+            results: Vec::new(),
+            config: config.to_owned(),
+            files: Vec::new(),
+        };
+        let output =
+            |lines: &[&str], end| Output { lines: lines.iter().map(|&l| l.to_owned()).collect(), end };
+        match compare(&case, &output(ours, End::Done), &output(cntk, end)) {
+            Verdict::Same => "same".to_owned(),
+            Verdict::Known(rule) => rule.name.to_owned(),
+            Verdict::Different(line, ..) => line.to_string(),
+        }
+    }
+
+    #[test]
+    fn every_byte_counts() {
+        let steps = ["start ", "read"];
+        assert_eq!(verdict("", &steps, &["c", "s", "1"], &["c", "s", "1"], End::Done), "same");
+        assert_eq!(verdict("", &steps, &["c", "s", "1"], &["c", "s", "1.0"], End::Done), "2");
+        assert_eq!(verdict("", &steps, &["c", "s"], &["c", "s", "1"], End::Done), "2");
+    }
+
+    #[test]
+    fn known_differences_are_those_of_cntk_only() {
+        let steps = ["start ", "read", "restore ", "read"];
+        let all = ["c", "s", "1", "r", "2"];
+        assert_eq!(verdict("", &steps, &all, &all[..3], End::Crashed(11)), "crash");
+        assert_eq!(verdict("", &steps, &all, &["c", "s", "0"], End::Crashed(11)), "2");
+        let seeded = "randomize = true\nrandomizationSeed = 5";
+        assert_eq!(verdict(seeded, &steps, &all, &["c", "s", "1", "r", "0"], End::Done), "seed");
+        assert_eq!(verdict(seeded, &steps, &all, &["c", "s", "0", "r", "2"], End::Done), "2");
+        assert_eq!(verdict("", &steps, &all, &["c", "s", "1", "r", "0"], End::Done), "4");
+        let failed = ["c", "s", "{\"error\":\"runtime_error\"}", "r", "2"];
+        let ours = [&failed[..3], &["r", "0"]].concat();
+        assert_eq!(verdict("", &steps, &ours, &failed, End::Done), "after a failure");
+        assert_eq!(verdict("", &steps, &all, &failed, End::Done), "2");
+    }
 }
