@@ -37,3 +37,7 @@ pub mod buffer;
 pub mod threads;
 
 pub mod log;
+
+pub mod custom_data;
+
+pub mod custom;
