@@ -11,6 +11,7 @@ use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
 use crate::config::{self, options::ReaderOptions};
 use crate::corpus::Corpus;
+use crate::deserialize::custom::Registered;
 use crate::fork::Process;
 use crate::reader::Reader;
 use crate::{Error, Result};
@@ -18,8 +19,8 @@ use std::ffi::{c_char, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
-/// cntk_reader_destroy.
+/// A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
+/// cntk_reader_open_custom, destroy it with cntk_reader_destroy.
 ///
 /// Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
 /// gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
@@ -46,8 +47,8 @@ impl Shared {
 }
 
 impl cntk_reader {
-    pub(super) fn open(options: &ReaderOptions) -> Result<*mut cntk_reader> {
-        let reader = Reader::open(options)?;
+    pub(super) fn open(options: &ReaderOptions, registered: &[Registered]) -> Result<*mut cntk_reader> {
+        let reader = Reader::open_with(options, registered)?;
         let streams = reader.streams().iter().map(Stream::new).collect();
         let shared = Arc::new(Shared { streams, corpus: Arc::clone(reader.corpus()) });
         let handle = cntk_reader { process: Process::current(), shared, reader: Mutex::new(reader) };
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn cntk_reader_open_text(
     unsafe {
         guard(error, || {
             let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_text(text)?)?);
+            reader.set(cntk_reader::open(&config::from_text(text)?, &[])?);
             Ok(())
         })
     }
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn cntk_reader_open_file(
     unsafe {
         guard(error, || {
             let (path, reader) = (text::bytes(path, length, "path")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?)?);
+            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?, &[])?);
             Ok(())
         })
     }
@@ -304,7 +305,7 @@ mod tests {
             file.display()
         );
         let options = config::from_text(&text).expect("a configuration");
-        let reader = cntk_reader::open(&options).expect("a reader");
+        let reader = cntk_reader::open(&options, &[]).expect("a reader");
         // SAFETY: `open` gives a box's pointer.
         (unsafe { Box::from_raw(reader) }, folder)
     }
