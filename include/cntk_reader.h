@@ -44,7 +44,7 @@
  * ---------
  * Handles are opaque. What a call hands out through a pointer to a handle belongs to the caller:
  *
- *     cntk_reader            cntk_reader_open_text, cntk_reader_open_file    cntk_reader_destroy
+ *     cntk_reader            cntk_reader_open_text, ..._file, ..._custom     cntk_reader_destroy
  *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
  *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
@@ -54,8 +54,8 @@
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
- * where it is needed; nothing is kept after the call returns, except a callback's userdata. All functions that free
- * take NULL.
+ * where it is needed; nothing is kept after the call returns, except a callback's userdata, and the arrays of a user's
+ * deserializer until their chunk is released. All functions that free take NULL.
  *
  * Errors
  * ------
@@ -71,7 +71,8 @@
  * A reader is exclusive: one thread at a time (another one gets CNTK_READER_ERROR_STATE), not always the same one.
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
  * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
- * with the first reader and never call out, except to the log callback.
+ * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
+ * its own reader, or on several if it allows that.
  *
  * Fork
  * ----
@@ -279,8 +280,8 @@ typedef enum {
 } cntk_reader_kind;
 
 /**
- * A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
- * cntk_reader_destroy.
+ * A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
+ * cntk_reader_open_custom, destroy it with cntk_reader_destroy.
  *
  * Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
  * gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
@@ -296,26 +297,18 @@ typedef struct cntk_reader cntk_reader;
 typedef struct cntk_reader_buffer cntk_reader_buffer;
 
 /**
- * The data of a chunk's sequences. Comes from cntk_reader_deserializer_load, may outlive the deserializer.
- *
- * Threads: immutable, may be shared.
- */
-typedef struct cntk_reader_chunk cntk_reader_chunk;
-
-/**
- * A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
- * cntk_reader_open_text_deserializer, destroy it with cntk_reader_deserializer_destroy.
- *
- * Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
- */
-typedef struct cntk_reader_deserializer cntk_reader_deserializer;
-
-/**
  * What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
  *
  * Threads: immutable, may be shared.
  */
 typedef struct cntk_reader_error cntk_reader_error;
+
+/**
+ * Where a callback that fails says why: see cntk_reader_fail.
+ *
+ * Threads: exclusive, during the callback only.
+ */
+typedef struct cntk_reader_failure cntk_reader_failure;
 
 /**
  * One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
@@ -633,8 +626,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
-   * column_starts[c + 1]. Dense: NULL.
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
+   * `column_starts[c + 1]`. Dense: NULL.
    */
   const int32_t *column_starts;
   /**
@@ -720,6 +713,289 @@ typedef struct {
    */
   cntk_reader_number_key number;
 } cntk_reader_corpus;
+
+/**
+ * A stream of a user's deserializer. Its number is its place in the list.
+ */
+typedef struct {
+  /**
+   * Unique name, UTF-8.
+   */
+  const char *name;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t name_length;
+  /**
+   * Shape of one sample, first dimension varying fastest; may be NULL if `shape_rank` is 0, which stands for scalars.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * A cntk_reader_storage.
+   */
+  uint32_t storage;
+  /**
+   * A cntk_reader_element.
+   */
+  uint32_t element;
+  /**
+   * 1 if minibatch sizes are measured in this stream's samples, else 0.
+   */
+  uint32_t defines_mb_size;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_user_stream;
+
+/**
+ * An array of samples. Initialize with zeros.
+ */
+typedef struct {
+  /**
+   * The memory that the values are in. Sparse: the values of all entries.
+   */
+  const void *values;
+  /**
+   * Its size in bytes. Nothing outside of it is read.
+   */
+  size_t values_size;
+  /**
+   * Bytes from its start to the array's first value. Dense only.
+   */
+  size_t offset;
+  /**
+   * Number of samples.
+   */
+  size_t samples;
+  /**
+   * Dense: the shape of a sample, to be compared with the stream's; NULL if that is certain.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * Dense: bytes from one index to the next, for each dimension of a sample and then for the samples; may be
+   * negative or 0. NULL: without gaps, the first dimension varying fastest.
+   */
+  const ptrdiff_t *strides;
+  /**
+   * Numbers in `strides`: `shape_rank` + 1.
+   */
+  size_t stride_count;
+  /**
+   * Sparse: the row of each entry within its sample, in any order.
+   */
+  const void *indices;
+  /**
+   * Sparse: number of indices.
+   */
+  size_t index_count;
+  /**
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from starts[s] to before starts[s + 1].
+   */
+  const void *starts;
+  /**
+   * Sparse: bytes of an index, 4 or 8. Indices are signed.
+   */
+  uint32_t index_size;
+  /**
+   * Sparse: bytes of a start, 4 or 8. Starts are signed.
+   */
+  uint32_t start_size;
+  /**
+   * A cntk_reader_element: the type of the values.
+   */
+  uint32_t element;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_array;
+
+/**
+ * One stream's part of a chunk.
+ */
+typedef struct {
+  /**
+   * A cntk_reader_grouping.
+   */
+  uint32_t grouping;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * The arrays.
+   */
+  const cntk_reader_array *arrays;
+  /**
+   * Their number: 1, except for CNTK_READER_ARRAYS.
+   */
+  size_t array_count;
+  /**
+   * For CNTK_READER_SEQUENCES: the samples of each sequence.
+   */
+  const uint32_t *lengths;
+  /**
+   * For CNTK_READER_SEQUENCES: the number of sequences.
+   */
+  size_t length_count;
+} cntk_reader_stream_data;
+
+/**
+ * A chunk. Values and indices are read where they are until it is released, and must not change until then.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Whatever the release callback needs.
+   */
+  void *handle;
+  /**
+   * All streams, by number; each with the same number of sequences.
+   */
+  const cntk_reader_stream_data *streams;
+  /**
+   * Their number.
+   */
+  size_t stream_count;
+  /**
+   * The key of each sequence, or NULL. Deserializers that tell their sequences beforehand have told keys there.
+   */
+  const uint64_t *keys;
+  /**
+   * Their number.
+   */
+  size_t key_count;
+} cntk_reader_chunk;
+
+/**
+ * Loads a chunk. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_get_chunk)(void *userdata,
+                                         uint32_t chunk,
+                                         cntk_reader_chunk *data,
+                                         cntk_reader_failure *failure);
+
+/**
+ * Releases a chunk that was loaded: called once for each one, with its handle, whatever becomes of it.
+ */
+typedef void (*cntk_reader_release_chunk)(void *userdata, void *handle);
+
+/**
+ * The sequences of a chunk, told before the chunk is loaded. The lists may go away when the callback is called again,
+ * or any other one, or when the reader has been opened.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequences), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Number of sequences; may be 0.
+   */
+  size_t count;
+  /**
+   * The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
+   * are one sample long.
+   */
+  const uint32_t *lengths;
+  /**
+   * The key of each, or NULL.
+   */
+  const uint64_t *keys;
+  /**
+   * The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
+   * the whole data.
+   */
+  const char *const *key_texts;
+} cntk_reader_sequences;
+
+/**
+ * Tells the sequences of a chunk. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
+                                              uint32_t chunk,
+                                              cntk_reader_sequences *sequences,
+                                              cntk_reader_failure *failure);
+
+/**
+ * Called once with the userdata that was registered with it, when the library will not use it again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
+
+/**
+ * A user's deserializer. Initialize with zeros and set `struct_size`.
+ *
+ * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
+ * library's, never two of them at once; with `thread_safe` by several. They must not throw, but they may use other
+ * readers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_deserializer).
+   */
+  size_t struct_size;
+  /**
+   * The first argument of every callback.
+   */
+  void *userdata;
+  /**
+   * The name that the configuration has for it, UTF-8: the `type` of an element of `deserializers`. May be NULL if
+   * there is only one.
+   */
+  const char *name;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t name_length;
+  /**
+   * The streams, at least one. Copied when the reader is opened.
+   */
+  const cntk_reader_user_stream *streams;
+  /**
+   * Their number.
+   */
+  size_t stream_count;
+  /**
+   * Number of chunks, at least 1.
+   */
+  uint32_t chunk_count;
+  /**
+   * 1 if callbacks may be called from several threads at once, else 0.
+   */
+  uint32_t thread_safe;
+  /**
+   * Loads a chunk. Must be set.
+   */
+  cntk_reader_get_chunk get_chunk;
+  /**
+   * Releases a chunk; may be NULL.
+   */
+  cntk_reader_release_chunk release;
+  /**
+   * If it is set, the deserializer is composable: it tells the sequences of each chunk when the reader is opened,
+   * and gets the full randomizer, one timeline for all workers and CNTK's key "minibatchSourcePosition". Otherwise
+   * chunks tell their sequences when they are loaded, every worker has a timeline of its own, windows do not
+   * overlap, and the state has other keys, all as with CNTK's user-defined deserializers.
+   */
+  cntk_reader_list_sequences sequences;
+  /**
+   * Called once when the reader is destroyed, after all chunks were released; may be NULL. Not called if opening
+   * the reader fails.
+   */
+  cntk_reader_finalizer finalizer;
+} cntk_reader_deserializer;
 
 /**
  * Size of a chunk.
@@ -810,11 +1086,6 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
                                          cntk_reader_log_level level,
                                          const char *line,
                                          size_t length);
-
-/**
- * Called once with the userdata that was registered with it, when the library will not use it again.
- */
-typedef void (*cntk_reader_finalizer)(void *userdata);
 
 #ifdef __cplusplus
 extern "C" {
@@ -988,8 +1259,8 @@ cntk_reader_status cntk_reader_minibatch_key_text(const cntk_reader_minibatch *m
 
 /**
  * Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
- * `capacity` (today there is one, "minibatchSourcePosition", in samples), and their number, which may be greater than
- * `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
+ * `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
+ * their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
  * cntk_reader_save_checkpoint does so in all.
  */
 cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
@@ -1000,7 +1271,7 @@ cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
 
 /**
  * Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
- * Entries that are not known are ignored; without "minibatchSourcePosition" it is an error.
+ * Entries that are not known are ignored; a missing one is an error.
  */
 cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,
@@ -1174,6 +1445,31 @@ cntk_reader_status cntk_reader_set_log_callback(void *userdata,
                                                 cntk_reader_log_callback callback,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
+
+/**
+ * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
+ * the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
+ * other than 0.
+ */
+void cntk_reader_fail(cntk_reader_failure *failure,
+                      const char *text,
+                      size_t length);
+
+/**
+ * Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
+ * tables, which are copied.
+ *
+ * The configuration has the reader's keys (`randomize`, `randomizationWindow`, `frameMode` ...), and an element of
+ * `deserializers` for each table, with its name as `type` and no `module`. If there is only one table, `deserializers`
+ * may be left out, and so may the whole text. `composable = false` in an element makes a composable deserializer a
+ * simple one.
+ */
+cntk_reader_status cntk_reader_open_custom(const char *text,
+                                           size_t length,
+                                           const cntk_reader_deserializer *const *deserializers,
+                                           size_t count,
+                                           cntk_reader **reader,
+                                           cntk_reader_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

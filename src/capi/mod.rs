@@ -43,3 +43,7 @@ pub mod buffer;
 pub mod threads;
 
 pub mod log;
+
+pub mod custom_data;
+
+pub mod custom;

@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cntk_reader_open_section(
             let (cntk_reader_section(section), reader) =
                 (input(section, "section")?, Output::new(reader, "reader")?);
             let options = config::from_reader_section(section, self::kind(kind)?)?;
-            reader.set(cntk_reader::open(&options)?);
+            reader.set(cntk_reader::open(&options, &[])?);
             Ok(())
         })
     }

@@ -36,6 +36,28 @@ pub fn from_text(text: &str) -> Result<ReaderOptions> {
     from_section(&Section::parse("unknown", text)?)
 }
 
+/// A deserializer of the user's own, as configurations know it.
+#[derive(Debug, Clone, Copy)]
+pub struct UserType<'a> {
+    /// Its name: the `type` of a section in `deserializers`.
+    pub name: &'a str,
+    /// Its sequences are known beforehand.
+    pub composable: bool,
+}
+
+/// Options from the text of a configuration for users' deserializers. An element of `deserializers` whose `type` is the
+/// name of one stands for that one, and needs no `module`. Without `deserializers` the only one that there is is meant.
+pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOptions> {
+    let section = Section::parse("unknown", text)?;
+    let section = match section.exists_here("reader") {
+        true => section.section("reader")?,
+        false => section,
+    };
+    let options = composite::read_with(&section, users)?;
+    section.log().report(section.path(), Logger { trace_level: options.trace_level });
+    Ok(options)
+}
+
 /// Options from a configuration file: includes and comments are resolved line by line first. In messages its root is
 /// `global`.
 ///

@@ -49,7 +49,7 @@ pub enum Shape {
 pub enum Order {
     /// The data's own order.
     InOrder,
-    /// Block randomization.
+    /// Randomization in windows: rolling ones where sequences are known beforehand, else tumbling ones.
     Block {
         /// How far sequences move.
         window: WindowSize,
@@ -89,6 +89,17 @@ pub enum Packing {
 pub enum DeserializerOptions {
     /// CNTK text format.
     Text(TextOptions),
+    /// A format of the user's own.
+    User(UserOptions),
+}
+
+/// Options of a user's deserializer. All else it gets from its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserOptions {
+    /// The name that it was registered by, the section's `type`.
+    pub name: String,
+    /// Its sequences are known beforehand, and the section does not forbid to use that (`composable = false`).
+    pub composable: bool,
 }
 
 /// Options of the text deserializer.

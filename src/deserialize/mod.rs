@@ -3,6 +3,7 @@
 //! A [`Deserializer`] knows all its sequences before any data is loaded: which chunks there are, how long each
 //! sequence is, what key it has. Loading a chunk gives its data, immutable and shared.
 
+pub mod custom;
 pub mod text;
 
 use crate::Result;
@@ -38,6 +39,30 @@ impl Lengths<'_> {
     }
 }
 
+/// The sequences of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Number of sequences; may be 0.
+    pub sequences: u32,
+    /// Their declared lengths.
+    pub lengths: Lengths<'a>,
+}
+
+impl Listing<'_> {
+    /// Samples of all sequences, in declared lengths.
+    pub fn samples(&self) -> u64 {
+        match self.lengths {
+            Lengths::Ones => self.sequences.into(),
+            Lengths::Each(lengths) => lengths.iter().map(|&length| u64::from(length)).sum(),
+        }
+    }
+
+    /// Index and length of each sequence.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+        (0..self.sequences).map(|index| (index, self.lengths.get(index)))
+    }
+}
+
 /// The table of chunks: all that the order of sequences depends on.
 pub trait ChunkTable: Send + Sync {
     /// All chunks, in the data's order. May be empty.
@@ -64,6 +89,17 @@ pub trait Deserializer: ChunkTable {
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunk table,
     /// lengths and keys, not the values.
     fn fingerprint(&self) -> u64;
+
+    /// Whether a chunk tells its sequences only when it is loaded ([`Chunk::listing`]). Its table then has the number
+    /// of chunks and nothing else, no key can be found, and order is the affair of [`crate::randomize::local`].
+    fn lists_when_loaded(&self) -> bool {
+        false
+    }
+
+    /// The threads to load it on, if it must not be loaded on the library's pool.
+    fn loader(&self) -> Option<&custom::Loader> {
+        None
+    }
 }
 
 /// The data of a chunk's sequences.
@@ -77,6 +113,11 @@ pub trait Chunk: Send + Sync {
     /// depend on threads.
     fn admit(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Its sequences, if it is for the chunk to tell ([`Deserializer::lists_when_loaded`]).
+    fn listing(&self) -> Option<Listing<'_>> {
+        None
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::config::options::{DeserializerOptions, ReaderOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
+use crate::deserialize::custom::Registered;
 use crate::deserialize::text::TextDeserializer;
 use crate::pool::Pool;
 use crate::{Error, Result};
@@ -20,6 +21,7 @@ pub(super) fn corpus(options: &ReaderOptions) -> Arc<Corpus> {
 /// Opens the one source of sequences that the options describe.
 pub(super) fn deserializer(
     options: &ReaderOptions,
+    registered: &[Registered],
     corpus: &Arc<Corpus>,
     pool: &Pool,
 ) -> Result<Arc<dyn Deserializer>> {
@@ -27,14 +29,27 @@ pub(super) fn deserializer(
         let message = "Several deserializers in one reader are not supported yet.";
         return Err(Error::argument(message));
     };
-    let deserializer: Arc<dyn Deserializer> = match only {
-        DeserializerOptions::Text(text) => Arc::new(pool.install(|| TextDeserializer::open(text, corpus))?),
+    let (deserializer, file): (Arc<dyn Deserializer>, _) = match only {
+        DeserializerOptions::Text(text) => {
+            (Arc::new(pool.install(|| TextDeserializer::open(text, corpus))?), Some(&text.file))
+        }
+        DeserializerOptions::User(user) => {
+            let found = registered.iter().find(|registered| registered.name == user.name);
+            let Some(found) = found else {
+                let message = format!("No deserializer was registered as '{}'.", user.name);
+                return Err(Error::argument(message));
+            };
+            (found.open(user.composable, corpus)?, None)
+        }
     };
     // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
     if deserializer.chunks().is_empty() {
         let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
-        let DeserializerOptions::Text(text) = only;
-        return Err(Error::data(message).in_file(&text.file));
+        let error = Error::data(message);
+        return Err(match file {
+            Some(file) => error.in_file(file),
+            None => error,
+        });
     }
     Ok(deserializer)
 }

@@ -25,15 +25,19 @@ pub fn everything(project: &Project) -> Result<Dist> {
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
     project.part("drivers, with CMake against target/dist", || drivers(project, &dist))?;
     project.part("examples", || examples(project, &dist))?;
-    dropin::everything(project)?;
+    dropin::modules(project)?;
     Ok(dist)
 }
 
-/// The driver that replays scripts of reader calls.
+/// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of a module that CNTK
+/// loads.
 pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
     let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
-    build.build(Some("replay"))?;
-    install(&build.file("replay"), &project.target.join("drivers/replay"))
+    for driver in ["replay", "host_replay"] {
+        build.build(Some(driver))?;
+        install(&build.file(driver), &project.target.join("drivers").join(driver))?;
+    }
+    Ok(())
 }
 
 /// The example programs, each language as a project of its own.

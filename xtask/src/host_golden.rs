@@ -55,25 +55,6 @@ enum Setup {
     Original,
 }
 
-/// The environment variable with the search path of an installed CNTK, for `cargo xtask test`.
-pub const VARIABLE: &str = "CNTK_READER_CNTK_LIBS";
-
-/// The short form: the composite module with the CNTK that the environment names, if it names one.
-pub fn step(project: &Project) -> Result<Tally> {
-    dropin::everything(project)?;
-    let modules = dropin::HOSTS.len() * MODULES.len();
-    let Ok(path) = std::env::var(VARIABLE) else {
-        println!(
-            "      NOT CHECKED: reading inside CNTK. It takes CNTK's libraries: {VARIABLE}=folder:folder, those of \
-             CNTK and, if the loader does not find it, of MPI."
-        );
-        return Tally::passed(modules);
-    };
-    let libraries = Libraries::find(&path)?;
-    let tally = check(project, &libraries, Setup::Composite)?;
-    Ok(Tally { passed: tally.passed + modules, failed: tally.failed })
-}
-
 /// Runs the cases with both of this project's modules, and with CNTK's own ones if `originals`.
 pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     let libraries = Libraries::find(path)?;

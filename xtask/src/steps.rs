@@ -3,7 +3,7 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, host_golden, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -60,7 +60,18 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
-    step("dropin", "CNTK's modules: symbols for old systems; golden records inside CNTK", host_golden::step),
+    step("oracle", "golden and random cases against real CNTK", |project| {
+        built(project)?;
+        oracle::step(project)
+    }),
+    step(
+        "dropin",
+        "golden and random cases inside real CNTK, by the modules in its modules' place",
+        |project| {
+            built(project)?;
+            oracle::module_step(project)
+        },
+    ),
     step("resume", "the digits example resumes to the same weights", |project| {
         built(project)?;
         demo::resume(project).and_then(|_| Tally::passed(1))

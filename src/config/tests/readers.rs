@@ -24,7 +24,7 @@ pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderOptions> {
 }
 
 fn text(options: &ReaderOptions) -> &TextOptions {
-    let DeserializerOptions::Text(text) = &options.deserializers[0];
+    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!() };
     text
 }
 

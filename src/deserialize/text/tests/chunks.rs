@@ -3,7 +3,7 @@
 use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
-use crate::deserialize::{Chunk, Deserializer, Loaded};
+use crate::deserialize::{Chunk, ChunkTable, Deserializer, Loaded};
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind};
 use std::io::Write;
