@@ -5,6 +5,7 @@
 //! class of exception.
 
 mod array;
+mod binary;
 mod composite;
 mod convert;
 mod expand;
@@ -54,7 +55,8 @@ pub fn from_section(section: &Section) -> Result<ReaderOptions> {
     let section = reader_section(section)?;
     let options = match legacy::reader_type(&section)? {
         ReaderType::Composite => composite::read(&section)?,
-        ReaderType::Text => legacy::read(&section)?,
+        ReaderType::Text => legacy::read_text(&section)?,
+        ReaderType::Binary => legacy::read_binary(&section)?,
     };
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)

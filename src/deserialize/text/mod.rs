@@ -18,7 +18,7 @@ mod output;
 mod report;
 mod rules;
 mod segment;
-mod source;
+pub(super) mod source;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
