@@ -34,6 +34,8 @@ pub mod state;
 
 pub mod buffer;
 
+pub mod convert;
+
 pub mod threads;
 
 pub mod log;

@@ -85,7 +85,8 @@ mod tests {
         let first = Vec::with_capacity(10_000);
         let address = first.as_ptr();
         buffers.give_back(first);
-        assert_eq!(buffers.take(9_000).as_ptr(), address);
+        let again = buffers.take(9_000);
+        assert_eq!(again.as_ptr(), address);
         for _ in 0..5 {
             buffers.give_back(Vec::with_capacity(100));
         }

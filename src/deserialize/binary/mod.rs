@@ -9,11 +9,11 @@
 mod buffer;
 mod chunk;
 mod documented;
-mod header;
+pub(crate) mod header;
 mod lengths;
 mod magic;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;

@@ -13,10 +13,10 @@ mod chunk;
 mod exact;
 mod fast;
 pub mod index;
-mod number;
+pub(crate) mod number;
 mod output;
 mod report;
-mod rules;
+pub(crate) mod rules;
 mod segment;
 pub(super) mod source;
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
     let id = |line: &[u8]| {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
         (digits > 0 && digits < line.len())
-            .then(|| std::str::from_utf8(&line[..digits]).expect("digits").parse::<u64>().expect("a key"))
+            .then(|| std::str::from_utf8(&line[..digits]).expect("digits").parse::<u64>().unwrap_or(u64::MAX))
     };
     let mut found: Vec<SequenceSpan> = Vec::new();
     let mut open: Option<SequenceSpan> = None;
