@@ -99,7 +99,8 @@ size_t read_limit(std::istream& in, size_t unlimited) {
 class Replay {
  public:
   Replay(const std::string& module_path, const std::string& config_path) {
-    // As hosts load modules. (libCntk.Math alone cannot be bound at once: libCntk.Core has some of its symbols.)
+    // As hosts load modules. (libCntk.Math alone cannot be bound at once: libCntk.Core has some of its
+    // symbols.)
     void* module = dlopen(module_path.c_str(), RTLD_LAZY);
     if (module == nullptr) throw std::runtime_error(dlerror());
     const std::string math_name = math_library();

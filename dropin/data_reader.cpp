@@ -40,7 +40,7 @@ void* make(void (*construct)(void*, CreateReader*), CreateReader* create, Parall
     throw;
   }
   if (answer == ParallelSequences::none) {
-    void***const table = static_cast<void***>(memory);
+    void*** const table = static_cast<void***>(memory);
     static Table own = patched(*table);
     *table = own.data() + kFront;
   }

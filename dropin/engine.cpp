@@ -36,8 +36,8 @@ SectionHandle make_section(const cntk_host::ConfigParameters& config) {
     entries.push_back({key.data(), key.size(), value.text.data(), value.text.size()});
   }
   cntk_reader_section* section = nullptr;
-  call(cntk_reader_section_new, config.name.data(), config.name.size(), entries.data(), entries.size(), parent.get(),
-       &section);
+  call(cntk_reader_section_new, config.name.data(), config.name.size(), entries.data(), entries.size(),
+       parent.get(), &section);
   return SectionHandle(section);
 }
 
@@ -45,8 +45,10 @@ cntk_host::StreamInformation describe(const cntk_reader_stream_info& info) {
   cntk_host::StreamInformation stream;
   stream.name = widen({info.name, info.name_length});
   stream.id = info.id;
-  stream.storage = info.storage == CNTK_READER_DENSE ? cntk_host::Storage::dense : cntk_host::Storage::sparse_csc;
-  stream.element = info.element == CNTK_READER_DOUBLE ? cntk_host::Element::float64 : cntk_host::Element::float32;
+  stream.storage =
+      info.storage == CNTK_READER_DENSE ? cntk_host::Storage::dense : cntk_host::Storage::sparse_csc;
+  stream.element =
+      info.element == CNTK_READER_DOUBLE ? cntk_host::Element::float64 : cntk_host::Element::float32;
   stream.shape.dimensions.assign(info.shape, info.shape + info.shape_rank);
   stream.defines_mb_size = info.defines_mb_size != 0;
   stream.is_binary = info.is_binary != 0;

@@ -1,5 +1,5 @@
-// The types that cross between a host's composite reader and its modules of deserializers. Unlike the readers' types
-// (host_types.hpp) they are the same in all versions.
+// The types that cross between a host's composite reader and its modules of deserializers. Unlike the
+// readers' types (host_types.hpp) they are the same in all versions.
 #pragma once
 
 #include <deque>

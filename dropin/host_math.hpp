@@ -7,23 +7,28 @@ namespace cntk_host::math {
 
 constexpr int kCpu = -1;
 
-// ---- Matrix<float> and Matrix<char>: 136 opaque bytes ----------------------------------------------------------------
+// ---- Matrix<float> and Matrix<char>: 136 opaque bytes
+// ----------------------------------------------------------------
 
 void construct_floats(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfEC1Ei");
 void destroy_floats(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfED1Ev");
-void resize_floats(void* matrix, size_t rows, size_t columns, size_t reserve, bool grow_only, bool keep) __asm__(
-    "_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmbb");
+void resize_floats(void* matrix, size_t rows, size_t columns, size_t reserve, bool grow_only,
+                   bool keep) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmbb");
 float* floats_of(const void* matrix) __asm__("_ZNK9Microsoft3MSR4CNTK6MatrixIfE4DataEv");
 
 void construct_chars(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcEC1Ei");
 void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev");
 
-// ---- Page-locked memory ----------------------------------------------------------------------------------------------
+// ---- Page-locked memory
+// ----------------------------------------------------------------------------------------------
 
-void* lock_pages(size_t bytes, int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator6MallocEmi");
-void unlock_pages(void* memory, int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator4FreeEPvi");
+void* lock_pages(size_t bytes,
+                 int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator6MallocEmi");
+void unlock_pages(void* memory,
+                  int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator4FreeEPvi");
 
-// ---- ReaderShim<float|double>: an IDataReader over a Reader ------------------------------------------------------------
+// ---- ReaderShim<float|double>: an IDataReader over a Reader
+// ------------------------------------------------------------
 
 using CreateReader = std::shared_ptr<Reader>(const ConfigParameters&);
 void construct_shim_float(void* shim, CreateReader* create) __asm__(

@@ -48,7 +48,8 @@ static_assert(sizeof(EpochConfiguration251) == 64);
 #ifdef CNTK_DROPIN_HOST
 static_assert(CNTK_DROPIN_HOST == 20501 || CNTK_DROPIN_HOST == 20600 || CNTK_DROPIN_HOST == 20700);
 constexpr bool kHasRightSplice = CNTK_DROPIN_HOST >= 20600;
-using OwnReaderConfiguration = std::conditional_t<kHasRightSplice, ReaderConfiguration, ReaderConfiguration251>;
+using OwnReaderConfiguration =
+    std::conditional_t<kHasRightSplice, ReaderConfiguration, ReaderConfiguration251>;
 using OwnEpochConfiguration = std::conditional_t<kHasRightSplice, EpochConfiguration, EpochConfiguration251>;
 #endif
 

@@ -63,7 +63,8 @@ void set_right_splice(AnyLayout& layout, size_t right_splice) {
 
 }  // namespace
 
-std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream, bool frame_mode) {
+std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream,
+                                                   bool frame_mode) {
   // The host's records are the engine's.
   static_assert(sizeof(LayoutRecord) == sizeof(cntk_reader_record) && cntk_host::kGap == CNTK_READER_GAP);
   static_assert(offsetof(LayoutRecord, id) == offsetof(cntk_reader_record, sequence) &&

@@ -36,6 +36,7 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 namespace cntk_dropin {
 
 // Builds the layout of one stream's part of a minibatch. In frame mode hosts get it locked.
-std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream, bool frame_mode);
+std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream,
+                                                   bool frame_mode);
 
 }  // namespace cntk_dropin

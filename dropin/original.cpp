@@ -22,13 +22,15 @@ cntk_host::Reader* create_by_original(const cntk_host::ConfigParameters& config)
   const std::string path = own_path() + ".original";
   if (access(path.c_str(), F_OK) != 0) {
     throw std::runtime_error(
-        "The configuration names deserializers or transforms that this reader does not have, and CNTK's own reader, "
+        "The configuration names deserializers or transforms that this reader does not have, and CNTK's own "
+        "reader, "
         "which could take over, is not there: '" +
         path + "'.");
   }
   // As the host loads modules, and like those it stays loaded.
   void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (module == nullptr) throw std::runtime_error("Plugin not found: '" + path + "' (error: " + dlerror() + ")");
+  if (module == nullptr)
+    throw std::runtime_error("Plugin not found: '" + path + "' (error: " + dlerror() + ")");
   void* const create = dlsym(module, "CreateCompositeDataReader");
   if (create == nullptr) {
     throw std::runtime_error("Symbol 'CreateCompositeDataReader' not found in plugin '" + path + "'");

@@ -150,7 +150,8 @@ host::State EngineReader::GetState() {
   std::vector<cntk_reader_state_entry> entries(count);
   call(cntk_reader_get_state, reader_.get(), entries.data(), entries.size(), &count);
   host::State state;
-  for (const cntk_reader_state_entry& entry : entries) state[widen({entry.key, entry.key_length})] = entry.value;
+  for (const cntk_reader_state_entry& entry : entries)
+    state[widen({entry.key, entry.key_length})] = entry.value;
   return state;
 }
 

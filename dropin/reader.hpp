@@ -27,14 +27,15 @@ class EngineReader : public cntk_host::Reader {
 
  private:
   void select_devices(const cntk_host::DeviceByStream& devices);
-  std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch, size_t stream);
+  std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch,
+                                                               size_t stream);
 
   const cntk_reader_kind kind_;
   const bool frame_mode_;
   ReaderHandle reader_;
   std::vector<cntk_host::StreamInformation> streams_;
-  // A state that was restored before any epoch was started. Hosts restore it again once one is, if it is another one
-  // than the epoch's own.
+  // A state that was restored before any epoch was started. Hosts restore it again once one is, if it is
+  // another one than the epoch's own.
   std::optional<cntk_host::State> early_state_;
   bool started_ = false;
   // Hosts use the data of a minibatch until the next one is read, those with a device until the one after.

@@ -15,8 +15,9 @@ struct PageLocker {
   void (*release)(void* memory, int device);
 };
 
-// Two sets of buffers that take turns: the host copies one to its device while the other one is being filled. Streams
-// that stay on the CPU (device -1) are handed on where they lie, and nothing is ever allocated for them.
+// Two sets of buffers that take turns: the host copies one to its device while the other one is being filled.
+// Streams that stay on the CPU (device -1) are handed on where they lie, and nothing is ever allocated for
+// them.
 class Staging {
  public:
   explicit Staging(PageLocker locker) : locker_(locker) {}

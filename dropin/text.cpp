@@ -11,7 +11,12 @@ bool is_character(char32_t c) { return c < 0xd800 || (c > 0xdfff && c < 0x110000
 char32_t take(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
-  const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  const size_t length = lead < 0x80   ? 1
+                        : lead < 0xc2 ? 0
+                        : lead < 0xe0 ? 2
+                        : lead < 0xf0 ? 3
+                        : lead < 0xf5 ? 4
+                                      : 0;
   char32_t c = length < 2 ? lead : lead & (0x7fu >> length);
   size_t used = 1;
   for (; used < length && used < text.size() && (byte(used) & 0xc0) == 0x80; ++used) {

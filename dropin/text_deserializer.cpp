@@ -9,8 +9,8 @@ namespace {
 namespace host = cntk_host;
 using Streams = std::shared_ptr<const std::vector<host::StreamInformation>>;
 
-// Numbers keys by the host's corpus, and keeps the message of what that throws: exceptions must not cross the engine.
-// (An exception_ptr would ask for a newer libstdc++ than the oldest hosts have.)
+// Numbers keys by the host's corpus, and keeps the message of what that throws: exceptions must not cross the
+// engine. (An exception_ptr would ask for a newer libstdc++ than the oldest hosts have.)
 struct Numbering {
   std::shared_ptr<host::CorpusDescriptor> corpus;
   std::string failure;

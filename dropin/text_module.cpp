@@ -19,8 +19,8 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 
 }  // namespace
 
-// Hosts pass the corpus as they do all class types by value: by the address of a copy that stays theirs. Only the
-// primary deserializer of a reader defines the order of sequences; for this one both are the same.
+// Hosts pass the corpus as they do all class types by value: by the address of a copy that stays theirs. Only
+// the primary deserializer of a reader defines the order of sequences; for this one both are the same.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
                                            const std::wstring& type, const host::ConfigParameters& config,
                                            std::shared_ptr<host::CorpusDescriptor> corpus, bool /*primary*/) {
@@ -30,9 +30,11 @@ CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserialize
 }
 
 CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {
-  *reader = cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
+  *reader =
+      cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
 }
 
 CNTK_DROPIN_EXPORT void GetReaderD(void** reader) {
-  *reader = cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
+  *reader =
+      cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
 }

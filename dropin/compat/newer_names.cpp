@@ -1,6 +1,6 @@
-// Names that today's compilers and C libraries use and that the oldest supported systems (glibc 2.17, libstdc++ of
-// GCC 5) lack, under definitions that only this module sees. `cargo xtask` binds all other names to versions that those
-// systems have.
+// Names that today's compilers and C libraries use and that the oldest supported systems (glibc 2.17,
+// libstdc++ of GCC 5) lack, under definitions that only this module sees. `cargo xtask` binds all other names
+// to versions that those systems have.
 
 #include <exception>
 #include <new>

@@ -284,6 +284,6 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.keys(sequences, keys);
+        self.deserializer.reported_keys(sequences, keys);
     }
 }
