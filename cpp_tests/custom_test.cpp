@@ -39,7 +39,8 @@ struct Memory {
 template <typename Base>
 class Numbers : public Base {
  public:
-  Numbers(Counts& counts, std::uint32_t chunks, std::size_t size) : counts_(counts), chunks_(chunks), size_(size) {}
+  Numbers(Counts& counts, std::uint32_t chunks, std::size_t size)
+      : counts_(counts), chunks_(chunks), size_(size) {}
   ~Numbers() override { ++counts_.destructions; }
 
   std::vector<cr::UserStream> GetStreams() override {
@@ -281,7 +282,8 @@ TEST(Custom, OpeningFailsCleanly) {
   Counts counts;
   EXPECT_THROW(cr::Reader::FromUser(nullptr), cr::Error);
   EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 0u, 4u)), cr::Error);
-  EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 1u, 4u), "randomize = maybe"), cr::Error);
+  EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 1u, 4u), "randomize = maybe"),
+               cr::Error);
   EXPECT_THROW(cr::Reader::FromUsers({}, ""), cr::Error);
   const auto twice = std::make_shared<Simple>(counts, 1u, 4u);
   EXPECT_THROW(cr::Reader::FromUsers({{"a", twice}, {"a", twice}}, ""), cr::Error);

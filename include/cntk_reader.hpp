@@ -499,7 +499,7 @@ struct UserChunk {
 
   std::vector<Stream> streams;      ///< All streams, by number.
   std::vector<std::uint64_t> keys;  ///< Empty: the library makes some.
-  std::shared_ptr<void> owner;      ///< Keeps the memory of the arrays, and whatever else has to live as long.
+  std::shared_ptr<void> owner;  ///< Keeps the memory of the arrays, and whatever else has to live as long.
 };
 
 namespace detail {
@@ -689,8 +689,8 @@ class Reader {
     return FromUsers({{"User", std::move(deserializer)}}, text);
   }
 
-  /// Opens a reader of several users' deserializers: `deserializers` in the configuration's text names them as
-  /// types.
+  /// Opens a reader of several users' deserializers: `deserializers` in the configuration's text names them
+  /// as types.
   static Reader FromUsers(const UserDeserializers& deserializers, std::string_view text) {
     std::vector<std::unique_ptr<detail::UserTable>> tables;
     std::vector<const cntk_reader_deserializer*> raw;
