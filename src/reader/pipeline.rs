@@ -32,6 +32,7 @@ struct Source {
     timeline: Box<dyn Timeline>,
     store: ChunkStore,
     selection: Selection,
+    truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
     invalid: u64,
     tolerated: u64,
@@ -59,6 +60,7 @@ impl Pipeline {
             timeline,
             store,
             selection: Selection::default(),
+            truncated: matches!(options.packing, Packing::Truncated { .. }),
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -187,6 +189,6 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.reported_keys(sequences, keys);
+        self.deserializer.reported_keys(sequences, self.truncated, keys);
     }
 }

@@ -57,9 +57,7 @@ pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
             let mut name = b"|".to_vec();
             name.extend(&rules.streams[main].alias);
             let ends = |&next: &u8| next == b'|' || (next as i8) <= 0x20;
-            (0..line.len()).any(|i| {
-                line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(|next| ends(next))
-            })
+            (0..line.len()).any(|i| line[i..].starts_with(&name) && line.get(i + name.len()).is_none_or(ends))
         })
     };
     let id = |line: &[u8]| {
