@@ -84,8 +84,9 @@ pub trait Deserializer: ChunkTable {
     /// Appends the key of each of the given sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
 
-    /// Appends the keys that minibatches carry, which are others where CNTK says so.
-    fn reported_keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+    /// Appends the keys that minibatches, truncated ones or others, carry: different ones where CNTK 2.7 says so.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        let _ = truncated;
         self.keys(sequences, keys);
     }
 

@@ -173,7 +173,7 @@ impl Deserializer for BinaryDeserializer {
     }
 
     /// CNTK 2.7 joins by ordinal, but hands out sequences that are marked with the key 0.
-    fn reported_keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+    fn reported_keys(&self, sequences: &[SequenceId], _: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
     }
 

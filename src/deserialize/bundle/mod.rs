@@ -128,8 +128,15 @@ impl Deserializer for Bundle {
         self.primary.keys(&self.in_primary(sequences), keys);
     }
 
-    fn reported_keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.primary.reported_keys(&self.in_primary(sequences), keys);
+    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences, and of truncated minibatches those
+    /// of its last one, which are the real ones.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        let sequences = self.in_primary(sequences);
+        if truncated {
+            self.primary.keys(&sequences, keys);
+        } else {
+            self.primary.reported_keys(&sequences, false, keys);
+        }
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
