@@ -72,7 +72,7 @@
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
  * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
  * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
- * its own reader, or on several if it allows that.
+ * its own reader, or on several if it allows that. A conversion calls its progress callback on the thread that runs it.
  *
  * Fork
  * ----
@@ -138,6 +138,9 @@
 #define CNTK_READER_EPOCH_INIT \
   {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, \
    CNTK_READER_UNLIMITED_SWEEPS, 0}
+
+/** Initial value of a cntk_reader_conversion: chunks of 32 MiB, single precision. Input and output have to be set. */
+#define CNTK_READER_CONVERSION_INIT {sizeof(cntk_reader_conversion), NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
 
 
 /**
@@ -1078,6 +1081,60 @@ typedef struct {
 } cntk_reader_sequence;
 
 /**
+ * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
+ * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_ERROR_USER. Called on the
+ * thread that converts. It must not throw.
+ */
+typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
+                                                  uint64_t bytes,
+                                                  uint64_t total,
+                                                  uint64_t sequences);
+
+/**
+ * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_conversion).
+   */
+  size_t struct_size;
+  /**
+   * Path of the file to read.
+   */
+  const char *input;
+  /**
+   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
+   */
+  const char *output;
+  /**
+   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
+   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   */
+  const char *streams;
+  /**
+   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
+   */
+  uint64_t chunk_size;
+  /**
+   * For text to binary: 0 for single precision, 1 for double.
+   */
+  uint32_t double_precision;
+  /**
+   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
+   * so that files are the same byte for byte; else 0.
+   */
+  uint32_t chunks_of_script;
+  /**
+   * Called now and then, or NULL.
+   */
+  cntk_reader_progress_callback progress;
+  /**
+   * Handed to `progress`.
+   */
+  void *userdata;
+} cntk_reader_conversion;
+
+/**
  * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
  * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
  * being called (that gives CNTK_READER_ERROR_STATE).
@@ -1419,6 +1476,23 @@ cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
  * Frees a buffer. NULL is allowed.
  */
 void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
+
+/**
+ * Converts a text file (CTF) to a binary one (CBF) by the rules of CNTK's script ctf2bin.py: ids are compared as text,
+ * a stream's name without values adds no sample, and sequences are numbered in the order of the file. Returns when
+ * the output is complete; if it fails or is interrupted, no output and no part of one is left. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_convert_text_to_binary(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
+
+/**
+ * Converts a binary file (CBF) to a text one (CTF) that reads back to the same bits in the file's precision. Sequences
+ * get their ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error. Otherwise as
+ * cntk_reader_convert_text_to_binary; only `input`, `output`, `progress` and `userdata` count.
+ */
+cntk_reader_status cntk_reader_convert_binary_to_text(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
 
 /**
  * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 brings

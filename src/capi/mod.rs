@@ -40,6 +40,8 @@ pub mod chunk;
 
 pub mod buffer;
 
+pub mod convert;
+
 pub mod threads;
 
 pub mod log;

@@ -9,7 +9,7 @@ use super::options::{
     DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions, WindowSize,
 };
 use super::section::Section;
-use super::text;
+use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -21,10 +21,10 @@ pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
 const DEFAULT_USER_WINDOW: u64 = 128;
 
 const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
+const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
 
 /// Deserializers of CNTK 2.7 that this library does not read yet, with the modules that they are in.
-const OTHER_TYPES: [(&str, Module); 7] = [
-    ("CNTKBinaryFormatDeserializer", Module::Binary),
+const OTHER_TYPES: [(&str, Module); 6] = [
     ("ImageDeserializer", Module::Image),
     ("Base64ImageDeserializer", Module::Image),
     ("HTKFeatureDeserializer", Module::Htk),
@@ -244,10 +244,14 @@ fn read_deserializers(
         }
         let element = element.with(&values);
         let module = element.text("module")?;
-        check_type(&module, name)?;
-        let text = text::read(&element, element_type(&inherited.precision)?)?;
-        check_transforms(&element)?;
-        deserializers.push(DeserializerOptions::Text(text.options));
+        let module = check_type(&module, name)?;
+        let precision = element_type(&inherited.precision)?;
+        deserializers.push(if module == Module::Binary {
+            DeserializerOptions::Binary(binary::read(&element, precision)?.options)
+        } else {
+            DeserializerOptions::Text(text::read(&element, precision)?.options)
+        });
+        check_transforms(&element, module)?;
     }
     if all_composable || is_listed_late(&deserializers) {
         return Ok(deserializers);
@@ -303,15 +307,15 @@ pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOpt
     text::read(section, element_type(&precision)?).map(|text| text.options)
 }
 
-/// Whether a module has a deserializer of this type that this library can read.
-fn check_type(module: &str, name: &str) -> Result<()> {
+/// The module, if it has a deserializer of this type that this library can read.
+fn check_type(module: &str, name: &str) -> Result<Module> {
     let Some(known) = Module::by_name(module) else {
         let message =
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
         return Err(Error::config(InvalidArgument, message));
     };
-    if known == Module::Text && name == TEXT_TYPE {
-        return Ok(());
+    if matches!((known, name), (Module::Text, TEXT_TYPE) | (Module::Binary, BINARY_TYPE)) {
+        return Ok(known);
     }
     if OTHER_TYPES.contains(&(name, known)) {
         return Err(Error::config(
@@ -330,13 +334,18 @@ fn check_type(module: &str, name: &str) -> Result<()> {
     })
 }
 
-/// The text module has no transforms, and CNTK says so in its loader's words.
-fn check_transforms(element: &Section) -> Result<()> {
+/// Neither module has transforms, and CNTK says so in its loader's words.
+fn check_transforms(element: &Section, module: Module) -> Result<()> {
+    if !element.exists_here("input") {
+        return Ok(());
+    }
+    let plugin = if module == Module::Binary { "Binary" } else { "TextFormat" };
     let input = element.section("input")?;
     for stream in input.keys() {
         if input.child(stream)?.exists_here("transforms") {
-            let message =
-                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
+            let message = format!(
+                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.{plugin}-2.7.so'"
+            );
             return Err(Error::config(Runtime, message).in_stream(stream));
         }
     }

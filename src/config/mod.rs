@@ -5,6 +5,7 @@
 //! class of exception.
 
 mod array;
+mod binary;
 mod composite;
 mod convert;
 mod expand;
@@ -81,7 +82,8 @@ pub fn from_section(section: &Section) -> Result<ReaderOptions> {
 pub fn from_reader_section(section: &Section, kind: ReaderType) -> Result<ReaderOptions> {
     let options = match kind {
         ReaderType::Composite => composite::read(section)?,
-        ReaderType::Text => legacy::read(section)?,
+        ReaderType::Text => legacy::read_text(section)?,
+        ReaderType::Binary => legacy::read_binary(section)?,
     };
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)

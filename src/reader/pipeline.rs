@@ -34,6 +34,7 @@ struct Source {
     deserializer: Arc<dyn Deserializer>,
     course: Course,
     selection: Selection,
+    truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
     invalid: u64,
     tolerated: u64,
@@ -62,6 +63,7 @@ impl Pipeline {
             deserializer,
             course,
             selection: Selection::default(),
+            truncated: matches!(options.packing, Packing::Truncated { .. }),
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -284,6 +286,6 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.keys(sequences, keys);
+        self.deserializer.reported_keys(sequences, self.truncated, keys);
     }
 }

@@ -39,7 +39,7 @@ impl SimpleDeserializer {
             streams: streams.into(),
             chunks: vec![ChunkInfo { samples: 0, sequences: 0 }; chunks as usize],
             loader: start_loader(&*user)?,
-            loaded: Mutex::new(vec![Weak::new(); chunks as usize]),
+            loaded: Mutex::new((0..chunks).map(|_| Weak::new()).collect()),
             user,
         })
     }
