@@ -270,8 +270,7 @@ fn read_deserializers(
 pub(super) fn is_served(section: &Section) -> bool {
     let Ok(deserializers) = section.array_or_empty("deserializers") else { return true };
     let elements: Result<Vec<Section>> = deserializers.sections().collect();
-    // Several deserializers in one reader are not composed yet.
-    elements.map_or(true, |elements| elements.len() < 2 && elements.iter().all(is_served_deserializer))
+    elements.map_or(true, |elements| elements.iter().all(is_served_deserializer))
 }
 
 fn is_served_deserializer(element: &Section) -> bool {
@@ -279,15 +278,12 @@ fn is_served_deserializer(element: &Section) -> bool {
     if element.get_or("composable", true).is_ok_and(|composable| !composable) {
         return false;
     }
-    if let Some(module) = Module::by_name(&module) {
-        // What no module has is not foreign but wrong.
-        return module == Module::Text && !has_foreign_transforms(element)
-            || module != Module::Text && !OTHER_TYPES.contains(&(name.as_str(), module));
-    }
-    false
+    let Some(module) = Module::by_name(&module) else { return false };
+    // What no module has is not foreign but wrong.
+    !OTHER_TYPES.contains(&(name.as_str(), module)) && !has_foreign_transforms(element)
 }
 
-/// Transforms that are in a module of their own. Others would be in the text module, which has none.
+/// Transforms that are in a module of their own. Others would be in the deserializer's, and those read here have none.
 fn has_foreign_transforms(element: &Section) -> bool {
     let Ok(input) = element.section("input") else { return false };
     input.keys().filter_map(|stream| input.child(stream).ok()).any(|stream| {
