@@ -44,6 +44,7 @@ cargo xtask COMMAND [OPTIONS]
       --seed S             seed of the first one; the next has S + 1 (default 1)
       --no-golden          random cases only
       --version V          2.7 (default), 2.6 or 2.5.1
+      --images             also installs the libraries that CNTK's image module needs
       --threads N          cases at a time (default 3)
   header                   writes include/cntk_reader.h from the Rust code
   fmt                      formats Rust and C++ code

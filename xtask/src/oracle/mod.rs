@@ -31,12 +31,20 @@ struct Options {
     cases: u64,
     seed: u64,
     golden: bool,
+    images: bool,
     threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { version: install::VERSIONS[0].to_owned(), cases: 300, seed: 1, golden: true, threads: 3 }
+        Options {
+            version: install::VERSIONS[0].to_owned(),
+            cases: 300,
+            seed: 1,
+            golden: true,
+            images: false,
+            threads: 3,
+        }
     }
 }
 
@@ -45,20 +53,27 @@ impl Options {
         let mut options = Options::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
-            if argument == "--no-golden" {
-                options.golden = false;
-                continue;
-            }
-            let mut value = || arguments.next().with_context(|| format!("{argument} takes a value"));
             match argument.as_str() {
-                "--version" => value()?.clone_into(&mut options.version),
-                "--cases" => options.cases = value()?.parse().context("--cases takes a number")?,
-                "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
-                "--threads" => options.threads = value()?.parse().context("--threads takes a number")?,
-                unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
+                "--no-golden" => options.golden = false,
+                "--images" => options.images = true,
+                _ => options.set(argument, arguments.next())?,
             }
         }
         Ok(options)
+    }
+
+    /// Sets an option that takes a value.
+    fn set(&mut self, option: &str, value: Option<&String>) -> Result<()> {
+        let value = || value.with_context(|| format!("{option} takes a value"));
+        let number = || value()?.parse().with_context(|| format!("{option} takes a number"));
+        match option {
+            "--version" => value()?.clone_into(&mut self.version),
+            "--cases" => self.cases = number()?,
+            "--seed" => self.seed = number()?,
+            "--threads" => self.threads = usize::try_from(number()?)?,
+            unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
+        }
+        Ok(())
     }
 }
 
@@ -72,6 +87,11 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
             std::process::exit(NOT_INSTALLED);
         }
     };
+    if options.images
+        && let Some(reason) = install::images(project, &cntk)?
+    {
+        println!("The image module cannot be loaded: {reason}.");
+    }
     build::everything(project)?;
     let tally = run(project, &cntk, &options, |_| true)?;
     if tally.failed > 0 {
