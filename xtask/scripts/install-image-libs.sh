@@ -4,7 +4,7 @@
 #   install-image-libs.sh FOLDER          FOLDER: that of install-cntk.sh
 #
 # Built from source: libjpeg.so.8 (libjpeg-turbo with that interface). The system's, under an older name: libtiff.so.5.
-# Stand-ins that abort when they are called: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards.
+# Stand-ins that do nothing: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards, PNG and JPEG 2000 do not.
 #
 # Status 3 means that this machine cannot have them; the last line says why.
 set -euo pipefail
@@ -43,19 +43,20 @@ cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DWITH
 make -C "$scratch/build" -j2 jpeg
 cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8"
 
-# A library that has the functions OpenCV wants by name and does none of them.
+# A library that has the functions OpenCV wants by name. OpenCV calls jas_init when it is loaded, so that Jasper's return;
+# those of libpng must not.
 stand_in() {
-  local file=$1 prefix=$2 version=$3
+  local file=$1 prefix=$2 version=$3 body=$4
   {
     echo '#include <stdlib.h>'
-    nm -D --undefined-only "$folder/libs/libopencv_imgcodecs.so.3.1" | awk -v prefix="$prefix" '
-      { sub(/@.*/, "", $2) } index($2, prefix) == 1 { print "void " $2 "(void) { abort(); }" }'
+    nm -D --undefined-only "$folder/libs/libopencv_imgcodecs.so.3.1" | awk -v prefix="$prefix" -v body="$body" '
+      { sub(/@.*/, "", $2) } index($2, prefix) == 1 { print "long " $2 "(void) { " body " }" }'
   } >"$scratch/stand_in.c"
   echo "$version { global: *; };" >"$scratch/stand_in.map"
   gcc -w -fno-builtin -shared -fPIC "$scratch/stand_in.c" -Wl,-soname,"$file" -Wl,--version-script="$scratch/stand_in.map" -o "$to/$file"
 }
-stand_in libpng12.so.0 png_ PNG12_0
-stand_in libjasper.so.1 jas_ JASPER_1
+stand_in libpng12.so.0 png_ PNG12_0 'abort();'
+stand_in libjasper.so.1 jas_ JASPER_1 'return 0;'
 
 "$folder/python" -c 'import ctypes, glob, sys; ctypes.CDLL(glob.glob(sys.argv[1] + "/libs/Cntk.Deserializers.Image-*.so")[0])' "$folder" ||
   cannot "the image module cannot be loaded all the same"

@@ -43,6 +43,8 @@ pub struct Drivers {
     host: PathBuf,
     module: PathBuf,
     library_path: String,
+    /// CNTK's version.
+    pub version: String,
 }
 
 impl Drivers {
@@ -54,6 +56,7 @@ impl Drivers {
             host: folder.join("host_replay"),
             module: cntk.module(),
             library_path: cntk.library_path(),
+            version: cntk.version().to_owned(),
         }
     }
 
