@@ -99,12 +99,16 @@ size_t read_limit(std::istream& in, size_t unlimited) {
 class Replay {
  public:
   Replay(const std::string& module_path, const std::string& config_path) {
-    void* module = dlopen(module_path.c_str(), RTLD_NOW);
+    // As hosts load modules. (libCntk.Math alone cannot be bound at once: libCntk.Core has some of its
+    // symbols.)
+    void* module = dlopen(module_path.c_str(), RTLD_LAZY);
     if (module == nullptr) throw std::runtime_error(dlerror());
     const std::string math_name = math_library();
     if (math_name.empty()) throw std::runtime_error("the module does not load the host's libCntk.Math");
     old_ = math_name == "libCntk.Math-2.5.1.so";
-    math_ = dlopen(math_name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    math_ = dlopen(math_name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    // Where it is missing, only calls of what it would have fail.
+    dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
 
     std::string text = read_file(config_path);

@@ -44,15 +44,18 @@
  * ---------
  * Handles are opaque. What a call hands out through a pointer to a handle belongs to the caller:
  *
- *     cntk_reader            cntk_reader_open_text, cntk_reader_open_file    cntk_reader_destroy
+ *     cntk_reader            cntk_reader_open_text, ..._file, ..._custom     cntk_reader_destroy
  *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
  *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
+ *     cntk_reader_section    cntk_reader_section_new                         cntk_reader_section_free
+ *     cntk_reader_deserializer  cntk_reader_open_text_deserializer           cntk_reader_deserializer_destroy
+ *     cntk_reader_chunk      cntk_reader_deserializer_load                   cntk_reader_chunk_free
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
- * where it is needed; nothing is kept after the call returns, except a callback's userdata. All functions that free
- * take NULL.
+ * where it is needed; nothing is kept after the call returns, except a callback's userdata, and the arrays of a user's
+ * deserializer until their chunk is released. All functions that free take NULL.
  *
  * Errors
  * ------
@@ -68,7 +71,8 @@
  * A reader is exclusive: one thread at a time (another one gets CNTK_READER_ERROR_STATE), not always the same one.
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
  * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
- * with the first reader and never call out, except to the log callback.
+ * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
+ * its own reader, or on several if it allows that. A conversion calls its progress callback on the thread that runs it.
  *
  * Fork
  * ----
@@ -127,10 +131,16 @@
 /** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
 #define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
 
+/** Initial value of a cntk_reader_corpus: keys are numbers. */
+#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
+
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
   {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, \
    CNTK_READER_UNLIMITED_SWEEPS, 0}
+
+/** Initial value of a cntk_reader_conversion: chunks of 32 MiB, single precision. Input and output have to be set. */
+#define CNTK_READER_CONVERSION_INIT {sizeof(cntk_reader_conversion), NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
 
 
 /**
@@ -223,6 +233,24 @@ typedef enum {
 } cntk_reader_element;
 
 /**
+ * What loading made of a sequence.
+ */
+typedef enum {
+  /**
+   * It has data.
+   */
+  CNTK_READER_PRESENT = 0,
+  /**
+   * It was left out and counted as an error already.
+   */
+  CNTK_READER_SKIPPED = 1,
+  /**
+   * It is invalid, to be left out and counted.
+   */
+  CNTK_READER_INVALID = 2,
+} cntk_reader_presence;
+
+/**
  * How much a log line matters.
  */
 typedef enum {
@@ -241,8 +269,22 @@ typedef enum {
 } cntk_reader_log_level;
 
 /**
- * A reader of minibatches. Open it with cntk_reader_open_text or cntk_reader_open_file, destroy it with
- * cntk_reader_destroy.
+ * Which of CNTK's readers a section describes.
+ */
+typedef enum {
+  /**
+   * The one with `deserializers` (CompositeDataReader).
+   */
+  CNTK_READER_COMPOSITE = 0,
+  /**
+   * The one of one text file (CNTKTextFormatReader).
+   */
+  CNTK_READER_TEXT = 1,
+} cntk_reader_kind;
+
+/**
+ * A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
+ * cntk_reader_open_custom, destroy it with cntk_reader_destroy.
  *
  * Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
  * gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
@@ -265,6 +307,13 @@ typedef struct cntk_reader_buffer cntk_reader_buffer;
 typedef struct cntk_reader_error cntk_reader_error;
 
 /**
+ * Where a callback that fails says why: see cntk_reader_fail.
+ *
+ * Threads: exclusive, during the callback only.
+ */
+typedef struct cntk_reader_failure cntk_reader_failure;
+
+/**
  * One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
  * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
  * back for later minibatches. It may outlive its reader.
@@ -273,6 +322,14 @@ typedef struct cntk_reader_error cntk_reader_error;
  * Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
  */
 typedef struct cntk_reader_minibatch cntk_reader_minibatch;
+
+/**
+ * A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
+ * CNTK's configuration language themselves; others open a reader from text.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_section cntk_reader_section;
 
 /**
  * The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
@@ -572,8 +629,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
-   * column_starts[c + 1]. Dense: NULL.
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
+   * `column_starts[c + 1]`. Dense: NULL.
    */
   const int32_t *column_starts;
   /**
@@ -606,6 +663,478 @@ typedef struct {
 } cntk_reader_state_entry;
 
 /**
+ * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
+ * may be CNTK_READER_NUL_TERMINATED.
+ */
+typedef struct {
+  /**
+   * The key.
+   */
+  const char *key;
+  /**
+   * Bytes of the key.
+   */
+  size_t key_length;
+  /**
+   * The raw text.
+   */
+  const char *text;
+  /**
+   * Bytes of the text.
+   */
+  size_t text_length;
+} cntk_reader_section_entry;
+
+/**
+ * Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+ * is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
+ */
+typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
+
+/**
+ * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_corpus).
+   */
+  size_t struct_size;
+  /**
+   * 1 if keys are numbers in the data.
+   */
+  uint32_t numeric_keys;
+  /**
+   * 1 if textual keys are numbered by CNTK's hash of them.
+   */
+  uint32_t hash_keys;
+  /**
+   * What `number` is called with. It must stay valid as long as the deserializer.
+   */
+  void *userdata;
+  /**
+   * Numbers textual keys; NULL: in order of first appearance.
+   */
+  cntk_reader_number_key number;
+} cntk_reader_corpus;
+
+/**
+ * A stream of a user's deserializer. Its number is its place in the list.
+ */
+typedef struct {
+  /**
+   * Unique name, UTF-8.
+   */
+  const char *name;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t name_length;
+  /**
+   * Shape of one sample, first dimension varying fastest; may be NULL if `shape_rank` is 0, which stands for scalars.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * A cntk_reader_storage.
+   */
+  uint32_t storage;
+  /**
+   * A cntk_reader_element.
+   */
+  uint32_t element;
+  /**
+   * 1 if minibatch sizes are measured in this stream's samples, else 0.
+   */
+  uint32_t defines_mb_size;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_user_stream;
+
+/**
+ * An array of samples. Initialize with zeros.
+ */
+typedef struct {
+  /**
+   * The memory that the values are in. Sparse: the values of all entries.
+   */
+  const void *values;
+  /**
+   * Its size in bytes. Nothing outside of it is read.
+   */
+  size_t values_size;
+  /**
+   * Bytes from its start to the array's first value. Dense only.
+   */
+  size_t offset;
+  /**
+   * Number of samples.
+   */
+  size_t samples;
+  /**
+   * Dense: the shape of a sample, to be compared with the stream's; NULL if that is certain.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * Dense: bytes from one index to the next, for each dimension of a sample and then for the samples; may be
+   * negative or 0. NULL: without gaps, the first dimension varying fastest.
+   */
+  const ptrdiff_t *strides;
+  /**
+   * Numbers in `strides`: `shape_rank` + 1.
+   */
+  size_t stride_count;
+  /**
+   * Sparse: the row of each entry within its sample, in any order.
+   */
+  const void *indices;
+  /**
+   * Sparse: number of indices.
+   */
+  size_t index_count;
+  /**
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from starts[s] to before starts[s + 1].
+   */
+  const void *starts;
+  /**
+   * Sparse: bytes of an index, 4 or 8. Indices are signed.
+   */
+  uint32_t index_size;
+  /**
+   * Sparse: bytes of a start, 4 or 8. Starts are signed.
+   */
+  uint32_t start_size;
+  /**
+   * A cntk_reader_element: the type of the values.
+   */
+  uint32_t element;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_array;
+
+/**
+ * One stream's part of a chunk.
+ */
+typedef struct {
+  /**
+   * A cntk_reader_grouping.
+   */
+  uint32_t grouping;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * The arrays.
+   */
+  const cntk_reader_array *arrays;
+  /**
+   * Their number: 1, except for CNTK_READER_ARRAYS.
+   */
+  size_t array_count;
+  /**
+   * For CNTK_READER_SEQUENCES: the samples of each sequence.
+   */
+  const uint32_t *lengths;
+  /**
+   * For CNTK_READER_SEQUENCES: the number of sequences.
+   */
+  size_t length_count;
+} cntk_reader_stream_data;
+
+/**
+ * A chunk. Values and indices are read where they are until it is released, and must not change until then.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Whatever the release callback needs.
+   */
+  void *handle;
+  /**
+   * All streams, by number; each with the same number of sequences.
+   */
+  const cntk_reader_stream_data *streams;
+  /**
+   * Their number.
+   */
+  size_t stream_count;
+  /**
+   * The key of each sequence, or NULL. Deserializers that tell their sequences beforehand have told keys there.
+   */
+  const uint64_t *keys;
+  /**
+   * Their number.
+   */
+  size_t key_count;
+} cntk_reader_chunk;
+
+/**
+ * Loads a chunk. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_get_chunk)(void *userdata,
+                                         uint32_t chunk,
+                                         cntk_reader_chunk *data,
+                                         cntk_reader_failure *failure);
+
+/**
+ * Releases a chunk that was loaded: called once for each one, with its handle, whatever becomes of it.
+ */
+typedef void (*cntk_reader_release_chunk)(void *userdata, void *handle);
+
+/**
+ * The sequences of a chunk, told before the chunk is loaded. The lists may go away when the callback is called again,
+ * or any other one, or when the reader has been opened.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequences), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Number of sequences; may be 0.
+   */
+  size_t count;
+  /**
+   * The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
+   * are one sample long.
+   */
+  const uint32_t *lengths;
+  /**
+   * The key of each, or NULL.
+   */
+  const uint64_t *keys;
+  /**
+   * The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
+   * the whole data.
+   */
+  const char *const *key_texts;
+} cntk_reader_sequences;
+
+/**
+ * Tells the sequences of a chunk. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
+                                              uint32_t chunk,
+                                              cntk_reader_sequences *sequences,
+                                              cntk_reader_failure *failure);
+
+/**
+ * Called once with the userdata that was registered with it, when the library will not use it again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
+
+/**
+ * A user's deserializer. Initialize with zeros and set `struct_size`.
+ *
+ * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
+ * library's, never two of them at once; with `thread_safe` by several. They must not throw, but they may use other
+ * readers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_deserializer).
+   */
+  size_t struct_size;
+  /**
+   * The first argument of every callback.
+   */
+  void *userdata;
+  /**
+   * The name that the configuration has for it, UTF-8: the `type` of an element of `deserializers`. May be NULL if
+   * there is only one.
+   */
+  const char *name;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t name_length;
+  /**
+   * The streams, at least one. Copied when the reader is opened.
+   */
+  const cntk_reader_user_stream *streams;
+  /**
+   * Their number.
+   */
+  size_t stream_count;
+  /**
+   * Number of chunks, at least 1.
+   */
+  uint32_t chunk_count;
+  /**
+   * 1 if callbacks may be called from several threads at once, else 0.
+   */
+  uint32_t thread_safe;
+  /**
+   * Loads a chunk. Must be set.
+   */
+  cntk_reader_get_chunk get_chunk;
+  /**
+   * Releases a chunk; may be NULL.
+   */
+  cntk_reader_release_chunk release;
+  /**
+   * If it is set, the deserializer is composable: it tells the sequences of each chunk when the reader is opened,
+   * and gets the full randomizer, one timeline for all workers and CNTK's key "minibatchSourcePosition". Otherwise
+   * chunks tell their sequences when they are loaded, every worker has a timeline of its own, windows do not
+   * overlap, and the state has other keys, all as with CNTK's user-defined deserializers.
+   */
+  cntk_reader_list_sequences sequences;
+  /**
+   * Called once when the reader is destroyed, after all chunks were released; may be NULL. Not called if opening
+   * the reader fails.
+   */
+  cntk_reader_finalizer finalizer;
+} cntk_reader_deserializer;
+
+/**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
+
+/**
+ * A sequence's data in one stream. The pointers live as long as the chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequence), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Whether there are data.
+   */
+  cntk_reader_presence presence;
+  /**
+   * Samples in this stream.
+   */
+  uint32_t samples;
+  /**
+   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
+   * Sparse: the stored ones, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
+   */
+  const int32_t *row_indices;
+  /**
+   * Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
+   * including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+   */
+  const uint32_t *sample_starts;
+} cntk_reader_sequence;
+
+/**
+ * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
+ * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_ERROR_USER. Called on the
+ * thread that converts. It must not throw.
+ */
+typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
+                                                  uint64_t bytes,
+                                                  uint64_t total,
+                                                  uint64_t sequences);
+
+/**
+ * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_conversion).
+   */
+  size_t struct_size;
+  /**
+   * Path of the file to read.
+   */
+  const char *input;
+  /**
+   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
+   */
+  const char *output;
+  /**
+   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
+   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   */
+  const char *streams;
+  /**
+   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
+   */
+  uint64_t chunk_size;
+  /**
+   * For text to binary: 0 for single precision, 1 for double.
+   */
+  uint32_t double_precision;
+  /**
+   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
+   * so that files are the same byte for byte; else 0.
+   */
+  uint32_t chunks_of_script;
+  /**
+   * Called now and then, or NULL.
+   */
+  cntk_reader_progress_callback progress;
+  /**
+   * Handed to `progress`.
+   */
+  void *userdata;
+} cntk_reader_conversion;
+
+/**
  * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
  * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
  * being called (that gives CNTK_READER_ERROR_STATE).
@@ -614,11 +1143,6 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
                                          cntk_reader_log_level level,
                                          const char *line,
                                          size_t length);
-
-/**
- * Called once with the userdata that was registered with it, when the library will not use it again.
- */
-typedef void (*cntk_reader_finalizer)(void *userdata);
 
 #ifdef __cplusplus
 extern "C" {
@@ -792,8 +1316,8 @@ cntk_reader_status cntk_reader_minibatch_key_text(const cntk_reader_minibatch *m
 
 /**
  * Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
- * `capacity` (today there is one, "minibatchSourcePosition", in samples), and their number, which may be greater than
- * `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
+ * `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
+ * their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
  * cntk_reader_save_checkpoint does so in all.
  */
 cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
@@ -804,12 +1328,141 @@ cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
 
 /**
  * Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
- * Entries that are not known are ignored; without "minibatchSourcePosition" it is an error.
+ * Entries that are not known are ignored; a missing one is an error.
  */
 cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,
                                          size_t count,
                                          cntk_reader_error **error);
+
+/**
+ * Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
+ * NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
+ */
+cntk_reader_status cntk_reader_section_new(const char *path,
+                                           size_t path_length,
+                                           const cntk_reader_section_entry *entries,
+                                           size_t count,
+                                           const cntk_reader_section *parent,
+                                           cntk_reader_section **section,
+                                           cntk_reader_error **error);
+
+/**
+ * Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
+ */
+void cntk_reader_section_free(cntk_reader_section *section);
+
+/**
+ * Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
+ * or some belong to other modules (0). Mistakes in the section do not matter here.
+ */
+cntk_reader_status cntk_reader_section_is_served(const cntk_reader_section *section,
+                                                 uint32_t *served,
+                                                 cntk_reader_error **error);
+
+/**
+ * Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
+ */
+cntk_reader_status cntk_reader_section_flag(const cntk_reader_section *section,
+                                            const char *key,
+                                            size_t key_length,
+                                            uint32_t fallback,
+                                            uint32_t *value,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+ */
+cntk_reader_status cntk_reader_open_section(const cntk_reader_section *section,
+                                            uint32_t kind,
+                                            cntk_reader **reader,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
+ * composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
+ */
+cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
+                                                      size_t length,
+                                                      const cntk_reader_section *section,
+                                                      const cntk_reader_corpus *corpus,
+                                                      cntk_reader_deserializer **deserializer,
+                                                      cntk_reader_error **error);
+
+/**
+ * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+ */
+void cntk_reader_deserializer_destroy(cntk_reader_deserializer *deserializer);
+
+/**
+ * Gives the numbers of streams and of chunks.
+ */
+cntk_reader_status cntk_reader_deserializer_counts(const cntk_reader_deserializer *deserializer,
+                                                   size_t *streams,
+                                                   size_t *chunks,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes stream `index`, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_stream(const cntk_reader_deserializer *deserializer,
+                                                   size_t index,
+                                                   cntk_reader_stream_info *info,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes a chunk, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_chunk(const cntk_reader_deserializer *deserializer,
+                                                  uint32_t chunk,
+                                                  cntk_reader_chunk_info *info,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
+ * be NULL if `capacity` is 0.
+ */
+cntk_reader_status cntk_reader_deserializer_sequences(const cntk_reader_deserializer *deserializer,
+                                                      uint32_t chunk,
+                                                      cntk_reader_sequence_info *sequences,
+                                                      size_t capacity,
+                                                      size_t *count,
+                                                      cntk_reader_error **error);
+
+/**
+ * Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+ */
+cntk_reader_status cntk_reader_deserializer_find(const cntk_reader_deserializer *deserializer,
+                                                 uint64_t key,
+                                                 uint32_t *found,
+                                                 cntk_reader_sequence_info *sequence,
+                                                 cntk_reader_error **error);
+
+/**
+ * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+ * deserializer tolerates, in the order of these calls.
+ */
+cntk_reader_status cntk_reader_deserializer_load(const cntk_reader_deserializer *deserializer,
+                                                 uint32_t chunk,
+                                                 cntk_reader_chunk **loaded,
+                                                 cntk_reader_error **error);
+
+/**
+ * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_chunk_sequence(const cntk_reader_chunk *chunk,
+                                              size_t stream,
+                                              uint32_t index,
+                                              cntk_reader_sequence *sequence,
+                                              cntk_reader_error **error);
+
+/**
+ * Frees a chunk. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
 
 /**
  * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
@@ -823,6 +1476,23 @@ cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
  * Frees a buffer. NULL is allowed.
  */
 void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
+
+/**
+ * Converts a text file (CTF) to a binary one (CBF) by the rules of CNTK's script ctf2bin.py: ids are compared as text,
+ * a stream's name without values adds no sample, and sequences are numbered in the order of the file. Returns when
+ * the output is complete; if it fails or is interrupted, no output and no part of one is left. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_convert_text_to_binary(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
+
+/**
+ * Converts a binary file (CBF) to a text one (CTF) that reads back to the same bits in the file's precision. Sequences
+ * get their ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error. Otherwise as
+ * cntk_reader_convert_text_to_binary; only `input`, `output`, `progress` and `userdata` count.
+ */
+cntk_reader_status cntk_reader_convert_binary_to_text(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
 
 /**
  * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 brings
@@ -849,6 +1519,31 @@ cntk_reader_status cntk_reader_set_log_callback(void *userdata,
                                                 cntk_reader_log_callback callback,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
+
+/**
+ * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
+ * the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
+ * other than 0.
+ */
+void cntk_reader_fail(cntk_reader_failure *failure,
+                      const char *text,
+                      size_t length);
+
+/**
+ * Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
+ * tables, which are copied.
+ *
+ * The configuration has the reader's keys (`randomize`, `randomizationWindow`, `frameMode` ...), and an element of
+ * `deserializers` for each table, with its name as `type` and no `module`. If there is only one table, `deserializers`
+ * may be left out, and so may the whole text. `composable = false` in an element makes a composable deserializer a
+ * simple one.
+ */
+cntk_reader_status cntk_reader_open_custom(const char *text,
+                                           size_t length,
+                                           const cntk_reader_deserializer *const *deserializers,
+                                           size_t count,
+                                           cntk_reader **reader,
+                                           cntk_reader_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -28,6 +28,8 @@
 // Views check what costs nothing a sample (stream names, element types) and leave columns and steps to the
 // caller, as operator[] of std::vector does.
 //
+// Users' formats. Derive from UserDeserializer or ComposableUserDeserializer and open with Reader::FromUser.
+//
 // Threads. One thread at a time may use a Reader; Minibatches, their views and Errors do not change and may
 // be shared. Fork. A Reader belongs to the process that opened it: in a child it throws an Error of kind
 // kState.
@@ -468,6 +470,208 @@ class Checkpoint {
   Span<const unsigned char> bytes_;
 };
 
+/// A stream of a user's deserializer. Its number is its place in the list.
+struct UserStream {
+  std::string name;
+  std::vector<std::size_t> shape;  ///< Of one sample, first dimension varying fastest; empty for scalars.
+  Storage storage = Storage::kDense;
+  ElementType element = ElementType::kFloat;
+  bool defines_mb_size = false;
+};
+
+/// The sequences of a chunk, as a composable deserializer tells them beforehand.
+struct UserSequences {
+  std::size_t count = 0;
+  std::vector<std::uint32_t> lengths;  ///< Empty: all are one sample long.
+  std::vector<std::uint64_t> keys;     ///< Empty: see `key_texts`.
+  /// Empty, as `keys`: the running number in the whole data.
+  std::vector<std::string> key_texts;
+};
+
+/// The data of a chunk. The memory of the arrays stays where it is until `owner` and this object are gone.
+struct UserChunk {
+  /// One stream's arrays.
+  struct Stream {
+    cntk_reader_grouping grouping = CNTK_READER_SAMPLES;
+    std::vector<cntk_reader_array> arrays;
+    std::vector<std::uint32_t> lengths;  ///< For CNTK_READER_SEQUENCES.
+  };
+
+  std::vector<Stream> streams;      ///< All streams, by number.
+  std::vector<std::uint64_t> keys;  ///< Empty: the library makes some.
+  std::shared_ptr<void> owner;  ///< Keeps the memory of the arrays, and whatever else has to live as long.
+};
+
+namespace detail {
+
+template <typename T>
+constexpr std::uint32_t kElement = std::is_same_v<T, double> ? CNTK_READER_DOUBLE : CNTK_READER_FLOAT;
+
+}  // namespace detail
+
+/// A dense array without gaps of samples: values of the first sample, of the second, and so on.
+template <typename T>
+cntk_reader_array DenseArray(const T* values, std::size_t count, std::size_t samples) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
+  cntk_reader_array array = {};
+  array.values = values;
+  array.values_size = count * sizeof(T);
+  array.samples = samples;
+  array.element = detail::kElement<T>;
+  return array;
+}
+
+/// A sparse array: sample s owns the entries from starts[s] to before starts[s + 1].
+template <typename T, typename Index, typename Start>
+cntk_reader_array SparseArray(const T* values, const Index* indices, std::size_t entries, const Start* starts,
+                              std::size_t samples) {
+  static_assert(std::is_signed_v<Index> && std::is_signed_v<Start>, "indices and starts are signed integers");
+  cntk_reader_array array = DenseArray(values, entries, samples);
+  array.indices = indices;
+  array.index_count = entries;
+  array.index_size = sizeof(Index);
+  array.starts = starts;
+  array.start_size = sizeof(Start);
+  return array;
+}
+
+/// A format of the user's own. Chunks are loaded on a thread of the library's, one at a time unless
+/// IsThreadSafe. Exceptions are carried to the call that needs the data, as Errors of kind kUser with their
+/// text.
+///
+/// This kind tells the sequences of a chunk when it loads it, and is read as CNTK reads user-defined
+/// deserializers. See ComposableUserDeserializer for the other kind.
+class UserDeserializer {
+ public:
+  UserDeserializer() = default;
+  UserDeserializer(const UserDeserializer&) = delete;
+  UserDeserializer& operator=(const UserDeserializer&) = delete;
+  virtual ~UserDeserializer() = default;
+
+  /// The streams, at least one.
+  virtual std::vector<UserStream> GetStreams() = 0;
+  /// Number of chunks, at least 1.
+  virtual std::uint32_t GetChunkCount() = 0;
+  /// Loads a chunk.
+  virtual UserChunk GetChunk(std::uint32_t chunk) = 0;
+  /// Whether GetChunk may be called from several threads at once.
+  virtual bool IsThreadSafe() const { return false; }
+};
+
+/// A format of the user's own that knows its sequences before it loads them: it gets the full randomizer.
+class ComposableUserDeserializer : public UserDeserializer {
+ public:
+  /// The sequences of a chunk. Called for each chunk when a reader is opened.
+  virtual UserSequences GetSequences(std::uint32_t chunk) = 0;
+};
+
+/// Users' deserializers with the names that the configuration has for them.
+using UserDeserializers = std::vector<std::pair<std::string, std::shared_ptr<UserDeserializer>>>;
+
+namespace detail {
+
+/// What a reader has of a user's deserializer: the table of callbacks, and all that it points to.
+class UserTable {
+ public:
+  UserTable(const std::string& name, std::shared_ptr<UserDeserializer> user)
+      : name_(name), user_(std::move(user)) {
+    if (!user_) throw Error(ErrorKind::kInvalidArgument, "There is no deserializer '" + name_ + "'.");
+    described_ = user_->GetStreams();
+    for (const UserStream& stream : described_)
+      streams_.push_back({stream.name.data(), stream.name.size(), stream.shape.data(), stream.shape.size(),
+                          static_cast<std::uint32_t>(stream.storage),
+                          static_cast<std::uint32_t>(stream.element), stream.defines_mb_size ? 1u : 0u, 0});
+    table_ = Sized<cntk_reader_deserializer>();
+    table_.userdata = this;
+    table_.name = name_.data();
+    table_.name_length = name_.size();
+    table_.streams = streams_.data();
+    table_.stream_count = streams_.size();
+    table_.chunk_count = user_->GetChunkCount();
+    table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
+    table_.get_chunk = GetChunk;
+    table_.release = [](void*, void* handle) { delete static_cast<Chunk*>(handle); };
+    composable_ = dynamic_cast<ComposableUserDeserializer*>(user_.get());
+    if (composable_) table_.sequences = GetSequences;
+    table_.finalizer = [](void* userdata) { delete static_cast<UserTable*>(userdata); };
+  }
+  UserTable(const UserTable&) = delete;
+  UserTable& operator=(const UserTable&) = delete;
+
+  const cntk_reader_deserializer* Table() const noexcept { return &table_; }
+
+ private:
+  /// A chunk as C takes it.
+  struct Chunk {
+    UserChunk data;
+    std::vector<cntk_reader_stream_data> streams;
+  };
+
+  /// Runs a callback's body; an exception becomes the callback's failure.
+  template <typename Body>
+  static int Guard(cntk_reader_failure* failure, Body&& body) noexcept {
+    try {
+      body();
+      return 0;
+    } catch (const std::exception& error) {
+      cntk_reader_fail(failure, error.what(), CNTK_READER_NUL_TERMINATED);
+    } catch (...) {
+      cntk_reader_fail(failure, "The deserializer has thrown something that is no std::exception.",
+                       CNTK_READER_NUL_TERMINATED);
+    }
+    return 1;
+  }
+
+  static std::int32_t GetChunk(void* userdata, std::uint32_t number, cntk_reader_chunk* out,
+                               cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      auto chunk = std::make_unique<Chunk>();
+      chunk->data = static_cast<UserTable*>(userdata)->user_->GetChunk(number);
+      for (const UserChunk::Stream& stream : chunk->data.streams)
+        chunk->streams.push_back({static_cast<std::uint32_t>(stream.grouping), 0, stream.arrays.data(),
+                                  stream.arrays.size(), stream.lengths.data(), stream.lengths.size()});
+      out->streams = chunk->streams.data();
+      out->stream_count = chunk->streams.size();
+      out->keys = chunk->data.keys.empty() ? nullptr : chunk->data.keys.data();
+      out->key_count = chunk->data.keys.size();
+      out->handle = chunk.release();
+    });
+  }
+
+  static std::int32_t GetSequences(void* userdata, std::uint32_t number, cntk_reader_sequences* out,
+                                   cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      auto* table = static_cast<UserTable*>(userdata);
+      UserSequences& listed = table->listed_;
+      listed = table->composable_->GetSequences(number);
+      const auto check = [&](std::size_t size) {
+        if (size != 0 && size != listed.count)
+          throw std::invalid_argument("The lists of sequences are not equally long.");
+      };
+      check(listed.lengths.size());
+      check(listed.keys.size());
+      check(listed.key_texts.size());
+      table->key_texts_.clear();
+      for (const std::string& text : listed.key_texts) table->key_texts_.push_back(text.c_str());
+      out->count = listed.count;
+      out->lengths = listed.lengths.empty() ? nullptr : listed.lengths.data();
+      out->keys = listed.keys.empty() ? nullptr : listed.keys.data();
+      out->key_texts = table->key_texts_.empty() ? nullptr : table->key_texts_.data();
+    });
+  }
+
+  std::string name_;
+  std::shared_ptr<UserDeserializer> user_;
+  ComposableUserDeserializer* composable_ = nullptr;
+  std::vector<UserStream> described_;
+  std::vector<cntk_reader_user_stream> streams_;
+  UserSequences listed_;  // Of the last callback; the library has copied it when the next one comes.
+  std::vector<const char*> key_texts_;
+  cntk_reader_deserializer table_;
+};
+
+}  // namespace detail
+
 /// Reads minibatches.
 class Reader {
  public:
@@ -478,6 +682,33 @@ class Reader {
 
   /// Opens a reader from the text of a configuration.
   static Reader FromText(std::string_view text) { return Reader(cntk_reader_open_text, text); }
+
+  /// Opens a reader of a user's deserializer. The configuration's text has the reader's keys (`randomize`,
+  /// `randomizationWindow`, `frameMode` ...) and may be empty.
+  static Reader FromUser(std::shared_ptr<UserDeserializer> deserializer, std::string_view text = "") {
+    return FromUsers({{"User", std::move(deserializer)}}, text);
+  }
+
+  /// Opens a reader of several users' deserializers: `deserializers` in the configuration's text names them
+  /// as types.
+  static Reader FromUsers(const UserDeserializers& deserializers, std::string_view text) {
+    std::vector<std::unique_ptr<detail::UserTable>> tables;
+    std::vector<const cntk_reader_deserializer*> raw;
+    for (const auto& [name, deserializer] : deserializers) {
+      tables.push_back(std::make_unique<detail::UserTable>(name, deserializer));
+      raw.push_back(tables.back()->Table());
+    }
+    const auto open = [&](const char* source, std::size_t length, cntk_reader** reader,
+                          cntk_reader_error** error) {
+      const cntk_reader_status status =
+          cntk_reader_open_custom(source, length, raw.data(), raw.size(), reader, error);
+      // From now on the reader owns them.
+      if (status == CNTK_READER_OK)
+        for (auto& table : tables) static_cast<void>(table.release());
+      return status;
+    };
+    return Reader(open, text);
+  }
 
   /// The streams, by number.
   const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }
@@ -660,6 +891,72 @@ inline std::size_t GetThreads() {
   std::size_t threads = 0;
   detail::Call(cntk_reader_get_threads, &threads);
   return threads;
+}
+
+/// How far a conversion has come: bytes of the input done, all of them, sequences written. Returns false to
+/// stop.
+using ProgressCallback =
+    std::function<bool(std::uint64_t bytes, std::uint64_t total, std::uint64_t sequences)>;
+
+/// How ConvertTextToBinary writes.
+struct ConversionOptions {
+  std::uint64_t chunk_size = 32 << 20;  ///< Bytes of a chunk; 0 makes every sequence a chunk.
+  bool double_precision = false;        ///< Values are doubles.
+  bool chunks_of_script = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
+};
+
+namespace detail {
+
+template <typename Function>
+void Convert(Function function, const std::string& input, const std::string& output,
+             const std::string* streams, const ConversionOptions& options, const ProgressCallback& progress) {
+  struct State {
+    const ProgressCallback& progress;
+    std::exception_ptr thrown;
+  } state{progress, nullptr};
+  cntk_reader_conversion conversion = CNTK_READER_CONVERSION_INIT;
+  conversion.input = input.c_str();
+  conversion.output = output.c_str();
+  conversion.streams = streams ? streams->c_str() : nullptr;
+  conversion.chunk_size = options.chunk_size;
+  conversion.double_precision = options.double_precision;
+  conversion.chunks_of_script = options.chunks_of_script;
+  conversion.userdata = &state;
+  if (progress) {
+    conversion.progress = [](void* userdata, std::uint64_t bytes, std::uint64_t total,
+                             std::uint64_t sequences) -> std::uint32_t {
+      auto* state = static_cast<State*>(userdata);
+      try {
+        return state->progress(bytes, total, sequences) ? 0 : 1;
+      } catch (...) {
+        state->thrown = std::current_exception();
+        return 1;
+      }
+    };
+  }
+  try {
+    Call(function, &conversion);
+  } catch (...) {
+    if (state.thrown) std::rethrow_exception(state.thrown);
+    throw;
+  }
+}
+
+}  // namespace detail
+
+/// Converts a text file (CTF) to a binary one (CBF); `streams` has a line `name alias dense|sparse dimension`
+/// for each stream. The output appears when it is complete. An exception of `progress` stops the conversion
+/// and comes through.
+inline void ConvertTextToBinary(const std::string& input, const std::string& output,
+                                const std::string& streams, const ConversionOptions& options = {},
+                                const ProgressCallback& progress = {}) {
+  detail::Convert(cntk_reader_convert_text_to_binary, input, output, &streams, options, progress);
+}
+
+/// Converts a binary file to a text one that reads back to the same bits. Otherwise as ConvertTextToBinary.
+inline void ConvertBinaryToText(const std::string& input, const std::string& output,
+                                const ProgressCallback& progress = {}) {
+  detail::Convert(cntk_reader_convert_binary_to_text, input, output, nullptr, {}, progress);
 }
 
 /// Receives log lines, from any thread and from several at once. An exception that it throws is dropped.

@@ -130,6 +130,13 @@ impl Error {
         self
     }
 
+    /// Puts a text before the message.
+    #[must_use]
+    pub fn before(mut self, text: &str) -> Self {
+        self.0.message.insert_str(0, text);
+        self
+    }
+
     /// Adds the sequence's key.
     #[must_use]
     pub fn for_key(mut self, key: impl Into<String>) -> Self {

@@ -32,8 +32,20 @@ pub mod minibatch;
 
 pub mod state;
 
+pub mod section;
+
+pub mod deserializer;
+
+pub mod chunk;
+
 pub mod buffer;
+
+pub mod convert;
 
 pub mod threads;
 
 pub mod log;
+
+pub mod custom_data;
+
+pub mod custom;

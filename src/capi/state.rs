@@ -5,7 +5,6 @@ use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use super::text;
-use crate::reader::POSITION_KEY;
 use crate::{Error, Result};
 use std::ffi::{CStr, c_char};
 
@@ -21,20 +20,30 @@ pub struct cntk_reader_state_entry {
     pub value: u64,
 }
 
-const POSITION: &CStr = c"minibatchSourcePosition";
+/// The names of all entries that there can be.
+const KEYS: [&CStr; 8] = [
+    c"minibatchSourcePosition",
+    c"baseSweepCount",
+    c"baseSampleCount",
+    c"baseCurrentSequencePositionInWindow",
+    c"chunkPosition",
+    c"sweepIndex",
+    c"currentChunkPosition",
+    c"currentSequencePosition",
+];
 
 impl cntk_reader_state_entry {
     fn new(key: &str, value: u64) -> Result<Self> {
-        if key != POSITION_KEY {
+        let Some(key) = KEYS.iter().find(|known| known.to_bytes() == key.as_bytes()) else {
             return Err(Error::internal(format!("The state has an entry '{key}' that has no name in C.")));
-        }
-        Ok(cntk_reader_state_entry { key: POSITION.as_ptr(), key_length: POSITION.count_bytes(), value })
+        };
+        Ok(cntk_reader_state_entry { key: key.as_ptr(), key_length: key.count_bytes(), value })
     }
 }
 
 /// Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
-/// `capacity` (today there is one, "minibatchSourcePosition", in samples), and their number, which may be greater than
-/// `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
+/// `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
+/// their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
 /// cntk_reader_save_checkpoint does so in all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_get_state(
@@ -60,7 +69,7 @@ pub unsafe extern "C" fn cntk_reader_get_state(
 }
 
 /// Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
-/// Entries that are not known are ignored; without "minibatchSourcePosition" it is an error.
+/// Entries that are not known are ignored; a missing one is an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_set_state(
     reader: *mut cntk_reader,
@@ -85,8 +94,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_positions_name_is_cntks() {
-        assert_eq!(POSITION.to_str(), Ok(POSITION_KEY));
+    fn every_entry_has_a_name_in_c() {
+        use crate::config::options::{Order, WindowSize};
+        use crate::randomize::local::LocalTimeline;
+        use crate::reader::{LOCAL_KEYS, POSITION_KEY};
+        let randomized = Order::Block { window: WindowSize::Chunks(1), seed: 0 };
+        let windows = [Order::InOrder, randomized].map(|order| LocalTimeline::new(1, order).keys());
+        let keys = LOCAL_KEYS.iter().chain([&POSITION_KEY]).chain(windows.as_flattened());
+        for key in keys {
+            let entry = cntk_reader_state_entry::new(key, 1).expect("a name");
+            assert_eq!(entry.key_length, key.len());
+        }
         assert!(cntk_reader_state_entry::new("other", 1).is_err());
     }
 }

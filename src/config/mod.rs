@@ -5,6 +5,7 @@
 //! class of exception.
 
 mod array;
+mod binary;
 mod composite;
 mod convert;
 mod expand;
@@ -22,18 +23,40 @@ mod tests;
 
 pub use array::{Array, for_epoch};
 pub use convert::{FromValue, WidenedInt};
+pub use legacy::ReaderType;
 pub use section::Section;
 
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use legacy::ReaderType;
-use options::ReaderOptions;
+use options::{ReaderOptions, TextOptions};
 use std::path::Path;
 
 /// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
 pub fn from_text(text: &str) -> Result<ReaderOptions> {
     from_section(&Section::parse("unknown", text)?)
+}
+
+/// A deserializer of the user's own, as configurations know it.
+#[derive(Debug, Clone, Copy)]
+pub struct UserType<'a> {
+    /// Its name: the `type` of a section in `deserializers`.
+    pub name: &'a str,
+    /// Its sequences are known beforehand.
+    pub composable: bool,
+}
+
+/// Options from the text of a configuration for users' deserializers. An element of `deserializers` whose `type` is the
+/// name of one stands for that one, and needs no `module`. Without `deserializers` the only one that there is is meant.
+pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOptions> {
+    let section = Section::parse("unknown", text)?;
+    let section = match section.exists_here("reader") {
+        true => section.section("reader")?,
+        false => section,
+    };
+    let options = composite::read_with(&section, users)?;
+    section.log().report(section.path(), Logger { trace_level: options.trace_level });
+    Ok(options)
 }
 
 /// Options from a configuration file: includes and comments are resolved line by line first. In messages its root is
@@ -52,12 +75,29 @@ pub fn from_file(path: &Path) -> Result<ReaderOptions> {
 /// Keys that nothing reads are logged as warnings at trace level 1.
 pub fn from_section(section: &Section) -> Result<ReaderOptions> {
     let section = reader_section(section)?;
-    let options = match legacy::reader_type(&section)? {
-        ReaderType::Composite => composite::read(&section)?,
-        ReaderType::Text => legacy::read(&section)?,
+    from_reader_section(&section, legacy::reader_type(&section)?)
+}
+
+/// Options from the very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
+pub fn from_reader_section(section: &Section, kind: ReaderType) -> Result<ReaderOptions> {
+    let options = match kind {
+        ReaderType::Composite => composite::read(section)?,
+        ReaderType::Text => legacy::read_text(section)?,
+        ReaderType::Binary => legacy::read_binary(section)?,
     };
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)
+}
+
+/// Whether this library has all deserializers and transforms that the section of a composite reader names. One that
+/// cannot be read counts as such: reading it in earnest then says what is wrong with it.
+pub fn is_served(section: &Section) -> bool {
+    composite::is_served(section)
+}
+
+/// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
+pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    composite::text_deserializer(section, name)
 }
 
 /// The section that describes the reader: this one, its `reader` section, or the one that `readers` names.

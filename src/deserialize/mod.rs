@@ -3,6 +3,11 @@
 //! A [`Deserializer`] knows all its sequences before any data is loaded: which chunks there are, how long each
 //! sequence is, what key it has. Loading a chunk gives its data, immutable and shared.
 
+pub mod binary;
+pub mod bundle;
+pub mod custom;
+mod fingerprint;
+mod sort;
 pub mod text;
 
 use crate::Result;
@@ -38,6 +43,30 @@ impl Lengths<'_> {
     }
 }
 
+/// The sequences of one chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listing<'a> {
+    /// Number of sequences; may be 0.
+    pub sequences: u32,
+    /// Their declared lengths.
+    pub lengths: Lengths<'a>,
+}
+
+impl Listing<'_> {
+    /// Samples of all sequences, in declared lengths.
+    pub fn samples(&self) -> u64 {
+        match self.lengths {
+            Lengths::Ones => self.sequences.into(),
+            Lengths::Each(lengths) => lengths.iter().map(|&length| u64::from(length)).sum(),
+        }
+    }
+
+    /// Index and length of each sequence.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + use<'_> {
+        (0..self.sequences).map(|index| (index, self.lengths.get(index)))
+    }
+}
+
 /// The table of chunks: all that the order of sequences depends on.
 pub trait ChunkTable: Send + Sync {
     /// All chunks, in the data's order. May be empty.
@@ -55,7 +84,13 @@ pub trait Deserializer: ChunkTable {
     /// Appends the key of each of the given sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
 
-    /// Where the first sequence with this key is.
+    /// Appends the keys that minibatches, truncated ones or others, carry: different ones where CNTK 2.7 says so.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        let _ = truncated;
+        self.keys(sequences, keys);
+    }
+
+    /// Where the sequence with this key is; of several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
 
     /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
@@ -64,6 +99,17 @@ pub trait Deserializer: ChunkTable {
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunk table,
     /// lengths and keys, not the values.
     fn fingerprint(&self) -> u64;
+
+    /// Whether a chunk tells its sequences only when it is loaded ([`Chunk::listing`]). Its table then has the number
+    /// of chunks and nothing else, no key can be found, and order is the affair of [`crate::randomize::local`].
+    fn lists_when_loaded(&self) -> bool {
+        false
+    }
+
+    /// The threads to load it on, if it must not be loaded on the library's pool.
+    fn loader(&self) -> Option<&custom::Loader> {
+        None
+    }
 }
 
 /// The data of a chunk's sequences.
@@ -71,12 +117,24 @@ pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
+    /// Waits until all of the chunk is there: it may share parts with other chunks that are still being loaded. The
+    /// reader calls this once, before anything else, and never on a thread of the pool, which would have to do the
+    /// loading.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Counts the errors that were met while this chunk was loaded against what its deserializer tolerates
     /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this
     /// once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
     /// depend on threads.
     fn admit(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Its sequences, if it is for the chunk to tell ([`Deserializer::lists_when_loaded`]).
+    fn listing(&self) -> Option<Listing<'_>> {
+        None
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod block;
 mod epoch;
 pub mod in_order;
+pub mod local;
 #[cfg(test)]
 mod naive;
 pub mod random;

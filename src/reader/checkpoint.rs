@@ -4,12 +4,12 @@
 //! The *facts* are pairs of texts, name and value, that say what the order and the content of the minibatches depend on.
 //! A reader compares them with its own, so a refusal can name what differs.
 
+use super::place::Place;
 use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions, WindowSize};
 use crate::deserialize::Deserializer;
 use crate::error::ExceptionClass;
 use crate::pack::Queue;
-use crate::randomize::Position;
 use crate::sequence::SequenceId;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ type Fact = (&'static str, String);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Where the timeline stands.
-    pub position: Position,
+    pub place: Place,
     /// Invalid sequences counted so far.
     pub invalid: u64,
     /// Sequences that the truncated packer holds.
@@ -76,12 +76,17 @@ pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) ->
     let chunks = deserializer.chunks();
     let sequences: u64 = chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum();
     let samples: u64 = chunks.iter().map(|chunk| chunk.samples).sum();
+    let data = if deserializer.lists_when_loaded() {
+        format!("{} chunks that list their sequences when loaded", chunks.len())
+    } else {
+        format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())
+    };
     vec![
         ("order", order),
         ("packing", packing),
         ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
         ("streams", streams.join("; ")),
-        ("data", format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())),
+        ("data", data),
         ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint())),
     ]
 }
@@ -99,10 +104,8 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
     put_config(&mut out, &read);
     [samples, sweeps, index].into_iter().for_each(|value| put(&mut out, value));
     put_config(&mut out, &checkpoint.read);
-    let Progress { position, invalid, queues } = &checkpoint.progress;
-    [position.samples, position.counter, *invalid, queues.len() as u64]
-        .into_iter()
-        .for_each(|value| put(&mut out, value));
+    let Progress { place, invalid, queues } = &checkpoint.progress;
+    place.numbers().into_iter().chain([*invalid, queues.len() as u64]).for_each(|value| put(&mut out, value));
     for queue in queues {
         put(&mut out, queue.cursor);
         put(&mut out, queue.sequences.len() as u64);
@@ -225,10 +228,14 @@ impl Input<'_> {
             index: self.number()?,
         };
         let read = self.config()?;
-        let position = Position { samples: self.number()?, counter: self.number()? };
+        let mut numbers = [0; 6];
+        for number in &mut numbers {
+            *number = self.number()?;
+        }
+        let place = Place::from_numbers(numbers)?;
         let invalid = self.number()?;
         let queues = (0..self.number()?).map(|_| self.queue()).collect::<Option<_>>()?;
-        Some(Checkpoint { epoch, read, progress: Progress { position, invalid, queues } })
+        Some(Checkpoint { epoch, read, progress: Progress { place, invalid, queues } })
     }
 
     fn queue(&mut self) -> Option<Queue> {
@@ -247,6 +254,7 @@ impl Input<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::randomize::Position;
 
     fn example() -> (Vec<Fact>, Checkpoint) {
         let read = ReadConfig {
@@ -258,8 +266,11 @@ mod tests {
             cross_sweeps: true,
         };
         let queue = Queue { cursor: 2, sequences: vec![(SequenceId { chunk: 4, index: 7 }, true)] };
-        let progress =
-            Progress { position: Position { samples: 99, counter: 5 }, invalid: 1, queues: vec![queue] };
+        let progress = Progress {
+            place: Place::Global(Position { samples: 99, counter: 5 }),
+            invalid: 1,
+            queues: vec![queue],
+        };
         let epoch = EpochStart { read, samples: 1000, sweeps: u64::MAX, index: 2 };
         (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })
     }

@@ -3,12 +3,16 @@
 mod assembler;
 mod build;
 mod checkpoint;
+mod listed;
 mod pipeline;
+mod place;
 mod store;
+
+pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::ReaderOptions;
 use crate::corpus::Corpus;
-use crate::error::ExceptionClass;
+use crate::deserialize::custom::Registered;
 use crate::fork::Process;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
@@ -51,9 +55,6 @@ pub struct EpochStart {
     pub index: u64,
 }
 
-/// CNTK's name of the one entry in the state of a reader.
-pub const POSITION_KEY: &str = "minibatchSourcePosition";
-
 /// Minibatches that take less than this are not assembled ahead: handing the pipeline to another thread and back, with
 /// the waking of both, costs more than it could save. Their chunks are still loaded ahead.
 const WORTH_A_THREAD: Duration = Duration::from_micros(20);
@@ -66,6 +67,8 @@ pub struct Reader {
     streams: Vec<StreamInfo>,
     corpus: Arc<Corpus>,
     facts: Vec<(&'static str, String)>,
+    /// CNTK's names of the two numbers of a local timeline's window.
+    window_keys: [&'static str; 2],
     prefetch: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(EpochStart, ReadConfig)>,
@@ -85,23 +88,28 @@ struct Engine {
 impl Reader {
     /// Builds a reader; opens and indexes its files, loads no data yet.
     pub fn open(options: &ReaderOptions) -> Result<Reader> {
+        Reader::open_with(options, &[])
+    }
+
+    /// Builds a reader of users' deserializers, those that the options name among them.
+    pub fn open_with(options: &ReaderOptions, registered: &[Registered]) -> Result<Reader> {
         let process = Process::current();
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
-        let deserializer = build::deserializer(options, &corpus, &pool)?;
+        let deserializer = build::deserializer(options, registered, &corpus, &pool)?;
         let streams = output_streams(deserializer.streams(), options.packing);
         let facts = checkpoint::facts(options, &*deserializer);
         let pipeline = Box::new(Pipeline::new(options, deserializer, pool));
         let delivered = pipeline.progress();
-        let engine = ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None });
         Ok(Reader {
             streams,
             corpus,
             facts,
+            window_keys: pipeline.window_keys(),
             prefetch: options.prefetch,
             epoch: None,
             delivered,
-            engine,
+            engine: ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None }),
             process,
         })
     }
@@ -168,8 +176,8 @@ impl Reader {
     }
 
     /// CNTK's checkpoint state: that of the minibatch last delivered.
-    pub fn state(&self) -> [(&'static str, u64); 1] {
-        [(POSITION_KEY, self.delivered.position.samples)]
+    pub fn state(&self) -> State {
+        self.delivered.place.state(self.window_keys)
     }
 
     /// Restores CNTK's checkpoint state; keys that are not known are ignored, a missing one is an error.
@@ -178,14 +186,8 @@ impl Reader {
     /// [`Reader::restore`] does not. Without randomization and with several workers the sequences may be shared out
     /// differently than before, as in CNTK 2.7.
     pub fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
-        let position = state.iter().find(|(key, _)| *key == POSITION_KEY);
-        let &(_, position) = position.ok_or_else(|| {
-            // CNTK 2.7's words.
-            let message = format!("Checkpoint misses required field {POSITION_KEY}");
-            Error::checkpoint(ExceptionClass::InvalidArgument, message)
-        })?;
         let pipeline = self.recall()?;
-        pipeline.seek(position)?;
+        pipeline.set_state(state)?;
         self.delivered = pipeline.progress();
         Ok(())
     }

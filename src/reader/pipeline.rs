@@ -1,10 +1,12 @@
 //! The pipeline: timeline, chunks and packer, one minibatch per read. Reads nothing ahead but chunks.
 
 use super::checkpoint::Progress;
+use super::listed::ListedChunks;
+use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
 use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
-use crate::deserialize::Deserializer;
+use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::buffer::BufferPool;
 use crate::pack::frame::FramePacker;
@@ -14,6 +16,7 @@ use crate::pack::{Batch, Feed, Minibatch, PackConfig, Packer};
 use crate::pool::Pool;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
+use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, ErrorKind, Result};
@@ -29,22 +32,25 @@ pub(super) struct Pipeline {
 /// The timeline with the chunks it needs: what the packer is fed from.
 struct Source {
     deserializer: Arc<dyn Deserializer>,
-    timeline: Box<dyn Timeline>,
-    store: ChunkStore,
+    course: Course,
     selection: Selection,
+    truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
     invalid: u64,
     tolerated: u64,
 }
 
+/// A timeline of one of the two kinds, with the store that goes with it.
+enum Course {
+    /// Over a table of chunks.
+    Global(Box<dyn Timeline>, ChunkStore),
+    /// Over chunks that list their sequences when they are loaded.
+    Local(Box<LocalTimeline>, ListedChunks),
+}
+
 impl Pipeline {
     pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
-        let timeline: Box<dyn Timeline> = match options.order {
-            Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
-            Order::Block { window, seed } => {
-                Box::new(BlockRandomizer::new(deserializer.clone(), window, seed))
-            }
-        };
+        let course = Course::new(options.order, &deserializer, pool);
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => Box::new(SequencePacker::new(streams, buffers, options.local_timeline)),
@@ -53,12 +59,11 @@ impl Pipeline {
                 Box::new(TruncatedPacker::new(streams, buffers, options.local_timeline))
             }
         };
-        let store = ChunkStore::new(deserializer.clone(), pool);
         let source = Source {
             deserializer,
-            timeline,
-            store,
+            course,
             selection: Selection::default(),
+            truncated: matches!(options.packing, Packing::Truncated { .. }),
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -75,7 +80,7 @@ impl Pipeline {
         }
         epoch.read.workers().check()?;
         self.packer.configure(&epoch.read.pack())?;
-        self.source.timeline.start_epoch(&epoch.timeline())?;
+        self.source.course.start_epoch(&epoch.timeline())?;
         self.packer.reset();
         Ok(epoch)
     }
@@ -83,7 +88,7 @@ impl Pipeline {
     pub(super) fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         config.workers().check()?;
         self.packer.configure(&config.pack())?;
-        self.source.timeline.configure(&config.workers())
+        self.source.course.configure(&config.workers())
     }
 
     pub(super) fn read(&mut self) -> Result<Minibatch> {
@@ -93,23 +98,42 @@ impl Pipeline {
     /// Where the pipeline stands; [`Pipeline::resume`] brings it back here.
     pub(super) fn progress(&self) -> Progress {
         Progress {
-            position: self.source.timeline.position(),
+            place: self.source.course.place(),
             invalid: self.source.invalid,
             queues: self.packer.queued(),
         }
     }
 
-    /// Goes to a position in samples, as CNTK's state map gives it. Queued sequences are dropped.
-    pub(super) fn seek(&mut self, samples: u64) -> Result<()> {
-        self.packer.reset();
-        self.source.timeline.seek(samples)
+    /// Goes where CNTK's state leads. Queued sequences are dropped.
+    pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
+        match &mut self.source.course {
+            Course::Global(timeline, _) => {
+                let samples = samples_of(state)?;
+                self.packer.reset();
+                timeline.seek(samples)
+            }
+            Course::Local(timeline, _) => {
+                let position = local_position_of(state, timeline.keys())?;
+                timeline.resume(position)?;
+                self.packer.reset();
+                Ok(())
+            }
+        }
+    }
+
+    /// CNTK's names of the two numbers of a local timeline's window.
+    pub(super) fn window_keys(&self) -> [&'static str; 2] {
+        match &self.source.course {
+            Course::Global(..) => [""; 2],
+            Course::Local(timeline, _) => timeline.keys(),
+        }
     }
 
     /// Goes back exactly to where [`Pipeline::progress`] was taken.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
-        let store = &mut self.source.store;
-        self.packer.requeue(&progress.queues, &mut |chunk: ChunkId| store.fetch(chunk))
+        let course = &mut self.source.course;
+        self.packer.requeue(&progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
     }
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
@@ -121,18 +145,96 @@ impl Pipeline {
         progress: &Progress,
     ) -> Result<()> {
         read.workers().check()?;
-        self.source.timeline.start_epoch(&epoch.timeline())?;
-        self.source.timeline.configure(&read.workers())?;
+        self.source.course.start_epoch(&epoch.timeline())?;
+        self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
-        let store = &mut self.source.store;
-        self.packer.restore(&read.pack(), &progress.queues, &mut |chunk: ChunkId| store.fetch(chunk))
+        let course = &mut self.source.course;
+        self.packer.restore(&read.pack(), &progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
     }
 }
 
 impl Source {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.invalid = progress.invalid;
-        self.timeline.resume(progress.position)
+        self.course.resume(progress.place)
+    }
+}
+
+impl Course {
+    fn new(order: Order, deserializer: &Arc<dyn Deserializer>, pool: Pool) -> Course {
+        if deserializer.lists_when_loaded() {
+            let chunks = deserializer.chunks().len() as u32;
+            let timeline = Box::new(LocalTimeline::new(chunks, order));
+            return Course::Local(timeline, ListedChunks::new(deserializer.clone(), pool));
+        }
+        let timeline: Box<dyn Timeline> = match order {
+            Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
+            Order::Block { window, seed } => {
+                Box::new(BlockRandomizer::new(deserializer.clone(), window, seed))
+            }
+        };
+        Course::Global(timeline, ChunkStore::new(deserializer.clone(), pool))
+    }
+
+    fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
+        match self {
+            Course::Global(timeline, _) => timeline.start_epoch(epoch),
+            Course::Local(timeline, _) => timeline.start_epoch(epoch),
+        }
+    }
+
+    fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
+        match self {
+            Course::Global(timeline, _) => timeline.configure(workers),
+            Course::Local(timeline, _) => timeline.configure(workers),
+        }
+    }
+
+    fn place(&self) -> Place {
+        match self {
+            Course::Global(timeline, _) => Place::Global(timeline.position()),
+            Course::Local(timeline, _) => Place::Local(timeline.position()),
+        }
+    }
+
+    fn resume(&mut self, place: Place) -> Result<()> {
+        match (self, place) {
+            (Course::Global(timeline, _), Place::Global(position)) => timeline.resume(position),
+            (Course::Local(timeline, _), Place::Local(position)) => timeline.resume(position),
+            _ => {
+                let message = "The checkpoint is of another kind of timeline.";
+                Err(Error::checkpoint(ExceptionClass::Runtime, message))
+            }
+        }
+    }
+
+    fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        match self {
+            Course::Global(_, store) => store.fetch(chunk),
+            Course::Local(_, store) => store.fetch(chunk),
+        }
+    }
+
+    /// Selects the next sequences, and sees to it that their chunks are in memory.
+    fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()> {
+        match self {
+            Course::Global(timeline, store) => {
+                timeline.next(global, local, selection)?;
+                if selection.passed || !selection.sequences.is_empty() {
+                    store.follow(&**timeline, selection)?;
+                }
+                Ok(())
+            }
+            Course::Local(timeline, store) => timeline.next(local, store, selection),
+        }
+    }
+
+    /// The loaded chunks, by chunk id.
+    fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
+        match self {
+            Course::Global(_, store) => store.chunks(),
+            Course::Local(_, store) => store.chunks(),
+        }
     }
 }
 
@@ -161,15 +263,12 @@ impl ReadConfig {
 
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
-        self.timeline.next(global, local, &mut self.selection)?;
-        if self.selection.passed || !self.selection.sequences.is_empty() {
-            self.store.follow(&*self.timeline, &self.selection)?;
-        }
+        self.course.next(global, local, &mut self.selection)?;
         Ok(Batch {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,
-            chunks: self.store.chunks(),
+            chunks: self.course.chunks(),
         })
     }
 
@@ -187,6 +286,6 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.keys(sequences, keys);
+        self.deserializer.reported_keys(sequences, self.truncated, keys);
     }
 }

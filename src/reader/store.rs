@@ -15,13 +15,34 @@ const AHEAD: usize = 2;
 
 /// A chunk on its way into memory.
 #[derive(Default)]
-struct Load {
+pub(super) struct Load {
     outcome: Mutex<Option<Result<Arc<dyn Chunk>>>>,
     done: Condvar,
 }
 
 impl Load {
-    fn wait(&self) -> Result<Arc<dyn Chunk>> {
+    /// Starts loading a chunk, on the deserializer's own threads or on the pool.
+    pub(super) fn start(deserializer: &Arc<dyn Deserializer>, pool: &Pool, chunk: ChunkId) -> Arc<Load> {
+        let load = Arc::new(Load::default());
+        let (result, source) = (Arc::clone(&load), Arc::clone(deserializer));
+        let work = move || {
+            // Nobody waits for a load that the store has let go of.
+            if Arc::strong_count(&result) == 1 {
+                return;
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(|| source.load(chunk)))
+                .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
+            *result.outcome.lock() = Some(outcome);
+            result.done.notify_all();
+        };
+        match deserializer.loader() {
+            Some(loader) => loader.spawn(work),
+            None => pool.spawn(work),
+        }
+        load
+    }
+
+    pub(super) fn wait(&self) -> Result<Arc<dyn Chunk>> {
         let mut outcome = self.outcome.lock();
         loop {
             match outcome.take() {
@@ -128,7 +149,12 @@ impl ChunkStore {
             return Ok(loaded.clone());
         }
         let deserializer = &self.deserializer;
-        self.pool.install(|| deserializer.load(chunk))
+        let loaded = match deserializer.loader() {
+            Some(_) => deserializer.load(chunk),
+            None => self.pool.install(|| deserializer.load(chunk)),
+        }?;
+        loaded.settle()?;
+        Ok(loaded)
     }
 
     /// Starts loading a chunk unless it is here or on its way.
@@ -136,19 +162,7 @@ impl ChunkStore {
         if self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
             return;
         }
-        let load = Arc::new(Load::default());
-        self.loads.insert(chunk, load.clone());
-        let deserializer = self.deserializer.clone();
-        self.pool.spawn(move || {
-            // Nobody waits for a load that the store has let go of.
-            if Arc::strong_count(&load) == 1 {
-                return;
-            }
-            let outcome = catch_unwind(AssertUnwindSafe(|| deserializer.load(chunk)))
-                .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
-            *load.outcome.lock() = Some(outcome);
-            load.done.notify_all();
-        });
+        self.loads.insert(chunk, Load::start(&self.deserializer, &self.pool, chunk));
     }
 
     /// Waits for a chunk that was started, and makes it resident.
@@ -157,9 +171,20 @@ impl ChunkStore {
             let load = self.loads.remove(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
             let loaded = load.wait()?;
+            loaded.settle()?;
             loaded.admit()?;
             self.resident[chunk as usize] = Some(loaded);
         }
         Ok(())
+    }
+}
+
+impl Drop for ChunkStore {
+    fn drop(&mut self) {
+        self.loads.clear();
+        // User code has an end when its reader has.
+        if let Some(loader) = self.deserializer.loader() {
+            loader.drain();
+        }
     }
 }

@@ -1,0 +1,304 @@
+//! Users' deserializers: tables of callbacks.
+
+use super::call::{Output, guard, input, inputs};
+use super::custom_data::{cntk_reader_chunk, cntk_reader_sequences, cntk_reader_user_stream, wrong};
+use super::error::cntk_reader_error;
+use super::log::cntk_reader_finalizer;
+use super::reader::cntk_reader;
+use super::sized::{self, Sized};
+use super::status::cntk_reader_status;
+use super::text;
+use crate::config::{self, UserType};
+use crate::deserialize::custom::{ChunkData, Composable, Registered, Sequences, Simple, UserDeserializer};
+use crate::sequence::ChunkId;
+use crate::stream::StreamInfo;
+use crate::{Error, Result};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where a callback that fails says why: see cntk_reader_fail.
+///
+/// Threads: exclusive, during the callback only.
+#[derive(Default)]
+pub struct cntk_reader_failure(String);
+
+/// Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
+/// the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
+/// other than 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_fail(
+    failure: *mut cntk_reader_failure,
+    text: *const c_char,
+    length: usize,
+) {
+    super::call::guard_silently(|| {
+        // SAFETY: the caller's promises, as the header states them.
+        let (failure, text) = unsafe { (failure.as_mut(), text::bytes(text, length, "text")) };
+        if let (Some(failure), Ok(text)) = (failure, text) {
+            failure.0 = String::from_utf8_lossy(text).into_owned();
+        }
+    });
+}
+
+/// Tells the sequences of a chunk. Returns 0, or another number if it fails.
+pub type cntk_reader_list_sequences = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        chunk: u32,
+        sequences: *mut cntk_reader_sequences,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
+/// Loads a chunk. Returns 0, or another number if it fails.
+pub type cntk_reader_get_chunk = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        chunk: u32,
+        data: *mut cntk_reader_chunk,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
+/// Releases a chunk that was loaded: called once for each one, with its handle, whatever becomes of it.
+pub type cntk_reader_release_chunk = Option<unsafe extern "C" fn(userdata: *mut c_void, handle: *mut c_void)>;
+
+/// A user's deserializer. Initialize with zeros and set `struct_size`.
+///
+/// `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
+/// library's, never two of them at once; with `thread_safe` by several. They must not throw, but they may use other
+/// readers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_deserializer {
+    /// sizeof(cntk_reader_deserializer).
+    pub struct_size: usize,
+    /// The first argument of every callback.
+    pub userdata: *mut c_void,
+    /// The name that the configuration has for it, UTF-8: the `type` of an element of `deserializers`. May be NULL if
+    /// there is only one.
+    pub name: *const c_char,
+    /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+    pub name_length: usize,
+    /// The streams, at least one. Copied when the reader is opened.
+    pub streams: *const cntk_reader_user_stream,
+    /// Their number.
+    pub stream_count: usize,
+    /// Number of chunks, at least 1.
+    pub chunk_count: u32,
+    /// 1 if callbacks may be called from several threads at once, else 0.
+    pub thread_safe: u32,
+    /// Loads a chunk. Must be set.
+    pub get_chunk: cntk_reader_get_chunk,
+    /// Releases a chunk; may be NULL.
+    pub release: cntk_reader_release_chunk,
+    /// If it is set, the deserializer is composable: it tells the sequences of each chunk when the reader is opened,
+    /// and gets the full randomizer, one timeline for all workers and CNTK's key "minibatchSourcePosition". Otherwise
+    /// chunks tell their sequences when they are loaded, every worker has a timeline of its own, windows do not
+    /// overlap, and the state has other keys, all as with CNTK's user-defined deserializers.
+    pub sequences: cntk_reader_list_sequences,
+    /// Called once when the reader is destroyed, after all chunks were released; may be NULL. Not called if opening
+    /// the reader fails.
+    pub finalizer: cntk_reader_finalizer,
+}
+
+// SAFETY: plain members, all of which may be zero; zero stands for no callback.
+unsafe impl Sized for cntk_reader_deserializer {
+    const NAME: &'static str = "cntk_reader_deserializer";
+}
+
+impl Default for cntk_reader_deserializer {
+    fn default() -> Self {
+        use std::ptr::{null, null_mut};
+        cntk_reader_deserializer {
+            struct_size: size_of::<Self>(),
+            userdata: null_mut(),
+            name: null(),
+            name_length: 0,
+            streams: null(),
+            stream_count: 0,
+            chunk_count: 0,
+            thread_safe: 0,
+            get_chunk: None,
+            release: None,
+            sequences: None,
+            finalizer: None,
+        }
+    }
+}
+
+/// A table, checked.
+struct Callbacks {
+    table: cntk_reader_deserializer,
+    streams: Vec<StreamInfo>,
+    /// The reader was opened: from now on the userdata is the library's to give up.
+    is_open: AtomicBool,
+}
+
+// SAFETY: the header demands callbacks that may be called from any thread, one at a time; that it is one at a time is
+// the affair of the deserializer, which asks `is_thread_safe`.
+unsafe impl Send for Callbacks {}
+// SAFETY: as above.
+unsafe impl Sync for Callbacks {}
+
+impl Drop for Callbacks {
+    fn drop(&mut self) {
+        if let Some(finalizer) = self.table.finalizer
+            && *self.is_open.get_mut()
+        {
+            // SAFETY: registered for this use, and this is the only and last one.
+            unsafe { finalizer(self.table.userdata) };
+        }
+    }
+}
+
+/// A chunk that the user waits to get back.
+struct Held {
+    callbacks: Arc<Callbacks>,
+    handle: *mut c_void,
+}
+
+// SAFETY: the handle is only passed back, from a thread that may call the callbacks.
+unsafe impl Send for Held {}
+// SAFETY: as above; nothing can be done through a reference.
+unsafe impl Sync for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(release) = self.callbacks.table.release {
+            // SAFETY: registered for this use; the handle came from the user, and this is its only release.
+            unsafe { release(self.callbacks.table.userdata, self.handle) };
+        }
+    }
+}
+
+/// The engine's view of a table.
+#[derive(Clone)]
+struct User(Arc<Callbacks>);
+
+impl User {
+    fn check(&self, what: &str, chunk: ChunkId, status: i32, failure: cntk_reader_failure) -> Result<()> {
+        match (status, failure.0) {
+            (0, _) => Ok(()),
+            (_, text) if !text.is_empty() => Err(wrong(text)),
+            _ => Err(wrong(format!(
+                "{what} of chunk {chunk} failed with status {status} and did not say why."
+            ))),
+        }
+    }
+}
+
+impl Simple for User {
+    fn streams(&self) -> Result<Vec<StreamInfo>> {
+        Ok(self.0.streams.clone())
+    }
+
+    fn chunk_count(&self) -> Result<u32> {
+        Ok(self.0.table.chunk_count)
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<ChunkData> {
+        let table = &self.0.table;
+        let get_chunk = table.get_chunk.ok_or_else(|| Error::internal("There is no callback."))?;
+        let (mut data, mut failure) = (cntk_reader_chunk::default(), cntk_reader_failure::default());
+        // SAFETY: registered for this use; both outputs live until it returns.
+        let status = unsafe { get_chunk(table.userdata, chunk, &mut data, &mut failure) };
+        self.check("The callback get_chunk", chunk, status, failure)?;
+        let held = Held { callbacks: Arc::clone(&self.0), handle: data.handle };
+        let owner: Arc<dyn Send + Sync> = Arc::new(held);
+        // SAFETY: the header demands that all of it is valid until the chunk is released, which the owner does.
+        let data = unsafe { data.to_data(&self.0.streams, &owner) };
+        data.map_err(|error| error.before(&format!("Chunk {chunk} of the user's deserializer: ")))
+    }
+
+    fn is_thread_safe(&self) -> bool {
+        self.0.table.thread_safe != 0
+    }
+}
+
+impl Composable for User {
+    fn sequences(&self, chunk: ChunkId) -> Result<Sequences> {
+        let table = &self.0.table;
+        let list = table.sequences.ok_or_else(|| Error::internal("There is no callback."))?;
+        let (mut sequences, mut failure) = (cntk_reader_sequences::default(), cntk_reader_failure::default());
+        // SAFETY: registered for this use; both outputs live until it returns.
+        let status = unsafe { list(table.userdata, chunk, &mut sequences, &mut failure) };
+        self.check("The callback sequences", chunk, status, failure)?;
+        // SAFETY: the header demands valid lists, up to the next callback.
+        let sequences = unsafe { sequences.to_sequences() };
+        sequences.map_err(|error| error.before(&format!("Chunk {chunk} of the user's deserializer: ")))
+    }
+}
+
+/// Reads a table.
+///
+/// # Safety
+/// As the header states it.
+unsafe fn register(table: *const cntk_reader_deserializer) -> Result<(Registered, Arc<Callbacks>)> {
+    // SAFETY: the caller's promise.
+    let (table, name, streams) = unsafe {
+        let table = sized::read(table, cntk_reader_deserializer::default())?;
+        let name = match table.name.is_null() {
+            true => "",
+            false => text::utf8(table.name, table.name_length, "name")?,
+        };
+        let streams = inputs(table.streams, table.stream_count, "streams")?;
+        (table, name, streams.iter().map(|stream| stream.to_info()).collect::<Result<Vec<_>>>()?)
+    };
+    if table.get_chunk.is_none() {
+        return Err(Error::argument("The callback get_chunk must not be NULL."));
+    }
+    let is_composable = table.sequences.is_some();
+    let callbacks = Arc::new(Callbacks { table, streams, is_open: AtomicBool::new(false) });
+    let user = User(Arc::clone(&callbacks));
+    let deserializer = match is_composable {
+        true => UserDeserializer::Composable(Arc::new(user)),
+        false => UserDeserializer::Simple(Arc::new(user)),
+    };
+    Ok((Registered { name: name.to_owned(), deserializer }, callbacks))
+}
+
+/// Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
+/// tables, which are copied.
+///
+/// The configuration has the reader's keys (`randomize`, `randomizationWindow`, `frameMode` ...), and an element of
+/// `deserializers` for each table, with its name as `type` and no `module`. If there is only one table, `deserializers`
+/// may be left out, and so may the whole text. `composable = false` in an element makes a composable deserializer a
+/// simple one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_custom(
+    text: *const c_char,
+    length: usize,
+    deserializers: *const *const cntk_reader_deserializer,
+    count: usize,
+    reader: *mut *mut cntk_reader,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
+            let mut tables = Vec::with_capacity(count.min(64));
+            for &table in inputs(deserializers, count, "deserializers")? {
+                input(table, "deserializers")?;
+                tables.push(register(table)?);
+            }
+            let (registered, callbacks): (Vec<_>, Vec<_>) = tables.into_iter().unzip();
+            for (i, one) in registered.iter().enumerate() {
+                if registered[..i].iter().any(|other| other.name == one.name) {
+                    return Err(Error::argument(format!("Two deserializers have the name '{}'.", one.name)));
+                }
+            }
+            let users: Vec<_> = registered
+                .iter()
+                .map(|one| UserType { name: &one.name, composable: one.is_composable() })
+                .collect();
+            let options = config::from_text_with(text, &users)?;
+            let opened = cntk_reader::open(&options, &registered)?;
+            callbacks.iter().for_each(|callbacks| callbacks.is_open.store(true, Ordering::Relaxed));
+            reader.set(opened);
+            Ok(())
+        })
+    }
+}

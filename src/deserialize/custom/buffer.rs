@@ -1,0 +1,146 @@
+//! Memory of the user, read in place for as long as a chunk lives.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What a [`Buffer`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scalar {
+    /// 32-bit floats.
+    Float,
+    /// 64-bit floats.
+    Double,
+    /// 32-bit signed integers.
+    Int32,
+    /// 64-bit signed integers.
+    Int64,
+}
+
+impl Scalar {
+    /// Bytes of one.
+    pub const fn size(self) -> usize {
+        match self {
+            Scalar::Float | Scalar::Int32 => 4,
+            Scalar::Double | Scalar::Int64 => 8,
+        }
+    }
+}
+
+/// A run of numbers that somebody owns. Cheap to clone; clones share the memory, which is given back with the last one.
+/// Nothing is promised about alignment.
+#[derive(Clone)]
+pub struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+    scalar: Scalar,
+    /// Gives the memory back when it is dropped.
+    _owner: Arc<dyn Send + Sync>,
+}
+
+// SAFETY: a buffer is only ever read, and its memory does not change while it exists: `from_raw` demands it, and the
+// safe constructors own what they point to.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Memory that `owner` keeps.
+    ///
+    /// # Safety
+    /// `bytes` bytes from `start` on are readable and do not change until `owner` is dropped. `start` may be anything if
+    /// `bytes` is 0.
+    pub unsafe fn from_raw(
+        start: *const u8,
+        bytes: usize,
+        scalar: Scalar,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Buffer {
+        let start = NonNull::new(start.cast_mut()).filter(|_| bytes > 0).unwrap_or(NonNull::dangling());
+        Buffer { start, bytes, scalar, _owner: owner }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: readable and unchanged while the owner lives, by the contract of `from_raw`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// What the numbers are.
+    pub fn scalar(&self) -> Scalar {
+        self.scalar
+    }
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.bytes / self.scalar.size()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The integers, whatever their width; None if these are no integers.
+    pub(super) fn integers(&self) -> Option<impl Iterator<Item = i64> + '_> {
+        let (narrow, wide): (&[[u8; 4]], &[[u8; 8]]) = match self.scalar {
+            Scalar::Int32 => (self.bytes().as_chunks().0, &[]),
+            Scalar::Int64 => (&[], self.bytes().as_chunks().0),
+            Scalar::Float | Scalar::Double => return None,
+        };
+        let narrow = narrow.iter().map(|bytes| i64::from(i32::from_ne_bytes(*bytes)));
+        Some(narrow.chain(wide.iter().map(|bytes| i64::from_ne_bytes(*bytes))))
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} of {:?})", self.len(), self.scalar)
+    }
+}
+
+macro_rules! from_owned {
+    ($($number:ty => $scalar:ident),*) => {$(
+        impl From<Arc<[$number]>> for Buffer {
+            fn from(numbers: Arc<[$number]>) -> Buffer {
+                let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
+                // SAFETY: the memory is the owner's, which never changes it: there is no `&mut` to an `Arc`'s inside
+                // while the buffer holds a reference.
+                unsafe { Buffer::from_raw(start, bytes, Scalar::$scalar, Arc::new(numbers)) }
+            }
+        }
+
+        impl From<Vec<$number>> for Buffer {
+            fn from(numbers: Vec<$number>) -> Buffer {
+                let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
+                // SAFETY: moving the list does not move its memory, and nobody can reach the list any more.
+                unsafe { Buffer::from_raw(start, bytes, Scalar::$scalar, Arc::new(numbers)) }
+            }
+        }
+    )*};
+}
+
+from_owned!(f32 => Float, f64 => Double, i32 => Int32, i64 => Int64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_read_what_they_were_made_of() {
+        let buffer = Buffer::from(vec![1f64, 2.0]);
+        assert_eq!((buffer.len(), buffer.scalar()), (2, Scalar::Double));
+        assert_eq!(buffer.bytes()[8..], 2f64.to_ne_bytes());
+        assert!(buffer.integers().is_none());
+        let shared: Arc<[i64]> = vec![-1, 1 << 40].into();
+        assert!(Buffer::from(shared).integers().expect("integers").eq([-1, 1 << 40]));
+        assert!(Buffer::from(vec![7i32]).clone().integers().expect("integers").eq([7]));
+    }
+
+    #[test]
+    fn nothing_may_be_anywhere() {
+        // SAFETY: no bytes.
+        let buffer = unsafe { Buffer::from_raw(std::ptr::null(), 0, Scalar::Float, Arc::new(())) };
+        assert!(buffer.is_empty() && buffer.bytes().is_empty());
+    }
+}

@@ -1,0 +1,157 @@
+//! The threads that user code runs on: one, unless it is declared to be safe for several.
+//!
+//! Not the library's pool: user code may wait for a reader of this library, whose loading needs the pool.
+
+use crate::error::ExceptionClass;
+use crate::fork::Process;
+use crate::{Error, ErrorKind, Result};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that work off a queue.
+pub struct Loader {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    process: Process,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    running: usize,
+    is_closed: bool,
+}
+
+impl Loader {
+    /// Starts so many threads.
+    pub(super) fn start(threads: usize) -> Result<Loader> {
+        let mut loader = Loader {
+            shared: Arc::default(),
+            threads: Vec::with_capacity(threads),
+            process: Process::current(),
+        };
+        for _ in 0..threads.max(1) {
+            let shared = Arc::clone(&loader.shared);
+            let thread = std::thread::Builder::new()
+                .name("cntk-reader-user".to_owned())
+                .spawn(move || shared.work())
+                .map_err(|cause| {
+                    let message = format!("Cannot start the loading thread: {cause}");
+                    Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
+                })?;
+            loader.threads.push(thread);
+        }
+        Ok(loader)
+    }
+
+    /// Runs `job` on one of the threads, after those that were given before; returns at once.
+    pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        self.shared.queue.lock().jobs.push_back(Box::new(job));
+        self.shared.changed.notify_all();
+    }
+
+    /// Runs `work` on one of the threads and waits for it. On such a thread it runs at once.
+    pub(super) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+        let this = std::thread::current().id();
+        if self.threads.iter().any(|thread| thread.thread().id() == this) {
+            return Ok(work());
+        }
+        let (outbox, result) = std::sync::mpsc::sync_channel(1);
+        self.spawn(move || {
+            let _ = outbox.send(work());
+        });
+        result.recv().map_err(|_| Error::internal("A loading thread has ended."))
+    }
+
+    /// Waits until all jobs are done, and whatever they held is dropped.
+    pub fn drain(&self) {
+        if !self.process.is_current() {
+            return;
+        }
+        let mut queue = self.shared.queue.lock();
+        while queue.running > 0 || !queue.jobs.is_empty() {
+            self.shared.changed.wait(&mut queue);
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                queue.running += 1;
+                drop(queue);
+                // User code has its panics caught where they can be told; a job must only not end the thread.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                queue = self.queue.lock();
+                queue.running -= 1;
+                self.changed.notify_all();
+            } else if queue.is_closed {
+                return;
+            } else {
+                self.changed.wait(&mut queue);
+            }
+        }
+    }
+}
+
+impl Drop for Loader {
+    /// Waits for what is left to do, as releasing chunks.
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // In a forked child there are no such threads.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
+        self.shared.queue.lock().is_closed = true;
+        self.shared.changed.notify_all();
+        let this = std::thread::current().id();
+        for thread in self.threads.drain(..) {
+            if thread.thread().id() != this {
+                // Panics were caught.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn jobs_run_in_order_and_all_of_them_before_the_end() {
+        let done = Arc::new(AtomicUsize::new(0));
+        let loader = Loader::start(1).expect("a thread");
+        for i in 0..100 {
+            let done = Arc::clone(&done);
+            loader.spawn(move || assert_eq!(done.fetch_add(1, Ordering::SeqCst), i));
+        }
+        loader.drain();
+        assert_eq!(done.load(Ordering::SeqCst), 100);
+        assert_eq!(
+            loader.run(|| std::thread::current().name().map(str::to_owned)).expect("a result").as_deref(),
+            Some("cntk-reader-user")
+        );
+        loader.spawn(|| panic!("on purpose"));
+        let last = Arc::clone(&done);
+        loader.spawn(move || {
+            last.fetch_add(1, Ordering::SeqCst);
+        });
+        drop(loader);
+        assert_eq!(done.load(Ordering::SeqCst), 101);
+    }
+}

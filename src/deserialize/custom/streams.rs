@@ -1,0 +1,78 @@
+//! Checks of what a user's deserializer says about itself.
+
+use super::{Simple, call, wrong};
+use crate::Result;
+use crate::stream::{Storage, StreamInfo};
+
+/// Streams and number of chunks.
+pub(super) fn describe(user: &dyn Simple) -> Result<(Vec<StreamInfo>, u32)> {
+    // CNTK's order.
+    let chunks = call("telling its number of chunks", || user.chunk_count())?;
+    let streams = call("describing its streams", || user.streams())?;
+    if streams.is_empty() {
+        return Err(wrong("Deserializer must provide at least one stream"));
+    }
+    if chunks == 0 {
+        return Err(wrong("Deserializer must provide at least one chunk"));
+    }
+    // CNTK reserves the number for "none".
+    if chunks == u32::MAX {
+        return Err(wrong("Driving deserializer provided too many chunks."));
+    }
+    for (i, stream) in streams.iter().enumerate() {
+        check(stream).map_err(|error| error.in_stream(&stream.name))?;
+        if streams[..i].iter().any(|other| other.name == stream.name) {
+            let message = format!(
+                "Two streams with the same name '{}' have been found. Please rename the duplicate.",
+                stream.name
+            );
+            return Err(wrong(message).in_stream(&stream.name));
+        }
+    }
+    Ok((streams, chunks))
+}
+
+fn check(stream: &StreamInfo) -> Result<()> {
+    if stream.name.is_empty() {
+        return Err(wrong("A stream must have a name."));
+    }
+    let size = stream.shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+    let bytes = size.and_then(|size| size.checked_mul(stream.element.size()));
+    let Some(bytes) = bytes.filter(|&bytes| bytes <= isize::MAX as usize) else {
+        return Err(wrong(format!("The shape {:?} of a sample is beyond any memory.", stream.shape)));
+    };
+    if stream.storage == Storage::SparseCsc && bytes / stream.element.size() > i32::MAX as usize {
+        return Err(wrong(format!(
+            "The shape {:?} of a sparse sample has more values than a 32-bit index can count.",
+            stream.shape
+        )));
+    }
+    Ok(())
+}
+
+/// What a checkpoint must find again: a hash of numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Fingerprint(u64);
+
+impl Fingerprint {
+    pub(super) fn of(streams: &[StreamInfo], chunks: u32) -> Self {
+        let mut print = Fingerprint(0xcbf2_9ce4_8422_2325);
+        print.add(chunks.into());
+        for stream in streams {
+            stream.name.bytes().for_each(|byte| print.add(byte.into()));
+            stream.shape.iter().for_each(|&dim| print.add(dim as u64));
+            print.add(stream.storage as u64);
+            print.add(stream.element as u64);
+            print.add(stream.defines_mb_size.into());
+        }
+        print
+    }
+
+    pub(super) fn add(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+    }
+
+    pub(super) fn value(self) -> u64 {
+        self.0
+    }
+}

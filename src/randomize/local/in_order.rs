@@ -1,0 +1,87 @@
+//! The data's own order: a window is a chunk.
+//!
+//! A sequence belongs to the worker `running number in the sweep mod workers`, so every worker loads every chunk.
+
+use super::{Chunks, Cursor, Next, Segment, Windows};
+use crate::Result;
+use crate::randomize::WorkerConfig;
+use crate::sequence::{ChunkId, SequenceId};
+
+/// Windows of one chunk each.
+pub(super) struct InOrder {
+    chunks: u64,
+    /// Windows in a row without anything for this worker.
+    empty: u64,
+}
+
+impl InOrder {
+    pub(super) fn new(chunks: u32) -> Self {
+        InOrder { chunks: chunks.into(), empty: 0 }
+    }
+}
+
+impl Windows for InOrder {
+    fn keys(&self) -> [&'static str; 2] {
+        ["currentChunkPosition", "currentSequencePosition"]
+    }
+
+    /// `sweep` of the cursor is the running number of the chunk's first sequence.
+    fn start(&self, [chunk, number]: [u64; 2]) -> Option<Cursor> {
+        (chunk < self.chunks).then_some(Cursor { at: chunk, sweep: number, budget: 1 })
+    }
+
+    fn plan(&mut self, from: Cursor, _workers: &WorkerConfig, chunks: &mut Vec<ChunkId>) -> Next {
+        chunks.push(from.at as ChunkId);
+        Next::Window([(from.at + 1) % self.chunks, 0])
+    }
+
+    fn produce(
+        &mut self,
+        from: Cursor,
+        workers: &WorkerConfig,
+        chunks: &mut dyn Chunks,
+        segment: &mut Segment,
+    ) -> Result<()> {
+        let chunk = from.at as ChunkId;
+        let listing = chunks.list(chunk)?;
+        let all = listing.iter().map(|(index, length)| (SequenceId { chunk, index }, length));
+        let mut number = from.sweep;
+        if workers.workers == 1 {
+            // CNTK 2.7 counts only when it has to.
+            segment.sequences.extend(all);
+        } else {
+            for sequence in all {
+                if number % workers.workers == workers.rank {
+                    segment.sequences.push(sequence);
+                }
+                number = number.wrapping_add(1);
+            }
+        }
+        self.empty = if segment.sequences.is_empty() { self.empty + 1 } else { 0 };
+        segment.chunks.push(chunk);
+        segment.ends_sweep = from.at + 1 == self.chunks;
+        segment.seed = None;
+        segment.next = Next::Window(if segment.ends_sweep { [0, 0] } else { [from.at + 1, number] });
+        Ok(())
+    }
+
+    fn shuffle(&mut self, _segment: &mut Segment) {}
+
+    fn ahead(&self, next: Next, _workers: &WorkerConfig, across: bool, chunks: &mut Vec<ChunkId>) {
+        let Next::Window([first, _]) = next else { return };
+        // Behind the last chunk comes the first one: `first` is 0 exactly at the end of a sweep.
+        let end = if across { first + self.chunks } else { self.chunks };
+        if first > 0 || across {
+            let ahead = (first..end).take(super::AHEAD.min(self.chunks as usize));
+            chunks.extend(ahead.map(|chunk| (chunk % self.chunks) as ChunkId));
+        }
+    }
+
+    fn reshape(&mut self) {
+        self.empty = 0;
+    }
+
+    fn is_barren(&self, _workers: &WorkerConfig) -> bool {
+        self.empty > self.chunks
+    }
+}

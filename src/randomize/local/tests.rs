@@ -1,0 +1,380 @@
+//! Orders and states that CNTK 2.7 gave, and random scenarios against the naive twin.
+
+use super::naive::Naive;
+use super::*;
+use crate::config::options::WindowSize;
+use crate::randomize::SIZE_UNLIMITED;
+use crate::randomize::random::Random;
+use std::collections::BTreeSet;
+
+/// Chunks by hand, which count their loads.
+struct Lists<'a> {
+    lengths: &'a [Vec<u32>],
+    held: BTreeSet<ChunkId>,
+    loads: Vec<ChunkId>,
+    most_held: usize,
+    broken: Option<ChunkId>,
+}
+
+impl<'a> Lists<'a> {
+    fn new(lengths: &'a [Vec<u32>]) -> Self {
+        Lists { lengths, held: BTreeSet::new(), loads: Vec::new(), most_held: 0, broken: None }
+    }
+
+    fn number(&self, id: SequenceId) -> usize {
+        assert!(self.held.contains(&id.chunk), "chunk {} is selected but not in memory", id.chunk);
+        self.lengths[..id.chunk as usize].iter().map(Vec::len).sum::<usize>() + id.index as usize
+    }
+}
+
+impl Chunks for Lists<'_> {
+    fn expect(&mut self, chunk: ChunkId) {
+        if self.held.insert(chunk) {
+            self.loads.push(chunk);
+        }
+        self.most_held = self.most_held.max(self.held.len());
+    }
+
+    fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>> {
+        self.expect(chunk);
+        if self.broken == Some(chunk) {
+            return Err(Error::data("broken"));
+        }
+        let lengths = &self.lengths[chunk as usize];
+        Ok(Listing { sequences: lengths.len() as u32, lengths: crate::deserialize::Lengths::Each(lengths) })
+    }
+
+    fn keep(&mut self, chunks: &[ChunkId]) {
+        assert!(chunks.is_sorted());
+        self.held.retain(|chunk| chunks.binary_search(chunk).is_ok());
+    }
+}
+
+fn ones(chunks: &[usize]) -> Vec<Vec<u32>> {
+    chunks.iter().map(|&count| vec![1; count]).collect()
+}
+
+fn chunks(size: u64, seed: u64) -> Order {
+    Order::Block { window: WindowSize::Chunks(size), seed }
+}
+
+fn samples(size: u64, seed: u64) -> Order {
+    Order::Block { window: WindowSize::Samples(size), seed }
+}
+
+fn workers(workers: u64, rank: u64) -> WorkerConfig {
+    WorkerConfig { workers, rank, cross_sweeps: true }
+}
+
+fn sweeps(sweeps: u64, share: WorkerConfig) -> EpochConfig {
+    EpochConfig { workers: share, samples: SIZE_UNLIMITED, sweeps, index: 0 }
+}
+
+fn started(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig) -> LocalTimeline {
+    let mut timeline = LocalTimeline::new(lengths.len() as u32, order);
+    timeline.start_epoch(&epoch).expect("an epoch");
+    timeline
+}
+
+/// Reads to the end: minibatches separated by `;`, `*` for the end of a sweep.
+fn read_all(lists: &mut Lists<'_>, timeline: &mut LocalTimeline, local: u64) -> String {
+    let mut texts = Vec::new();
+    let mut selection = Selection::default();
+    for _ in 0..1000 {
+        timeline.next(local, lists, &mut selection).expect("a minibatch");
+        if !selection.sequences.is_empty() {
+            let numbers = selection.sequences.iter().map(|&id| lists.number(id).to_string());
+            let mark = if selection.end_of_sweep { "*" } else { "" };
+            texts.push(numbers.collect::<Vec<_>>().join(" ") + mark);
+        }
+        if selection.end_of_epoch {
+            return texts.join("; ");
+        }
+    }
+    panic!("no end: {}", texts.join("; "));
+}
+
+fn order_of(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig, local: u64) -> String {
+    read_all(&mut Lists::new(lengths), &mut started(lengths, order, epoch), local)
+}
+
+#[test]
+fn orders_that_cntk_gave() {
+    let data = ones(&[4, 4, 4]);
+    let two = sweeps(2, workers(1, 0));
+    let seven = "3 1 10 0 9; 11 8 2 7 5; 4 6 5 7 6*; 4 3 11 1 8; 10 2 9 0*";
+    for (order, local, expected) in [
+        (chunks(2, 0), 5, "6 4 3 0 1; 7 5 2 8 9; 11 10 0 1 2*; 3 4 7 11 6; 8 9 5 10*"),
+        (chunks(2, 7), 5, seven),
+        (samples(5, 7), 5, seven),
+        (chunks(1, 7), 5, "11 9 10 8 1; 3 2 0 7 5; 4 6 5 7 6*; 4 11 9 8 10; 2 1 0 3*"),
+        (chunks(3, 0), 5, "6 0 5 9 8; 7 2 11 10 1; 3 4 4 2 1*; 3 8 9 0 11; 10 6 5 7*"),
+        (chunks(128, 0), 12, "6 0 5 9 8 7 2 11 10 1 3 4; 4 2 1 3 8 9 0 11 10 6 5 7*"),
+        (Order::InOrder, 5, "0 1 2 3 4; 5 6 7 8 9; 10 11 0 1 2*; 3 4 5 6 7; 8 9 10 11*"),
+    ] {
+        assert_eq!(order_of(&data, order, two, local), expected, "{order:?}");
+    }
+    let five = ones(&[5]);
+    assert_eq!(order_of(&five, chunks(128, 0), sweeps(1, workers(1, 0)), 5), "4 0 3 2 1");
+    assert!(order_of(&five, chunks(128, 0), sweeps(3, workers(1, 0)), 3).starts_with("4 0 3; 2 1 3*; 0 2 1"));
+    let threes = ones(&[3, 3, 3]);
+    let three = sweeps(3, workers(1, 0));
+    let expected = "6 4 5; 3 2 7; 1 0 8; 8 4 3*; 6 5 2; 7 0 1; 0 5 6*; 2 8 3; 1 4 7";
+    assert_eq!(order_of(&threes, chunks(128, 0), three, 3), expected);
+    for order in [chunks(2, 0), samples(4, 0)] {
+        let all = order_of(&threes, order, sweeps(2, workers(1, 0)), 100);
+        assert!(all.starts_with("0 3 1 2 4 5 6 8 7 2 1 0 6 7 3"), "{order:?}: {all}");
+    }
+}
+
+#[test]
+fn an_exact_fill_leaves_the_end_of_the_sweep_to_the_next_minibatch() {
+    let data = ones(&[4, 4, 4]);
+    for local in [4, 6] {
+        assert!(!order_of(&data, Order::InOrder, sweeps(1, workers(1, 0)), local).contains('*'));
+    }
+    // F F T F T F, and nothing after.
+    let four = ones(&[4]);
+    assert_eq!(
+        order_of(&four, Order::InOrder, sweeps(3, workers(1, 0)), 2),
+        "0 1; 2 3; 0 1*; 2 3; 0 1*; 2 3"
+    );
+}
+
+#[test]
+fn workers_share_as_cntk_does_where_it_does_not_crash() {
+    let data = ones(&[4, 4, 4]);
+    for (order, seed_and_rank, local, expected) in [
+        (Order::InOrder, 0, 3, "0 2 4; 6 8 10; 0 2 4*; 6 8 10"),
+        (Order::InOrder, 1, 2, "1 3; 5 7; 9 11; 1 3*; 5 7; 9 11"),
+        (chunks(1, 0), 0, 3, "2 3 1; 0 8 9; 10 11 0*; 1 2 3; 4 5 7; 6*"),
+        (chunks(1, 0), 1, 2, "6 7; 5 4; 8 9*; 10 11"),
+        (chunks(1, 7), 0, 3, "11 9 10; 8 5 7; 6 4 5*; 7 6 4; 3 1 0; 2*"),
+        (chunks(1, 7), 1, 2, "3 1; 2 0; 9 11*; 10 8"),
+    ] {
+        let epoch = sweeps(2, workers(2, seed_and_rank));
+        assert_eq!(order_of(&data, order, epoch, local), expected, "{order:?} rank {seed_and_rank}");
+    }
+    let nine =
+        |rank| EpochConfig { workers: workers(2, rank), samples: 9, sweeps: SWEEPS_UNLIMITED, index: 0 };
+    assert_eq!(order_of(&data, Order::InOrder, nine(0), 3), "0 2 4; 6 8");
+    assert_eq!(order_of(&data, Order::InOrder, nine(1), 2), "1 3; 5 7");
+}
+
+#[test]
+fn states_that_cntk_gave() {
+    let data = ones(&[4, 4, 4]);
+    for (order, expected) in [
+        (
+            chunks(2, 0),
+            vec![(0, 0, 0, 5, 5), (2, 0, 0, 10, 2), (2, 0, 1, 15, 8), (1, 1, 1, 20, 4), (0, 2, 2, 24, 0)],
+        ),
+        (chunks(1, 7), vec![(1, 0, 0, 5, 1)]),
+    ] {
+        let mut lists = Lists::new(&data);
+        let mut timeline = started(&data, order, sweeps(2, workers(1, 0)));
+        let mut selection = Selection::default();
+        assert_eq!(timeline.position(), LocalPosition::default());
+        for (at, sweep, sweeps, samples, entries) in expected {
+            timeline.next(5, &mut lists, &mut selection).expect("a minibatch");
+            let expected = LocalPosition { window: [at, sweep], sweeps, samples, entries };
+            assert_eq!(timeline.position(), expected);
+        }
+    }
+}
+
+#[test]
+fn chunks_are_loaded_no_more_than_needed() {
+    let data = ones(&[4, 4, 4]);
+    for (order, sweep_count, loads) in
+        [(chunks(128, 0), 1, 3), (chunks(128, 0), 20, 3), (Order::InOrder, 1, 3), (Order::InOrder, 9, 3)]
+    {
+        let mut lists = Lists::new(&data);
+        let mut timeline = started(&data, order, sweeps(sweep_count, workers(1, 0)));
+        read_all(&mut lists, &mut timeline, 5);
+        assert_eq!(lists.loads.len(), loads, "{order:?}, {sweep_count} sweeps: {:?}", lists.loads);
+    }
+    // Many chunks: each once a sweep, and never more in memory than the window, what a minibatch carries over and two.
+    let many = ones(&[4; 40]);
+    for (order, most) in [(Order::InOrder, 4), (chunks(4, 3), 11), (samples(16, 3), 11)] {
+        let mut lists = Lists::new(&many);
+        let mut timeline = started(&many, order, sweeps(2, workers(1, 0)));
+        read_all(&mut lists, &mut timeline, 5);
+        assert!(lists.loads.len() <= 84, "{order:?}: {:?}", lists.loads);
+        assert!(lists.most_held <= most, "{order:?}: {} chunks held", lists.most_held);
+    }
+}
+
+#[test]
+fn workers_without_data_come_to_an_end() {
+    let data = ones(&[3]);
+    let endless = |share| EpochConfig { sweeps: SWEEPS_UNLIMITED, ..sweeps(0, share) };
+    for order in [Order::InOrder, chunks(1, 0), chunks(128, 0), samples(2, 5)] {
+        assert_eq!(order_of(&data, order, endless(workers(9, 7)), 3), "", "{order:?}");
+        assert_eq!(order_of(&data, order, sweeps(3, workers(9, 7)), 3), "", "{order:?}");
+    }
+    let empty = ones(&[0, 0, 0]);
+    for order in [Order::InOrder, chunks(2, 0), chunks(128, 0), samples(2, 5)] {
+        for share in [workers(1, 0), workers(2, 1), workers(3, 2)] {
+            assert_eq!(order_of(&empty, order, endless(share), 3), "", "{order:?} {share:?}");
+        }
+    }
+    // Chunks with nothing for a worker are passed over.
+    let single = ones(&[1, 1, 1, 0, 1]);
+    assert_eq!(order_of(&single, Order::InOrder, sweeps(1, workers(2, 0)), 3), "0 2*");
+    assert_eq!(order_of(&single, Order::InOrder, sweeps(1, workers(2, 1)), 1), "1; 3");
+}
+
+#[test]
+fn a_failing_chunk_costs_nothing_but_the_call() {
+    let data = ones(&[4, 4, 4]);
+    for order in [Order::InOrder, chunks(2, 0)] {
+        let epoch = sweeps(1, workers(1, 0));
+        let expected = order_of(&data, order, epoch, 5);
+        let mut lists = Lists::new(&data);
+        let mut timeline = started(&data, order, epoch);
+        let mut selection = Selection::default();
+        lists.broken = Some(2);
+        let mut delivered = Vec::new();
+        loop {
+            let before = timeline.position();
+            if timeline.next(5, &mut lists, &mut selection).is_err() {
+                assert_eq!(timeline.position(), before);
+                assert!(selection.sequences.is_empty());
+                break;
+            }
+            delivered.push(selection.sequences.len());
+        }
+        assert!(timeline.next(5, &mut lists, &mut selection).is_err(), "it fails as long as the chunk does");
+        lists.broken = None;
+        let rest = read_all(&mut lists, &mut timeline, 5);
+        assert!(expected.ends_with(&rest) && !rest.is_empty(), "{expected} / {rest}");
+        assert_eq!(expected.split("; ").count(), delivered.len() + rest.split("; ").count());
+    }
+}
+
+#[test]
+fn positions_behind_a_window_are_refused() {
+    let data = ones(&[4, 4, 4]);
+    let mut selection = Selection::default();
+    for order in [Order::InOrder, chunks(2, 0), chunks(u64::from(u32::MAX), 0)] {
+        let mut timeline = started(&data, order, sweeps(9, workers(1, 0)));
+        assert!(timeline.resume(LocalPosition { window: [3, 0], ..LocalPosition::default() }).is_err());
+        timeline.resume(LocalPosition { entries: 1 << 40, ..LocalPosition::default() }).expect("a chunk");
+        if order != chunks(u64::from(u32::MAX), 0) {
+            let error = timeline.next(3, &mut Lists::new(&data), &mut selection).expect_err("too far");
+            assert_eq!(error.kind(), ErrorKind::Checkpoint);
+        }
+    }
+}
+
+#[test]
+fn limits_are_checked() {
+    let data = ones(&[2]);
+    let mut timeline = started(&data, Order::InOrder, sweeps(1, workers(1, 0)));
+    let (mut lists, mut selection) = (Lists::new(&data), Selection::default());
+    assert!(timeline.next(0, &mut lists, &mut selection).is_err());
+    let error = timeline.next(1 << 31, &mut lists, &mut selection).expect_err("too large");
+    assert_eq!(error.message(), "The size of a minibatch cannot exceed max int.");
+    let late = EpochConfig { index: 1, ..sweeps(1, workers(1, 0)) };
+    assert!(timeline.start_epoch(&late).is_err());
+    let nothing = EpochConfig { samples: 0, sweeps: SWEEPS_UNLIMITED, ..late };
+    assert!(timeline.start_epoch(&EpochConfig { index: 0, ..nothing }).is_err());
+    assert!(timeline.start_epoch(&sweeps(1, workers(2, 2))).is_err());
+}
+
+/// Reads, resumes in the same timeline and in new ones, for all kinds of data; the twin does the same.
+#[test]
+fn random_scenarios_agree_with_the_naive_twin() {
+    let mut random = Random::new(2024);
+    for scenario in 0..3000 {
+        let count = random.range(1, 7);
+        let longest = if random.range(0, 2) == 0 { 1 } else { 4 };
+        let mut data: Vec<Vec<u32>> = (0..count)
+            .map(|_| (0..random.range(0, 6)).map(|_| random.range(1, longest + 1) as u32).collect())
+            .collect();
+        if data.iter().all(Vec::is_empty) {
+            data[0].push(1);
+        }
+        let seed = if random.range(0, 3) == 0 { u64::MAX } else { random.range(0, 9) };
+        let order = match random.range(0, 3) {
+            0 => Order::InOrder,
+            1 => chunks(random.range(1, 12), seed),
+            _ => samples(random.range(1, 30), seed),
+        };
+        let count = random.range(1, 4);
+        let share = workers(count, random.range(0, count));
+        let total = data.iter().map(Vec::len).sum::<usize>() as u64;
+        // Where the twin would go on for ever there is nothing to compare.
+        let barren = match order {
+            Order::InOrder => share.rank >= total,
+            Order::Block { .. } => {
+                share.rank >= data.len() as u64 || data.iter().any(Vec::is_empty) && count > 1
+            }
+        };
+        if barren {
+            continue;
+        }
+        let mut twin = Naive::new(&data, order, share.workers, share.rank);
+        let epoch = if random.range(0, 2) == 0 {
+            twin.max_sweeps = random.range(1, 6);
+            sweeps(twin.max_sweeps, share)
+        } else {
+            let size = random.range(1, 60);
+            twin.max_samples = size / share.workers + u64::from(size % share.workers > share.rank);
+            EpochConfig { workers: share, samples: size, sweeps: SWEEPS_UNLIMITED, index: 0 }
+        };
+        twin.start();
+        let mut lists = Lists::new(&data);
+        let mut timeline = started(&data, order, epoch);
+        let mut selection = Selection::default();
+        let mut seen = vec![timeline.position()];
+        for step in 0..40 {
+            let what = format!("scenario {scenario} step {step}: {order:?} {share:?} {epoch:?} {data:?}");
+            match random.range(0, 8) {
+                0 => {
+                    let back = seen[random.range(0, seen.len() as u64) as usize];
+                    timeline.resume(back).expect("a position");
+                    twin.resume(back);
+                }
+                1 => {
+                    let position = timeline.position();
+                    timeline = started(&data, order, epoch);
+                    timeline.resume(position).expect("a position");
+                    lists = Lists::new(&data);
+                }
+                _ => {
+                    let local = random.range(1, 9);
+                    timeline.next(local, &mut lists, &mut selection).expect("a minibatch");
+                    let expected = twin.next(local);
+                    assert_eq!(selection.sequences, expected.sequences, "{what}");
+                    assert_eq!(selection.end_of_sweep, expected.end_of_sweep, "{what}");
+                    assert_eq!(selection.end_of_epoch, expected.end_of_epoch, "{what}");
+                    selection.sequences.iter().for_each(|&id| assert!(lists.number(id) < 100));
+                    seen.push(timeline.position());
+                }
+            }
+            // The twin refills at once where a window has nothing for the worker; the timeline when it reads on.
+            if !data.iter().any(Vec::is_empty) && order != Order::InOrder
+                || share.workers == 1 && !data.iter().any(Vec::is_empty)
+            {
+                assert_eq!(timeline.position(), twin.position(), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_change_of_workers_goes_on_without_end_or_error() {
+    let data = ones(&[4, 4, 4]);
+    for order in [Order::InOrder, chunks(2, 7), chunks(128, 0)] {
+        for first in 1..12 {
+            let mut timeline = started(&data, order, sweeps(2, workers(1, 0)));
+            let (mut lists, mut selection) = (Lists::new(&data), Selection::default());
+            timeline.next(first, &mut lists, &mut selection).expect("a minibatch");
+            timeline.configure(&workers(3, 1)).expect("workers");
+            let rest = read_all(&mut lists, &mut timeline, 2);
+            assert!(rest.len() < 100, "{order:?}: {rest}");
+        }
+    }
+}

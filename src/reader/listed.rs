@@ -1,0 +1,93 @@
+//! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
+
+use super::store::Load;
+use crate::deserialize::{Chunk, Deserializer, Listing};
+use crate::pool::Pool;
+use crate::randomize::local::Chunks;
+use crate::sequence::ChunkId;
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Loads chunks, keeps them until they are let go of.
+pub(super) struct ListedChunks {
+    deserializer: Arc<dyn Deserializer>,
+    pool: Pool,
+    /// By chunk id: chunks that are loaded.
+    resident: Vec<Option<Arc<dyn Chunk>>>,
+    /// Which they are.
+    held: Vec<ChunkId>,
+    /// Chunks that are being loaded, or were and not asked for yet.
+    loads: HashMap<ChunkId, Arc<Load>>,
+}
+
+impl ListedChunks {
+    pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
+        ListedChunks {
+            resident: vec![None; deserializer.chunks().len()],
+            held: Vec::new(),
+            loads: HashMap::new(),
+            deserializer,
+            pool,
+        }
+    }
+
+    /// The chunks by id, as packing takes them.
+    pub(super) fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
+        &self.resident
+    }
+
+    /// Loads one chunk for a restored checkpoint, without regard to the timeline.
+    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        match self.resident.get(chunk as usize) {
+            None => Err(Error::internal(format!("There is no chunk {chunk}."))),
+            Some(Some(loaded)) => Ok(Arc::clone(loaded)),
+            Some(None) => self.deserializer.load(chunk),
+        }
+    }
+}
+
+impl Chunks for ListedChunks {
+    fn expect(&mut self, chunk: ChunkId) {
+        if self.resident[chunk as usize].is_none() && !self.loads.contains_key(&chunk) {
+            self.loads.insert(chunk, Load::start(&self.deserializer, &self.pool, chunk));
+        }
+    }
+
+    fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>> {
+        if self.resident[chunk as usize].is_none() {
+            self.expect(chunk);
+            // A failed load is forgotten: the next try is a new one.
+            let load = self.loads.remove(&chunk);
+            let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
+            let loaded = load.wait()?;
+            loaded.admit()?;
+            self.resident[chunk as usize] = Some(loaded);
+            self.held.push(chunk);
+        }
+        let listing = self.resident[chunk as usize].as_ref().and_then(|chunk| chunk.listing());
+        listing.ok_or_else(|| Error::internal(format!("Chunk {chunk} does not tell its sequences.")))
+    }
+
+    fn keep(&mut self, chunks: &[ChunkId]) {
+        let is_kept = |chunk: ChunkId| chunks.binary_search(&chunk).is_ok();
+        let resident = &mut self.resident;
+        self.held.retain(|&chunk| {
+            if !is_kept(chunk) {
+                resident[chunk as usize] = None;
+            }
+            is_kept(chunk)
+        });
+        self.loads.retain(|&chunk, _| is_kept(chunk));
+    }
+}
+
+impl Drop for ListedChunks {
+    fn drop(&mut self) {
+        self.loads.clear();
+        // User code has an end when its reader has.
+        if let Some(loader) = self.deserializer.loader() {
+            loader.drain();
+        }
+    }
+}

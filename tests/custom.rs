@@ -1,0 +1,350 @@
+//! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
+
+use cntk_reader::config::{self, UserType};
+use cntk_reader::deserialize::custom::{
+    Array, ChunkData, Composable, DenseArray, Registered, Sequences, Simple, StreamData, UserDeserializer,
+};
+use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader::{Error, ErrorKind, Result};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+/// What the deserializer sees of its use.
+#[derive(Default)]
+struct Seen {
+    loads: Mutex<Vec<u32>>,
+    threads: Mutex<HashSet<ThreadId>>,
+    inside: AtomicUsize,
+    overlaps: AtomicUsize,
+    broken: AtomicBool,
+}
+
+/// Chunks of numbered one-sample sequences.
+struct Numbers {
+    chunks: Vec<usize>,
+    thread_safe: bool,
+    seen: Arc<Seen>,
+}
+
+impl Simple for Numbers {
+    fn streams(&self) -> Result<Vec<StreamInfo>> {
+        Ok(vec![StreamInfo {
+            name: "x".to_owned(),
+            storage: Storage::Dense,
+            element: ElementType::Float,
+            shape: vec![1],
+            defines_mb_size: false,
+        }])
+    }
+
+    fn chunk_count(&self) -> Result<u32> {
+        Ok(self.chunks.len() as u32)
+    }
+
+    fn load(&self, chunk: u32) -> Result<ChunkData> {
+        if self.seen.inside.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.seen.overlaps.fetch_add(1, Ordering::SeqCst);
+        }
+        self.seen.threads.lock().expect("a lock").insert(std::thread::current().id());
+        self.seen.loads.lock().expect("a lock").push(chunk);
+        std::thread::yield_now();
+        self.seen.inside.fetch_sub(1, Ordering::SeqCst);
+        if self.seen.broken.load(Ordering::SeqCst) && chunk == 1 {
+            return Err(Error::data("the disk has melted"));
+        }
+        let first: usize = self.chunks[..chunk as usize].iter().sum();
+        let values: Vec<f32> = (first..first + self.chunks[chunk as usize]).map(|n| n as f32).collect();
+        let samples = values.len();
+        Ok(ChunkData {
+            streams: vec![StreamData::Samples(Array::Dense(DenseArray::new(values, samples)))],
+            keys: None,
+        })
+    }
+
+    fn is_thread_safe(&self) -> bool {
+        self.thread_safe
+    }
+}
+
+impl Composable for Numbers {
+    fn sequences(&self, chunk: u32) -> Result<Sequences> {
+        Ok(Sequences { count: self.chunks[chunk as usize] as u32, ..Sequences::default() })
+    }
+}
+
+fn open(text: &str, composable: bool, chunks: &[usize], seen: &Arc<Seen>) -> Result<Reader> {
+    open_with(text, composable, chunks, seen, false)
+}
+
+fn open_with(
+    text: &str,
+    composable: bool,
+    chunks: &[usize],
+    seen: &Arc<Seen>,
+    thread_safe: bool,
+) -> Result<Reader> {
+    let numbers = Arc::new(Numbers { chunks: chunks.to_vec(), thread_safe, seen: Arc::clone(seen) });
+    let deserializer = match composable {
+        true => UserDeserializer::Composable(numbers),
+        false => UserDeserializer::Simple(numbers),
+    };
+    let options = config::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
+    Reader::open_with(&options, &[Registered { name: "Numbers".to_owned(), deserializer }])
+}
+
+fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> EpochStart {
+    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
+    EpochStart { read, samples: u64::MAX / 2, sweeps, index: 0 }
+}
+
+/// The numbers of the next minibatch, with `*` at the end of a sweep; None at the end.
+fn read(reader: &mut Reader) -> Result<Option<String>> {
+    let minibatch = reader.read()?;
+    let Some(stream) = minibatch.streams.first() else {
+        assert!(minibatch.end_of_epoch);
+        return Ok(None);
+    };
+    let values = stream.data.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes));
+    let mut values: Vec<f32> = values.collect();
+    // One-sample sequences: a row each.
+    values.truncate(stream.layout.columns());
+    let text: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+    Ok(Some(text.join(" ") + if minibatch.end_of_sweep { "*" } else { "" }))
+}
+
+fn read_all(reader: &mut Reader) -> String {
+    let mut all = Vec::new();
+    while let Some(minibatch) = read(reader).expect("a minibatch") {
+        all.push(minibatch);
+        assert!(all.len() < 1000, "no end");
+    }
+    all.join("; ")
+}
+
+fn order(text: &str, composable: bool, chunks: &[usize], epoch: &EpochStart) -> String {
+    let mut reader = open(text, composable, chunks, &Arc::default()).expect("a reader");
+    reader.start_epoch(epoch).expect("an epoch");
+    read_all(&mut reader)
+}
+
+const WINDOW: &str = "randomizationWindow = 2";
+
+#[test]
+fn simple_deserializers_have_cntks_orders() {
+    let chunks = [4, 4, 4];
+    let two = epoch(5, 2, 1, 0);
+    assert_eq!(
+        order(WINDOW, false, &chunks, &two),
+        "6 4 3 0 1; 7 5 2 8 9; 11 10 0 1 2*; 3 4 7 11 6; 8 9 5 10*"
+    );
+    let seven = "randomizationWindow = 5 ; sampleBasedRandomizationWindow = true ; randomizationSeed = 7";
+    assert_eq!(
+        order(seven, false, &chunks, &two),
+        "3 1 10 0 9; 11 8 2 7 5; 4 6 5 7 6*; 4 3 11 1 8; 10 2 9 0*"
+    );
+    assert_eq!(
+        order("randomize = false", false, &chunks, &two),
+        "0 1 2 3 4; 5 6 7 8 9; 10 11 0 1 2*; 3 4 5 6 7; 8 9 10 11*"
+    );
+    // The default window is that of CNTK's API.
+    assert!(order("", false, &[5], &epoch(3, 3, 1, 0)).starts_with("4 0 3; 2 1 3*; 0 2 1"));
+}
+
+#[test]
+fn composable_deserializers_have_the_full_randomizer() {
+    let two = epoch(5, 2, 1, 0);
+    let chunks = [4, 4, 4];
+    let text = "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false";
+    assert_eq!(order(text, true, &chunks, &two), "5 2 3 0 4; 1 7 6 10 11; 9 8 8 11 2*; 1 3 10 0 9; 4 5 7 6*");
+    // The configuration may take it for a simple one.
+    let element = "randomizationWindow = 2 ; deserializers = ( [ type = \"Numbers\" ; composable = false ] )";
+    assert!(order(element, true, &chunks, &two).starts_with("6 4 3 0 1; 7 5 2 8 9"));
+    let error =
+        open("deserializers = ( [ type = \"Others\" ; module = \"m\" ] )", true, &chunks, &Arc::default());
+    assert_eq!(error.map(drop).expect_err("unknown").kind(), ErrorKind::Config);
+}
+
+#[test]
+fn chunks_are_loaded_once_where_they_fit_into_the_window() {
+    for text in ["", "randomize = false"] {
+        let seen = Arc::<Seen>::default();
+        let mut reader = open(text, false, &[4, 4, 4], &seen).expect("a reader");
+        reader.start_epoch(&epoch(5, 7, 1, 0)).expect("an epoch");
+        read_all(&mut reader);
+        let mut loads = seen.loads.lock().expect("a lock").clone();
+        loads.sort_unstable();
+        assert_eq!(loads, [0, 1, 2], "{text}");
+    }
+}
+
+#[test]
+fn user_code_runs_on_one_thread_unless_it_allows_more() {
+    for (composable, text) in [(false, "randomize = false"), (false, WINDOW), (true, WINDOW)] {
+        let seen = Arc::<Seen>::default();
+        let mut reader = open(text, composable, &[3; 40], &seen).expect("a reader");
+        reader.start_epoch(&epoch(5, 2, 1, 0)).expect("an epoch");
+        read_all(&mut reader);
+        let threads = seen.threads.lock().expect("a lock").clone();
+        assert_eq!(threads.len(), 1);
+        assert!(!threads.contains(&std::thread::current().id()));
+        assert_eq!(seen.overlaps.load(Ordering::SeqCst), 0);
+    }
+    for composable in [false, true] {
+        let seen = Arc::<Seen>::default();
+        let mut reader = open_with(WINDOW, composable, &[3; 40], &seen, true).expect("a reader");
+        reader.start_epoch(&epoch(5, 2, 1, 0)).expect("an epoch");
+        let numbers: usize = read_all(&mut reader).split("; ").map(|text| text.split(' ').count()).sum();
+        assert_eq!(numbers, 240);
+    }
+}
+
+#[test]
+fn more_workers_than_chunks_come_to_an_end() {
+    for composable in [false, true] {
+        for text in ["", "randomize = false"] {
+            let mut all = Vec::new();
+            for rank in 0..5 {
+                let mut reader = open(text, composable, &[2, 1], &Arc::default()).expect("a reader");
+                reader.start_epoch(&epoch(10, 1, 5, rank)).expect("an epoch");
+                let share = read_all(&mut reader);
+                all.extend(share.split(['*', ';', ' ']).filter_map(|n| n.parse::<u32>().ok()));
+            }
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2], "composable {composable}, '{text}'");
+        }
+    }
+}
+
+#[test]
+fn states_and_checkpoints_continue_exactly() {
+    for (composable, text, workers) in [
+        (false, WINDOW, 1),
+        (false, WINDOW, 2),
+        (false, "", 1),
+        (false, "randomize = false", 1),
+        (false, "randomize = false", 2),
+        (true, WINDOW, 1),
+        (true, "randomize = false", 1),
+    ] {
+        let what = format!("composable {composable}, '{text}', {workers} workers");
+        let open = || open(text, composable, &[4, 3, 5], &Arc::default()).expect("a reader");
+        let start = epoch(5, 3, workers, 0);
+        let mut reader = open();
+        reader.start_epoch(&start).expect("an epoch");
+        let keys: Vec<&str> = reader.state().iter().map(|(key, _)| *key).collect();
+        assert!(reader.state().iter().all(|(_, value)| *value == 0));
+        match (composable, text) {
+            (true, _) => assert_eq!(keys, ["minibatchSourcePosition"]),
+            (_, "randomize = false") => {
+                assert_eq!(keys[..2], ["currentChunkPosition", "currentSequencePosition"])
+            }
+            _ => assert_eq!(keys[..2], ["chunkPosition", "sweepIndex"]),
+        }
+        loop {
+            let (state, checkpoint) = (reader.state(), reader.checkpoint().expect("a checkpoint"));
+            let next = read(&mut reader).expect("a minibatch");
+            // In new readers, before anything was read there.
+            let mut other = open();
+            other.restore(&checkpoint).expect("restores");
+            assert_eq!(other.state(), state, "{what}");
+            assert_eq!(read(&mut other).expect("a minibatch"), next, "{what}");
+            let mut other = open();
+            other.start_epoch(&start).expect("an epoch");
+            other.set_state(&state).expect("a state");
+            assert_eq!(read(&mut other).expect("a minibatch"), next, "{what}");
+            assert_eq!(other.state(), reader.state(), "{what}");
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn states_are_cntks() {
+    let mut reader = open(WINDOW, false, &[4, 4, 4], &Arc::default()).expect("a reader");
+    reader.start_epoch(&epoch(5, 2, 1, 0)).expect("an epoch");
+    for expected in [[0, 0, 0, 5, 5], [2, 0, 0, 10, 2], [2, 0, 1, 15, 8], [1, 1, 1, 20, 4], [0, 2, 2, 24, 0]]
+    {
+        read(&mut reader).expect("a minibatch");
+        assert_eq!(reader.state().iter().map(|(_, value)| *value).collect::<Vec<_>>(), expected);
+    }
+    let error = reader.set_state(&[("minibatchSourcePosition", 5)]).expect_err("other keys");
+    assert_eq!(error.message(), "The required key 'baseSweepCount' was not found in the checkpoint");
+}
+
+#[test]
+fn a_failure_comes_again_until_it_is_gone() {
+    for composable in [false, true] {
+        let seen = Arc::<Seen>::default();
+        seen.broken.store(true, Ordering::SeqCst);
+        let mut reader = open("randomize = false", composable, &[4, 4, 4], &seen).expect("a reader");
+        reader.start_epoch(&epoch(2, 1, 1, 0)).expect("an epoch");
+        assert_eq!(read(&mut reader).expect("good").as_deref(), Some("0 1"));
+        assert_eq!(read(&mut reader).expect("good").as_deref(), Some("2 3"));
+        let error = reader.read().map(drop).expect_err("broken");
+        assert_eq!(error.message(), "the disk has melted");
+        if composable {
+            // As with files: the reader goes on behind what it could not deliver.
+            continue;
+        }
+        assert!(reader.read().is_err());
+        seen.broken.store(false, Ordering::SeqCst);
+        assert_eq!(read_all(&mut reader), "4 5; 6 7; 8 9; 10 11");
+    }
+}
+
+#[test]
+fn user_code_may_read_with_another_reader() {
+    struct Nested(Mutex<Reader>);
+    impl Simple for Nested {
+        fn streams(&self) -> Result<Vec<StreamInfo>> {
+            Ok(self.0.lock().expect("a lock").streams().to_vec())
+        }
+        fn chunk_count(&self) -> Result<u32> {
+            Ok(20)
+        }
+        fn load(&self, _chunk: u32) -> Result<ChunkData> {
+            let minibatch = self.0.lock().expect("a lock").read()?;
+            let values = minibatch.streams[0].data.bytes().as_chunks().0;
+            let values: Vec<f32> = values.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
+            let samples = values.len();
+            let data = StreamData::Samples(Array::Dense(DenseArray::new(values, samples)));
+            Ok(ChunkData { streams: vec![data], keys: None })
+        }
+    }
+    let mut inner = open("randomize = false", true, &[5; 20], &Arc::default()).expect("a reader");
+    inner.start_epoch(&epoch(5, 1, 1, 0)).expect("an epoch");
+    let options = config::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
+    let deserializer = UserDeserializer::Simple(Arc::new(Nested(Mutex::new(inner))));
+    let registered = [Registered { name: "n".to_owned(), deserializer }];
+    let mut outer = Reader::open_with(&options.expect("options"), &registered).expect("a reader");
+    outer.start_epoch(&epoch(7, 1, 1, 0)).expect("an epoch");
+    let all = read_all(&mut outer);
+    let numbers: Vec<u32> = all.split(['*', ';', ' ']).filter_map(|n| n.parse().ok()).collect();
+    assert!(numbers.iter().copied().eq(0..100), "{all}");
+}
+
+#[test]
+fn truncated_and_frame_modes_take_users_data() {
+    for composable in [false, true] {
+        for text in ["frameMode = true", "truncated = true ; truncationLength = 2"] {
+            let mut reader = open(text, composable, &[4, 4], &Arc::default()).expect("a reader");
+            reader.start_epoch(&epoch(4, 1, 1, 0)).expect("an epoch");
+            let mut keys = 0;
+            loop {
+                let minibatch = reader.read().expect("a minibatch");
+                keys += minibatch.keys.len();
+                if minibatch.end_of_epoch {
+                    break;
+                }
+                let checkpoint = reader.checkpoint().expect("a checkpoint");
+                reader.restore(&checkpoint).expect("restores");
+            }
+            assert_eq!(keys, 8, "{text}");
+        }
+    }
+}
