@@ -11,8 +11,10 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Longer than any case takes.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A driver that prints nothing for so long will not go on: steps take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
+const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
 
 /// How a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Drivers {
     host: PathBuf,
     module: PathBuf,
     library_path: String,
+    /// CNTK's version.
+    pub version: String,
 }
 
 impl Drivers {
@@ -56,6 +60,7 @@ impl Drivers {
             host: folder.join("host_replay"),
             module: cntk.module(),
             library_path: cntk.library_path(),
+            version: cntk.version().to_owned(),
         }
     }
 
@@ -82,7 +87,7 @@ fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
     let messages = File::create(folder.join(format!("{name}.messages.txt")))?;
     command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(messages);
     let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
-    let clock = Instant::now();
+    let (mut clock, mut printed) = (Instant::now(), 0);
     let end = loop {
         if let Some(status) = child.try_wait()? {
             break match status.code() {
@@ -91,7 +96,11 @@ fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
                 None => End::Crashed(status.signal().unwrap_or_default()),
             };
         }
-        if clock.elapsed() > PATIENCE {
+        let length = std::fs::metadata(&path)?.len();
+        if length > printed {
+            (clock, printed) = (Instant::now(), length);
+        }
+        if clock.elapsed() > if printed == 0 { PATIENCE_AT_FIRST } else { PATIENCE } {
             child.kill()?;
             child.wait()?;
             break End::Hung;
