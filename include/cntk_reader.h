@@ -580,8 +580,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
-   * column_starts[c + 1]. Dense: NULL.
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
+   * `column_starts[c + 1]`. Dense: NULL.
    */
   const int32_t *column_starts;
   /**
@@ -712,7 +712,7 @@ typedef struct {
    */
   size_t index_count;
   /**
-   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from starts[s] to before starts[s + 1].
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `starts[s]` to before `starts[s + 1]`.
    */
   const void *starts;
   /**

@@ -108,8 +108,8 @@ pub struct cntk_reader_stream_minibatch {
     /// Sparse: the row of each stored value within its column, in the order of the input, which may be unsorted and
     /// may repeat rows. Dense: NULL.
     pub row_indices: *const i32,
-    /// Sparse: columns + 1 ascending numbers; column c owns the stored values column_starts[c] up to, not including,
-    /// column_starts[c + 1]. Dense: NULL.
+    /// Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
+    /// `column_starts[c + 1]`. Dense: NULL.
     pub column_starts: *const i32,
     /// The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
     /// the values, the int32 row indices, the int32 column starts.
