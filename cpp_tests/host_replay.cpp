@@ -6,7 +6,9 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <codecvt>
 #include <cstdlib>
@@ -20,7 +22,12 @@
 
 #include "../dropin/host_types.hpp"
 #include "../dropin/host_versions.hpp"
-#include "json_lines.hpp"
+#include "json.hpp"
+
+// CNTK's modules pause for a second after each failed attempt to read a file. The data do not change
+// meanwhile, and malformed data should not make a comparison slow: this takes the place of the C library's
+// function.
+extern "C" __attribute__((visibility("default"))) unsigned sleep(unsigned) { return 0; }
 
 namespace {
 
@@ -92,12 +99,16 @@ size_t read_limit(std::istream& in, size_t unlimited) {
 class Replay {
  public:
   Replay(const std::string& module_path, const std::string& config_path) {
-    void* module = dlopen(module_path.c_str(), RTLD_NOW);
+    // As hosts load modules. (libCntk.Math alone cannot be bound at once: libCntk.Core has some of its
+    // symbols.)
+    void* module = dlopen(module_path.c_str(), RTLD_LAZY);
     if (module == nullptr) throw std::runtime_error(dlerror());
     const std::string math_name = math_library();
     if (math_name.empty()) throw std::runtime_error("the module does not load the host's libCntk.Math");
     old_ = math_name == "libCntk.Math-2.5.1.so";
-    math_ = dlopen(math_name.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    math_ = dlopen(math_name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    // Where it is missing, only calls of what it would have fail.
+    dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
 
     std::string text = read_file(config_path);
@@ -112,11 +123,11 @@ class Replay {
     try {
       reader_.reset(create_(&config_));
       describe();
-      json_lines::print_create(json_lines::streams(streams_));
+      json::PrintCreate(json::Describe(streams_));
       return true;
     } catch (const std::exception& error) {
       std::cerr << "create: " << error.what() << '\n';
-      json_lines::print_create(json_lines::error(kind_of(error)));
+      json::PrintCreate(json::Error(kind_of(error)));
       return false;
     }
   }
@@ -131,10 +142,10 @@ class Replay {
       if (op == "read") return read();
       if (op == "state") return state();
       if (op == "restore") return restore(in);
-      if (op == "bench") return bench();
+      if (op == "bench") return json::Describe(bench());
     } catch (const std::exception& error) {
       std::cerr << line << ": " << error.what() << '\n';
-      return json_lines::error(kind_of(error));
+      return json::Error(kind_of(error));
     }
     throw std::runtime_error("unknown step: " + line);
   }
@@ -184,7 +195,7 @@ class Replay {
       reader_->StartEpoch(&epoch, devices_);
     };
     old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
-    return "{\"ok\":true}";
+    return json::Ok();
   }
 
   std::string configure(std::istream& in) {
@@ -197,36 +208,51 @@ class Replay {
       reader_->SetConfiguration(&config, devices_);
     };
     old_ ? go(host::ReaderConfiguration251()) : go(host::ReaderConfiguration());
-    return "{\"ok\":true}";
+    return json::Ok();
   }
 
   std::string read() {
     const host::Minibatch minibatch = reader_->ReadMinibatch();
-    std::vector<json_lines::StreamMinibatch> parts;
-    for (const auto& stream : minibatch.streams) {
-      parts.push_back(view(*stream));
-      for (const json_lines::Record& record : parts.back().records) {
-        if (record.id != host::kGap) parts.back().keys.push_back(minibatch.key_of_sequence(record.id));
+    json::Minibatch out;
+    out.end_of_sweep = minibatch.end_of_sweep;
+    out.end_of_epoch = minibatch.end_of_epoch;
+    for (size_t id = 0; id < minibatch.streams.size(); ++id) {
+      out.streams.push_back(view(*minibatch.streams[id], streams_[id]));
+      json::StreamMinibatch& part = out.streams.back();
+      for (const json::Record& record : part.records) {
+        if (record.sequence != json::kGap) part.keys.push_back(minibatch.key_of_sequence(record.sequence));
       }
     }
-    return json_lines::minibatch(minibatch.end_of_sweep, minibatch.end_of_epoch, parts, streams_);
+    return json::Describe(out);
   }
 
-  static json_lines::StreamMinibatch view(const host::StreamMinibatch& stream) {
-    json_lines::StreamMinibatch part;
-    part.steps = stream.layout->steps;
-    part.rows = stream.layout->rows;
-    for (const host::LayoutRecord& r : stream.layout->records)
-      part.records.push_back({r.id, r.row, r.begin, r.end});
-    part.shape = stream.sample_shape.dimensions;
-    part.data = stream.data;
-    return part;
+  // A sparse block is the number of values, the values, their rows, and where each column starts.
+  static json::StreamMinibatch view(const host::StreamMinibatch& part, const json::Stream& stream) {
+    json::StreamMinibatch out;
+    out.steps = part.layout->steps;
+    out.rows = part.layout->rows;
+    for (const host::LayoutRecord& r : part.layout->records)
+      out.records.push_back({r.id, r.row, r.begin, r.end});
+    out.shape = part.sample_shape.dimensions;
+    out.sparse = stream.sparse;
+    out.is_double = stream.is_double;
+    out.values = part.data;
+    if (stream.sparse) {
+      const char* block = static_cast<const char*>(part.data);
+      std::memcpy(&out.nonzeros, block, sizeof(size_t));
+      out.values = block + sizeof(size_t);
+      const char* rows =
+          block + sizeof(size_t) + out.nonzeros * (stream.is_double ? sizeof(double) : sizeof(float));
+      out.row_indices = reinterpret_cast<const int32_t*>(rows);
+      out.column_starts = out.row_indices + out.nonzeros;
+    }
+    return out;
   }
 
   std::string state() {
     std::map<std::string, uint64_t> values;
     for (const auto& [key, value] : reader_->GetState()) values[narrow(key)] = value;
-    return json_lines::state(values);
+    return json::DescribeState(values);
   }
 
   std::string restore(std::istream& in) {
@@ -234,32 +260,34 @@ class Replay {
     std::string key;
     for (size_t value = 0; in >> key >> value;) values[wide(key)] = value;
     reader_->SetState(values);
-    return "{\"ok\":true}";
+    return json::Ok();
   }
 
   // Reads to the end of the epoch without printing.
-  std::string bench() {
+  json::Bench bench() {
     using clock = std::chrono::steady_clock;
-    size_t minibatches = 0, samples = 0;
-    std::vector<double> sweeps;
+    const auto seconds = [](clock::duration time) { return std::chrono::duration<double>(time).count(); };
+    json::Bench result;
+    size_t in_sweep = 0;
     clock::time_point from = clock::now();
     for (bool more = true; more;) {
       const host::Minibatch minibatch = reader_->ReadMinibatch();
       more = !minibatch.end_of_epoch;
-      if (!minibatch.streams.empty()) {
-        ++minibatches;
-        size_t most = 0;
-        for (const auto& stream : minibatch.streams)
-          most = std::max(most, json_lines::sample_count(view(*stream)));
-        samples += most;
-      }
-      if (minibatch.end_of_sweep && !minibatch.streams.empty()) {
-        const clock::time_point now = clock::now();
-        sweeps.push_back(std::chrono::duration<double>(now - from).count());
-        from = now;
-      }
+      if (minibatch.streams.empty()) continue;
+      size_t most = 0;
+      for (size_t id = 0; id < minibatch.streams.size(); ++id)
+        most = std::max(most, view(*minibatch.streams[id], streams_[id]).Samples());
+      result.samples += most;
+      ++result.minibatches;
+      ++in_sweep;
+      if (!minibatch.end_of_sweep) continue;
+      const clock::time_point now = clock::now();
+      result.sweeps.push_back(seconds(now - from));
+      from = now;
+      in_sweep = 0;
     }
-    return json_lines::bench(minibatches, samples, sweeps);
+    if (in_sweep != 0) result.sweeps.push_back(seconds(clock::now() - from));
+    return result;
   }
 
   bool old_ = false;  // the host is 2.5.1
@@ -267,7 +295,7 @@ class Replay {
   host::CreateCompositeDataReader* create_ = nullptr;
   host::ConfigParameters config_;
   std::unique_ptr<host::Reader> reader_;
-  std::vector<json_lines::Stream> streams_;
+  std::vector<json::Stream> streams_;
   host::DeviceByStream devices_;
 };
 
@@ -285,7 +313,7 @@ int main(int argc, char** argv) {
     if (!script) throw std::runtime_error(std::string("cannot open ") + argv[3]);
     for (std::string line; std::getline(script, line);) {
       if (line.empty() || line[0] == '#') continue;
-      json_lines::print_step(line, replay.step(line));
+      json::PrintStep(line, replay.step(line));
     }
   } catch (const std::exception& error) {
     std::cerr << "host_replay: " << error.what() << '\n';

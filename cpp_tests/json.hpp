@@ -1,18 +1,84 @@
-// Writes what a reader gives as JSON text, in the format of the recorded cases.
+// Writes what a reader gives as JSON text, in the format of the recorded cases (tests/golden/README.md).
+//
+// The drivers fill the plain structs below, one from this library and one from CNTK's native interface, so
+// that equal results make equal lines, to the byte.
 
 #ifndef CNTK_READER_CPP_TESTS_JSON_HPP
 #define CNTK_READER_CPP_TESTS_JSON_HPP
 
 #include <cmath>
-#include <cntk_reader.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace json {
 
-namespace cr = cntk::reader;
+// A stream of a reader.
+struct Stream {
+  std::string name;
+  std::size_t id = 0;
+  bool sparse = false;
+  bool is_double = false;
+  std::vector<std::size_t> shape;
+  bool defines_mb_size = false;
+  bool is_binary = false;
+};
+
+constexpr std::uint64_t kGap = UINT64_MAX;  // the sequence of a record that stands for columns without data
+
+// A record of a minibatch's layout: a sequence in a row, or a gap.
+struct Record {
+  std::uint64_t sequence = 0;
+  std::uint64_t row = 0;
+  std::int64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+// One stream's part of a minibatch. The arrays stay where the reader has them.
+struct StreamMinibatch {
+  std::size_t steps = 0;
+  std::size_t rows = 0;
+  std::vector<Record> records;
+  std::vector<std::string> keys;  // of the records that are no gaps, in their order
+  std::vector<std::size_t> shape;
+  bool sparse = false;
+  bool is_double = false;
+  const void* values = nullptr;  // dense: all columns; sparse: `nonzeros` values
+  std::size_t nonzeros = 0;
+  const std::int32_t* row_indices = nullptr;    // `nonzeros` of them
+  const std::int32_t* column_starts = nullptr;  // one more than there are columns
+
+  std::size_t Columns() const { return steps * rows; }
+
+  // Columns that belong to a sequence.
+  std::vector<bool> Filled() const {
+    std::vector<bool> filled(Columns());
+    for (const Record& record : records) {
+      if (record.sequence == kGap) continue;
+      for (std::size_t step = record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin);
+           step < record.end && step < steps; ++step)
+        filled[step * rows + record.row] = true;
+    }
+    return filled;
+  }
+
+  // Samples, without gaps.
+  std::size_t Samples() const {
+    std::size_t count = 0;
+    for (const bool filled : Filled()) count += filled;
+    return count;
+  }
+};
+
+struct Minibatch {
+  bool end_of_sweep = false;
+  bool end_of_epoch = false;
+  std::vector<StreamMinibatch> streams;
+};
 
 inline std::string Text(std::string_view text) {
   std::string out = "\"";
@@ -34,115 +100,121 @@ inline std::string Bool(bool value) { return value ? "true" : "false"; }
 
 // With as many digits as bring the same bits back.
 template <typename T>
-void AppendNumber(std::string& out, T value) {
-  if (std::isnan(value)) {
-    out += "\"nan\"";
-  } else if (std::isinf(value)) {
-    out += value > 0 ? "\"inf\"" : "\"-inf\"";
-  } else {
-    char digits[40];
-    const int length = std::snprintf(digits, sizeof digits, sizeof(T) == sizeof(float) ? "%.9g" : "%.17g",
-                                     static_cast<double>(value));
-    out.append(digits, static_cast<std::size_t>(length));
-  }
+std::string Number(T value) {
+  if (std::isnan(value)) return "\"nan\"";
+  if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
+  char digits[40];
+  std::snprintf(digits, sizeof digits, sizeof(T) == sizeof(float) ? "%.9g" : "%.17g",
+                static_cast<double>(value));
+  return digits;
 }
 
-// An array of what `append(out, element)` writes.
-template <typename Elements, typename Append>
-std::string Array(const Elements& elements, Append append) {
+// An array of `count` elements, of which `element(i)` gives the text.
+template <typename Element>
+std::string Array(std::size_t count, Element element) {
   std::string out = "[";
-  for (const auto& element : elements) {
-    if (out.size() > 1) out += ',';
-    append(out, element);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i != 0) out += ',';
+    out += element(i);
   }
   return out += ']';
 }
 
-template <typename Elements>
-std::string Integers(const Elements& elements) {
-  return Array(elements, [](std::string& out, auto element) { out += std::to_string(element); });
+template <typename T>
+std::string Integers(const T* values, std::size_t count) {
+  return Array(count, [&](std::size_t i) { return std::to_string(values[i]); });
 }
 
 template <typename T>
-std::string Numbers(cr::Span<const T> values) {
-  return Array(values, [](std::string& out, T value) { AppendNumber(out, value); });
+std::string Numbers(const T* values, std::size_t count) {
+  return Array(count, [&](std::size_t i) { return Number(values[i]); });
 }
 
-inline std::string Describe(const cr::StreamDescription& stream) {
+inline std::string Describe(const Stream& stream) {
   return "{\"name\":" + Text(stream.name) + ",\"id\":" + std::to_string(stream.id) +
-         ",\"storage\":" + (stream.storage == cr::Storage::kDense ? "\"dense\"" : "\"sparse_csc\"") +
-         ",\"element\":" + (stream.element == cr::ElementType::kFloat ? "\"float\"" : "\"double\"") +
-         ",\"shape\":" + Integers(stream.shape) + ",\"defines_mb_size\":" + Bool(stream.defines_mb_size) +
-         ",\"is_binary\":" + Bool(stream.is_binary) + "}";
-}
-
-inline std::string Describe(const cr::StreamDescriptions& streams) {
-  return "{\"streams\":" +
-         Array(streams,
-               [](std::string& out, const cr::StreamDescription& stream) { out += Describe(stream); }) +
+         ",\"storage\":" + (stream.sparse ? "\"sparse_csc\"" : "\"dense\"") +
+         ",\"element\":" + (stream.is_double ? "\"double\"" : "\"float\"") +
+         ",\"shape\":" + Integers(stream.shape.data(), stream.shape.size()) +
+         ",\"defines_mb_size\":" + Bool(stream.defines_mb_size) + ",\"is_binary\":" + Bool(stream.is_binary) +
          "}";
 }
 
+inline std::string Describe(const std::vector<Stream>& streams) {
+  return "{\"streams\":" + Array(streams.size(), [&](std::size_t i) { return Describe(streams[i]); }) + "}";
+}
+
 template <typename T>
-std::string Values(const cr::StreamMinibatch& part) {
-  if (part.IsSparse())
-    return "\"nnz\":" + std::to_string(part.Values<T>().size()) + ",\"values\":" + Numbers(part.Values<T>()) +
-           ",\"rows\":" + Integers(part.RowIndices()) + ",\"cols\":" + Integers(part.ColumnStarts());
-  std::vector<bool> has_data(part.Columns());
-  for (const cr::Sequence& sequence : part.Sequences())
-    for (std::size_t step = 0; step < sequence.Steps(); ++step) has_data[sequence.Column(step)] = true;
-  std::size_t column = 0;
-  return "\"dense\":" + Array(has_data, [&](std::string& out, bool data) {
-           out += data ? Numbers(part.Column<T>(column)) : "null";
-           ++column;
+std::string Values(const StreamMinibatch& part) {
+  const T* values = static_cast<const T*>(part.values);
+  if (part.sparse)
+    return "\"nnz\":" + std::to_string(part.nonzeros) + ",\"values\":" + Numbers(values, part.nonzeros) +
+           ",\"rows\":" + Integers(part.row_indices, part.nonzeros) +
+           ",\"cols\":" + Integers(part.column_starts, part.Columns() + 1);
+  std::size_t size = 1;
+  for (const std::size_t dimension : part.shape) size *= dimension;
+  const std::vector<bool> filled = part.Filled();
+  return "\"dense\":" + Array(filled.size(), [&](std::size_t column) {
+           return filled[column] ? Numbers(values + column * size, size) : "null";
          });
 }
 
-inline std::string Stream(const cr::Minibatch& minibatch, const cr::StreamDescription& description) {
-  const cr::StreamMinibatch part = minibatch[description.id];
-  std::string out = "{\"num_time_steps\":" + std::to_string(part.Steps()) +
-                    ",\"num_parallel\":" + std::to_string(part.Rows()) + ",\"sequences\":";
-  out += Array(part.Records(), [](std::string& text, const cr::Record& record) {
-    text += "[" + (cr::IsGap(record) ? "-1" : std::to_string(record.sequence)) + "," +
-            std::to_string(record.row) + "," + std::to_string(record.begin) + "," +
-            std::to_string(record.end) + "]";
-  });
-  out += ",\"keys\":" + Array(part.Sequences(), [&](std::string& text, const cr::Sequence& sequence) {
-           text += Text(minibatch.Key(sequence.Number()));
-         });
-  out += ",\"shape\":" + Integers(description.shape) + ",";
-  return out +=
-         (part.Element() == cr::ElementType::kFloat ? Values<float>(part) : Values<double>(part)) + "}";
+inline std::string Describe(const StreamMinibatch& part) {
+  const auto record = [&](std::size_t i) {
+    const Record& r = part.records[i];
+    return "[" + (r.sequence == kGap ? "-1" : std::to_string(r.sequence)) + "," + std::to_string(r.row) +
+           "," + std::to_string(r.begin) + "," + std::to_string(r.end) + "]";
+  };
+  return "{\"num_time_steps\":" + std::to_string(part.steps) +
+         ",\"num_parallel\":" + std::to_string(part.rows) +
+         ",\"sequences\":" + Array(part.records.size(), record) +
+         ",\"keys\":" + Array(part.keys.size(), [&](std::size_t i) { return Text(part.keys[i]); }) +
+         ",\"shape\":" + Integers(part.shape.data(), part.shape.size()) + "," +
+         (part.is_double ? Values<double>(part) : Values<float>(part)) + "}";
 }
 
-inline std::string Describe(const cr::Minibatch& minibatch) {
-  std::string streams = "[]";
-  if (minibatch)
-    streams = Array(
-        minibatch.GetStreamDescriptions(),
-        [&](std::string& out, const cr::StreamDescription& stream) { out += Stream(minibatch, stream); });
-  return "{\"end_of_sweep\":" + Bool(minibatch.EndOfSweep()) +
-         ",\"end_of_epoch\":" + Bool(minibatch.EndOfEpoch()) + ",\"streams\":" + streams + "}";
+inline std::string Describe(const Minibatch& minibatch) {
+  const std::vector<StreamMinibatch>& streams = minibatch.streams;
+  return "{\"end_of_sweep\":" + Bool(minibatch.end_of_sweep) +
+         ",\"end_of_epoch\":" + Bool(minibatch.end_of_epoch) +
+         ",\"streams\":" + Array(streams.size(), [&](std::size_t i) { return Describe(streams[i]); }) + "}";
 }
 
-inline std::string Describe(const cr::State& state) {
-  return "{\"state\":{" + [&] {
-    std::string entries;
-    for (const auto& [key, value] : state)
-      entries += (entries.empty() ? "" : ",") + Text(key) + ":" + std::to_string(value);
-    return entries;
-  }() + "}}";
+template <typename State>
+std::string DescribeState(const State& state) {
+  std::string entries;
+  for (const auto& [key, value] : state)
+    entries += (entries.empty() ? "" : ",") + Text(key) + ":" + std::to_string(value);
+  return "{\"state\":{" + entries + "}}";
 }
 
-inline std::string Describe(const cr::Error& error) {
-  switch (error.Class()) {
-    case cr::ExceptionClass::kInvalidArgument:
-      return "{\"error\":\"invalid_argument\"}";
-    case cr::ExceptionClass::kLogicError:
-      return "{\"error\":\"logic_error\"}";
-    default:
-      return "{\"error\":\"runtime_error\"}";
-  }
+// `kind` is runtime_error, invalid_argument or logic_error.
+inline std::string Error(std::string_view kind) { return "{\"error\":" + Text(kind) + "}"; }
+
+inline std::string Ok() { return "{\"ok\":true}"; }
+
+// What the step `bench` measures. A sweep's time ends with the minibatch that has the flag; what follows the
+// last flag counts as one more.
+struct Bench {
+  std::size_t minibatches = 0;
+  std::size_t samples = 0;
+  std::vector<double> sweeps;
+};
+
+inline std::string Describe(const Bench& bench) {
+  return "{\"minibatches\":" + std::to_string(bench.minibatches) +
+         ",\"samples\":" + std::to_string(bench.samples) +
+         ",\"sweeps\":" + Numbers(bench.sweeps.data(), bench.sweeps.size()) + "}";
+}
+
+// The lines: how creation went, and each step of the script with its result.
+inline void PrintCreate(const std::string& result) {
+  std::printf("{\"create\":%s}\n", result.c_str());
+  std::fflush(stdout);
+}
+
+inline void PrintStep(std::string_view step, const std::string& result) {
+  std::printf("{\"op\":%s,\"result\":%s}\n", Text(step).c_str(), result.c_str());
+  std::fflush(stdout);
 }
 
 }  // namespace json

@@ -123,39 +123,86 @@ void RestoreCheckpoint(cr::Reader& reader, const std::string& path) {
   reader.RestoreCheckpoint(checkpoint.data(), checkpoint.size());
 }
 
-// Reads to the end of the epoch. A sweep's time ends with the minibatch that has the flag; what follows the
-// last flag counts as one more.
-std::string Bench(cr::Reader& reader) {
+json::Stream View(const cr::StreamDescription& stream) {
+  json::Stream view;
+  view.name = stream.name;
+  view.id = stream.id;
+  view.sparse = stream.storage == cr::Storage::kSparseCsc;
+  view.is_double = stream.element == cr::ElementType::kDouble;
+  view.shape = stream.shape;
+  view.defines_mb_size = stream.defines_mb_size;
+  view.is_binary = stream.is_binary;
+  return view;
+}
+
+template <typename T>
+void ViewValues(const cr::StreamMinibatch& part, json::StreamMinibatch& view) {
+  const cr::Span<const T> values = part.Values<T>();
+  view.values = values.data();
+  view.nonzeros = values.size();
+}
+
+// What a minibatch has for one stream, without copies of the data.
+json::StreamMinibatch View(const cr::Minibatch& minibatch, const cr::StreamDescription& stream) {
+  const cr::StreamMinibatch part = minibatch[stream.id];
+  json::StreamMinibatch view;
+  view.steps = part.Steps();
+  view.rows = part.Rows();
+  for (const cr::Record& record : part.Records())
+    view.records.push_back(
+        {cr::IsGap(record) ? json::kGap : record.sequence, record.row, record.begin, record.end});
+  for (const cr::Sequence& sequence : part.Sequences())
+    view.keys.emplace_back(minibatch.Key(sequence.Number()));
+  view.shape = stream.shape;
+  view.sparse = part.IsSparse();
+  view.is_double = part.Element() == cr::ElementType::kDouble;
+  view.is_double ? ViewValues<double>(part, view) : ViewValues<float>(part, view);
+  view.row_indices = part.RowIndices().data();
+  view.column_starts = part.ColumnStarts().data();
+  return view;
+}
+
+json::Minibatch View(const cr::Minibatch& minibatch) {
+  json::Minibatch view;
+  view.end_of_sweep = minibatch.EndOfSweep();
+  view.end_of_epoch = minibatch.EndOfEpoch();
+  if (!minibatch) return view;
+  for (const cr::StreamDescription& stream : minibatch.GetStreamDescriptions())
+    view.streams.push_back(View(minibatch, stream));
+  return view;
+}
+
+// Reads to the end of the epoch.
+json::Bench Bench(cr::Reader& reader) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-  std::size_t minibatches = 0, samples = 0, in_sweep = 0;
-  std::vector<double> sweeps;
+  json::Bench result;
+  std::size_t in_sweep = 0;
   Clock::time_point begin = Clock::now();
   for (const cr::Minibatch& minibatch : reader.Minibatches()) {
     std::size_t largest = 0;
     for (std::size_t id = 0; id < minibatch.size(); ++id)
       largest = std::max(largest, minibatch[id].Samples());
-    samples += largest;
-    ++minibatches;
+    result.samples += largest;
+    ++result.minibatches;
     ++in_sweep;
     if (!minibatch.EndOfSweep()) continue;
     const Clock::time_point end = Clock::now();
-    sweeps.push_back(seconds(end - begin));
+    result.sweeps.push_back(seconds(end - begin));
     begin = end;
     in_sweep = 0;
   }
-  if (in_sweep != 0) sweeps.push_back(seconds(Clock::now() - begin));
-  return "{\"minibatches\":" + std::to_string(minibatches) + ",\"samples\":" + std::to_string(samples) +
-         ",\"sweeps\":" + json::Numbers<double>({sweeps.data(), sweeps.size()}) + "}";
+  if (in_sweep != 0) result.sweeps.push_back(seconds(Clock::now() - begin));
+  return result;
 }
 
 // Runs one step and gives its result as JSON.
 std::string Run(cr::Reader& reader, const std::string& line) {
   Words words(line);
   const std::string step = words.Next();
-  if (step == "read") return json::Describe(reader.GetMinibatch());
-  if (step == "state") return json::Describe(reader.GetState());
-  if (step == "bench") return Bench(reader);
+  if (step == "read") return json::Describe(View(reader.GetMinibatch()));
+  if (step == "state") return json::DescribeState(reader.GetState());
+  if (step == "bench") return json::Describe(Bench(reader));
   if (step == "start") {
     Start(reader, words);
   } else if (step == "config") {
@@ -169,13 +216,20 @@ std::string Run(cr::Reader& reader, const std::string& line) {
   } else {
     throw ScriptError("'" + step + "' is not a step");
   }
-  return "{\"ok\":true}";
+  return json::Ok();
 }
 
 // The error's class for the program that reads the output, its text for people.
 std::string Report(const cr::Error& error) {
   std::cerr << "replay: " << error.what() << "\n";
-  return json::Describe(error);
+  switch (error.Class()) {
+    case cr::ExceptionClass::kInvalidArgument:
+      return json::Error("invalid_argument");
+    case cr::ExceptionClass::kLogicError:
+      return json::Error("logic_error");
+    default:
+      return json::Error("runtime_error");
+  }
 }
 
 cr::Reader Open(const std::string& path) {
@@ -194,7 +248,9 @@ cr::Reader Open(const std::string& path) {
 void Replay(const std::string& config, const std::string& script) try {
   std::istringstream lines(ReadFile(script));
   cr::Reader reader = Open(config);
-  std::cout << "{\"create\":" << json::Describe(reader.GetStreamDescriptions()) << "}" << std::endl;
+  std::vector<json::Stream> streams;
+  for (const cr::StreamDescription& stream : reader.GetStreamDescriptions()) streams.push_back(View(stream));
+  json::PrintCreate(json::Describe(streams));
   for (std::string line; std::getline(lines, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     line.erase(0, line.find_first_not_of(" \t"));
@@ -205,10 +261,10 @@ void Replay(const std::string& config, const std::string& script) try {
     } catch (const cr::Error& error) {
       result = Report(error);
     }
-    std::cout << "{\"op\":" << json::Text(line) << ",\"result\":" << result << "}" << std::endl;
+    json::PrintStep(line, result);
   }
 } catch (const cr::Error& error) {
-  std::cout << "{\"create\":" << Report(error) << "}" << std::endl;
+  json::PrintCreate(Report(error));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // What differs between the hosts' versions: the configurations that they pass to a reader.
+//
+// Modules are compiled for one host and say which by CNTK_DROPIN_HOST: 20501, 20600 or 20700.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace cntk_host {
 
@@ -41,5 +44,13 @@ struct EpochConfiguration251 : ReaderConfiguration251 {
   size_t index = 0;
 };
 static_assert(sizeof(EpochConfiguration251) == 64);
+
+#ifdef CNTK_DROPIN_HOST
+static_assert(CNTK_DROPIN_HOST == 20501 || CNTK_DROPIN_HOST == 20600 || CNTK_DROPIN_HOST == 20700);
+constexpr bool kHasRightSplice = CNTK_DROPIN_HOST >= 20600;
+using OwnReaderConfiguration =
+    std::conditional_t<kHasRightSplice, ReaderConfiguration, ReaderConfiguration251>;
+using OwnEpochConfiguration = std::conditional_t<kHasRightSplice, EpochConfiguration, EpochConfiguration251>;
+#endif
 
 }  // namespace cntk_host

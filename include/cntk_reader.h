@@ -48,6 +48,9 @@
  *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
  *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
+ *     cntk_reader_section    cntk_reader_section_new                         cntk_reader_section_free
+ *     cntk_reader_deserializer  cntk_reader_open_text_deserializer           cntk_reader_deserializer_destroy
+ *     cntk_reader_chunk      cntk_reader_deserializer_load                   cntk_reader_chunk_free
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
@@ -69,7 +72,7 @@
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
  * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
  * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
- * its own reader, or on several if it allows that.
+ * its own reader, or on several if it allows that. A conversion calls its progress callback on the thread that runs it.
  *
  * Fork
  * ----
@@ -128,10 +131,16 @@
 /** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
 #define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
 
+/** Initial value of a cntk_reader_corpus: keys are numbers. */
+#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
+
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
   {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, \
    CNTK_READER_UNLIMITED_SWEEPS, 0}
+
+/** Initial value of a cntk_reader_conversion: chunks of 32 MiB, single precision. Input and output have to be set. */
+#define CNTK_READER_CONVERSION_INIT {sizeof(cntk_reader_conversion), NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
 
 
 /**
@@ -224,6 +233,24 @@ typedef enum {
 } cntk_reader_element;
 
 /**
+ * What loading made of a sequence.
+ */
+typedef enum {
+  /**
+   * It has data.
+   */
+  CNTK_READER_PRESENT = 0,
+  /**
+   * It was left out and counted as an error already.
+   */
+  CNTK_READER_SKIPPED = 1,
+  /**
+   * It is invalid, to be left out and counted.
+   */
+  CNTK_READER_INVALID = 2,
+} cntk_reader_presence;
+
+/**
  * How much a log line matters.
  */
 typedef enum {
@@ -240,6 +267,20 @@ typedef enum {
    */
   CNTK_READER_LOG_INFO = 2,
 } cntk_reader_log_level;
+
+/**
+ * Which of CNTK's readers a section describes.
+ */
+typedef enum {
+  /**
+   * The one with `deserializers` (CompositeDataReader).
+   */
+  CNTK_READER_COMPOSITE = 0,
+  /**
+   * The one of one text file (CNTKTextFormatReader).
+   */
+  CNTK_READER_TEXT = 1,
+} cntk_reader_kind;
 
 /**
  * How the samples of a stream make the sequences of a chunk.
@@ -299,6 +340,14 @@ typedef struct cntk_reader_failure cntk_reader_failure;
  * Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
  */
 typedef struct cntk_reader_minibatch cntk_reader_minibatch;
+
+/**
+ * A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
+ * CNTK's configuration language themselves; others open a reader from text.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_section cntk_reader_section;
 
 /**
  * The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
@@ -632,19 +681,59 @@ typedef struct {
 } cntk_reader_state_entry;
 
 /**
- * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
- * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
- * being called (that gives CNTK_READER_ERROR_STATE).
+ * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
+ * may be CNTK_READER_NUL_TERMINATED.
  */
-typedef void (*cntk_reader_log_callback)(void *userdata,
-                                         cntk_reader_log_level level,
-                                         const char *line,
-                                         size_t length);
+typedef struct {
+  /**
+   * The key.
+   */
+  const char *key;
+  /**
+   * Bytes of the key.
+   */
+  size_t key_length;
+  /**
+   * The raw text.
+   */
+  const char *text;
+  /**
+   * Bytes of the text.
+   */
+  size_t text_length;
+} cntk_reader_section_entry;
 
 /**
- * Called once with the userdata that was registered with it, when the library will not use it again.
+ * Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+ * is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
  */
-typedef void (*cntk_reader_finalizer)(void *userdata);
+typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
+
+/**
+ * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_corpus).
+   */
+  size_t struct_size;
+  /**
+   * 1 if keys are numbers in the data.
+   */
+  uint32_t numeric_keys;
+  /**
+   * 1 if textual keys are numbered by CNTK's hash of them.
+   */
+  uint32_t hash_keys;
+  /**
+   * What `number` is called with. It must stay valid as long as the deserializer.
+   */
+  void *userdata;
+  /**
+   * Numbers textual keys; NULL: in order of first appearance.
+   */
+  cntk_reader_number_key number;
+} cntk_reader_corpus;
 
 /**
  * A stream of a user's deserializer. Its number is its place in the list.
@@ -862,6 +951,11 @@ typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
                                               cntk_reader_failure *failure);
 
 /**
+ * Called once with the userdata that was registered with it, when the library will not use it again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
+
+/**
  * A user's deserializer. Initialize with zeros and set `struct_size`.
  *
  * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
@@ -923,6 +1017,150 @@ typedef struct {
    */
   cntk_reader_finalizer finalizer;
 } cntk_reader_deserializer;
+
+/**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
+
+/**
+ * A sequence's data in one stream. The pointers live as long as the chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequence), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Whether there are data.
+   */
+  cntk_reader_presence presence;
+  /**
+   * Samples in this stream.
+   */
+  uint32_t samples;
+  /**
+   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
+   * Sparse: the stored ones, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
+   */
+  const int32_t *row_indices;
+  /**
+   * Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
+   * including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+   */
+  const uint32_t *sample_starts;
+} cntk_reader_sequence;
+
+/**
+ * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
+ * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_ERROR_USER. Called on the
+ * thread that converts. It must not throw.
+ */
+typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
+                                                  uint64_t bytes,
+                                                  uint64_t total,
+                                                  uint64_t sequences);
+
+/**
+ * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_conversion).
+   */
+  size_t struct_size;
+  /**
+   * Path of the file to read.
+   */
+  const char *input;
+  /**
+   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
+   */
+  const char *output;
+  /**
+   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
+   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   */
+  const char *streams;
+  /**
+   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
+   */
+  uint64_t chunk_size;
+  /**
+   * For text to binary: 0 for single precision, 1 for double.
+   */
+  uint32_t double_precision;
+  /**
+   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
+   * so that files are the same byte for byte; else 0.
+   */
+  uint32_t chunks_of_script;
+  /**
+   * Called now and then, or NULL.
+   */
+  cntk_reader_progress_callback progress;
+  /**
+   * Handed to `progress`.
+   */
+  void *userdata;
+} cntk_reader_conversion;
+
+/**
+ * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
+ * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
+ * being called (that gives CNTK_READER_ERROR_STATE).
+ */
+typedef void (*cntk_reader_log_callback)(void *userdata,
+                                         cntk_reader_log_level level,
+                                         const char *line,
+                                         size_t length);
 
 #ifdef __cplusplus
 extern "C" {
@@ -1116,6 +1354,135 @@ cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
                                          cntk_reader_error **error);
 
 /**
+ * Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
+ * NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
+ */
+cntk_reader_status cntk_reader_section_new(const char *path,
+                                           size_t path_length,
+                                           const cntk_reader_section_entry *entries,
+                                           size_t count,
+                                           const cntk_reader_section *parent,
+                                           cntk_reader_section **section,
+                                           cntk_reader_error **error);
+
+/**
+ * Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
+ */
+void cntk_reader_section_free(cntk_reader_section *section);
+
+/**
+ * Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
+ * or some belong to other modules (0). Mistakes in the section do not matter here.
+ */
+cntk_reader_status cntk_reader_section_is_served(const cntk_reader_section *section,
+                                                 uint32_t *served,
+                                                 cntk_reader_error **error);
+
+/**
+ * Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
+ */
+cntk_reader_status cntk_reader_section_flag(const cntk_reader_section *section,
+                                            const char *key,
+                                            size_t key_length,
+                                            uint32_t fallback,
+                                            uint32_t *value,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+ */
+cntk_reader_status cntk_reader_open_section(const cntk_reader_section *section,
+                                            uint32_t kind,
+                                            cntk_reader **reader,
+                                            cntk_reader_error **error);
+
+/**
+ * Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
+ * composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
+ * CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
+ */
+cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
+                                                      size_t length,
+                                                      const cntk_reader_section *section,
+                                                      const cntk_reader_corpus *corpus,
+                                                      cntk_reader_deserializer **deserializer,
+                                                      cntk_reader_error **error);
+
+/**
+ * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+ */
+void cntk_reader_deserializer_destroy(cntk_reader_deserializer *deserializer);
+
+/**
+ * Gives the numbers of streams and of chunks.
+ */
+cntk_reader_status cntk_reader_deserializer_counts(const cntk_reader_deserializer *deserializer,
+                                                   size_t *streams,
+                                                   size_t *chunks,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes stream `index`, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_stream(const cntk_reader_deserializer *deserializer,
+                                                   size_t index,
+                                                   cntk_reader_stream_info *info,
+                                                   cntk_reader_error **error);
+
+/**
+ * Describes a chunk, from 0. `info->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_deserializer_chunk(const cntk_reader_deserializer *deserializer,
+                                                  uint32_t chunk,
+                                                  cntk_reader_chunk_info *info,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
+ * be NULL if `capacity` is 0.
+ */
+cntk_reader_status cntk_reader_deserializer_sequences(const cntk_reader_deserializer *deserializer,
+                                                      uint32_t chunk,
+                                                      cntk_reader_sequence_info *sequences,
+                                                      size_t capacity,
+                                                      size_t *count,
+                                                      cntk_reader_error **error);
+
+/**
+ * Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+ */
+cntk_reader_status cntk_reader_deserializer_find(const cntk_reader_deserializer *deserializer,
+                                                 uint64_t key,
+                                                 uint32_t *found,
+                                                 cntk_reader_sequence_info *sequence,
+                                                 cntk_reader_error **error);
+
+/**
+ * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+ * deserializer tolerates, in the order of these calls.
+ */
+cntk_reader_status cntk_reader_deserializer_load(const cntk_reader_deserializer *deserializer,
+                                                 uint32_t chunk,
+                                                 cntk_reader_chunk **loaded,
+                                                 cntk_reader_error **error);
+
+/**
+ * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_chunk_sequence(const cntk_reader_chunk *chunk,
+                                              size_t stream,
+                                              uint32_t index,
+                                              cntk_reader_sequence *sequence,
+                                              cntk_reader_error **error);
+
+/**
+ * Frees a chunk. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
+
+/**
  * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
  */
 cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
@@ -1127,6 +1494,23 @@ cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
  * Frees a buffer. NULL is allowed.
  */
 void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
+
+/**
+ * Converts a text file (CTF) to a binary one (CBF) by the rules of CNTK's script ctf2bin.py: ids are compared as text,
+ * a stream's name without values adds no sample, and sequences are numbered in the order of the file. Returns when
+ * the output is complete; if it fails or is interrupted, no output and no part of one is left. May be called from any
+ * thread.
+ */
+cntk_reader_status cntk_reader_convert_text_to_binary(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
+
+/**
+ * Converts a binary file (CBF) to a text one (CTF) that reads back to the same bits in the file's precision. Sequences
+ * get their ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error. Otherwise as
+ * cntk_reader_convert_text_to_binary; only `input`, `output`, `progress` and `userdata` count.
+ */
+cntk_reader_status cntk_reader_convert_binary_to_text(const cntk_reader_conversion *conversion,
+                                                      cntk_reader_error **error);
 
 /**
  * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 brings

@@ -3,9 +3,12 @@
 use crate::sequence::SequenceKey;
 use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::fmt;
+
+/// Numbers a textual key; `None` if that failed.
+pub type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
 
 /// How sequence keys in the data become [`SequenceKey`]s.
-#[derive(Debug)]
 pub enum Corpus {
     /// Keys are decimal numbers.
     Numeric,
@@ -13,6 +16,19 @@ pub enum Corpus {
     Symbolic(RwLock<Symbols>),
     /// Keys are text, numbered by a hash of it; nothing is remembered.
     Hashed,
+    /// Keys are text, numbered by the host, in order of first appearance in this deserializer's data.
+    Host(Box<NumberKey>),
+}
+
+impl fmt::Debug for Corpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Corpus::Numeric => "Numeric",
+            Corpus::Symbolic(_) => "Symbolic",
+            Corpus::Hashed => "Hashed",
+            Corpus::Host(_) => "Host",
+        })
+    }
 }
 
 /// The two directions of a symbolic corpus.
@@ -38,11 +54,13 @@ impl Corpus {
         matches!(self, Corpus::Hashed)
     }
 
-    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus.
+    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus, and if the
+    /// host cannot number it.
     pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
         match self {
             Corpus::Numeric => None,
             Corpus::Hashed => Some(hash(text)),
+            Corpus::Host(number) => number(text),
             Corpus::Symbolic(symbols) => {
                 if let Some(&number) = symbols.read().numbers.get(text) {
                     return Some(number);
@@ -61,7 +79,7 @@ impl Corpus {
     /// The text of a key, as CNTK prints it.
     pub fn text_of(&self, key: SequenceKey) -> String {
         match self {
-            Corpus::Numeric => key.to_string(),
+            Corpus::Numeric | Corpus::Host(_) => key.to_string(),
             Corpus::Hashed => format!("<Unknown, hash {key}>"),
             Corpus::Symbolic(symbols) => match symbols.read().texts.get(key as usize) {
                 Some(text) => String::from_utf8_lossy(text).into_owned(),

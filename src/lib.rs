@@ -6,6 +6,7 @@
 
 pub mod capi;
 pub mod config;
+pub mod convert;
 pub mod corpus;
 pub mod deserialize;
 pub mod error;

@@ -23,6 +23,16 @@ fn bptt() {
 }
 
 #[test]
+fn bundle() {
+    group("bundle");
+}
+
+#[test]
+fn cbf() {
+    group("cbf");
+}
+
+#[test]
 fn checkpoint() {
     group("checkpoint");
 }
@@ -81,6 +91,8 @@ fn every_group_has_a_test() {
     let tested = [
         "bad",
         "bptt",
+        "bundle",
+        "cbf",
         "checkpoint",
         "ctf-numbers",
         "ctf-seq",

@@ -4,12 +4,15 @@ mod common;
 
 use cntk_reader::config::from_text;
 use cntk_reader::config::options::{DeserializerOptions, ReaderOptions};
+use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::error::ErrorKind;
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::stream::ElementType;
 use cntk_reader::{Error, Result};
 use common::rng::Rng;
 use common::seen::{Seen, read_all};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -244,6 +247,101 @@ fn mutated_configurations() {
             check_errors(&errors, &config);
         }
     });
+}
+
+/// A small binary file of three chunks, dense and sparse.
+fn binary_file(folder: &Path) -> Vec<u8> {
+    let (text, binary) = (folder.join("base.ctf"), folder.join("base.cbf"));
+    std::fs::write(&text, BASES[1].repeat(3).replace("|s\n", "|s 1:1 2:2\n")).expect("writing data");
+    let options = TextToBinary {
+        input: text.display().to_string(),
+        output: binary.display().to_string(),
+        streams: parse_streams("x x dense 2\ns s sparse 3\n").expect("streams"),
+        chunk_size: 60,
+        element: ElementType::Float,
+        chunks_of_script: false,
+    };
+    // The last line of the base has a row beyond the dimension in `s`, which the converter refuses.
+    let text_without = std::fs::read_to_string(&text).expect("data");
+    std::fs::write(&text, text_without.replace(" |s 0:5", "")).expect("writing data");
+    text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a binary file");
+    std::fs::read(binary).expect("a binary file")
+}
+
+const WORDS: [&[u8]; 8] = [
+    &[0; 4],
+    &[0xff; 4],
+    &[0xff; 8],
+    &[0xff, 0xff, 0xff, 0x7f],
+    &[1, 0, 0, 0],
+    &[0, 0, 0, 0x80],
+    b"nib_ktnc",
+    &[12, 0, 0, 0, 0, 0, 0, 0],
+];
+
+/// What damage can do is limited: no panic, no hang, no memory beyond the file's size.
+#[test]
+fn damaged_binary_files() {
+    for_cases(3_000, |number, folder| {
+        let rng = &mut Rng::new(number);
+        let mut bytes = binary_file_of(folder, number);
+        if rng.once_in(3) {
+            // A whole word, so that offsets and counts meet their extremes.
+            let at = rng.below(bytes.len() / 4) * 4;
+            let word = *rng.pick(&WORDS);
+            let end = (at + word.len()).min(bytes.len());
+            bytes.splice(at..end, word.iter().copied());
+        } else {
+            mutate(rng, &mut bytes, &WORDS);
+        }
+        let file = folder.join("data.cbf");
+        std::fs::write(&file, &bytes).expect("writing data");
+        let config = format!(
+            "traceLevel = 0\nrandomize = {}\ndeserializers = ([ type = CNTKBinaryFormatDeserializer\n\
+             module = CNTKBinaryReader ; file = \"{}\" ])",
+            number % 2 == 0,
+            file.display()
+        );
+        let options = from_text(&config).expect("a configuration");
+        if let Err(errors) = use_it(&options, &epoch(1, 0, 4)) {
+            check_errors(&errors, &bytes);
+        }
+    });
+}
+
+/// The file to be damaged: of one layout or of the other.
+fn binary_file_of(folder: &Path, number: u64) -> Vec<u8> {
+    if number % 4 != 3 {
+        return match std::fs::read(folder.join("base.cbf")) {
+            Ok(bytes) => bytes,
+            Err(_) => binary_file(folder),
+        };
+    }
+    let mut bytes = Vec::new();
+    let mut words = |words: &[i32]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    // Version, chunks, streams; `x` and `s`; the table; the chunk.
+    words(&[
+        1,
+        0,
+        1,
+        0,
+        2,
+        4,
+        i32::from_le_bytes(*b"xxxx"),
+        0,
+        0,
+        2,
+        4,
+        i32::from_le_bytes(*b"ssss"),
+        1,
+        0,
+        0,
+        1,
+        5,
+    ]);
+    words(&[0, 0, 2, 3, 0x3f80_0000, 0x4000_0000, 0x40a0_0000, 0x40d0_0000]);
+    words(&[5, 1, 2, 3, 4, 5, 0, 1, 4, 7, 8, 0, 2, 5]);
+    bytes
 }
 
 fn config_for(file: &Path, more: &str) -> String {

@@ -7,6 +7,7 @@ use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{cntk_reader_element, cntk_reader_storage};
 use crate::corpus::Corpus;
+use crate::fork::Process;
 use crate::pack::layout::Record;
 use crate::pack::minibatch::{Minibatch, StreamMinibatch};
 use crate::{Error, Result};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 /// Threads: immutable, may be shared; references are counted atomically.
 /// Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
 pub struct cntk_reader_minibatch {
-    process: u32,
+    process: Process,
     shared: Arc<Shared>,
     content: Minibatch,
 }
@@ -132,7 +133,7 @@ impl cntk_reader_minibatch {
     /// A handle with one reference.
     pub(super) fn hand_out(content: Minibatch, shared: &Arc<Shared>) -> *const cntk_reader_minibatch {
         let handle =
-            cntk_reader_minibatch { process: std::process::id(), shared: Arc::clone(shared), content };
+            cntk_reader_minibatch { process: Process::current(), shared: Arc::clone(shared), content };
         Arc::into_raw(Arc::new(handle))
     }
 
@@ -175,7 +176,7 @@ impl cntk_reader_minibatch {
             Error::argument(format!("There is no sequence {sequence}: the minibatch has {count}."))
         })?;
         // Looking up a text takes a lock that another thread may have held when the process forked.
-        if matches!(*self.shared.corpus, Corpus::Symbolic(_)) && self.process != std::process::id() {
+        if matches!(*self.shared.corpus, Corpus::Symbolic(_)) && !self.process.is_current() {
             return Err(Error::state(
                 "The minibatch was read before a fork: textual keys are not known here.",
             ));
@@ -231,7 +232,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_release(minibatch: *const cntk_re
         // SAFETY: the caller's promise. After a fork the buffers cannot go back: another thread may have held the
         // lock of their pool.
         unsafe {
-            if minibatch.as_ref().is_some_and(|minibatch| minibatch.process == std::process::id()) {
+            if minibatch.as_ref().is_some_and(|minibatch| minibatch.process.is_current()) {
                 Arc::decrement_strong_count(minibatch);
             }
         }

@@ -32,7 +32,15 @@ pub mod minibatch;
 
 pub mod state;
 
+pub mod section;
+
+pub mod deserializer;
+
+pub mod chunk;
+
 pub mod buffer;
+
+pub mod convert;
 
 pub mod threads;
 

@@ -46,7 +46,8 @@ impl<T: Sized> SizedOutput<T> {
     /// Checks the place and its size.
     ///
     /// # Safety
-    /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`] returns.
+    /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`]
+    /// returns.
     pub(super) unsafe fn new(pointer: *mut T) -> Result<Self> {
         // SAFETY: same contract.
         let size = unsafe { declared_size::<T>(pointer) }?;

@@ -9,7 +9,8 @@ pub(super) const NUL_TERMINATED: usize = usize::MAX;
 /// Bytes that the caller passed with a length, or NUL-terminated.
 ///
 /// # Safety
-/// `text` is NULL, or `length` bytes of it are readable during `'a`; if `length` is [`NUL_TERMINATED`], all up to its NUL.
+/// `text` is NULL, or `length` bytes of it are readable during `'a`; if `length` is [`NUL_TERMINATED`], all up to its
+/// NUL.
 pub(super) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a [u8]> {
     if text.is_null() {
         return Err(Error::argument(format!("The argument '{name}' must not be NULL.")));

@@ -5,9 +5,11 @@
 use super::UserType;
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
-use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, UserOptions, WindowSize};
+use super::options::{
+    DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions, WindowSize,
+};
 use super::section::Section;
-use super::text;
+use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -19,10 +21,10 @@ pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
 const DEFAULT_USER_WINDOW: u64 = 128;
 
 const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
+const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
 
 /// Deserializers of CNTK 2.7 that this library does not read yet, with the modules that they are in.
-const OTHER_TYPES: [(&str, Module); 7] = [
-    ("CNTKBinaryFormatDeserializer", Module::Binary),
+const OTHER_TYPES: [(&str, Module); 6] = [
     ("ImageDeserializer", Module::Image),
     ("Base64ImageDeserializer", Module::Image),
     ("HTKFeatureDeserializer", Module::Htk),
@@ -242,10 +244,14 @@ fn read_deserializers(
         }
         let element = element.with(&values);
         let module = element.text("module")?;
-        check_type(&module, name)?;
-        let text = text::read(&element, element_type(&inherited.precision)?)?;
-        check_transforms(&element)?;
-        deserializers.push(DeserializerOptions::Text(text.options));
+        let module = check_type(&module, name)?;
+        let precision = element_type(&inherited.precision)?;
+        deserializers.push(if module == Module::Binary {
+            DeserializerOptions::Binary(binary::read(&element, precision)?.options)
+        } else {
+            DeserializerOptions::Text(text::read(&element, precision)?.options)
+        });
+        check_transforms(&element, module)?;
     }
     if all_composable || is_listed_late(&deserializers) {
         return Ok(deserializers);
@@ -260,15 +266,52 @@ fn read_deserializers(
     ))
 }
 
-/// Whether a module has a deserializer of this type that this library can read.
-fn check_type(module: &str, name: &str) -> Result<()> {
+/// See [`super::is_served`].
+pub(super) fn is_served(section: &Section) -> bool {
+    let Ok(deserializers) = section.array_or_empty("deserializers") else { return true };
+    let elements: Result<Vec<Section>> = deserializers.sections().collect();
+    elements.map_or(true, |elements| elements.iter().all(is_served_deserializer))
+}
+
+fn is_served_deserializer(element: &Section) -> bool {
+    let (Ok(name), Ok(module)) = (element.text("type"), element.text("module")) else { return true };
+    if let Some(module) = Module::by_name(&module) {
+        // What no module has is not foreign but wrong.
+        return module == Module::Text && !has_foreign_transforms(element)
+            || module != Module::Text && !OTHER_TYPES.contains(&(name.as_str(), module));
+    }
+    false
+}
+
+/// Transforms that are in a module of their own. Others would be in the text module, which has none.
+fn has_foreign_transforms(element: &Section) -> bool {
+    let Ok(input) = element.section("input") else { return false };
+    input.keys().filter_map(|stream| input.child(stream).ok()).any(|stream| {
+        let Ok(transforms) = stream.array_or_empty("transforms") else { return false };
+        transforms
+            .sections()
+            .any(|transform| transform.is_ok_and(|transform| transform.exists_here("module")))
+    })
+}
+
+/// See [`super::text_deserializer`].
+pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    if name != TEXT_TYPE {
+        return Err(Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'")));
+    }
+    let precision = section.text_or("precision", "float")?;
+    text::read(section, element_type(&precision)?).map(|text| text.options)
+}
+
+/// The module, if it has a deserializer of this type that this library can read.
+fn check_type(module: &str, name: &str) -> Result<Module> {
     let Some(known) = Module::by_name(module) else {
         let message =
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
         return Err(Error::config(InvalidArgument, message));
     };
-    if known == Module::Text && name == TEXT_TYPE {
-        return Ok(());
+    if matches!((known, name), (Module::Text, TEXT_TYPE) | (Module::Binary, BINARY_TYPE)) {
+        return Ok(known);
     }
     if OTHER_TYPES.contains(&(name, known)) {
         return Err(Error::config(
@@ -287,13 +330,18 @@ fn check_type(module: &str, name: &str) -> Result<()> {
     })
 }
 
-/// The text module has no transforms, and CNTK says so in its loader's words.
-fn check_transforms(element: &Section) -> Result<()> {
+/// Neither module has transforms, and CNTK says so in its loader's words.
+fn check_transforms(element: &Section, module: Module) -> Result<()> {
+    if !element.exists_here("input") {
+        return Ok(());
+    }
+    let plugin = if module == Module::Binary { "Binary" } else { "TextFormat" };
     let input = element.section("input")?;
     for stream in input.keys() {
         if input.child(stream)?.exists_here("transforms") {
-            let message =
-                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
+            let message = format!(
+                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.{plugin}-2.7.so'"
+            );
             return Err(Error::config(Runtime, message).in_stream(stream));
         }
     }

@@ -1,24 +1,26 @@
-//! Readers chosen by `readerType`: the text reader with one deserializer, all keys in one section.
+//! Readers chosen by `readerType`: text and binary readers with one deserializer, all keys in one section.
 
 use super::composite::read_common;
-use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape};
+use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, WindowSize};
 use super::section::Section;
-use super::text;
+use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
 /// The kinds of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReaderType {
+pub enum ReaderType {
+    /// The section has `deserializers`.
     Composite,
+    /// The section is that of a text reader, all keys in one place.
     Text,
+    /// The section is that of a binary reader.
+    Binary,
 }
 
 /// Names of readers and modules that CNTK 2.7 knows and this library does not read yet.
-const OTHERS: [&str; 13] = [
-    "CNTKBinaryReader",
-    "Cntk.Deserializers.Binary",
+const OTHERS: [&str; 11] = [
     "ImageReader",
     "Cntk.Deserializers.Image",
     "HTKDeserializers",
@@ -40,6 +42,7 @@ pub(super) fn reader_type(section: &Section) -> Result<ReaderType> {
     match name.as_str() {
         "CompositeDataReader" | "Cntk.Composite" => Ok(ReaderType::Composite),
         "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Ok(ReaderType::Text),
+        "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Ok(ReaderType::Binary),
         other if OTHERS.contains(&other) => {
             Err(Error::config(InvalidArgument, format!("The reader type '{other}' is not supported yet.")))
         }
@@ -52,15 +55,51 @@ pub(super) fn reader_type(section: &Section) -> Result<ReaderType> {
 }
 
 /// Options of a section with `readerType = "CNTKTextFormatReader"`.
-pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
+pub(super) fn read_text(section: &Section) -> Result<ReaderOptions> {
+    let element = read_element(section)?;
+    let text = text::read(section, element)?;
+    let packing = if text.frame_mode { Packing::Frame } else { Packing::Sequence };
+    let trace_level = text.options.trace_level;
+    let deserializer = DeserializerOptions::Text(text.options);
+    with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
+}
+
+/// Options of a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode` says.
+pub(super) fn read_binary(section: &Section) -> Result<ReaderOptions> {
+    let element = read_element(section)?;
+    let binary = binary::read(section, element)?;
+    let trace_level = binary.options.trace_level;
+    let deserializer = DeserializerOptions::Binary(binary.options);
+    with_one(
+        section,
+        Shape::BinaryReader,
+        binary.window,
+        Packing::Sequence,
+        element,
+        trace_level,
+        deserializer,
+    )
+}
+
+fn read_element(section: &Section) -> Result<ElementType> {
     section.ignore(&["readerType", "module", "type", "multiThreadedDeserialization"]);
     let precision = section.text_or("precision", "float")?;
-    let element = parse_precision(&precision).ok_or_else(|| {
+    parse_precision(&precision).ok_or_else(|| {
         let message = format!("Not supported precision '{precision}'. Expected 'double' or 'float'.");
         Error::config(Runtime, message)
-    })?;
-    let text = text::read(section, element)?;
-    let order = match text.window {
+    })
+}
+
+fn with_one(
+    section: &Section,
+    shape: Shape,
+    window: Option<WindowSize>,
+    packing: Packing,
+    element: ElementType,
+    trace_level: u32,
+    deserializer: DeserializerOptions,
+) -> Result<ReaderOptions> {
+    let order = match window {
         None => {
             section.ignore(&["randomizationSeed"]);
             Order::InOrder
@@ -70,19 +109,19 @@ pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
     let verbosity = section.get_or("verbosity", 0)?;
     let prefetch = read_common(section)?;
     Ok(ReaderOptions {
-        shape: Shape::TextReader,
+        shape,
         numeric_keys: true,
         hash_keys: false,
         order,
-        packing: if text.frame_mode { Packing::Frame } else { Packing::Sequence },
+        packing,
         local_timeline: false,
         // `maxErrors` here counts bad lines, and is the deserializer's.
         max_errors: 0,
         element,
-        trace_level: text.options.trace_level,
+        trace_level,
         verbosity,
         prefetch,
-        deserializers: vec![DeserializerOptions::Text(text.options)],
+        deserializers: vec![deserializer],
     })
 }
 

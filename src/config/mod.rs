@@ -5,6 +5,7 @@
 //! class of exception.
 
 mod array;
+mod binary;
 mod composite;
 mod convert;
 mod expand;
@@ -22,13 +23,13 @@ mod tests;
 
 pub use array::{Array, for_epoch};
 pub use convert::{FromValue, WidenedInt};
+pub use legacy::ReaderType;
 pub use section::Section;
 
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use legacy::ReaderType;
-use options::ReaderOptions;
+use options::{ReaderOptions, TextOptions};
 use std::path::Path;
 
 /// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
@@ -74,12 +75,29 @@ pub fn from_file(path: &Path) -> Result<ReaderOptions> {
 /// Keys that nothing reads are logged as warnings at trace level 1.
 pub fn from_section(section: &Section) -> Result<ReaderOptions> {
     let section = reader_section(section)?;
-    let options = match legacy::reader_type(&section)? {
-        ReaderType::Composite => composite::read(&section)?,
-        ReaderType::Text => legacy::read(&section)?,
+    from_reader_section(&section, legacy::reader_type(&section)?)
+}
+
+/// Options from the very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
+pub fn from_reader_section(section: &Section, kind: ReaderType) -> Result<ReaderOptions> {
+    let options = match kind {
+        ReaderType::Composite => composite::read(section)?,
+        ReaderType::Text => legacy::read_text(section)?,
+        ReaderType::Binary => legacy::read_binary(section)?,
     };
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)
+}
+
+/// Whether this library has all deserializers and transforms that the section of a composite reader names. One that
+/// cannot be read counts as such: reading it in earnest then says what is wrong with it.
+pub fn is_served(section: &Section) -> bool {
+    composite::is_served(section)
+}
+
+/// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
+pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
+    composite::text_deserializer(section, name)
 }
 
 /// The section that describes the reader: this one, its `reader` section, or the one that `readers` names.

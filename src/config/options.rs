@@ -42,6 +42,9 @@ pub enum Shape {
     /// `CNTKTextFormatReader: While reading '<file>': ` before the runtime errors that occur once this reader's
     /// configuration has been read.
     TextReader,
+    /// `readerType = "CNTKBinaryReader"`, with one binary deserializer. CNTK's prefix is
+    /// `CNTKBinaryReader: While reading '<file>': ` here.
+    BinaryReader,
 }
 
 /// Order of sequences.
@@ -89,6 +92,8 @@ pub enum Packing {
 pub enum DeserializerOptions {
     /// CNTK text format.
     Text(TextOptions),
+    /// CNTK binary format.
+    Binary(BinaryOptions),
     /// A format of the user's own.
     User(UserOptions),
 }
@@ -100,6 +105,33 @@ pub struct UserOptions {
     pub name: String,
     /// Its sequences are known beforehand, and the section does not forbid to use that (`composable = false`).
     pub composable: bool,
+}
+
+impl DeserializerOptions {
+    /// Path of the file, or the name of a user's deserializer.
+    pub fn name(&self) -> &str {
+        match self {
+            DeserializerOptions::Text(text) => &text.file,
+            DeserializerOptions::Binary(binary) => &binary.file,
+            DeserializerOptions::User(user) => &user.name,
+        }
+    }
+}
+
+/// Options of the binary deserializer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BinaryOptions {
+    /// Path of the file.
+    pub file: String,
+    /// New names of streams with their names in the file. Of several for one stream the last one counts; those of
+    /// streams that the file does not have mean nothing.
+    pub renamed: Vec<(String, String)>,
+    /// Keep every chunk that was loaded once.
+    pub keep_data_in_memory: bool,
+    /// What is logged.
+    pub trace_level: u32,
+    /// Type of the values; the file's must be the same.
+    pub element: ElementType,
 }
 
 /// Options of the text deserializer.

@@ -51,6 +51,20 @@ impl Section {
         Self::open(path.to_owned(), text, None, Arc::default())
     }
 
+    /// A section that somebody else has cut into keys and raw texts already. Of two entries with one key the later one
+    /// counts. `parent` is the section around it.
+    pub fn from_entries<'e>(
+        path: &str,
+        entries: impl IntoIterator<Item = (&'e str, &'e str)>,
+        parent: Option<&Section>,
+    ) -> Section {
+        let entries = entries.into_iter().map(|(key, text)| {
+            (key.to_ascii_lowercase(), Entry { key: key.to_owned(), text: text.to_owned() })
+        });
+        let log = parent.map(|parent| Arc::clone(&parent.0.log)).unwrap_or_default();
+        Self::new(path.to_owned(), entries.collect(), parent.cloned(), log)
+    }
+
     pub(super) fn open(
         path: String,
         text: &str,

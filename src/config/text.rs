@@ -96,12 +96,12 @@ pub(super) fn window_size(window: u64, in_samples: bool) -> WindowSize {
 }
 
 /// An integer that CNTK widens to a size and then cuts to 32 bits: -1 is the greatest.
-fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32> {
+pub(super) fn read_u32(section: &Section, key: &str, default: u64) -> Result<u32> {
     let value = section.get_or(key, WidenedInt(default))?;
     Ok((value.0 & u64::from(u32::MAX)) as u32)
 }
 
-fn read_window(section: &Section, chunk_size: u64) -> Result<Option<WindowSize>> {
+pub(super) fn read_window(section: &Section, chunk_size: u64) -> Result<Option<WindowSize>> {
     let none = section.get_or("randomize", String::from("true"))?.eq_ignore_ascii_case("none");
     let randomize = !none && section.get_or("randomize", true)?;
     let given = if randomize && section.exists("randomizationWindow") {

@@ -3,7 +3,11 @@
 //! A [`Deserializer`] knows all its sequences before any data is loaded: which chunks there are, how long each
 //! sequence is, what key it has. Loading a chunk gives its data, immutable and shared.
 
+pub mod binary;
+pub mod bundle;
 pub mod custom;
+mod fingerprint;
+mod sort;
 pub mod text;
 
 use crate::Result;
@@ -80,7 +84,13 @@ pub trait Deserializer: ChunkTable {
     /// Appends the key of each of the given sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
 
-    /// Where the first sequence with this key is.
+    /// Appends the keys that minibatches, truncated ones or others, carry: different ones where CNTK 2.7 says so.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        let _ = truncated;
+        self.keys(sequences, keys);
+    }
+
+    /// Where the sequence with this key is; of several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
 
     /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
@@ -106,6 +116,13 @@ pub trait Deserializer: ChunkTable {
 pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
+
+    /// Waits until all of the chunk is there: it may share parts with other chunks that are still being loaded. The
+    /// reader calls this once, before anything else, and never on a thread of the pool, which would have to do the
+    /// loading.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Counts the errors that were met while this chunk was loaded against what its deserializer tolerates
     /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this

@@ -1,8 +1,9 @@
 //! How many samples a packer of whole sequences asks for at once.
 
 use super::PackConfig;
+use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Sample limits of one minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub(super) struct Limits {
 /// Rejects sizes that no packer can work with.
 pub(super) fn check(config: &PackConfig) -> Result<()> {
     if config.minibatch == 0 {
-        return Err(Error::argument("Minibatch size cannot be zero."));
+        let message = "Minibatch size cannot be zero.";
+        return Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message));
     }
     if config.workers == 0 {
         return Err(Error::argument("The number of workers must not be 0."));
@@ -33,9 +35,6 @@ impl Limits {
         // then taken for a huge one.
         let size = config.minibatch as i32 as u64;
         if !local_timeline {
-            if size == 0 {
-                return Err(Error::argument("Minibatch size cannot be zero."));
-            }
             return Ok(Limits { global: size, local: size });
         }
         let mut local = size / config.workers + u64::from(size % config.workers > config.rank);
@@ -55,7 +54,6 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorKind;
 
     fn limits(minibatch: u64, workers: u64, rank: u64, local_timeline: bool) -> Result<Limits> {
         Limits::of(&PackConfig { workers, rank, minibatch, truncation: 0, right_splice: 0 }, local_timeline)
@@ -81,9 +79,13 @@ mod tests {
 
     #[test]
     fn nothing_cannot_be_packed() {
-        for (minibatch, workers) in [(0, 1), (1, 0)] {
+        for (minibatch, workers, class) in
+            [(0, 1, ExceptionClass::Logic), (1, 0, ExceptionClass::InvalidArgument)]
+        {
             let error = limits(minibatch, workers, 0, true).expect_err("must be refused");
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, class));
         }
+        // What is cut to 0 shows at the first read.
+        assert_eq!(limits(1 << 32, 1, 0, false).expect("limits").global, 0);
     }
 }

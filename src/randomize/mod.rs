@@ -26,6 +26,9 @@ pub struct Selection {
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
     pub end_of_epoch: bool,
+    /// The window is to be in memory although there may be no sequence: others' were passed. CNTK 2.7 loads then too,
+    /// and fails if it cannot; only without randomization it does not.
+    pub passed: bool,
 }
 
 impl Selection {
@@ -34,6 +37,7 @@ impl Selection {
         self.sequences.clear();
         self.end_of_sweep = false;
         self.end_of_epoch = false;
+        self.passed = false;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The timelines once more, slow and readable: what the fast ones are held against.
 
 use super::random::Random;
-use super::{EpochConfig, EpochSpan, Position, Selection, Timeline, WorkerConfig};
+use super::{EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, WorkerConfig};
 use crate::config::options::WindowSize;
 use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
@@ -274,7 +274,8 @@ impl NaiveBlock {
 
     pub fn next(&mut self, global: u64, local: u64) -> Selection {
         let Common { sweep: s, workers, .. } = self.common;
-        if workers.rank >= self.common.table.infos.len() as u64 {
+        let is_idle = workers.rank >= self.common.table.infos.len() as u64;
+        if is_idle && self.common.epoch.end >= SIZE_UNLIMITED {
             self.common.pos = self.common.pos.max(self.common.epoch.end);
         }
         let mut out = Selection::default();

@@ -3,8 +3,11 @@
 use crate::config::options::{DeserializerOptions, ReaderOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
+use crate::deserialize::binary::BinaryDeserializer;
+use crate::deserialize::bundle::{Bundle, Member, check_names};
 use crate::deserialize::custom::Registered;
 use crate::deserialize::text::TextDeserializer;
+use crate::log::Logger;
 use crate::pool::Pool;
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -25,31 +28,48 @@ pub(super) fn deserializer(
     corpus: &Arc<Corpus>,
     pool: &Pool,
 ) -> Result<Arc<dyn Deserializer>> {
-    let [only] = options.deserializers.as_slice() else {
-        let message = "Several deserializers in one reader are not supported yet.";
-        return Err(Error::argument(message));
+    let mut members = Vec::with_capacity(options.deserializers.len());
+    for one in &options.deserializers {
+        // One after the other: a symbolic corpus numbers keys in the order of their appearance.
+        let deserializer = open(one, registered, corpus, pool)?;
+        members.push(Member { name: one.name().to_owned(), deserializer });
+    }
+    let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
+    check_names(&streams)?;
+    if members.len() > 1 {
+        let log = Logger { trace_level: options.trace_level };
+        return Ok(Arc::new(pool.install(|| Bundle::new(members, &log))?));
+    }
+    let Some(Member { name, deserializer }) = members.pop() else {
+        return Err(Error::argument("A reader needs a deserializer."));
     };
-    let (deserializer, file): (Arc<dyn Deserializer>, _) = match only {
+    // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
+    let is_empty = deserializer.chunks().iter().all(|chunk| chunk.samples == 0);
+    if is_empty && !deserializer.lists_when_loaded() {
+        let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
+        return Err(Error::data(message).in_file(&name));
+    }
+    Ok(deserializer)
+}
+
+/// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it.
+fn open(
+    options: &DeserializerOptions,
+    registered: &[Registered],
+    corpus: &Arc<Corpus>,
+    pool: &Pool,
+) -> Result<Arc<dyn Deserializer>> {
+    Ok(match options {
         DeserializerOptions::Text(text) => {
-            (Arc::new(pool.install(|| TextDeserializer::open(text, corpus))?), Some(&text.file))
+            pool.install(|| Ok::<_, Error>(Arc::new(TextDeserializer::open(text, corpus)?)))?
+        }
+        DeserializerOptions::Binary(binary) => {
+            pool.install(|| Ok::<_, Error>(Arc::new(BinaryDeserializer::open(binary, corpus)?)))?
         }
         DeserializerOptions::User(user) => {
             let found = registered.iter().find(|registered| registered.name == user.name);
-            let Some(found) = found else {
-                let message = format!("No deserializer was registered as '{}'.", user.name);
-                return Err(Error::argument(message));
-            };
-            (found.open(user.composable, corpus)?, None)
+            let message = || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
+            found.ok_or_else(message)?.open(user.composable, corpus)?
         }
-    };
-    // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
-    if deserializer.chunks().is_empty() {
-        let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
-        let error = Error::data(message);
-        return Err(match file {
-            Some(file) => error.in_file(file),
-            None => error,
-        });
-    }
-    Ok(deserializer)
+    })
 }

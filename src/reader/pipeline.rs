@@ -34,6 +34,7 @@ struct Source {
     deserializer: Arc<dyn Deserializer>,
     course: Course,
     selection: Selection,
+    truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
     invalid: u64,
     tolerated: u64,
@@ -62,6 +63,7 @@ impl Pipeline {
             deserializer,
             course,
             selection: Selection::default(),
+            truncated: matches!(options.packing, Packing::Truncated { .. }),
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -218,10 +220,10 @@ impl Course {
         match self {
             Course::Global(timeline, store) => {
                 timeline.next(global, local, selection)?;
-                if selection.sequences.is_empty() {
-                    return Ok(());
+                if selection.passed || !selection.sequences.is_empty() {
+                    store.follow(&**timeline, selection)?;
                 }
-                store.follow(&**timeline, selection)
+                Ok(())
             }
             Course::Local(timeline, store) => timeline.next(local, store, selection),
         }
@@ -284,6 +286,6 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.keys(sequences, keys);
+        self.deserializer.reported_keys(sequences, self.truncated, keys);
     }
 }

@@ -149,10 +149,12 @@ impl ChunkStore {
             return Ok(loaded.clone());
         }
         let deserializer = &self.deserializer;
-        match deserializer.loader() {
+        let loaded = match deserializer.loader() {
             Some(_) => deserializer.load(chunk),
             None => self.pool.install(|| deserializer.load(chunk)),
-        }
+        }?;
+        loaded.settle()?;
+        Ok(loaded)
     }
 
     /// Starts loading a chunk unless it is here or on its way.
@@ -169,6 +171,7 @@ impl ChunkStore {
             let load = self.loads.remove(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
             let loaded = load.wait()?;
+            loaded.settle()?;
             loaded.admit()?;
             self.resident[chunk as usize] = Some(loaded);
         }

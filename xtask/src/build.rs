@@ -26,11 +26,15 @@ pub fn everything(project: &Project) -> Result<Dist> {
     Ok(dist)
 }
 
-/// The driver that replays scripts of reader calls.
+/// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of a module that CNTK
+/// loads.
 pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
     let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
-    build.build(Some("replay"))?;
-    install(&build.file("replay"), &project.target.join("drivers/replay"))
+    for driver in ["replay", "host_replay"] {
+        build.build(Some(driver))?;
+        install(&build.file(driver), &project.target.join("drivers").join(driver))?;
+    }
+    Ok(())
 }
 
 /// The example programs, each language as a project of its own.

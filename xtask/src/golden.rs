@@ -15,8 +15,10 @@ pub struct Case {
     pub steps: Vec<String>,
     /// Recorded result of each step.
     pub results: Vec<Value>,
-    config: String,
-    files: Vec<(String, Vec<u8>)>,
+    /// The reader's configuration.
+    pub config: String,
+    /// Name and content of each data file.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 /// All cases, file by file in alphabetical order.

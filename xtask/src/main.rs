@@ -6,15 +6,20 @@ mod cmake;
 mod consumers;
 mod demo;
 mod dist;
+mod dropin;
 mod fmt;
 mod golden;
 mod header;
+mod host_golden;
 mod machine;
+mod oracle;
+mod portable;
 mod project;
 mod replay;
 mod repository;
 mod run;
 mod steps;
+mod swap;
 mod symbols;
 mod test;
 mod tools;
@@ -38,6 +43,18 @@ cargo xtask COMMAND [OPTIONS]
       --shape NAME         one shape of data instead of all
       --minibatch N        minibatch size (default 256)
       --no-record          prints the result only
+  oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
+      --cases N            number of random cases (default 300)
+      --seed S             seed of the first one; the next has S + 1 (default 1)
+      --no-golden          random cases only
+      --version V          2.7 (default), 2.6 or 2.5.1
+      --threads N          cases at a time (default 3)
+  dropin                   the modules that CNTK loads in place of its own, under target/dropin/<version>
+      --host VERSION       for this version of CNTK alone: 2.7, 2.6 or 2.5.1
+      check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
+                           --originals: through CNTK's own modules, too
+      install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
+      restore --libs DIR   puts the originals back
   header                   writes include/cntk_reader.h from the Rust code
   fmt                      formats Rust and C++ code
 
@@ -58,6 +75,8 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
         "test" => test::command(&project, &arguments),
         "bench" => bench::command(&project, &arguments),
+        "oracle" => oracle::command(&project, &arguments),
+        "dropin" => dropin::command(&project, &arguments),
         "header" => no_more(&arguments).and_then(|()| header::command(&project)),
         "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),
         "help" | "-h" | "--help" => {

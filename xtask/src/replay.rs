@@ -45,7 +45,7 @@ fn replay(project: &Project, case: &Case, driver: &Path, under: &[&str], folder:
 }
 
 /// Compares the driver's lines with the record.
-fn compare(case: &Case, output: &str) -> Result<()> {
+pub fn compare(case: &Case, output: &str) -> Result<()> {
     let lines: Vec<Value> = output
         .lines()
         .map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}")))

@@ -3,7 +3,7 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -59,6 +59,10 @@ pub const ALL: &[Step] = &[
     step("replay", "golden records through the C++ header", |project| {
         built(project)?;
         replay::check(project, 1, &[])
+    }),
+    step("oracle", "golden and random cases against real CNTK", |project| {
+        built(project)?;
+        oracle::step(project)
     }),
     step("resume", "the digits example resumes to the same weights", |project| {
         built(project)?;

@@ -179,10 +179,16 @@ fn errors_of_deserializers() {
             "The deserializer type 'HTKMLFDeserializer' is not supported yet.",
         ),
         (
-            "CNTKBinaryReader",
+            "CNTKTextFormatReader",
             "CNTKBinaryFormatDeserializer",
             I,
-            "The deserializer type 'CNTKBinaryFormatDeserializer' is not supported yet.",
+            "Unknown deserializer type 'CNTKBinaryFormatDeserializer'",
+        ),
+        (
+            "CNTKBinaryReader",
+            "CNTKBinaryFormatDeserializer",
+            R,
+            "configparameters: required parameter missing: unknown:deserializers[0]:file",
         ),
         ("my.so", "A", I, "The module 'my.so' of the deserializer type 'A' is not supported yet."),
     ];

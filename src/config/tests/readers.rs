@@ -24,7 +24,7 @@ pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderOptions> {
 }
 
 fn text(options: &ReaderOptions) -> &TextOptions {
-    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!() };
+    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
     text
 }
 
@@ -374,7 +374,8 @@ fn keys_that_nothing_reads() {
         let section = reader_section(&Section::parse("unknown", text).unwrap()).unwrap();
         match legacy::reader_type(&section).unwrap() {
             ReaderType::Composite => composite::read(&section).unwrap(),
-            ReaderType::Text => legacy::read(&section).unwrap(),
+            ReaderType::Text => legacy::read_text(&section).unwrap(),
+            ReaderType::Binary => legacy::read_binary(&section).unwrap(),
         };
         section.log().unread(section.path())
     };

@@ -7,7 +7,7 @@
 use super::index::SequenceSpan;
 use super::number::{self, Value};
 use super::output::Output;
-use super::report::{Cause, Context, Report, Stop};
+use super::report::{Cause, Context, IN_ROW, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::log::Level;
 
@@ -109,7 +109,7 @@ impl<T: Value> Reader<'_, '_, T> {
             }
         }
         // Range's end: a row is good even without a sample.
-        self.note(Cause::Ended("an input row"));
+        self.note(Cause::Ended(IN_ROW));
         Ok(true)
     }
 
@@ -221,8 +221,7 @@ impl<T: Value> Reader<'_, '_, T> {
                 if count < dim {
                     self.note(Cause::ShortSample { dim, values: count });
                 }
-                self.output.columns[stream].values.resize(before + dim, T::default());
-                return true;
+                return self.fill(stream, before + dim);
             }
             match self.number() {
                 Some(value) => self.output.columns[stream].values.push(value),
@@ -233,8 +232,19 @@ impl<T: Value> Reader<'_, '_, T> {
         // Range's end: any number of values is good except none. CNTK drops those too many and delivers memory that
         // it never wrote for those missing; here they are zeros.
         self.note(Cause::Ended("a dense sample"));
-        self.output.columns[stream].values.resize(before + dim, T::default());
-        count > 0
+        self.fill(stream, before + dim) && count > 0
+    }
+
+    /// Adds zeros, or takes values away, so that the stream has `length` of them. A dimension may be absurd, so memory
+    /// is asked for politely.
+    fn fill(&mut self, stream: usize, length: usize) -> bool {
+        let values = &mut self.output.columns[stream].values;
+        if values.try_reserve(length.saturating_sub(values.len())).is_err() {
+            self.note(Cause::NoMemory { values: self.rules.streams[stream].dim });
+            return false;
+        }
+        values.resize(length, T::default());
+        true
     }
 
     fn sparse(&mut self, stream: usize) -> bool {
@@ -272,13 +282,11 @@ impl<T: Value> Reader<'_, '_, T> {
     fn number(&mut self) -> Option<T> {
         let reading = number::read(&self.text[self.at..]);
         self.at += reading.length;
+        if reading.at_end {
+            self.note(Cause::Ended(IN_ROW));
+        }
         match reading.value {
-            Ok(number) => {
-                if reading.at_end {
-                    self.note(Cause::Ended("a floating point value"));
-                }
-                Some(T::from_f64(number))
-            }
+            Ok(number) => Some(T::from_f64(number)),
             Err(flaw) => {
                 self.note(Cause::Number(flaw));
                 None

@@ -49,11 +49,35 @@ struct Stream {
     sparse: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Processor {
+/// Whose instructions are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processor {
+    /// Newer x86-64: AVX2, BMI1, BMI2, LZCNT, POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// Every x86-64.
+    #[cfg(target_arch = "x86_64")]
+    Sse2,
+    /// Any other.
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
     Any,
+}
+
+impl Processor {
+    /// This one.
+    fn detect() -> Processor {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let modern = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt");
+            if modern { Processor::Avx2 } else { Processor::Sse2 }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Processor::Any
+    }
 }
 
 impl Fast {
@@ -81,17 +105,6 @@ impl Fast {
                 sparse: rule.sparse,
             }
         };
-        #[cfg(target_arch = "x86_64")]
-        let processor = if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-        {
-            Processor::Avx2
-        } else {
-            Processor::Any
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let processor = Processor::Any;
         Fast {
             streams: rules.streams.iter().map(stream).collect(),
             longest_alias: rules.longest_alias,
@@ -99,8 +112,14 @@ impl Fast {
             strict: rules.strict,
             quiet: !rules.log.shows(Level::Warning),
             chatty: rules.log.shows(Level::Info),
-            processor,
+            processor: Processor::detect(),
         }
+    }
+
+    /// The same with other instructions.
+    #[cfg(test)]
+    pub fn on(rules: &Rules, processor: Processor) -> Fast {
+        Fast { processor, ..Fast::new(rules) }
     }
 
     /// Reads the sequence at `at` in `text` and commits it; or returns false, with part of it written and nothing
@@ -125,8 +144,7 @@ impl Fast {
                 #[cfg(target_arch = "x86_64")]
                 Processor::Avx2 => self.rows_avx2(span, first, end, output),
                 #[cfg(target_arch = "x86_64")]
-                Processor::Any => self.rows::<T, x86::Sse2>(span, first, end, output),
-                #[cfg(not(target_arch = "x86_64"))]
+                Processor::Sse2 => self.rows::<T, x86::Sse2>(span, first, end, output),
                 Processor::Any => self.rows::<T, blocks::Portable>(span, first, end, output),
             }
         };
@@ -300,7 +318,7 @@ impl Fast {
         dim: usize,
         column: &mut Column<T>,
     ) -> Option<*const u8> {
-        column.values.reserve(dim + SLACK);
+        column.values.try_reserve(dim + SLACK).ok()?;
         let length = column.values.len();
         // SAFETY: there is room for `dim` and SLACK values behind `length`; the text is as the caller promises. Values that were
         // not written are filled in before they are counted.

@@ -14,12 +14,12 @@ mod entries;
 mod exact;
 mod fast;
 pub mod index;
-mod number;
+pub(crate) mod number;
 mod output;
 mod report;
-mod rules;
+pub(crate) mod rules;
 mod segment;
-mod source;
+pub(super) mod source;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]

@@ -30,6 +30,8 @@ pub enum Cause {
     ShortSample { dim: usize, values: usize },
     /// A dense sample with too many values.
     LongSample { dim: usize, values: usize },
+    /// No memory for the values of a dense sample.
+    NoMemory { values: usize },
     /// Not a number.
     Number(Flaw),
     /// No index in a sparse sample.
@@ -47,6 +49,9 @@ pub enum Cause {
     /// A stream without a sample.
     EmptyStream,
 }
+
+/// Where a text can end without harm; CNTK also says it of numbers.
+pub const IN_ROW: &str = "an input row";
 
 /// The sequence and the stream that are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -205,10 +210,12 @@ impl<'a> Report<'a> {
             Cause::BadRow { row } => {
                 format!("Could not read a row (# {row}) while loading sequence {}{at}.", key())
             }
-            Cause::Ended(what) => format!(
-                "Exhausted all input expected for the current sequence while reading {what}{at}. Possibly, a trailing \
-                 newline is missing."
-            ),
+            Cause::Ended(what) => {
+                let hint = if what == IN_ROW { " Possibly, a trailing newline is missing." } else { "" };
+                format!(
+                    "Exhausted all input expected for the current sequence while reading {what}{at}.{hint}"
+                )
+            }
             Cause::FewRows { rows, expected } => format!(
                 "Exhausted all input expected for the current sequence {}{at}, but only read {rows} out of {expected} \
                  expected rows.",
@@ -233,18 +240,25 @@ impl<'a> Report<'a> {
             Cause::LongSample { dim, values } => {
                 format!("Dense sample (size = {values}){at} exceeds the expected size ({dim}).")
             }
+            Cause::NoMemory { values } => format!("No memory for a dense sample of {values} values{at}."),
             Cause::Number(flaw) => match flaw {
                 Flaw::Start(found) => {
                     format!("Unexpected character ('{}') in a floating point value{at}.", Shown(found))
                 }
                 Flaw::Sign(found) => {
-                    format!("A sign symbol is followed by an invalid character('{}'){at}.", Shown(found))
+                    format!(
+                        "A sign symbol is followed by an invalid character('{}') in a floating point value{at}.",
+                        Shown(found)
+                    )
                 }
                 Flaw::Exponent(found) => {
-                    format!("An exponent symbol is followed by an invalid character('{}'){at}.", Shown(found))
+                    format!(
+                        "An exponent symbol is followed by an invalid character('{}') in a floating point value{at}.",
+                        Shown(found)
+                    )
                 }
                 Flaw::ExponentSign(found) => format!(
-                    "An exponent sign symbol followed by an unexpected character('{}'){at}.",
+                    "An exponent sign symbol followed by an unexpected character('{}') in a floating point value{at}.",
                     Shown(found)
                 ),
                 Flaw::Ended => format!("Reached an invalid state while reading a floating point value{at}."),

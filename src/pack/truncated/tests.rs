@@ -227,7 +227,7 @@ fn sizes_that_do_not_fit() {
     let mut packer = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
     assert_eq!(packer.read(&mut feed(1)).expect_err("no sizes").kind(), ErrorKind::State);
     let mut refused = |config| packer.configure(&config).expect_err("must be refused").class();
-    assert_eq!(refused(PackConfig { minibatch: 0, ..SIZES }), ExceptionClass::InvalidArgument);
+    assert_eq!(refused(PackConfig { minibatch: 0, ..SIZES }), ExceptionClass::Logic);
     assert_eq!(refused(PackConfig { truncation: 0, ..SIZES }), ExceptionClass::Logic);
     assert_eq!(refused(PackConfig { workers: 3, ..SIZES }), ExceptionClass::InvalidArgument);
     assert_eq!(refused(PackConfig { workers: 0, ..SIZES }), ExceptionClass::InvalidArgument);

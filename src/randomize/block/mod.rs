@@ -12,8 +12,8 @@ mod tests;
 pub use order::{Span, chunk_order, chunk_windows};
 
 use super::{
-    EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
-    total_samples,
+    EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, Window, WorkerConfig,
+    check_limits, no_samples, total_samples,
 };
 use crate::config::options::WindowSize;
 use crate::deserialize::ChunkTable;
@@ -264,7 +264,10 @@ impl Timeline for BlockRandomizer {
             return Err(no_samples());
         }
         self.forget_carried();
-        if self.is_idle() {
+        // A worker that lost its chunks to more workers still walks to the end of the epoch, as in CNTK 2.7. To one that
+        // never comes, CNTK walks for ever.
+        let is_idle = self.is_idle();
+        if is_idle && self.epoch.end >= SIZE_UNLIMITED {
             self.samples = self.samples.max(self.epoch.end);
         }
         let (mut global_taken, mut local_taken, mut before) = (0, 0, 0);
@@ -274,7 +277,7 @@ impl Timeline for BlockRandomizer {
             selection.end_of_sweep |= part.end_of_sweep;
             selection.end_of_epoch |= part.end_of_epoch;
             // A whole sweep without a sample of this worker: all its sequences are empty, and it would go on for ever.
-            let futile = part.end_of_sweep && part.local == 0;
+            let futile = part.end_of_sweep && part.local == 0 && !is_idle;
             if continuing && (part.global == 0 || futile) {
                 break;
             }
@@ -290,6 +293,7 @@ impl Timeline for BlockRandomizer {
             }
             before = selection.sequences.len();
         }
+        selection.passed = global_taken > 0;
         if before > 0 {
             self.carry(selection, before);
         }

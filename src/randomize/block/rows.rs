@@ -6,8 +6,7 @@
 //! lies in the window of the other's row; else `j` is drawn again. A row is *final* once no later draw can touch it.
 //!
 //! The draws of one row do not depend on their outcome, only how many of them are used does. So they are made in
-//! batches: first the places, whose entries are touched so that the memory they lie in is on its way, then the
-//! exchanges, without a branch. On one core this draws about three times as fast as one place after the other.
+//! batches: first the places, so that the memory they lie in is on its way, then the exchanges.
 
 use super::order::{Reach, Span, SweepOrder};
 use super::ring::Ring;
@@ -283,13 +282,12 @@ impl<E: Entry> RollingRows<E> {
 
         let (slots, circle) = self.entries.slots();
         let mut places = [0_usize; BATCH];
-        let mut touched = 0_u32;
         while at < to {
             let outputs = self.random.peek(BATCH.min(to - at));
             let count = outputs.len();
             for (drawn, &output) in places.iter_mut().zip(outputs) {
                 *drawn = place + modulus.reduce(output) as usize;
-                touched ^= slots[circle.slot(*drawn)].index();
+                prefetch(slots, circle.slot(*drawn));
             }
             self.random.consume(count);
             for &other in &places[..count] {
@@ -299,13 +297,13 @@ impl<E: Entry> RollingRows<E> {
                 let reach = reach[mine.home() as usize];
                 let other = other as u64 + base;
                 let both = (home >= begin) & (home < end) & (other >= reach.begin) & (other < reach.end);
-                slots[here] = if both { theirs } else { mine };
-                slots[there] = if both { mine } else { theirs };
-                at += usize::from(both);
+                if both {
+                    slots[here] = theirs;
+                    slots[there] = mine;
+                    at += 1;
+                }
             }
         }
-        // Without this the touching would be optimized away.
-        std::hint::black_box(touched);
     }
 
     /// Samples of the entries between two places of the sweep.
@@ -445,6 +443,21 @@ impl<E: Entry> Rows for RollingRows<E> {
     fn row(&self) -> usize {
         self.row
     }
+}
+
+/// Has a slot's memory fetched. Reading it does so too, but then the processor stands still once too many reads wait:
+/// the whole order is drawn a tenth slower for windows of 10 MB, and a fifth slower for 80 MB.
+#[inline]
+fn prefetch<E: Entry>(slots: &[E], slot: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let address = slots.as_ptr().wrapping_add(slot);
+        // SAFETY: a prefetch accesses no memory as far as the program can tell, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::hint::black_box(slots[slot].index());
 }
 
 /// Holds lengths against the chunk table: a timeline over data that contradict themselves would never end.

@@ -326,7 +326,7 @@ impl IdJoiner {
                 Some(&end) => {
                     let number = piece.corpus.number_of(&piece.texts[text..end]);
                     text = end;
-                    number.ok_or_else(|| Error::internal("a textual key in a numeric corpus"))?
+                    number.ok_or_else(|| Error::internal("a textual key that has no number in the corpus"))?
                 }
             };
             let offset = piece.range.start + u64::from(start);

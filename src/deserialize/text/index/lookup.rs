@@ -3,11 +3,13 @@
 use super::SequenceSpan;
 use super::keys::Keys;
 use super::table::Table;
+use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::sort::sort_like_std;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 
-/// All positions, sorted by key and, for equal keys, in file order.
+/// All positions, sorted by key. Equal keys stand as CNTK leaves them.
 #[derive(Debug)]
 pub(super) enum Sorted {
     /// The usual case.
@@ -18,20 +20,29 @@ pub(super) enum Sorted {
 
 impl Sorted {
     fn new(table: &Table) -> Self {
-        let mut pairs = Vec::with_capacity(table.len());
-        for (chunk, place) in table.places.iter().enumerate() {
-            pairs.extend(table.positions(chunk).map(|position| (table.keys.get(position, place), position)));
-        }
+        let pairs_of = |table: &Table| {
+            let mut pairs = Vec::with_capacity(table.len());
+            for (chunk, place) in table.places.iter().enumerate() {
+                let keyed = |position| (table.keys.get(position, place), position as u64);
+                pairs.extend(table.positions(chunk).map(keyed));
+            }
+            pairs
+        };
+        let mut pairs = pairs_of(table);
         // Only the library's own pool may be used: elsewhere rayon would start a pool of its own.
         if rayon::current_thread_index().is_some() {
             pairs.par_sort_unstable();
         } else {
             pairs.sort_unstable();
         }
+        if pairs.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            pairs = pairs_of(table);
+            sort_like_std(&mut pairs);
+        }
         if u32::try_from(pairs.len()).is_ok() {
             Sorted::Short(pairs.iter().map(|&(_, position)| position as u32).collect())
         } else {
-            Sorted::Long(pairs.iter().map(|&(_, position)| position as u64).collect())
+            Sorted::Long(pairs.iter().map(|&(_, position)| position).collect())
         }
     }
 
@@ -52,8 +63,8 @@ impl Sorted {
 }
 
 impl Table {
-    /// The first sequence with this key. CNTK's own choice among equal keys depends on how an unstable sort leaves
-    /// them once there are more than 16 sequences; the first one is what it takes of fewer.
+    /// The sequence that CNTK finds for this key: among equal keys the first one of a file of up to 16 sequences, and
+    /// in larger ones whichever its sort has left in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
@@ -116,7 +127,7 @@ impl Table {
     /// A hash of chunks, lengths and keys that does not depend on how they are stored. Checkpoints carry it: it must
     /// not change between versions.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = 0x243f_6a88_85a3_08d3;
+        let mut hash = SEED;
         for (chunk, place) in self.places.iter().enumerate() {
             hash = mix(hash, self.chunks[chunk].samples, u64::from(self.chunks[chunk].sequences));
             for position in self.positions(chunk) {
@@ -126,12 +137,6 @@ impl Table {
         }
         mix(hash, self.len() as u64, self.chunks.len() as u64)
     }
-}
-
-/// Folds the 128-bit product of two words that depend on all input so far.
-fn mix(hash: u64, a: u64, b: u64) -> u64 {
-    let product = u128::from(hash.rotate_left(17) ^ a) * u128::from(0x9e37_79b9_7f4a_7c15 ^ b);
-    (product as u64) ^ ((product >> 64) as u64)
 }
 
 /// The first of `0..len` for which `before` does not hold; it holds for a front part only.

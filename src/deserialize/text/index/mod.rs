@@ -161,7 +161,7 @@ impl Index {
         self.table.keys.get(place.first + sequence.index as usize, place)
     }
 
-    /// The first sequence, in file order, with this key.
+    /// The sequence that CNTK finds for this key.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.table.find(key, &self.sorted)
     }

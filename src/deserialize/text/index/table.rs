@@ -50,7 +50,7 @@ pub(super) struct Table {
     /// Empty: all are 1.
     pub samples: Vec<u32>,
     pub keys: Keys,
-    /// No key is smaller than the one before.
+    /// Each key is greater than the one before.
     pub ascending: bool,
 }
 
@@ -156,7 +156,7 @@ impl Builder {
         }
         let table = &mut self.table;
         table.keys.push(key, position, &table.places);
-        table.ascending &= self.last_key <= key;
+        table.ascending &= position == 0 || self.last_key < key;
         self.last_key = key;
         if samples != 1 && table.samples.is_empty() {
             table.samples.resize(position, 1);

@@ -5,6 +5,7 @@ use super::scan::Cut;
 use super::table::Record;
 use super::tests::{open_cut, records};
 use crate::corpus::Corpus;
+use crate::deserialize::sort::sort_like_std;
 use proptest::prelude::*;
 
 fn is_space(byte: u8) -> bool {
@@ -172,11 +173,14 @@ fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit
             assert_eq!(records(&index), expected);
             let cut: Vec<_> = index.chunks().iter().map(|chunk| (chunk.sequences, chunk.samples)).collect();
             assert_eq!(cut, chunks(&expected, limit));
+            let mut sorted: Vec<_> = expected.iter().map(|record| record.key).zip(0u64..).collect();
+            sort_like_std(&mut sorted);
             for record in &expected {
                 let found = index.find(record.key).expect("the key is there");
-                let first = expected.iter().find(|first| first.key == record.key).expect("the key is there");
+                let &(_, first) =
+                    sorted.iter().find(|entry| entry.0 == record.key).expect("the key is there");
                 let span = index.spans(found.chunk, found.index..found.index + 1).next();
-                assert_eq!(span.map(|span| span.offset), Some(first.offset));
+                assert_eq!(span.map(|span| span.offset), Some(expected[first as usize].offset));
                 assert_eq!(index.key(found), record.key);
             }
             for key in (0..40).chain([u64::MAX]) {

@@ -1,11 +1,12 @@
 //! The two parsers held against CNTK's recorded behaviour and against each other.
 
 mod chunks;
+mod messages;
 mod tables;
 mod twins;
 
 use super::exact;
-use super::fast::{FRONT, Fast, PADDING};
+use super::fast::{FRONT, Fast, PADDING, Processor};
 use super::index::SequenceSpan;
 use super::number::Value;
 use super::output::Output;
@@ -123,6 +124,8 @@ pub type Sequences = Vec<Vec<Data>>;
 pub enum Way {
     /// The fast one first.
     Fast,
+    /// The fast one with the instructions of another processor.
+    FastOn(Processor),
     /// Only the exact one.
     Exact,
 }
@@ -148,12 +151,13 @@ pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences
     let mut output = Output::<T>::default();
     let mut report = Report::new(rules, rules.max_errors);
     match way {
-        Way::Fast => {
+        Way::Fast | Way::FastOn(_) => {
             let mut padded = vec![b'7'; FRONT];
             padded.extend(text);
             // Padding that would be digits, should a scan run into it.
             padded.extend([b'7'; PADDING]);
-            let fast = Fast::new(rules);
+            let fast =
+                if let Way::FastOn(processor) = way { Fast::on(rules, processor) } else { Fast::new(rules) };
             let text = (&padded[..], text.len(), 0);
             segment::parse(rules, &fast, spans.iter().copied(), text, &mut output, &mut report)?;
         }

@@ -1,6 +1,6 @@
 //! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
 
-use super::{Bits, FRONT, Fast, Output, PADDING, SequenceSpan, Way, parse, rules};
+use super::{Bits, FRONT, Fast, Output, PADDING, Processor, SequenceSpan, Way, parse, rules};
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = String> {
@@ -61,7 +61,11 @@ fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
     let mut rules = rules(STREAMS, max_errors);
     rules.log.trace_level = trace_level;
     crate::log::set_sink(Some(std::sync::Arc::new(|_, _| ())));
-    assert_eq!(parse::<T>(&rules, text, Way::Fast), parse::<T>(&rules, text, Way::Exact));
+    let expected = parse::<T>(&rules, text, Way::Exact);
+    assert_eq!(parse::<T>(&rules, text, Way::Fast), expected);
+    assert_eq!(parse::<T>(&rules, text, Way::FastOn(Processor::Any)), expected);
+    #[cfg(target_arch = "x86_64")]
+    assert_eq!(parse::<T>(&rules, text, Way::FastOn(Processor::Sse2)), expected);
 }
 
 proptest! {

@@ -1,0 +1,26 @@
+// Names that today's compilers and C libraries use and that the oldest supported systems (glibc 2.17,
+// libstdc++ of GCC 5) lack, under definitions that only this module sees. `cargo xtask` binds all other names
+// to versions that those systems have.
+
+#include <exception>
+#include <new>
+
+extern "C" {
+// What the functions below were before they got names of their own; 1 is the version of the struct on x86-64.
+int __xstat64(int version, const char* path, void* out);
+int __fxstat64(int version, int file, void* out);
+int __lxstat64(int version, const char* path, void* out);
+
+int stat64(const char* path, void* out) { return __xstat64(1, path, out); }
+int fstat64(int file, void* out) { return __fxstat64(1, file, out); }
+int lstat64(const char* path, void* out) { return __lxstat64(1, path, out); }
+
+// Says whether reference counts need no atomic operations; they always get them.
+char __libc_single_threaded = 0;
+
+[[noreturn]] void __cxa_call_terminate(void*) { std::terminate(); }
+}
+
+namespace std {
+[[noreturn]] void __throw_bad_array_new_length() { throw std::bad_array_new_length(); }
+}  // namespace std

@@ -1,0 +1,60 @@
+#include "data_reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <new>
+
+namespace cntk_dropin {
+namespace {
+
+using cntk_host::math::CreateReader;
+
+// The adapter takes 344 bytes; a little more costs nothing.
+constexpr size_t kShimSize = 512;
+
+// Words of its table of virtual functions: two in front, then the slots.
+constexpr size_t kFront = 2;
+constexpr size_t kSlots = 28;
+constexpr size_t kParallelSequencesSlot = 15;
+
+size_t no_parallel_sequences(void*) { return 0; }
+
+using Table = std::array<void*, kFront + kSlots>;
+
+Table patched(void* const* original) {
+  Table table;
+  std::copy_n(original - kFront, table.size(), table.begin());
+  table[kFront + kParallelSequencesSlot] = reinterpret_cast<void*>(no_parallel_sequences);
+  return table;
+}
+
+// `Tag` tells the two adapters' tables apart.
+template <typename Tag>
+void* make(void (*construct)(void*, CreateReader*), CreateReader* create, ParallelSequences answer) {
+  void* const memory = ::operator new(kShimSize);
+  try {
+    construct(memory, create);
+  } catch (...) {
+    ::operator delete(memory);
+    throw;
+  }
+  if (answer == ParallelSequences::none) {
+    void*** const table = static_cast<void***>(memory);
+    static Table own = patched(*table);
+    *table = own.data() + kFront;
+  }
+  return memory;
+}
+
+}  // namespace
+
+void* make_data_reader_float(CreateReader* create, ParallelSequences answer) {
+  return make<float>(cntk_host::math::construct_shim_float, create, answer);
+}
+
+void* make_data_reader_double(CreateReader* create, ParallelSequences answer) {
+  return make<double>(cntk_host::math::construct_shim_double, create, answer);
+}
+
+}  // namespace cntk_dropin

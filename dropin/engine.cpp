@@ -1,0 +1,58 @@
+#include "engine.hpp"
+
+#include <stdexcept>
+#include <vector>
+
+#include "host_versions.hpp"
+#include "text.hpp"
+
+namespace cntk_dropin {
+
+void raise(cntk_reader_error* error) {
+  const std::unique_ptr<cntk_reader_error, Free<cntk_reader_error_free>> owner(error);
+  const std::string text = cntk_reader_error_text(error);
+  cntk_reader_error_info info = {};
+  info.struct_size = sizeof info;
+  info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
+  cntk_reader_error_describe(error, &info);
+  switch (info.exception) {
+    case CNTK_READER_EXCEPTION_LOGIC_ERROR:
+      throw std::logic_error(text);
+    case CNTK_READER_EXCEPTION_INVALID_ARGUMENT:
+      throw std::invalid_argument(text);
+    default:
+      throw std::runtime_error(text);
+  }
+}
+
+SectionHandle make_section(const cntk_host::ConfigParameters& config) {
+  SectionHandle parent;
+  if (config.parent != nullptr) parent = make_section(*config.parent);
+  std::vector<cntk_reader_section_entry> entries;
+  entries.reserve(config.values.size());
+  for (const auto& [key, value] : config.values) {
+    // CNTK 2.5.1 does not know this key.
+    if (!cntk_host::kHasRightSplice && strcasecmp(key.c_str(), "rightSplice") == 0) continue;
+    entries.push_back({key.data(), key.size(), value.text.data(), value.text.size()});
+  }
+  cntk_reader_section* section = nullptr;
+  call(cntk_reader_section_new, config.name.data(), config.name.size(), entries.data(), entries.size(),
+       parent.get(), &section);
+  return SectionHandle(section);
+}
+
+cntk_host::StreamInformation describe(const cntk_reader_stream_info& info) {
+  cntk_host::StreamInformation stream;
+  stream.name = widen({info.name, info.name_length});
+  stream.id = info.id;
+  stream.storage =
+      info.storage == CNTK_READER_DENSE ? cntk_host::Storage::dense : cntk_host::Storage::sparse_csc;
+  stream.element =
+      info.element == CNTK_READER_DOUBLE ? cntk_host::Element::float64 : cntk_host::Element::float32;
+  stream.shape.dimensions.assign(info.shape, info.shape + info.shape_rank);
+  stream.defines_mb_size = info.defines_mb_size != 0;
+  stream.is_binary = info.is_binary != 0;
+  return stream;
+}
+
+}  // namespace cntk_dropin

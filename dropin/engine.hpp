@@ -1,0 +1,43 @@
+// The engine behind its C interface: handles that free themselves, errors that are thrown.
+#pragma once
+
+#include <cntk_reader.h>
+
+#include <memory>
+
+#include "host_types.hpp"
+
+namespace cntk_dropin {
+
+// Throws a failed call's error as the exception that CNTK throws for it, with the place in its message. Frees
+// the error.
+[[noreturn]] void raise(cntk_reader_error* error);
+
+// Calls a function of the engine whose last parameter is the place for its error.
+template <typename Function, typename... Arguments>
+void call(Function* function, Arguments... arguments) {
+  cntk_reader_error* error = nullptr;
+  if (function(arguments..., &error) != CNTK_READER_OK) raise(error);
+}
+
+template <auto function>
+struct Free {
+  template <typename T>
+  void operator()(T* handle) const noexcept {
+    function(handle);
+  }
+};
+
+using ReaderHandle = std::unique_ptr<cntk_reader, Free<cntk_reader_destroy>>;
+using SectionHandle = std::unique_ptr<cntk_reader_section, Free<cntk_reader_section_free>>;
+using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_destroy>>;
+using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
+using MinibatchHandle = std::shared_ptr<const cntk_reader_minibatch>;
+
+// A host's section for the engine, with the sections around it.
+SectionHandle make_section(const cntk_host::ConfigParameters& config);
+
+// Describes a stream as the host knows it.
+cntk_host::StreamInformation describe(const cntk_reader_stream_info& info);
+
+}  // namespace cntk_dropin

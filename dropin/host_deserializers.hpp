@@ -1,0 +1,87 @@
+// The types that cross between a host's composite reader and its modules of deserializers. Unlike the
+// readers' types (host_types.hpp) they are the same in all versions.
+#pragma once
+
+#include <deque>
+#include <stdexcept>
+
+#include "host_types.hpp"
+
+namespace cntk_host {
+
+struct SequenceKey {
+  size_t sequence = 0;
+  uint32_t sample = 0;
+};
+static_assert(sizeof(SequenceKey) == 16);
+
+struct SequenceInfo {
+  size_t index = 0;  // within the chunk
+  uint32_t samples = 0;
+  uint32_t chunk = 0;
+  SequenceKey key;
+};
+static_assert(sizeof(SequenceInfo) == 32 && offsetof(SequenceInfo, key) == 16);
+
+struct ChunkInfo {
+  uint32_t id = 0;
+  size_t samples = 0;
+  size_t sequences = 0;
+};
+static_assert(sizeof(ChunkInfo) == 24);
+
+// One sequence of one stream. The destructors come first in the table of virtual functions.
+class SequenceData {
+ public:
+  virtual ~SequenceData() = default;
+  virtual const Shape& GetSampleShape() = 0;
+  virtual const void* GetDataBuffer() = 0;
+
+  uint32_t samples = 0;
+  Element element = Element::unknown;
+  bool valid = true;
+  SequenceKey key;
+  std::shared_ptr<uint8_t> held;
+};
+static_assert(sizeof(SequenceData) == 56 && alignof(SequenceData) == 8);
+
+class SparseSequenceData : public SequenceData {
+ public:
+  const int32_t* rows = nullptr;
+  std::vector<int32_t> counts;  // values of each sample
+  int32_t total = 0;
+};
+static_assert(sizeof(SparseSequenceData) == 96);
+
+class Chunk {
+ public:
+  // Appends the sequence's data in each stream.
+  virtual void GetSequence(size_t index, std::vector<std::shared_ptr<SequenceData>>& out) = 0;
+  virtual void SequenceInfos(std::vector<SequenceInfo>&) { throw std::logic_error("Not implemented."); }
+  virtual ~Chunk() = default;
+};
+static_assert(sizeof(Chunk) == 8);
+
+class DataDeserializer {
+ public:
+  virtual std::vector<StreamInformation> StreamInfos() = 0;
+  virtual std::vector<ChunkInfo> ChunkInfos() = 0;
+  virtual void SequenceInfosForChunk(uint32_t chunk, std::vector<SequenceInfo>& out) = 0;
+  virtual bool GetSequenceInfo(const SequenceInfo& primary, SequenceInfo& out) = 0;
+  virtual std::shared_ptr<Chunk> GetChunk(uint32_t chunk) = 0;
+  virtual ~DataDeserializer() = default;
+};
+static_assert(sizeof(DataDeserializer) == 8);
+
+// How the sequence keys of all deserializers of a reader become numbers. The registry is its creator's own.
+struct CorpusDescriptor {
+  std::function<size_t(const std::string&)> key_to_id;
+  std::function<std::string(size_t)> id_to_key;
+  bool numeric_keys = true;
+  bool hash_keys = false;
+  std::map<std::string, size_t> registry;
+  std::deque<const std::string*> texts;
+};
+static_assert(sizeof(CorpusDescriptor) == 200 && sizeof(std::map<std::string, size_t>) == 48);
+
+}  // namespace cntk_host

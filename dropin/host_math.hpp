@@ -1,0 +1,68 @@
+// The functions of the host's libCntk.Math that this project's modules use, under their mangled names.
+#pragma once
+
+#include "host_types.hpp"
+
+namespace cntk_host::math {
+
+constexpr int kCpu = -1;
+
+// ---- Matrix<float> and Matrix<char>: 136 opaque bytes
+// ----------------------------------------------------------------
+
+void construct_floats(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfEC1Ei");
+void destroy_floats(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfED1Ev");
+void resize_floats(void* matrix, size_t rows, size_t columns, size_t reserve, bool grow_only,
+                   bool keep) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmbb");
+float* floats_of(const void* matrix) __asm__("_ZNK9Microsoft3MSR4CNTK6MatrixIfE4DataEv");
+
+void construct_chars(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcEC1Ei");
+void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev");
+
+// ---- Page-locked memory
+// ----------------------------------------------------------------------------------------------
+
+void* lock_pages(size_t bytes,
+                 int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator6MallocEmi");
+void unlock_pages(void* memory,
+                  int device) __asm__("_ZN9Microsoft3MSR4CNTK26CUDAPageLockedMemAllocator4FreeEPvi");
+
+// ---- ReaderShim<float|double>: an IDataReader over a Reader
+// ------------------------------------------------------------
+
+using CreateReader = std::shared_ptr<Reader>(const ConfigParameters&);
+void construct_shim_float(void* shim, CreateReader* create) __asm__(
+    "_ZN4CNTK10ReaderShimIfEC1EPFSt10shared_ptrINS_6ReaderEERKN9Microsoft3MSR4CNTK16ConfigParametersEE");
+void construct_shim_double(void* shim, CreateReader* create) __asm__(
+    "_ZN4CNTK10ReaderShimIdEC1EPFSt10shared_ptrINS_6ReaderEERKN9Microsoft3MSR4CNTK16ConfigParametersEE");
+
+// Matrices that live as long as their owner, on the CPU.
+class FloatMatrix {
+ public:
+  FloatMatrix() { construct_floats(bytes_, kCpu); }
+  ~FloatMatrix() { destroy_floats(bytes_); }
+  FloatMatrix(const FloatMatrix&) = delete;
+  FloatMatrix& operator=(const FloatMatrix&) = delete;
+
+  // Column-major values of a matrix of this size; their content is undefined.
+  float* resize(size_t rows, size_t columns) {
+    resize_floats(bytes_, rows, columns, 10000, true, false);
+    return floats_of(bytes_);
+  }
+
+ private:
+  alignas(8) unsigned char bytes_[136] = {};
+};
+
+class CharMatrix {
+ public:
+  CharMatrix() { construct_chars(bytes_, kCpu); }
+  ~CharMatrix() { destroy_chars(bytes_); }
+  CharMatrix(const CharMatrix&) = delete;
+  CharMatrix& operator=(const CharMatrix&) = delete;
+
+ private:
+  alignas(8) unsigned char bytes_[136] = {};
+};
+
+}  // namespace cntk_host::math

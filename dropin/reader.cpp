@@ -1,0 +1,173 @@
+#include "reader.hpp"
+
+#include <stdexcept>
+
+#include "host_math.hpp"
+#include "host_versions.hpp"
+#include "layout.hpp"
+#include "text.hpp"
+
+namespace cntk_dropin {
+namespace {
+
+namespace host = cntk_host;
+
+constexpr char kPosition[] = "minibatchSourcePosition";
+
+bool flag(const cntk_reader_section* section, std::string_view key) {
+  uint32_t value = 0;
+  call(cntk_reader_section_flag, section, key.data(), key.size(), 0u, &value);
+  return value != 0;
+}
+
+ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) {
+  cntk_reader* reader = nullptr;
+  call(cntk_reader_open_section, section, static_cast<uint32_t>(kind), &reader);
+  return ReaderHandle(reader);
+}
+
+// Copies what the host's two configurations and the engine's two have in common.
+template <typename From, typename To>
+void copy(const From& from, To& to) {
+  to.workers = from.workers;
+  to.rank = from.rank;
+  to.minibatch = from.minibatch;
+  to.truncation = from.truncation;
+  if constexpr (host::kHasRightSplice) to.right_splice = from.right_splice;
+  to.cross_sweeps = from.cross_sweeps ? 1 : 0;
+}
+
+std::string key_text(const MinibatchHandle& minibatch, size_t sequence) {
+  size_t length = 0;
+  char short_text[32];
+  call(cntk_reader_minibatch_key_text, minibatch.get(), sequence, short_text, sizeof short_text, &length);
+  if (length < sizeof short_text) return {short_text, length};
+  std::string text(length + 1, '\0');
+  call(cntk_reader_minibatch_key_text, minibatch.get(), sequence, text.data(), text.size(), &length);
+  text.resize(length);
+  return text;
+}
+
+}  // namespace
+
+EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind kind)
+    : kind_(kind),
+      frame_mode_(flag(section, "frameMode")),
+      reader_(open(section, kind)),
+      staging_({host::math::lock_pages, host::math::unlock_pages}) {
+  size_t count = 0;
+  call(cntk_reader_stream_count, reader_.get(), &count);
+  for (size_t i = 0; i < count; ++i) {
+    cntk_reader_stream_info info = {};
+    info.struct_size = sizeof info;
+    call(cntk_reader_describe_stream, reader_.get(), i, &info);
+    streams_.push_back(describe(info));
+  }
+}
+
+EngineReader::~EngineReader() {
+  const std::lock_guard<std::mutex> lock(reading_);
+  reader_.reset();
+}
+
+std::vector<host::StreamInformation> EngineReader::GetStreamDescriptions() { return streams_; }
+
+void EngineReader::StartEpoch(const void* epoch_configuration, const host::DeviceByStream& devices) {
+  const auto& from = *static_cast<const host::OwnEpochConfiguration*>(epoch_configuration);
+  cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
+  copy(from, epoch);
+  epoch.samples = from.samples;
+  epoch.sweeps = from.sweeps;
+  epoch.index = from.index;
+  call(cntk_reader_start_epoch, reader_.get(), &epoch);
+  started_ = true;
+  early_state_.reset();
+  select_devices(devices);
+}
+
+void EngineReader::SetConfiguration(const void* reader_configuration, const host::DeviceByStream& devices) {
+  cntk_reader_configuration configuration = CNTK_READER_CONFIGURATION_INIT;
+  copy(*static_cast<const host::OwnReaderConfiguration*>(reader_configuration), configuration);
+  call(cntk_reader_set_configuration, reader_.get(), &configuration);
+  select_devices(devices);
+}
+
+void EngineReader::select_devices(const host::DeviceByStream& devices) {
+  std::vector<int> wanted;
+  for (const host::StreamInformation& stream : streams_) {
+    const auto found = devices.find(stream.name);
+    wanted.push_back(found == devices.end() ? host::math::kCpu : found->second);
+  }
+  staging_.select(std::move(wanted));
+}
+
+host::Minibatch EngineReader::ReadMinibatch() {
+  const std::lock_guard<std::mutex> lock(reading_);
+  const cntk_reader_minibatch* read = nullptr;
+  call(cntk_reader_read_minibatch, reader_.get(), &read);
+  MinibatchHandle minibatch(read, cntk_reader_minibatch_release);
+  cntk_reader_minibatch_info info = {};
+  info.struct_size = sizeof info;
+  call(cntk_reader_describe_minibatch, minibatch.get(), &info);
+
+  host::Minibatch result;
+  result.end_of_sweep = info.end_of_sweep != 0;
+  result.end_of_epoch = info.end_of_epoch != 0;
+  if (info.stream_count == 0) return result;
+  staging_.turn();
+  result.streams.reserve(info.stream_count);
+  for (size_t i = 0; i < info.stream_count; ++i) result.streams.push_back(stream_minibatch(minibatch, i));
+  if (kind_ == CNTK_READER_TEXT) {
+    result.key_of_sequence = [](size_t) -> std::string {
+      throw std::runtime_error(
+          "Sequence Id mapping is not available for old style configurations. Please use deserializers.");
+    };
+  } else {
+    result.key_of_sequence = [minibatch](size_t sequence) { return key_text(minibatch, sequence); };
+  }
+  latest_[0] = std::move(latest_[1]);
+  latest_[1] = std::move(minibatch);
+  return result;
+}
+
+std::shared_ptr<host::StreamMinibatch> EngineReader::stream_minibatch(const MinibatchHandle& minibatch,
+                                                                      size_t stream) {
+  cntk_reader_stream_minibatch part = {};
+  part.struct_size = sizeof part;
+  call(cntk_reader_minibatch_stream, minibatch.get(), stream, &part);
+  auto result = std::make_shared<host::StreamMinibatch>();
+  // Hosts only read the data, though their interface does not say so.
+  result->data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
+  result->layout = make_layout(part, frame_mode_);
+  result->sample_shape = streams_[stream].shape;
+  return result;
+}
+
+host::State EngineReader::GetState() {
+  if (early_state_) return *early_state_;
+  size_t count = 0;
+  call(cntk_reader_get_state, reader_.get(), nullptr, size_t{0}, &count);
+  std::vector<cntk_reader_state_entry> entries(count);
+  call(cntk_reader_get_state, reader_.get(), entries.data(), entries.size(), &count);
+  host::State state;
+  for (const cntk_reader_state_entry& entry : entries)
+    state[widen({entry.key, entry.key_length})] = entry.value;
+  return state;
+}
+
+void EngineReader::SetState(const host::State& state) {
+  std::vector<std::string> names;
+  std::vector<cntk_reader_state_entry> entries;
+  names.reserve(state.size());
+  for (const auto& [key, value] : state) {
+    names.push_back(narrow(key));
+    entries.push_back({names.back().data(), names.back().size(), value});
+  }
+  if (!started_ && state.count(widen(kPosition)) != 0) {
+    early_state_ = state;
+    return;
+  }
+  call(cntk_reader_set_state, reader_.get(), entries.data(), entries.size());
+}
+
+}  // namespace cntk_dropin

@@ -1,0 +1,48 @@
+// The host's Reader over the engine.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "staging.hpp"
+
+namespace cntk_dropin {
+
+class EngineReader : public cntk_host::Reader {
+ public:
+  // `kind` is what the host takes this module for.
+  EngineReader(const cntk_reader_section* section, cntk_reader_kind kind);
+  ~EngineReader() override;
+
+  void StartEpoch(const void* epoch_configuration, const cntk_host::DeviceByStream& devices) override;
+  void SetConfiguration(const void* reader_configuration, const cntk_host::DeviceByStream& devices) override;
+  std::vector<cntk_host::StreamInformation> GetStreamDescriptions() override;
+  cntk_host::Minibatch ReadMinibatch() override;
+  cntk_host::State GetState() override;
+  void SetState(const cntk_host::State& state) override;
+
+ private:
+  void select_devices(const cntk_host::DeviceByStream& devices);
+  std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch,
+                                                               size_t stream);
+
+  const cntk_reader_kind kind_;
+  const bool frame_mode_;
+  ReaderHandle reader_;
+  std::vector<cntk_host::StreamInformation> streams_;
+  // A state that was restored before any epoch was started. Hosts restore it again once one is, if it is
+  // another one than the epoch's own.
+  std::optional<cntk_host::State> early_state_;
+  bool started_ = false;
+  // Hosts use the data of a minibatch until the next one is read, those with a device until the one after.
+  std::array<MinibatchHandle, 2> latest_;
+  Staging staging_;
+  // Held while reading: a host may give up waiting for a read, and destroy the reader.
+  std::mutex reading_;
+};
+
+}  // namespace cntk_dropin

@@ -1,0 +1,13 @@
+// Wide strings of the hosts (UTF-32) and narrow ones of the engine (UTF-8).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cntk_dropin {
+
+// What is no character becomes U+FFFD.
+std::wstring widen(std::string_view text);
+std::string narrow(std::wstring_view text);
+
+}  // namespace cntk_dropin

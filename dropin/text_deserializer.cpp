@@ -1,0 +1,190 @@
+#include "text_deserializer.hpp"
+
+#include <exception>
+#include <stdexcept>
+
+namespace cntk_dropin {
+namespace {
+
+namespace host = cntk_host;
+using Streams = std::shared_ptr<const std::vector<host::StreamInformation>>;
+
+// Numbers keys by the host's corpus, and keeps the message of what that throws: exceptions must not cross the
+// engine. (An exception_ptr would ask for a newer libstdc++ than the oldest hosts have.)
+struct Numbering {
+  std::shared_ptr<host::CorpusDescriptor> corpus;
+  std::string failure;
+
+  static int32_t number(void* self, const char* text, size_t length, uint64_t* out) {
+    auto& numbering = *static_cast<Numbering*>(self);
+    try {
+      *out = numbering.corpus->key_to_id(std::string(text, length));
+      return 0;
+    } catch (const std::exception& error) {
+      numbering.failure = error.what();
+    } catch (...) {
+      numbering.failure = "The corpus cannot number a sequence key.";
+    }
+    return 1;
+  }
+};
+
+DeserializerHandle open(const std::string& name, const host::ConfigParameters& config, Numbering& numbering) {
+  const SectionHandle section = make_section(config);
+  cntk_reader_corpus corpus = CNTK_READER_CORPUS_INIT;
+  if (numbering.corpus != nullptr) {
+    corpus.numeric_keys = numbering.corpus->numeric_keys ? 1 : 0;
+    corpus.hash_keys = numbering.corpus->hash_keys ? 1 : 0;
+    corpus.userdata = &numbering;
+    corpus.number = Numbering::number;
+  }
+  cntk_reader_deserializer* deserializer = nullptr;
+  try {
+    call(cntk_reader_open_text_deserializer, name.data(), name.size(), section.get(), &corpus, &deserializer);
+  } catch (...) {
+    if (!numbering.failure.empty()) throw std::runtime_error(numbering.failure);
+    throw;
+  }
+  return DeserializerHandle(deserializer);
+}
+
+// The data of one chunk. Sequences keep it alive.
+class TextChunk : public host::Chunk, public std::enable_shared_from_this<TextChunk> {
+ public:
+  TextChunk(ChunkHandle chunk, Streams streams, const std::vector<cntk_reader_sequence_info>& sequences)
+      : chunk_(std::move(chunk)), streams_(std::move(streams)) {
+    keys_.reserve(sequences.size());
+    for (const cntk_reader_sequence_info& sequence : sequences) keys_.push_back(sequence.key);
+  }
+
+  void GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) override;
+
+ private:
+  const ChunkHandle chunk_;
+  const Streams streams_;
+  std::vector<uint64_t> keys_;
+};
+
+// A sequence whose values lie in a chunk.
+template <typename Base>
+class Sequence : public Base {
+ public:
+  Sequence(std::shared_ptr<const TextChunk> chunk, const host::StreamInformation& stream,
+           const cntk_reader_sequence& view, size_t key)
+      : chunk_(std::move(chunk)), shape_(stream.shape), values_(view.values) {
+    this->samples = view.samples;
+    this->element = stream.element;
+    this->valid = view.presence == CNTK_READER_PRESENT;
+    this->key.sequence = key;
+  }
+
+  const host::Shape& GetSampleShape() override { return shape_; }
+  const void* GetDataBuffer() override { return values_; }
+
+ private:
+  const std::shared_ptr<const TextChunk> chunk_;
+  const host::Shape& shape_;
+  const void* const values_;
+};
+
+using DenseSequence = Sequence<host::SequenceData>;
+
+class SparseSequence : public Sequence<host::SparseSequenceData> {
+ public:
+  SparseSequence(std::shared_ptr<const TextChunk> chunk, const host::StreamInformation& stream,
+                 const cntk_reader_sequence& view, size_t key)
+      : Sequence(std::move(chunk), stream, view, key) {
+    rows = view.row_indices;
+    total = static_cast<int32_t>(view.value_count);
+    counts.reserve(view.samples);
+    for (uint32_t i = 0; i < view.samples; ++i) {
+      counts.push_back(static_cast<int32_t>(view.sample_starts[i + 1] - view.sample_starts[i]));
+    }
+  }
+};
+
+void TextChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
+  out.reserve(out.size() + streams_->size());
+  for (const host::StreamInformation& stream : *streams_) {
+    cntk_reader_sequence view = {};
+    view.struct_size = sizeof view;
+    call(cntk_reader_chunk_sequence, chunk_.get(), stream.id, static_cast<uint32_t>(index), &view);
+    if (stream.storage == host::Storage::dense) {
+      out.push_back(std::make_shared<DenseSequence>(shared_from_this(), stream, view, keys_[index]));
+    } else {
+      out.push_back(std::make_shared<SparseSequence>(shared_from_this(), stream, view, keys_[index]));
+    }
+  }
+}
+
+host::SequenceInfo convert(const cntk_reader_sequence_info& from) {
+  host::SequenceInfo to;
+  to.index = from.index;
+  to.samples = from.samples;
+  to.chunk = from.chunk;
+  to.key.sequence = from.key;
+  return to;
+}
+
+}  // namespace
+
+TextDeserializer::TextDeserializer(const std::string& name, const host::ConfigParameters& config,
+                                   std::shared_ptr<host::CorpusDescriptor> corpus) {
+  Numbering numbering{std::move(corpus), {}};
+  deserializer_ = open(name, config, numbering);
+  size_t count = 0;
+  call(cntk_reader_deserializer_counts, deserializer_.get(), &count, &chunk_count_);
+  auto streams = std::make_shared<std::vector<host::StreamInformation>>();
+  for (size_t i = 0; i < count; ++i) {
+    cntk_reader_stream_info info = {};
+    info.struct_size = sizeof info;
+    call(cntk_reader_deserializer_stream, deserializer_.get(), i, &info);
+    streams->push_back(describe(info));
+  }
+  streams_ = std::move(streams);
+}
+
+std::vector<host::StreamInformation> TextDeserializer::StreamInfos() { return *streams_; }
+
+std::vector<host::ChunkInfo> TextDeserializer::ChunkInfos() {
+  std::vector<host::ChunkInfo> chunks;
+  chunks.reserve(chunk_count_);
+  for (uint32_t id = 0; id < chunk_count_; ++id) {
+    cntk_reader_chunk_info info = {};
+    info.struct_size = sizeof info;
+    call(cntk_reader_deserializer_chunk, deserializer_.get(), id, &info);
+    chunks.push_back({id, info.samples, info.sequences});
+  }
+  return chunks;
+}
+
+std::vector<cntk_reader_sequence_info> TextDeserializer::sequences(uint32_t chunk) const {
+  size_t count = 0;
+  call(cntk_reader_deserializer_sequences, deserializer_.get(), chunk, nullptr, size_t{0}, &count);
+  std::vector<cntk_reader_sequence_info> infos(count);
+  call(cntk_reader_deserializer_sequences, deserializer_.get(), chunk, infos.data(), infos.size(), &count);
+  return infos;
+}
+
+void TextDeserializer::SequenceInfosForChunk(uint32_t chunk, std::vector<host::SequenceInfo>& out) {
+  const std::vector<cntk_reader_sequence_info> infos = sequences(chunk);
+  out.reserve(out.size() + infos.size());
+  for (const cntk_reader_sequence_info& info : infos) out.push_back(convert(info));
+}
+
+bool TextDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::SequenceInfo& out) {
+  uint32_t found = 0;
+  cntk_reader_sequence_info info = {};
+  call(cntk_reader_deserializer_find, deserializer_.get(), primary.key.sequence, &found, &info);
+  if (found == 0) return false;
+  out = convert(info);
+  return true;
+}
+
+std::shared_ptr<host::Chunk> TextDeserializer::GetChunk(uint32_t chunk) {
+  cntk_reader_chunk* loaded = nullptr;
+  call(cntk_reader_deserializer_load, deserializer_.get(), chunk, &loaded);
+  return std::make_shared<TextChunk>(ChunkHandle(loaded), streams_, sequences(chunk));
+}
+
+}  // namespace cntk_dropin

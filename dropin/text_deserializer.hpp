@@ -1,0 +1,33 @@
+// The engine's text deserializer as one of the host's: for composite readers that are CNTK's own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine.hpp"
+#include "host_deserializers.hpp"
+
+namespace cntk_dropin {
+
+class TextDeserializer : public cntk_host::DataDeserializer {
+ public:
+  // `name` is the type of the deserializer in the configuration. Without a corpus keys are numbers.
+  TextDeserializer(const std::string& name, const cntk_host::ConfigParameters& config,
+                   std::shared_ptr<cntk_host::CorpusDescriptor> corpus);
+
+  std::vector<cntk_host::StreamInformation> StreamInfos() override;
+  std::vector<cntk_host::ChunkInfo> ChunkInfos() override;
+  void SequenceInfosForChunk(uint32_t chunk, std::vector<cntk_host::SequenceInfo>& out) override;
+  bool GetSequenceInfo(const cntk_host::SequenceInfo& primary, cntk_host::SequenceInfo& out) override;
+  std::shared_ptr<cntk_host::Chunk> GetChunk(uint32_t chunk) override;
+
+ private:
+  std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
+
+  // Shared with the chunks, whose sequences know their shapes from here.
+  std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams_;
+  size_t chunk_count_ = 0;
+  DeserializerHandle deserializer_;
+};
+
+}  // namespace cntk_dropin

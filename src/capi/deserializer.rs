@@ -1,0 +1,352 @@
+//! Deserializers on their own, for hosts that compose, randomize and pack themselves.
+
+use super::call::{Output, guard, guard_silently, input};
+use super::chunk::cntk_reader_chunk;
+use super::error::cntk_reader_error;
+use super::section::cntk_reader_section;
+use super::sized::{self, Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use super::stream::{Stream, cntk_reader_stream_info};
+use super::text;
+use crate::config;
+use crate::corpus::Corpus;
+use crate::deserialize::{Deserializer, text::TextDeserializer};
+use crate::fork::Process;
+use crate::pool::Pool;
+use crate::sequence::SequenceId;
+use crate::{Error, Result};
+use std::ffi::{c_char, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
+/// cntk_reader_open_text_deserializer, destroy it with cntk_reader_deserializer_destroy.
+///
+/// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
+pub struct cntk_reader_deserializer {
+    process: Process,
+    pool: Pool,
+    streams: Arc<[Stream]>,
+    deserializer: ManuallyDrop<Arc<dyn Deserializer>>,
+}
+
+/// Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+/// is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
+pub type cntk_reader_number_key = Option<
+    unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
+>;
+
+/// How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_corpus {
+    /// sizeof(cntk_reader_corpus).
+    pub struct_size: usize,
+    /// 1 if keys are numbers in the data.
+    pub numeric_keys: u32,
+    /// 1 if textual keys are numbered by CNTK's hash of them.
+    pub hash_keys: u32,
+    /// What `number` is called with. It must stay valid as long as the deserializer.
+    pub userdata: *mut c_void,
+    /// Numbers textual keys; NULL: in order of first appearance.
+    pub number: cntk_reader_number_key,
+}
+
+// SAFETY: integers, a pointer and a nullable function pointer.
+unsafe impl Sized for cntk_reader_corpus {
+    const NAME: &'static str = "cntk_reader_corpus";
+}
+
+/// Size of a chunk.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_chunk_info {
+    /// sizeof(cntk_reader_chunk_info), set by the caller.
+    pub struct_size: usize,
+    /// Samples of all its sequences.
+    pub samples: u64,
+    /// Number of its sequences.
+    pub sequences: u64,
+}
+
+// SAFETY: nothing but integers.
+unsafe impl Sized for cntk_reader_chunk_info {
+    const NAME: &'static str = "cntk_reader_chunk_info";
+}
+
+/// Where a sequence is, how long, and what its key is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_sequence_info {
+    /// Its chunk.
+    pub chunk: u32,
+    /// Its number within the chunk.
+    pub index: u32,
+    /// Its length in samples.
+    pub samples: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Its key as a number.
+    pub key: u64,
+}
+
+struct Userdata {
+    pointer: *mut c_void,
+    number: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
+}
+
+// SAFETY: the header promises calls from one thread at a time, and demands userdata that lives as long as this.
+unsafe impl Send for Userdata {}
+// SAFETY: as above.
+unsafe impl Sync for Userdata {}
+
+impl Userdata {
+    fn number(&self, key: &[u8]) -> Option<u64> {
+        let mut number = 0;
+        // SAFETY: the caller registered this function with this userdata for this use.
+        let status = unsafe { (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number) };
+        (status == 0).then_some(number)
+    }
+}
+
+impl From<cntk_reader_corpus> for Corpus {
+    fn from(corpus: cntk_reader_corpus) -> Self {
+        match (corpus.numeric_keys != 0, corpus.hash_keys != 0, corpus.number) {
+            (true, _, _) => Corpus::Numeric,
+            (_, true, _) => Corpus::Hashed,
+            (_, _, None) => Corpus::symbolic(),
+            (_, _, Some(number)) => {
+                let userdata = Userdata { pointer: corpus.userdata, number };
+                Corpus::Host(Box::new(move |key| userdata.number(key)))
+            }
+        }
+    }
+}
+
+impl cntk_reader_deserializer {
+    /// The deserializer, if this process may use it.
+    fn here(&self) -> Result<&Arc<dyn Deserializer>> {
+        if self.process.is_current() {
+            return Ok(&self.deserializer);
+        }
+        Err(Error::state("The deserializer was opened before a fork: open another one in this process."))
+    }
+
+    fn chunk(&self, chunk: u32) -> Result<&crate::deserialize::ChunkInfo> {
+        let chunks = self.here()?.chunks();
+        chunks.get(chunk as usize).ok_or_else(|| {
+            Error::argument(format!("There is no chunk {chunk}: the deserializer has {}.", chunks.len()))
+        })
+    }
+
+    fn sequence(&self, id: SequenceId, keys: &mut Vec<u64>) -> cntk_reader_sequence_info {
+        keys.clear();
+        self.deserializer.keys(&[id], keys);
+        cntk_reader_sequence_info {
+            chunk: id.chunk,
+            index: id.index,
+            samples: self.deserializer.lengths(id.chunk).get(id.index),
+            reserved: 0,
+            key: keys.first().copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for cntk_reader_deserializer {
+    fn drop(&mut self) {
+        if self.process.is_current() {
+            // SAFETY: not used again; this is the only place that drops it.
+            unsafe { ManuallyDrop::drop(&mut self.deserializer) };
+        }
+    }
+}
+
+/// Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
+/// composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
+/// CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_text_deserializer(
+    name: *const c_char,
+    length: usize,
+    section: *const cntk_reader_section,
+    corpus: *const cntk_reader_corpus,
+    deserializer: *mut *mut cntk_reader_deserializer,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let name = text::utf8(name, length, "name")?;
+            let cntk_reader_section(section) = input(section, "section")?;
+            let output = Output::new(deserializer, "deserializer")?;
+            let corpus = match corpus.is_null() {
+                true => Corpus::Numeric,
+                false => sized::read(corpus, CORPUS)?.into(),
+            };
+            let options = config::text_deserializer(section, name)?;
+            let process = Process::current();
+            let pool = Pool::shared()?;
+            let opened = pool.install(|| TextDeserializer::open(&options, &Arc::new(corpus)))?;
+            let streams = opened.streams().iter().map(Stream::new).collect();
+            let deserializer: ManuallyDrop<Arc<dyn Deserializer>> = ManuallyDrop::new(Arc::new(opened));
+            let made = cntk_reader_deserializer { process, pool, streams, deserializer };
+            output.set(Box::into_raw(Box::new(made)));
+            Ok(())
+        })
+    }
+}
+
+const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
+    struct_size: 0,
+    numeric_keys: 1,
+    hash_keys: 0,
+    userdata: std::ptr::null_mut(),
+    number: None,
+};
+
+/// Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_destroy(deserializer: *mut cntk_reader_deserializer) {
+    if !deserializer.is_null() {
+        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
+        guard_silently(|| drop(unsafe { Box::from_raw(deserializer) }));
+    }
+}
+
+/// Gives the numbers of streams and of chunks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_counts(
+    deserializer: *const cntk_reader_deserializer,
+    streams: *mut usize,
+    chunks: *mut usize,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let deserializer = input(deserializer, "deserializer")?;
+            let (streams, chunks) = (Output::new(streams, "streams")?, Output::new(chunks, "chunks")?);
+            chunks.set(deserializer.here()?.chunks().len());
+            streams.set(deserializer.streams.len());
+            Ok(())
+        })
+    }
+}
+
+/// Describes stream `index`, from 0. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_stream(
+    deserializer: *const cntk_reader_deserializer,
+    index: usize,
+    info: *mut cntk_reader_stream_info,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (deserializer, info) = (input(deserializer, "deserializer")?, SizedOutput::new(info)?);
+            let stream = deserializer.streams.get(index);
+            let stream = stream.ok_or_else(|| Error::argument(format!("There is no stream {index}.")))?;
+            info.set(stream.describe(index));
+            Ok(())
+        })
+    }
+}
+
+/// Describes a chunk, from 0. `info->struct_size` must be set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_chunk(
+    deserializer: *const cntk_reader_deserializer,
+    chunk: u32,
+    info: *mut cntk_reader_chunk_info,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (deserializer, info) = (input(deserializer, "deserializer")?, SizedOutput::new(info)?);
+            let chunk = deserializer.chunk(chunk)?;
+            info.set(cntk_reader_chunk_info {
+                struct_size: 0,
+                samples: chunk.samples,
+                sequences: chunk.sequences.into(),
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
+/// be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_sequences(
+    deserializer: *const cntk_reader_deserializer,
+    chunk: u32,
+    sequences: *mut cntk_reader_sequence_info,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (deserializer, count) = (input(deserializer, "deserializer")?, Output::new(count, "count")?);
+            let number = deserializer.chunk(chunk)?.sequences;
+            let mut keys = Vec::with_capacity(1);
+            for index in (0..number).take(capacity) {
+                let place = sequences.wrapping_add(index as usize);
+                let sequence = deserializer.sequence(SequenceId { chunk, index }, &mut keys);
+                Output::new(place, "sequences")?.set(sequence);
+            }
+            count.set(number as usize);
+            Ok(())
+        })
+    }
+}
+
+/// Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_find(
+    deserializer: *const cntk_reader_deserializer,
+    key: u64,
+    found: *mut u32,
+    sequence: *mut cntk_reader_sequence_info,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let deserializer = input(deserializer, "deserializer")?;
+            let (found, output) = (Output::new(found, "found")?, Output::new(sequence, "sequence")?);
+            let place = deserializer.here()?.find(key);
+            if let Some(id) = place {
+                output.set(deserializer.sequence(id, &mut Vec::with_capacity(1)));
+            }
+            found.set(place.is_some().into());
+            Ok(())
+        })
+    }
+}
+
+/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+/// deserializer tolerates, in the order of these calls.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_load(
+    deserializer: *const cntk_reader_deserializer,
+    chunk: u32,
+    loaded: *mut *mut cntk_reader_chunk,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (deserializer, output) =
+                (input(deserializer, "deserializer")?, Output::new(loaded, "loaded")?);
+            let sequences = deserializer.chunk(chunk)?.sequences;
+            let data = deserializer.pool.install(|| deserializer.deserializer.load(chunk))?;
+            data.admit()?;
+            output.set(cntk_reader_chunk::hand_out(data, Arc::clone(&deserializer.streams), sequences));
+            Ok(())
+        })
+    }
+}

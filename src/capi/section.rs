@@ -1,0 +1,151 @@
+//! Configurations that the host has parsed itself: sections of raw keys and values.
+
+use super::call::{Output, guard, guard_silently, input, inputs};
+use super::error::cntk_reader_error;
+use super::reader::cntk_reader;
+use super::status::cntk_reader_status;
+use super::text;
+use crate::Result;
+use crate::config::{self, ReaderType, Section};
+use std::ffi::c_char;
+
+/// A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
+/// CNTK's configuration language themselves; others open a reader from text.
+///
+/// Threads: immutable, may be shared.
+pub struct cntk_reader_section(pub(super) Section);
+
+/// One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
+/// may be CNTK_READER_NUL_TERMINATED.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_section_entry {
+    /// The key.
+    pub key: *const c_char,
+    /// Bytes of the key.
+    pub key_length: usize,
+    /// The raw text.
+    pub text: *const c_char,
+    /// Bytes of the text.
+    pub text_length: usize,
+}
+
+/// Which of CNTK's readers a section describes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_kind {
+    /// The one with `deserializers` (CompositeDataReader).
+    CNTK_READER_COMPOSITE = 0,
+    /// The one of one text file (CNTKTextFormatReader).
+    CNTK_READER_TEXT = 1,
+}
+
+/// The kind by its number: C may pass any.
+fn kind(number: u32) -> Result<ReaderType> {
+    match number {
+        0 => Ok(ReaderType::Composite),
+        1 => Ok(ReaderType::Text),
+        _ => Err(crate::Error::argument(format!("There is no kind of reader {number}."))),
+    }
+}
+
+/// Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
+/// CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
+/// NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_new(
+    path: *const c_char,
+    path_length: usize,
+    entries: *const cntk_reader_section_entry,
+    count: usize,
+    parent: *const cntk_reader_section,
+    section: *mut *mut cntk_reader_section,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (path, section) = (text::utf8(path, path_length, "path")?, Output::new(section, "section")?);
+            let entries = inputs(entries, count, "entries")?
+                .iter()
+                .map(|entry| {
+                    let key = text::utf8(entry.key, entry.key_length, "key")?;
+                    Ok((key, text::utf8(entry.text, entry.text_length, key)?))
+                })
+                .collect::<Result<Vec<_>>>()?;
+            let parent = parent.as_ref().map(|cntk_reader_section(parent)| parent);
+            let made = Section::from_entries(path, entries, parent);
+            section.set(Box::into_raw(Box::new(cntk_reader_section(made))));
+            Ok(())
+        })
+    }
+}
+
+/// Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_free(section: *mut cntk_reader_section) {
+    if !section.is_null() {
+        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
+        guard_silently(|| drop(unsafe { Box::from_raw(section) }));
+    }
+}
+
+/// Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
+/// or some belong to other modules (0). Mistakes in the section do not matter here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_is_served(
+    section: *const cntk_reader_section,
+    served: *mut u32,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), served) =
+                (input(section, "section")?, Output::new(served, "served")?);
+            served.set(config::is_served(section).into());
+            Ok(())
+        })
+    }
+}
+
+/// Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_flag(
+    section: *const cntk_reader_section,
+    key: *const c_char,
+    key_length: usize,
+    fallback: u32,
+    value: *mut u32,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), value) =
+                (input(section, "section")?, Output::new(value, "value")?);
+            value.set(section.get_or(text::utf8(key, key_length, "key")?, fallback != 0)?.into());
+            Ok(())
+        })
+    }
+}
+
+/// Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_section(
+    section: *const cntk_reader_section,
+    kind: u32,
+    reader: *mut *mut cntk_reader,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), reader) =
+                (input(section, "section")?, Output::new(reader, "reader")?);
+            let options = config::from_reader_section(section, self::kind(kind)?)?;
+            reader.set(cntk_reader::open(&options, &[])?);
+            Ok(())
+        })
+    }
+}

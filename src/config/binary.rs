@@ -1,0 +1,36 @@
+//! The keys of the binary (CBF) deserializer. The file describes its streams; the configuration may rename them.
+
+use super::options::{BinaryOptions, WindowSize};
+use super::section::Section;
+use super::text::{self, DEFAULT_CHUNK_SIZE};
+use crate::Result;
+use crate::stream::ElementType;
+
+/// What stands in the section of a binary deserializer or binary reader.
+pub(super) struct BinarySection {
+    pub options: BinaryOptions,
+    /// `randomize` and the window; composite readers have their own. None: the data's own order.
+    pub window: Option<WindowSize>,
+}
+
+/// Reads the section.
+pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySection> {
+    let mut renamed = Vec::new();
+    if section.exists_here("input") {
+        let input = section.section("input")?;
+        for name in input.keys() {
+            let stream = input.child(name)?;
+            // Said by the file.
+            stream.ignore(&["dim", "format", "definesMBSize"]);
+            let alias = if stream.exists_here("alias") { stream.text("alias")? } else { name.to_owned() };
+            renamed.push((name.to_owned(), alias));
+        }
+    }
+    let file = section.text("file")?;
+    let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
+    let trace_level = text::read_u32(section, "traceLevel", 1)?;
+    section.ignore(&["frameMode", "precision", "chunkSizeInBytes"]);
+    let window = text::read_window(section, DEFAULT_CHUNK_SIZE)?;
+    let options = BinaryOptions { file, renamed, keep_data_in_memory, trace_level, element };
+    Ok(BinarySection { options, window })
+}

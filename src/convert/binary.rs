@@ -1,0 +1,74 @@
+//! CBF to CTF: every sequence becomes lines that begin with its ordinal.
+
+use super::output::Output;
+use super::text::write_sequence;
+use super::{Listener, Progress, check_different, tell};
+use crate::config::options::BinaryOptions;
+use crate::deserialize::binary::BinaryDeserializer;
+use crate::deserialize::{Chunk, ChunkTable, Deserializer};
+use crate::pool::Pool;
+use crate::stream::{ElementType, StreamInfo};
+use crate::{Error, Result};
+use rayon::prelude::*;
+use std::fs::File;
+
+/// Sequences that one thread turns into text at a time.
+const BATCH: usize = 256;
+
+/// Converts a binary file of either layout. Gives its size and the number of sequences.
+pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) -> Result<Progress> {
+    let pool = Pool::shared()?;
+    let options = BinaryOptions {
+        file: input.to_owned(),
+        renamed: Vec::new(),
+        keep_data_in_memory: false,
+        trace_level: 0,
+        // Any: see `open_any`.
+        element: ElementType::Float,
+    };
+    let source = pool.install(|| BinaryDeserializer::open_any(&options, None))?;
+    let file = File::open(input).map_err(|cause| Error::io("Error opening file", input, &cause))?;
+    check_different(&file, input, output)?;
+    source.streams().iter().try_for_each(|stream| check_name(&stream.name).map_err(|e| e.in_file(input)))?;
+    let mut out = Output::create(output)?;
+    let total = (0..).zip(source.chunks()).map(|(chunk, _)| source.chunk_bytes(chunk)).sum();
+    let mut progress = Progress { bytes: 0, total, sequences: 0 };
+    for (id, info) in (0..).zip(source.chunks()) {
+        let chunk = pool.install(|| source.load(id))?;
+        let first = progress.sequences;
+        let streams = source.streams();
+        let mut done = 0;
+        while done < info.sequences {
+            // A bounded part of the chunk at a time: text takes several times the memory of values.
+            let end = info.sequences.min(done + (BATCH * 4 * pool.threads()) as u32);
+            let indexes: Vec<u32> = (done..end).collect();
+            let write = |indexes: &[u32]| sequences(&*chunk, streams, first, indexes);
+            let texts = pool.install(|| indexes.par_chunks(BATCH).map(write).collect::<Result<Vec<_>>>());
+            let texts = texts.map_err(|error| error.in_file(input))?;
+            texts.iter().try_for_each(|text| out.write(text))?;
+            done = end;
+        }
+        progress.bytes += source.chunk_bytes(id);
+        progress.sequences += u64::from(info.sequences);
+        tell(listener, progress)?;
+    }
+    out.commit()?;
+    Ok(progress)
+}
+
+fn sequences(chunk: &dyn Chunk, streams: &[StreamInfo], first: u64, indexes: &[u32]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for &index in indexes {
+        write_sequence(chunk, streams, first + u64::from(index), index, &mut text)?;
+    }
+    Ok(text)
+}
+
+/// Refuses names that text cannot have.
+fn check_name(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|';
+    if !name.is_empty() && !name.starts_with('#') && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(Error::data(format!("The stream name '{name}' cannot be written as text.")).in_stream(name))
+}

@@ -1,0 +1,314 @@
+//! CTF to CBF: reads text as `ctf2bin.py` does and writes the layout that CNTK 2.7 reads.
+//!
+//! The script has rules of its own, which are not those of the text reader: ids are compared as text, a name without
+//! values adds no sample, every `|` starts an item, also in a comment, and numbers are rounded correctly.
+
+use super::output::Output;
+use super::streams::StreamRule;
+use super::{Listener, Progress, REPORT_EVERY, check_different, tell};
+use crate::deserialize::binary::header::{MAGIC, VERSION};
+use crate::stream::{ElementType, Storage};
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+/// What to convert, and into what.
+#[derive(Debug, Clone)]
+pub struct TextToBinary {
+    /// Path of the text file.
+    pub input: String,
+    /// Path of the binary file; a file of this name is replaced.
+    pub output: String,
+    /// The streams, in the order in which the binary file is to have them.
+    pub streams: Vec<StreamRule>,
+    /// Bytes of a chunk, by the script's estimate: a chunk ends with the sequence that reaches them. 0: every sequence
+    /// is a chunk.
+    pub chunk_size: u64,
+    /// Type of all values.
+    pub element: ElementType,
+    /// Cut chunks as the script does, which forgets to start its estimate over: behind the first chunk every sequence
+    /// becomes a chunk of its own. For files that have to be the same byte for byte.
+    pub chunks_of_script: bool,
+}
+
+/// Converts a text file. Gives its size and the number of sequences.
+pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Result<Progress> {
+    let path = &options.input;
+    let file = File::open(path).map_err(|cause| Error::io("Error opening file", path, &cause))?;
+    check_different(&file, path, &options.output)?;
+    let size = file.metadata().map_err(|cause| Error::io("Error reading file", path, &cause))?.len();
+    let mut writer = Writer::new(options)?;
+    let mut input = BufReader::with_capacity(1 << 20, file);
+    let mut progress = Progress { bytes: 0, total: size, sequences: 0 };
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        let count = input.read_until(b'\n', &mut line);
+        let count = count.map_err(|cause| Error::io("Error reading file", path, &cause))?;
+        if count == 0 {
+            break;
+        }
+        number += 1;
+        let text = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| number == 1).unwrap_or(&line);
+        writer.line(text).map_err(|error| error.in_file(path).at(progress.bytes, Some(number)))?;
+        let before = progress.bytes / REPORT_EVERY;
+        progress.bytes += count as u64;
+        if progress.bytes / REPORT_EVERY != before {
+            tell(listener, Progress { sequences: writer.sequences, ..progress })?;
+        }
+    }
+    progress.sequences = writer.finish()?;
+    tell(listener, progress)?;
+    writer.output.commit()?;
+    Ok(progress)
+}
+
+/// The part of the open chunk that belongs to one stream.
+#[derive(Default)]
+struct Column {
+    /// Sequences as the file has them.
+    block: Vec<u8>,
+    /// The open sequence.
+    samples: u32,
+    values: Vec<u8>,
+    rows: Vec<u8>,
+    counts: Vec<u8>,
+}
+
+struct Writer<'a> {
+    options: &'a TextToBinary,
+    output: Output,
+    columns: Vec<Column>,
+    /// Lengths of the open chunk's finished sequences.
+    lengths: Vec<u32>,
+    samples: u64,
+    /// The script's estimate of the open chunk's bytes, and of the open sequence's.
+    estimate: u64,
+    estimate_open: u64,
+    /// Id of the open sequence; `None` before the first one.
+    id: Option<Vec<u8>>,
+    sequences: u64,
+    /// Offset, sequences and samples of the finished chunks.
+    table: Vec<(u64, u32, u32)>,
+    entries: Vec<(i32, f64)>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(options: &'a TextToBinary) -> Result<Self> {
+        let mut output = Output::create(&options.output)?;
+        output.write(&MAGIC.to_le_bytes())?;
+        output.write(&VERSION.to_le_bytes())?;
+        let columns = options.streams.iter().map(|_| Column::default()).collect();
+        Ok(Writer {
+            options,
+            output,
+            columns,
+            lengths: Vec::new(),
+            samples: 0,
+            estimate: 0,
+            estimate_open: 0,
+            id: None,
+            sequences: 0,
+            table: Vec::new(),
+            entries: Vec::new(),
+        })
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<()> {
+        let line = trimmed(line);
+        let mut pieces = line.split(|&byte| byte == b'|');
+        let id = trimmed(pieces.next().unwrap_or_default());
+        if id.len() == line.len() {
+            return Err(Error::data("The line has no '|'."));
+        }
+        let begins = match &self.id {
+            None => true,
+            Some(open) if id.is_empty() => open.is_empty(),
+            Some(open) => open != id,
+        };
+        if begins {
+            if self.id.is_some() {
+                self.end_sequence(true)?;
+            }
+            self.id = Some(id.to_vec());
+        }
+        pieces.try_for_each(|piece| self.item(piece))
+    }
+
+    fn item(&mut self, piece: &[u8]) -> Result<()> {
+        let piece = trimmed(piece);
+        let end = piece.iter().position(|&byte| is_space(byte)).unwrap_or(piece.len());
+        let (alias, values) = piece.split_at(end);
+        let values = trimmed(values);
+        if values.is_empty() || alias.starts_with(b"#") {
+            return Ok(());
+        }
+        let Some(number) = self.options.streams.iter().position(|stream| stream.alias.as_bytes() == alias)
+        else {
+            return Err(Error::data(format!("There is no stream '{}'.", String::from_utf8_lossy(alias))));
+        };
+        let stream = &self.options.streams[number];
+        let sample = match stream.storage {
+            Storage::Dense => self.dense(number, values),
+            Storage::SparseCsc => self.sparse(number, values),
+        };
+        self.estimate_open += sample.map_err(|error| error.in_stream(&stream.name))?;
+        let column = &mut self.columns[number];
+        column.samples =
+            column.samples.checked_add(1).ok_or_else(|| Error::data("The sequence is too long."))?;
+        Ok(())
+    }
+
+    /// One dense sample; the script's estimate of its bytes.
+    fn dense(&mut self, number: usize, values: &[u8]) -> Result<u64> {
+        let stream = &self.options.streams[number];
+        let out = &mut self.columns[number].values;
+        let mut count = 0;
+        for word in words(values) {
+            put(out, self.options.element, parse(word)?);
+            count += 1;
+        }
+        if count != stream.dim {
+            return Err(Error::data(format!("Invalid sample dimension for input {}", stream.name)));
+        }
+        Ok(u64::from(count) * self.options.element.size() as u64)
+    }
+
+    /// One sparse sample.
+    fn sparse(&mut self, number: usize, values: &[u8]) -> Result<u64> {
+        let stream = &self.options.streams[number];
+        let column = &mut self.columns[number];
+        self.entries.clear();
+        for word in words(values) {
+            let mut parts = word.split(|&byte| byte == b':');
+            let (Some(row), Some(value), None) = (parts.next(), parts.next(), parts.next()) else {
+                return Err(Error::data(format!("'{}' is no index:value.", String::from_utf8_lossy(word))));
+            };
+            let row: i64 =
+                std::str::from_utf8(row).ok().and_then(|row| row.parse().ok()).ok_or_else(|| {
+                    Error::data(format!("'{}' has no integer for an index.", String::from_utf8_lossy(word)))
+                })?;
+            let Some(row) = i32::try_from(row).ok().filter(|row| (0..stream.dim as i32).contains(row)) else {
+                let (name, dim) = (&stream.name, stream.dim);
+                return Err(Error::data(format!(
+                    "Invalid sample dimension for input {name}. Max {dim}, given {row}"
+                )));
+            };
+            self.entries.push((row, parse(value)?));
+        }
+        self.entries.sort_by_key(|entry| entry.0);
+        for &(row, value) in &self.entries {
+            put(&mut column.values, self.options.element, value);
+            column.rows.extend(row.to_le_bytes());
+        }
+        if column.rows.len() / 4 > i32::MAX as usize {
+            return Err(Error::data("The sequence has too many values."));
+        }
+        let count = self.entries.len() as u32;
+        column.counts.extend(count.to_le_bytes());
+        Ok(u64::from(count) * (self.options.element.size() as u64 + 4) + 4)
+    }
+
+    /// Moves the open sequence to the chunk; `more`: another one follows.
+    fn end_sequence(&mut self, more: bool) -> Result<()> {
+        let mut length = 0;
+        for (column, stream) in self.columns.iter_mut().zip(&self.options.streams) {
+            length = length.max(column.samples);
+            column.block.extend(column.samples.to_le_bytes());
+            if stream.storage == Storage::SparseCsc {
+                column.block.extend(((column.rows.len() / 4) as u32).to_le_bytes());
+            }
+            for part in [&mut column.values, &mut column.rows, &mut column.counts] {
+                column.block.append(part);
+            }
+            column.samples = 0;
+        }
+        self.sequences += 1;
+        self.lengths.push(length);
+        self.samples += u64::from(length);
+        self.estimate += std::mem::take(&mut self.estimate_open);
+        // The table's fields have 32 bits; no sequence may overflow them that the next line begins.
+        let full = self.samples > u64::from(u32::MAX / 2) || self.lengths.len() >= i32::MAX as usize;
+        if more && (self.estimate >= self.options.chunk_size || full) {
+            self.end_chunk()?;
+            if !self.options.chunks_of_script {
+                self.estimate = 0;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_chunk(&mut self) -> Result<()> {
+        let samples = u32::try_from(self.samples)
+            .map_err(|_| Error::data("A chunk has more than 4294967295 samples."))?;
+        self.table.push((self.output.at(), self.lengths.len() as u32, samples));
+        for length in self.lengths.drain(..) {
+            self.output.write(&length.to_le_bytes())?;
+        }
+        for column in &mut self.columns {
+            self.output.write(&column.block)?;
+            column.block.clear();
+        }
+        self.samples = 0;
+        Ok(())
+    }
+
+    /// Writes the last chunk, header, table and trailer; gives the number of sequences.
+    fn finish(&mut self) -> Result<u64> {
+        if self.id.is_some() {
+            self.end_sequence(false)?;
+        }
+        self.end_chunk()?;
+        let header = self.output.at();
+        let mut out = MAGIC.to_le_bytes().to_vec();
+        let chunks =
+            u32::try_from(self.table.len()).map_err(|_| Error::data("There are too many chunks."))?;
+        out.extend(chunks.to_le_bytes());
+        out.extend((self.options.streams.len() as u32).to_le_bytes());
+        for stream in &self.options.streams {
+            out.push(stream.storage as u8);
+            out.extend((stream.name.len() as u32).to_le_bytes());
+            out.extend(stream.name.as_bytes());
+            out.push(self.options.element as u8 - 1);
+            out.extend(stream.dim.to_le_bytes());
+        }
+        for (offset, sequences, samples) in &self.table {
+            out.extend(offset.to_le_bytes());
+            out.extend(sequences.to_le_bytes());
+            out.extend(samples.to_le_bytes());
+        }
+        out.extend(header.to_le_bytes());
+        self.output.write(&out)?;
+        Ok(self.sequences)
+    }
+}
+
+fn put(out: &mut Vec<u8>, element: ElementType, value: f64) {
+    match element {
+        ElementType::Float => out.extend((value as f32).to_le_bytes()),
+        ElementType::Double => out.extend(value.to_le_bytes()),
+    }
+}
+
+fn parse(word: &[u8]) -> Result<f64> {
+    std::str::from_utf8(word)
+        .ok()
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(|| Error::data(format!("'{}' is no number.", String::from_utf8_lossy(word))))
+}
+
+/// White space as the script's language has it.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | 9..=13 | 0x1c..=0x1f)
+}
+
+fn trimmed(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|&byte| !is_space(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|&byte| !is_space(byte)).map_or(start, |last| last + 1);
+    &text[start..end]
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| is_space(byte)).filter(|word| !word.is_empty())
+}

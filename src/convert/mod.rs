@@ -1,0 +1,62 @@
+//! Conversion between the text format (CTF) and the binary one (CBF).
+//!
+//! [`text_to_binary`] makes what CNTK's script `ctf2bin.py` makes, except that chunks have the size that was asked for.
+//! [`binary_to_text`] writes text that reads back to the same bits, by CNTK's arithmetic. Both write to a file without
+//! a name, which takes the output's name when it is complete: whatever interrupts them, no half file is left.
+
+mod binary;
+mod digits;
+mod items;
+mod output;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use binary::binary_to_text;
+pub use items::{TextToBinary, text_to_binary};
+pub use streams::{StreamRule, parse_streams};
+
+use crate::error::ExceptionClass;
+use crate::{Error, ErrorKind, Result};
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+
+/// How far a conversion has come, and what it amounts to when it is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done.
+    pub bytes: u64,
+    /// Bytes of the input.
+    pub total: u64,
+    /// Sequences written.
+    pub sequences: u64,
+}
+
+/// Hears of the progress, several times a second or so; `Break` stops the conversion.
+pub type Listener<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Bytes of input between two reports.
+const REPORT_EVERY: u64 = 4 << 20;
+
+fn tell(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
+    match listener(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            Err(Error::new(ErrorKind::User, ExceptionClass::Runtime, "The conversion was stopped."))
+        }
+    }
+}
+
+/// Refuses to write over what is being read.
+fn check_different(input: &File, input_path: &str, output_path: &str) -> Result<()> {
+    let (Ok(input), Ok(output)) = (input.metadata(), std::fs::metadata(output_path)) else {
+        return Ok(());
+    };
+    if (input.dev(), input.ino()) != (output.dev(), output.ino()) {
+        return Ok(());
+    }
+    let message = format!("Input and output are the same file: '{input_path}', '{output_path}'.");
+    Err(Error::argument(message).in_file(output_path))
+}

@@ -1,0 +1,55 @@
+//! A loaded chunk of a bundle: the primary's chunk and its partners. It copies nothing and hands out their views.
+
+use super::Shared;
+use super::share::Part;
+use crate::Result;
+use crate::deserialize::{Chunk, Loaded};
+use crate::sequence::ChunkId;
+use std::sync::Arc;
+
+/// The chunk.
+pub struct BundleChunk {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: ChunkId,
+    pub(super) primary: Arc<dyn Chunk>,
+    /// For each secondary deserializer its chunks, in the order of the join.
+    pub(super) partners: Vec<Vec<Arc<Part>>>,
+}
+
+impl BundleChunk {
+    /// Secondary chunks in order, each when it is there.
+    fn parts(&self) -> impl Iterator<Item = Result<&dyn Chunk>> {
+        self.partners
+            .iter()
+            .flatten()
+            .map(|part| part.wait().as_ref().map(|chunk| &**chunk).map_err(Clone::clone))
+    }
+}
+
+impl Chunk for BundleChunk {
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+        let joined = &self.shared.join.chunks[self.id as usize];
+        match self.shared.routes[stream] {
+            (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
+            (member, stream) => {
+                let (part, index) = joined.partners[member - 1].places.get(index);
+                // Settled before, so it is there.
+                match self.partners[member - 1][part].wait() {
+                    Ok(chunk) => chunk.sequence(stream, index),
+                    Err(_) => Loaded::Invalid,
+                }
+            }
+        }
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.primary.settle()?;
+        self.parts().try_for_each(|part| part?.settle())
+    }
+
+    /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
+    fn admit(&self) -> Result<()> {
+        self.primary.admit()?;
+        self.parts().try_for_each(|part| part?.admit())
+    }
+}

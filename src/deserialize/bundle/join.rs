@@ -1,0 +1,266 @@
+//! The join: which sequences have partners in all deserializers, where these are, and how long the whole is.
+
+use super::Member;
+use crate::deserialize::{ChunkInfo, Deserializer};
+use crate::error::ExceptionClass;
+use crate::log::{Level, Logger};
+use crate::sequence::{ChunkId, SequenceId};
+use crate::{Error, ErrorKind, Result};
+use rayon::prelude::*;
+
+/// The table of a bundle.
+pub struct Join {
+    /// Sizes of the chunks.
+    pub infos: Vec<ChunkInfo>,
+    /// What is in them.
+    pub chunks: Vec<JoinedChunk>,
+}
+
+/// One chunk of a bundle.
+pub struct JoinedChunk {
+    /// The chunk of the primary deserializer.
+    pub primary: ChunkId,
+    /// Indexes of its sequences that have partners; `None` if all have.
+    pub kept: Option<Box<[u32]>>,
+    pub lengths: Declared,
+    /// For each secondary deserializer, where the partners are.
+    pub partners: Box<[Partner]>,
+}
+
+impl JoinedChunk {
+    /// Index in the primary's chunk.
+    pub fn primary_index(&self, index: u32) -> u32 {
+        self.kept.as_ref().map_or(index, |kept| kept[index as usize])
+    }
+}
+
+/// Declared lengths of a chunk.
+pub enum Declared {
+    /// The same as the primary's.
+    Primary,
+    /// All 1.
+    Ones,
+    Each(Box<[u32]>),
+}
+
+/// Where the partners of a chunk's sequences are in one secondary deserializer.
+pub struct Partner {
+    /// The chunks that have them.
+    pub chunks: Box<[ChunkId]>,
+    pub places: Places,
+}
+
+/// Positions of partners: each is the number of one of the partner's chunks, and the index there.
+pub enum Places {
+    /// One after the other as in the file, from index `first` of the first chunk on. `bounds` are the sequences that
+    /// the further chunks begin with. Data in the same order need no memory for each sequence.
+    Run {
+        first: u32,
+        bounds: Box<[u32]>,
+    },
+    Each(Box<[(u32, u32)]>),
+}
+
+impl Places {
+    /// Number of the partner's chunk, and index there.
+    #[inline]
+    pub fn get(&self, index: u32) -> (usize, u32) {
+        match self {
+            Places::Run { first, bounds } => match bounds.partition_point(|&bound| bound <= index) {
+                0 => (0, first + index),
+                chunk => (chunk, index - bounds[chunk - 1]),
+            },
+            Places::Each(places) => {
+                let (chunk, index) = places[index as usize];
+                (chunk as usize, index)
+            }
+        }
+    }
+}
+
+/// What becomes of one chunk of the primary deserializer.
+struct Outcome {
+    /// None if nothing is left.
+    chunk: Option<(ChunkInfo, JoinedChunk)>,
+    /// For each secondary deserializer, sequences that were dropped because it lacks them.
+    lacking: Vec<u64>,
+}
+
+impl Join {
+    /// Joins the sequences. `definer` is the deserializer whose lengths count; without one the greatest does.
+    pub fn new(members: &[Member], definer: Option<usize>, log: &Logger) -> Result<Join> {
+        let Some((primary, secondaries)) = members.split_first() else {
+            return Err(Error::internal("a join of nothing"));
+        };
+        if primary.deserializer.chunks().is_empty() {
+            let message = "Driving deserializer should at least provide one chunk.";
+            return Err(Error::data(message).in_file(&primary.name));
+        }
+        // The first search may sort all keys, with the help of the pool. It must not begin inside the parallel loop
+        // below: a thread that waits for its helpers would take up another turn of the loop, and wait for itself.
+        secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
+
+        let chunks = primary.deserializer.chunks().len() as ChunkId;
+        let outcomes: Vec<Outcome> = (0..chunks)
+            .into_par_iter()
+            .map(|chunk| join_chunk(&*primary.deserializer, secondaries, definer, chunk))
+            .collect();
+        let mut lacking = vec![0; secondaries.len()];
+        let mut join = Join { infos: Vec::new(), chunks: Vec::new() };
+        for outcome in outcomes {
+            lacking.iter_mut().zip(outcome.lacking).for_each(|(sum, count)| *sum += count);
+            if let Some((info, chunk)) = outcome.chunk {
+                join.infos.push(info);
+                join.chunks.push(chunk);
+            }
+        }
+        join.report(members, &lacking, log);
+        if join.infos.is_empty() {
+            let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
+            let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
+            return Err(error.in_file(&primary.name));
+        }
+        Ok(join)
+    }
+
+    /// Says what was dropped; CNTK does not.
+    fn report(&self, members: &[Member], lacking: &[u64], log: &Logger) {
+        let Some((primary, secondaries)) = members.split_first() else { return };
+        let total = sequences(&*primary.deserializer);
+        let used: u64 = self.infos.iter().map(|info| u64::from(info.sequences)).sum();
+        let mut line = format!("Joined {} deserializers by key: {used} sequences.", members.len());
+        let mut complete = true;
+        let empty = total - used - lacking.iter().sum::<u64>();
+        for (secondary, &count) in secondaries.iter().zip(lacking) {
+            if count > 0 {
+                complete = false;
+                line += &format!(
+                    " Dropped {count} of {total} of '{}': '{}' lacks them.",
+                    primary.name, secondary.name
+                );
+            }
+        }
+        if empty > 0 {
+            complete = false;
+            line += &format!(" Dropped {empty} of '{}' in chunks without samples.", primary.name);
+        }
+        for (number, secondary) in secondaries.iter().enumerate() {
+            let total = sequences(&*secondary.deserializer);
+            let unused = total - self.partners_in(number, &*secondary.deserializer);
+            if unused > 0 {
+                complete = false;
+                line += &format!(" Not used: {unused} of {total} of '{}'.", secondary.name);
+            }
+        }
+        log.write(if complete { Level::Info } else { Level::Warning }, &line);
+    }
+
+    /// How many sequences of a secondary deserializer are the partner of one or more.
+    fn partners_in(&self, number: usize, secondary: &dyn Deserializer) -> u64 {
+        let mut firsts = Vec::with_capacity(secondary.chunks().len());
+        let mut total = 0;
+        for chunk in secondary.chunks() {
+            firsts.push(total);
+            total += chunk.sequences as usize;
+        }
+        let mut used = vec![0u64; total.div_ceil(64)];
+        for (info, chunk) in self.infos.iter().zip(&self.chunks) {
+            let partner = &chunk.partners[number];
+            for index in 0..info.sequences {
+                let (chunk, index) = partner.places.get(index);
+                let position = firsts[partner.chunks[chunk] as usize] + index as usize;
+                used[position / 64] |= 1 << (position % 64);
+            }
+        }
+        used.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+fn sequences(deserializer: &dyn Deserializer) -> u64 {
+    deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
+}
+
+fn join_chunk(
+    primary: &dyn Deserializer,
+    secondaries: &[Member],
+    definer: Option<usize>,
+    chunk: ChunkId,
+) -> Outcome {
+    let count = primary.chunks()[chunk as usize].sequences;
+    let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
+    let mut keys = Vec::with_capacity(ids.len());
+    primary.keys(&ids, &mut keys);
+    let own = primary.lengths(chunk);
+
+    let mut lacking = vec![0; secondaries.len()];
+    let mut kept = Vec::with_capacity(ids.len());
+    let mut lengths = Vec::with_capacity(ids.len());
+    let mut found = vec![Vec::with_capacity(ids.len()); secondaries.len()];
+    let mut same = true;
+    for (index, &key) in (0..count).zip(&keys) {
+        let mut length = if definer.is_none_or(|definer| definer == 0) { own.get(index) } else { 0 };
+        let mut complete = true;
+        for (number, secondary) in secondaries.iter().enumerate() {
+            let Some(id) = secondary.deserializer.find(key) else {
+                lacking[number] += 1;
+                found[..number].iter_mut().for_each(|found| _ = found.pop());
+                complete = false;
+                break;
+            };
+            if definer.is_none_or(|definer| definer == number + 1) {
+                length = length.max(secondary.deserializer.lengths(id.chunk).get(id.index));
+            }
+            found[number].push(id);
+        }
+        if complete {
+            same &= length == own.get(index);
+            kept.push(index);
+            lengths.push(length);
+        }
+    }
+    let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    if samples == 0 {
+        return Outcome { chunk: None, lacking };
+    }
+    let all = kept.len() == ids.len();
+    let info = ChunkInfo { samples, sequences: kept.len() as u32 };
+    let lengths = if same && all {
+        Declared::Primary
+    } else if lengths.iter().all(|&length| length == 1) {
+        Declared::Ones
+    } else {
+        Declared::Each(lengths.into())
+    };
+    let partners =
+        found.iter().zip(secondaries).map(|(found, secondary)| partner(found, &*secondary.deserializer));
+    let joined = JoinedChunk {
+        primary: chunk,
+        kept: (!all).then(|| kept.into()),
+        lengths,
+        partners: partners.collect(),
+    };
+    Outcome { chunk: Some((info, joined)), lacking }
+}
+
+/// Notes where partners are, in as little memory as it takes.
+fn partner(found: &[SequenceId], secondary: &dyn Deserializer) -> Partner {
+    let follows = |a: SequenceId, b: SequenceId| {
+        let next = SequenceId { chunk: a.chunk, index: a.index + 1 };
+        let last = next.index == secondary.chunks()[a.chunk as usize].sequences;
+        b == if last { SequenceId { chunk: a.chunk + 1, index: 0 } } else { next }
+    };
+    if let [first, .., last] | [first @ last] = found
+        && found.windows(2).all(|pair| follows(pair[0], pair[1]))
+    {
+        let begins = |&(_, id): &(u32, &SequenceId)| id.index == 0;
+        let bounds = (0..).zip(found).skip(1).filter(begins).map(|(index, _)| index);
+        let places = Places::Run { first: first.index, bounds: bounds.collect() };
+        return Partner { chunks: (first.chunk..=last.chunk).collect(), places };
+    }
+    let mut chunks: Vec<_> = found.iter().map(|id| id.chunk).collect();
+    chunks.sort_unstable();
+    chunks.dedup();
+    let number = |chunk| chunks.partition_point(|&other| other < chunk) as u32;
+    let places = found.iter().map(|id| (number(id.chunk), id.index)).collect();
+    Partner { chunks: chunks.into(), places: Places::Each(places) }
+}

@@ -1,0 +1,180 @@
+//! Several deserializers as one: their sequences are joined by key, and their streams stand side by side.
+//!
+//! The first deserializer is the *primary* one: its chunks and its order are the bundle's. A sequence that a secondary
+//! deserializer lacks is dropped; a chunk that loses all its samples disappears, and those behind it move up, in the
+//! table and in what is loaded. The [`join`] is worked out once. Loading a [`chunk`] loads the primary's chunk and those
+//! chunks of the others that have its sequences; these are shared by all bundled chunks in memory.
+
+mod chunk;
+mod join;
+mod share;
+#[cfg(test)]
+mod tests;
+
+use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::error::ExceptionClass;
+use crate::log::Logger;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::{Error, ErrorKind, Result};
+use chunk::BundleChunk;
+use join::Join;
+use rayon::prelude::*;
+use share::Secondary;
+use std::sync::Arc;
+
+/// One of the deserializers of a bundle.
+pub struct Member {
+    /// What it is called in messages: its file.
+    pub name: String,
+    /// It.
+    pub deserializer: Arc<dyn Deserializer>,
+}
+
+/// Several deserializers joined by key.
+pub struct Bundle {
+    streams: Vec<StreamInfo>,
+    primary: Arc<dyn Deserializer>,
+    secondaries: Vec<Secondary>,
+    shared: Arc<Shared>,
+    fingerprint: u64,
+}
+
+/// What the bundle and its chunks share.
+struct Shared {
+    join: Join,
+    /// For each stream its deserializer and its number there.
+    routes: Vec<(usize, usize)>,
+}
+
+impl Bundle {
+    /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool. One log line tells
+    /// how many sequences have been dropped and why.
+    pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
+        let (mut streams, mut routes) = (Vec::new(), Vec::new());
+        let mut definer = None;
+        for (number, member) in members.iter().enumerate() {
+            for (inner, stream) in member.deserializer.streams().iter().enumerate() {
+                if stream.defines_mb_size && definer.replace(number).is_some() {
+                    let message =
+                        "Only a single deserializer is allowed to define minibatch size, at least two found.";
+                    return Err(Error::config(ExceptionClass::Runtime, message).in_stream(&stream.name));
+                }
+                streams.push(stream.clone());
+                routes.push((number, inner));
+            }
+        }
+        let join = Join::new(&members, definer, log)?;
+        let mut fingerprint = SEED;
+        for member in &members {
+            fingerprint = mix(fingerprint, member.deserializer.fingerprint(), 0);
+        }
+        for chunk in &join.infos {
+            fingerprint = mix(fingerprint, chunk.samples, u64::from(chunk.sequences));
+        }
+        let mut members = members.into_iter().map(|member| member.deserializer);
+        let primary = members.next().ok_or_else(|| Error::internal("a bundle of nothing"))?;
+        let secondaries = members.map(Secondary::new).collect();
+        Ok(Bundle { streams, primary, secondaries, shared: Arc::new(Shared { join, routes }), fingerprint })
+    }
+
+    fn in_primary(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
+        let chunks = &self.shared.join.chunks;
+        let place = |id: &SequenceId| {
+            let joined = &chunks[id.chunk as usize];
+            SequenceId { chunk: joined.primary, index: joined.primary_index(id.index) }
+        };
+        sequences.iter().map(place).collect()
+    }
+}
+
+/// Refuses streams of one name, in CNTK's words.
+pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
+    for (number, stream) in streams.iter().enumerate() {
+        if streams[..number].iter().any(|other| other.name == stream.name) {
+            let message = format!(
+                "Two streams with the same name '{}' have been found. Please rename the duplicate.",
+                stream.name
+            );
+            let error = Error::new(ErrorKind::Config, ExceptionClass::Runtime, message);
+            return Err(error.in_stream(&stream.name));
+        }
+    }
+    Ok(())
+}
+
+impl ChunkTable for Bundle {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.shared.join.infos
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        let joined = &self.shared.join.chunks[chunk as usize];
+        match &joined.lengths {
+            join::Declared::Primary => self.primary.lengths(joined.primary),
+            join::Declared::Ones => Lengths::Ones,
+            join::Declared::Each(lengths) => Lengths::Each(lengths),
+        }
+    }
+}
+
+impl Deserializer for Bundle {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.primary.keys(&self.in_primary(sequences), keys);
+    }
+
+    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences, and of truncated minibatches those
+    /// of its last one, which are the real ones.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        let sequences = self.in_primary(sequences);
+        if truncated {
+            self.primary.keys(&sequences, keys);
+        } else {
+            self.primary.reported_keys(&sequences, false, keys);
+        }
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let SequenceId { chunk, index } = self.primary.find(key)?;
+        let chunks = &self.shared.join.chunks;
+        let chunk = chunks.binary_search_by_key(&chunk, |joined| joined.primary).ok()?;
+        let index = match &chunks[chunk].kept {
+            None => index,
+            Some(kept) => kept.binary_search(&index).ok()? as u32,
+        };
+        Some(SequenceId { chunk: chunk as ChunkId, index })
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let joined = &self.shared.join.chunks[chunk as usize];
+        let mut missing = Vec::new();
+        let partners = self
+            .secondaries
+            .iter()
+            .zip(&joined.partners)
+            .map(|(secondary, partner)| {
+                let part = |&id| {
+                    let (part, is_new) = secondary.part(id);
+                    if is_new {
+                        missing.push((secondary, id, Arc::clone(&part)));
+                    }
+                    part
+                };
+                partner.chunks.iter().map(part).collect()
+            })
+            .collect();
+        // What others are loading already is waited for later, and not here: see `share`.
+        let load_missing = || missing.par_iter().for_each(|(secondary, id, part)| secondary.load(*id, part));
+        let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
+        Ok(Arc::new(BundleChunk { shared: Arc::clone(&self.shared), id: chunk, primary: primary?, partners }))
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}

@@ -1,0 +1,57 @@
+//! Chunks of a secondary deserializer, each in memory once however many bundled chunks use it.
+//!
+//! Two bundled chunks that are loaded at the same time may need the same secondary chunk. One of them loads it. The
+//! other must not wait for it there and then: it is on a thread of the pool, perhaps the very thread that has put that
+//! loading aside to do this one. So it takes the [`Part`] as it is, still empty, and the reader waits for it when the
+//! bundled chunk enters the window ([`crate::deserialize::Chunk::settle`]).
+//!
+//! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
+
+use crate::deserialize::{Chunk, Deserializer};
+use crate::sequence::ChunkId;
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// A chunk that is loaded or being loaded.
+pub type Part = OnceLock<Result<Arc<dyn Chunk>>>;
+
+/// A secondary deserializer and its chunks in memory.
+pub struct Secondary {
+    deserializer: Arc<dyn Deserializer>,
+    parts: Mutex<HashMap<ChunkId, Weak<Part>>>,
+}
+
+impl Secondary {
+    pub fn new(deserializer: Arc<dyn Deserializer>) -> Self {
+        Secondary { deserializer, parts: Mutex::default() }
+    }
+
+    /// The part for a chunk, and whether the caller has to [`load`](Secondary::load) it.
+    pub fn part(&self, chunk: ChunkId) -> (Arc<Part>, bool) {
+        let mut parts = self.parts.lock();
+        if let Some(part) = parts.get(&chunk).and_then(Weak::upgrade) {
+            return (part, false);
+        }
+        let part = Arc::default();
+        parts.insert(chunk, Arc::downgrade(&part));
+        (part, true)
+    }
+
+    /// Loads a chunk into its part. Whatever happens, nobody waits for it forever.
+    pub fn load(&self, chunk: ChunkId, part: &Arc<Part>) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.deserializer.load(chunk)))
+            .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
+        if outcome.is_err() {
+            // The next one who needs it tries again.
+            let mut parts = self.parts.lock();
+            if parts.get(&chunk).is_some_and(|known| known.as_ptr() == Arc::as_ptr(part)) {
+                parts.remove(&chunk);
+            }
+        }
+        // Only the one who made the part loads it.
+        let _ = part.set(outcome);
+    }
+}

@@ -1,0 +1,173 @@
+//! `cargo xtask dropin`: the modules that unmodified CNTK loads in place of its own.
+
+use crate::cmake::install;
+use crate::host_golden;
+use crate::portable::{self, Library, compiler, text};
+use crate::project::Project;
+use crate::swap;
+use crate::tools::{self, Tool};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// A version of the host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Host {
+    /// As in its file names.
+    pub version: &'static str,
+    /// As the C++ code has it.
+    number: u32,
+}
+
+/// The hosts that modules are made for.
+pub const HOSTS: [Host; 3] = [
+    Host { version: "2.7", number: 20700 },
+    Host { version: "2.6", number: 20600 },
+    Host { version: "2.5.1", number: 20501 },
+];
+
+impl Host {
+    /// The host with this version.
+    pub fn by_version(version: &str) -> Result<Host> {
+        let host = HOSTS.into_iter().find(|host| host.version == version);
+        host.with_context(|| {
+            let known = HOSTS.map(|host| host.version).join(", ");
+            format!("There are no modules for CNTK {version}; there are for {known}.")
+        })
+    }
+
+    /// The library of the host that its modules are bound to.
+    pub fn library(self) -> String {
+        format!("libCntk.Math-{}.so", self.version)
+    }
+
+    /// Where its modules are built to.
+    pub fn folder(self, project: &Project) -> PathBuf {
+        project.target.join("dropin").join(self.version)
+    }
+}
+
+/// A module.
+pub struct Module {
+    /// The first part of its file's name.
+    pub stem: &'static str,
+    sources: &'static [&'static str],
+    exports: &'static [&'static str],
+}
+
+/// All modules.
+pub const MODULES: [Module; 2] = [
+    Module {
+        stem: "Cntk.Composite",
+        sources: &["composite", "original", "reader", "layout", "data_reader", "engine", "text"],
+        exports: &["CreateCompositeDataReader", "GetReaderF", "GetReaderD"],
+    },
+    Module {
+        stem: "Cntk.Deserializers.TextFormat",
+        sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "text"],
+        exports: &["CreateDeserializer", "GetReaderF", "GetReaderD"],
+    },
+];
+
+impl Module {
+    /// Its file's name.
+    pub fn file(&self, host: Host) -> String {
+        format!("{}-{}.so", self.stem, host.version)
+    }
+}
+
+/// The beginnings of the names of the host's symbols.
+const HOST_SYMBOLS: [&str; 3] = ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZN4CNTK"];
+
+/// Tools that building takes.
+pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];
+
+/// Builds, installs or restores, as the arguments say.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => everything(project),
+        ["--host", version] => {
+            let host = Host::by_version(version)?;
+            let engine = engine(project)?;
+            project.part(&format!("modules for CNTK {version}"), || build(project, host, &engine))
+        }
+        ["check", "--libs", path] => host_golden::command(project, path, false),
+        ["check", "--libs", path, "--originals"] => host_golden::command(project, path, true),
+        ["install", "--libs", folder] => swap::install(project, Path::new(folder)),
+        ["restore", "--libs", folder] => swap::restore(project, Path::new(folder)),
+        _ => bail!(
+            "dropin takes --host VERSION, check --libs DIRS, install --libs DIR, or restore --libs DIR. See cargo xtask help."
+        ),
+    }
+}
+
+/// Builds the modules for all hosts, and the driver that tries them.
+pub fn everything(project: &Project) -> Result<()> {
+    let engine = engine(project)?;
+    for host in HOSTS {
+        project.part(&format!("modules for CNTK {}", host.version), || build(project, host, &engine))?;
+    }
+    project.part("driver host_replay", || driver(project).map(drop))
+}
+
+/// The library that the modules contain.
+pub fn engine(project: &Project) -> Result<PathBuf> {
+    tools::need(project, &TOOLS)?;
+    project.part("library, release mode", || {
+        project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()
+    })?;
+    Ok(project.target.join("release/libcntk_reader.a"))
+}
+
+/// Builds the modules for one host into target/dropin/<version>.
+pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
+    let scratch = project.target.join("xtask/dropin").join(host.version);
+    std::fs::create_dir_all(&scratch)?;
+    let compat = compile(project, host, "compat/newer_names", &scratch)?;
+    let mut objects = std::collections::BTreeMap::new();
+    for module in &MODULES {
+        let mut inputs = Vec::new();
+        for &source in module.sources {
+            if !objects.contains_key(source) {
+                objects.insert(source, compile(project, host, source, &scratch)?);
+            }
+            inputs.push(text(&objects[source])?);
+        }
+        inputs.extend([text(engine)?, text(&compat)?, "-Wl,-rpath,$ORIGIN".to_owned()]);
+        inputs.push("-Wl,--enable-new-dtags".to_owned());
+        let exports: Vec<String> = module.exports.iter().map(|&name| name.to_owned()).collect();
+        let name = module.file(host);
+        let file = scratch.join(&name);
+        let library = host.library();
+        let linked =
+            Library { file: &file, inputs, exports: &exports, host: Some((&library, &HOST_SYMBOLS)) };
+        linked.link(project, &compiler(), &scratch.join(module.stem))?;
+        project.run("strip").arg("--strip-unneeded").arg(&file).go()?;
+        portable::check(project, &file, Some(&library))?;
+        install(&file, &host.folder(project).join(&name))?;
+    }
+    Ok(())
+}
+
+/// Compiles one source.
+fn compile(project: &Project, host: Host, source: &str, scratch: &Path) -> Result<PathBuf> {
+    let object = scratch.join(format!("{}.o", source.replace('/', "-")));
+    let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+    let run =
+        run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-plt", "-ffunction-sections"]);
+    let run = run.arg(format!("-DCNTK_DROPIN_HOST={}", host.number)).arg("-I").arg(project.path("include"));
+    run.arg("-c").arg(project.path(&format!("dropin/{source}.cpp"))).arg("-o").arg(&object).go()?;
+    Ok(object)
+}
+
+/// Builds the driver that replays scripts through a module, for any host; gives its path.
+pub fn driver(project: &Project) -> Result<PathBuf> {
+    tools::need(project, &TOOLS)?;
+    let file = project.target.join("drivers/host_replay");
+    std::fs::create_dir_all(project.target.join("drivers"))?;
+    let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    // The standard conversions between strings are deprecated since C++17 and have no successor.
+    let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
+    run.arg(project.path("cpp_tests/host_replay.cpp")).args(["-ldl", "-lpthread"]).go()?;
+    Ok(file)
+}

@@ -1,0 +1,124 @@
+//! Runs the golden cases through modules in CNTK's place, with CNTK's own libraries around them.
+
+use crate::dropin::{self, Host, MODULES};
+use crate::golden;
+use crate::portable::text as text_of;
+use crate::project::{Project, empty_folder};
+use crate::replay::compare;
+use crate::steps::Tally;
+use crate::swap;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// Differences that are shown.
+const SHOWN: usize = 20;
+
+/// CNTK's libraries, and what they need where the system does not have it.
+pub struct Libraries {
+    /// The version of the host.
+    pub host: Host,
+    /// The folder with libCntk.Math.
+    pub folder: PathBuf,
+    /// Search path of the loader.
+    path: String,
+}
+
+impl Libraries {
+    /// From folders as the loader takes them, separated by colons; one of them has CNTK.
+    pub fn find(path: &str) -> Result<Libraries> {
+        let mut folders = Vec::new();
+        for folder in path.split(':').filter(|folder| !folder.is_empty()) {
+            let folder = Path::new(folder);
+            folders.push(folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?);
+        }
+        let host = folders.iter().find_map(|folder| Some((swap::host_of(folder).ok()?, folder.clone())));
+        let Some((host, folder)) = host else { bail!("There is no CNTK in {path}.") };
+        let path = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(":");
+        Ok(Libraries { host, folder, path })
+    }
+
+    /// The search path with folders in front.
+    pub fn path(&self, before: &[&Path]) -> String {
+        let before = before.iter().map(|folder| format!("{}:", folder.display())).collect::<String>();
+        before + &self.path
+    }
+}
+
+/// The combinations of modules that are tried.
+#[derive(Clone, Copy)]
+enum Setup {
+    /// This project's composite module.
+    Composite,
+    /// CNTK's composite module over this project's text module.
+    Text,
+    /// CNTK's modules: whether the records hold for this version of the host.
+    Original,
+}
+
+/// Runs the cases with both of this project's modules, and with CNTK's own ones if `originals`.
+pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
+    let libraries = Libraries::find(path)?;
+    let engine = dropin::engine(project)?;
+    let version = libraries.host.version;
+    project.part(&format!("modules for CNTK {version}"), || {
+        dropin::build(project, libraries.host, &engine)?;
+        dropin::driver(project).map(drop)
+    })?;
+    let mut setups = vec![
+        (Setup::Composite, "this project's composite module"),
+        (Setup::Text, "CNTK's composite module over this project's text module"),
+    ];
+    if originals {
+        setups.push((Setup::Original, "CNTK's own modules"));
+    }
+    let mut failed = 0;
+    for (setup, what) in setups {
+        println!("CNTK {version}, {what}:");
+        let tally = check(project, &libraries, setup)?;
+        println!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
+        // CNTK's own modules only tell about the records.
+        failed += if matches!(setup, Setup::Original) { 0 } else { tally.failed };
+    }
+    if failed > 0 { bail!("{failed} cases differ.") } else { Ok(()) }
+}
+
+fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally> {
+    let scratch = project.target.join("xtask/host-golden");
+    empty_folder(&scratch)?;
+    let host = libraries.host;
+    let own = host.folder(project);
+    let composite = match setup {
+        Setup::Composite => own.join(MODULES[0].file(host)),
+        Setup::Text | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
+    };
+    // The text module is found by its name, so it goes to a folder of its own.
+    let text = scratch.join("modules");
+    std::fs::create_dir_all(&text)?;
+    let name = MODULES[1].file(host);
+    let from = match setup {
+        Setup::Original => original(&libraries.folder, &name),
+        Setup::Composite | Setup::Text => own.join(&name),
+    };
+    std::os::unix::fs::symlink(from, text.join(&name))?;
+    let driver = project.target.join("drivers/host_replay");
+    let (mut passed, mut failures) = (0, Vec::new());
+    for case in golden::load(project)? {
+        let (config, script) = case.unpack(&scratch.join(&case.name))?;
+        let run = project.run(&text_of(&driver)?).arg(&composite).arg(config).arg(script);
+        let output = run.env("LD_LIBRARY_PATH", libraries.path(&[&text])).output();
+        match output.and_then(|output| compare(&case, &output)) {
+            Ok(()) => passed += 1,
+            Err(error) => failures.push(format!("  {}: {error:#}", case.name)),
+        }
+    }
+    for failure in failures.iter().take(SHOWN) {
+        println!("{failure}");
+    }
+    Ok(Tally { passed, failed: failures.len() })
+}
+
+/// CNTK's own module, also where this project's has taken its place.
+fn original(folder: &Path, name: &str) -> PathBuf {
+    let kept = folder.join(format!("{name}.original"));
+    if kept.exists() { kept } else { folder.join(name) }
+}

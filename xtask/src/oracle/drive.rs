@@ -1,0 +1,98 @@
+//! Runs a case through this library and through CNTK.
+
+use super::install::Cntk;
+use crate::golden::Case;
+use crate::project::{Project, empty_folder};
+use anyhow::{Context, Result};
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Longer than any case takes.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// How a driver ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself, all done.
+    Done,
+    /// With an exit code that is no success.
+    Failed(i32),
+    /// By a signal.
+    Crashed(i32),
+    /// It did not, and was stopped.
+    Hung,
+}
+
+/// What a driver printed, and how it ended.
+pub struct Output {
+    /// Lines of JSON: the creation, then one line for each step that was done.
+    pub lines: Vec<String>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// Both drivers, ready to run.
+pub struct Drivers {
+    ours: PathBuf,
+    host: PathBuf,
+    module: PathBuf,
+    library_path: String,
+}
+
+impl Drivers {
+    /// The drivers that `cargo xtask build` made, over this CNTK.
+    pub fn new(project: &Project, cntk: &Cntk) -> Drivers {
+        let folder = project.target.join("drivers");
+        Drivers {
+            ours: folder.join("replay"),
+            host: folder.join("host_replay"),
+            module: cntk.module(),
+            library_path: cntk.library_path(),
+        }
+    }
+
+    /// Runs a case in a folder of its own, which then holds everything: data, configuration, script, and the output of
+    /// both (ours.jsonl, cntk.jsonl, and messages beside them).
+    pub fn run(&self, case: &Case, folder: &Path) -> Result<(Output, Output)> {
+        empty_folder(folder)?;
+        let (config, script) = case.unpack(folder)?;
+        let mut cntk = Command::new(&self.host);
+        cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
+        let cntk = run(cntk, folder, "cntk")?;
+        let mut ours = Command::new(&self.ours);
+        ours.arg(&config).arg(&script);
+        Ok((run(ours, folder, "ours")?, cntk))
+    }
+}
+
+/// Runs a driver with its output into files.
+fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
+    let path = folder.join(format!("{name}.jsonl"));
+    let messages = File::create(folder.join(format!("{name}.messages.txt")))?;
+    command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(messages);
+    let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+    let clock = Instant::now();
+    let end = loop {
+        if let Some(status) = child.try_wait()? {
+            break match status.code() {
+                Some(0) => End::Done,
+                Some(code) => End::Failed(code),
+                None => End::Crashed(status.signal().unwrap_or_default()),
+            };
+        }
+        if clock.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            break End::Hung;
+        }
+        sleep(Duration::from_millis(2));
+    };
+    let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
+    // CNTK prints to standard output now and then.
+    let lines = text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect();
+    Ok(Output { lines, end })
+}

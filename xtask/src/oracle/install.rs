@@ -1,0 +1,82 @@
+//! Real CNTK, installed under target/oracle by a script of its own.
+
+use crate::project::Project;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The versions that can be installed, the one that the golden cases come from first.
+pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
+
+/// What the scripts exit with when this machine cannot have what they install.
+const CANNOT: i32 = 3;
+
+/// An installed CNTK.
+pub struct Cntk {
+    folder: PathBuf,
+    version: String,
+}
+
+/// Whether there is a CNTK to compare with.
+pub enum Installed {
+    /// There is.
+    Yes(Cntk),
+    /// There cannot be one, for this reason.
+    No(String),
+}
+
+/// Installs a version unless it is there already.
+pub fn install(project: &Project, version: &str) -> Result<Installed> {
+    ensure!(VERSIONS.contains(&version), "Versions of CNTK to compare with: {}.", VERSIONS.join(", "));
+    let cntk = Cntk { folder: project.target.join("oracle").join(version), version: version.to_owned() };
+    if cntk.folder.join("ready").exists() {
+        return Ok(Installed::Yes(cntk));
+    }
+    let mut missing = None;
+    project.part(&format!("CNTK {version} into {}", cntk.folder.display()), || {
+        missing = script(project, "install-cntk.sh", &cntk)?;
+        Ok(())
+    })?;
+    Ok(match missing {
+        Some(reason) => Installed::No(reason),
+        None => Installed::Yes(cntk),
+    })
+}
+
+/// Runs a script that installs something; gives the reason if it says that it cannot.
+fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> {
+    let path = project.path("xtask/scripts").join(name);
+    let (reader, writer) = std::io::pipe()?;
+    let mut command = Command::new("bash");
+    command.arg(&path).arg(&cntk.folder).arg(&cntk.version);
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
+    drop(command);
+    let output = std::io::read_to_string(reader)?;
+    let status = child.wait()?;
+    if project.verbose {
+        print!("{output}");
+    }
+    match status.code() {
+        Some(0) => Ok(None),
+        Some(CANNOT) => Ok(Some(output.trim_end().lines().next_back().unwrap_or("no reason").to_owned())),
+        _ => bail!("{output}\n{} failed ({status}).", path.display()),
+    }
+}
+
+impl Cntk {
+    /// Its composite reader module.
+    pub fn module(&self) -> PathBuf {
+        self.folder.join("libs").join(format!("Cntk.Composite-{}.so", self.version))
+    }
+
+    /// Where the loader finds its libraries.
+    pub fn library_path(&self) -> String {
+        format!("{0}/mpi:{0}/libs", self.folder.display())
+    }
+
+    /// Its version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+}

@@ -1,0 +1,239 @@
+//! `cargo xtask oracle`: this library against real CNTK, case by case, line by line.
+
+mod compare;
+mod drive;
+mod generate;
+mod install;
+
+use crate::build;
+use crate::golden::{self, Case};
+use crate::project::{Project, empty_folder};
+use crate::steps::Tally;
+use anyhow::{Context, Result, bail};
+use compare::{Rule, Verdict, compare};
+use drive::Drivers;
+use install::{Cntk, Installed};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the command exits with when CNTK cannot be installed: nothing was compared.
+const NOT_INSTALLED: i32 = 3;
+/// Random cases of the step in `cargo xtask test`.
+const STEP_CASES: u64 = 60;
+/// Characters of a line that a report shows.
+const SHOWN: usize = 600;
+
+/// What to compare.
+struct Options {
+    version: String,
+    cases: u64,
+    seed: u64,
+    golden: bool,
+    threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { version: install::VERSIONS[0].to_owned(), cases: 300, seed: 1, golden: true, threads: 3 }
+    }
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options> {
+        let mut options = Options::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            if argument == "--no-golden" {
+                options.golden = false;
+                continue;
+            }
+            let mut value = || arguments.next().with_context(|| format!("{argument} takes a value"));
+            match argument.as_str() {
+                "--version" => value()?.clone_into(&mut options.version),
+                "--cases" => options.cases = value()?.parse().context("--cases takes a number")?,
+                "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
+                "--threads" => options.threads = value()?.parse().context("--threads takes a number")?,
+                unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The command.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    let cntk = match install::install(project, &options.version)? {
+        Installed::Yes(cntk) => cntk,
+        Installed::No(reason) => {
+            println!("\nNothing was compared: {reason}.");
+            std::process::exit(NOT_INSTALLED);
+        }
+    };
+    build::everything(project)?;
+    let tally = run(project, &cntk, &options, |_| true)?;
+    if tally.failed > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// The short form, a step of `cargo xtask test`: expects the drivers to be built.
+pub fn step(project: &Project) -> Result<Tally> {
+    let options = Options { cases: STEP_CASES, ..Options::default() };
+    match install::install(project, &options.version)? {
+        Installed::Yes(cntk) => run(project, &cntk, &options, |golden| !golden.name.starts_with("bad")),
+        Installed::No(reason) => {
+            println!("      skipped: {reason}");
+            Tally::passed(0)
+        }
+    }
+}
+
+/// Compares all cases and sums up.
+fn run(project: &Project, cntk: &Cntk, options: &Options, wanted: fn(&Case) -> bool) -> Result<Tally> {
+    let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
+    golden.retain(wanted);
+    let total = golden.len() + usize::try_from(options.cases)?;
+    let folders = Folders::new(project)?;
+    let drivers = Drivers::new(project, cntk);
+    let sums = Mutex::new(Sums::default());
+    let next = AtomicUsize::new(0);
+    let work = |thread: usize| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= total {
+                return;
+            }
+            let random;
+            let case = match golden.get(number) {
+                Some(case) => case,
+                None => {
+                    random = generate::case(options.seed.wrapping_add((number - golden.len()) as u64));
+                    &random
+                }
+            };
+            let report = examine(case, &drivers, &folders, thread, number >= golden.len());
+            sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, project.verbose);
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..options.threads.max(1) {
+            let work = &work;
+            scope.spawn(move || work(thread));
+        }
+    });
+    let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    sums.print(cntk, golden.len(), total);
+    Ok(Tally { passed: total - sums.failed, failed: sums.failed })
+}
+
+/// Where cases run, and where those that failed are kept.
+struct Folders {
+    work: PathBuf,
+    failures: PathBuf,
+}
+
+impl Folders {
+    fn new(project: &Project) -> Result<Folders> {
+        let folder = project.target.join("oracle");
+        let folders = Folders { work: folder.join("work"), failures: folder.join("failures") };
+        empty_folder(&folders.work)?;
+        empty_folder(&folders.failures)?;
+        Ok(folders)
+    }
+
+    /// Keeps the case that ran in a folder.
+    fn keep(&self, name: &str, folder: &Path) -> Result<PathBuf> {
+        let kept = self.failures.join(name);
+        std::fs::rename(folder, &kept)?;
+        Ok(kept)
+    }
+}
+
+/// How one case came out.
+enum Report {
+    Same,
+    Known(String, &'static Rule),
+    Failed(String),
+}
+
+fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, random: bool) -> Report {
+    let folder = folders.work.join(thread.to_string());
+    let report = || -> Result<Report> {
+        let (ours, cntk) = drivers.run(case, &folder)?;
+        Ok(match compare(case, &ours, &cntk) {
+            Verdict::Same => Report::Same,
+            Verdict::Known(rule) => Report::Known(case.name.clone(), rule),
+            Verdict::Different(line, ours, cntk) => {
+                let kept = folders.keep(&case.name, &folder)?;
+                let step = match line.checked_sub(1).map(|step| case.steps.get(step)) {
+                    None => "creation",
+                    Some(None) => "the end",
+                    Some(Some(step)) => step,
+                };
+                let again = if random {
+                    format!("\n  again  cargo xtask oracle --no-golden --cases 1 --seed {}", case.name)
+                } else {
+                    String::new()
+                };
+                Report::Failed(format!(
+                    "{}: line {} ({step})\n  ours   {}\n  CNTK   {}\n  kept   {}{again}",
+                    case.name,
+                    line + 1,
+                    short(&ours),
+                    short(&cntk),
+                    kept.display(),
+                ))
+            }
+        })
+    };
+    report().unwrap_or_else(|error| Report::Failed(format!("{}: {error:#}", case.name)))
+}
+
+fn short(line: &str) -> String {
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    failed: usize,
+    known: BTreeMap<&'static str, (usize, &'static str)>,
+}
+
+impl Sums {
+    fn add(&mut self, report: Report, verbose: bool) {
+        match report {
+            Report::Same => {}
+            Report::Known(case, rule) => {
+                if verbose {
+                    println!("{case}: {}", rule.name);
+                }
+                self.known.entry(rule.name).or_insert((0, rule.what)).0 += 1;
+            }
+            Report::Failed(text) => {
+                self.failed += 1;
+                println!("{text}\n");
+            }
+        }
+    }
+
+    fn print(&self, cntk: &Cntk, golden: usize, total: usize) {
+        let known: usize = self.known.values().map(|(count, _)| count).sum();
+        println!(
+            "      CNTK {}: {total} cases ({golden} golden, {} random): {} the same, {known} with a known difference, {} not",
+            cntk.version(),
+            total - golden,
+            total - known - self.failed,
+            self.failed
+        );
+        for (name, (count, what)) in &self.known {
+            println!("      {count:>5} {name}: {what}");
+        }
+    }
+}

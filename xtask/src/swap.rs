@@ -1,0 +1,210 @@
+//! Puts the modules into an installed CNTK, and takes them out again.
+//!
+//! An original is kept beside as `<name>.original`, and that file is what says that a module was swapped. Each step is a
+//! rename, so that an interruption leaves either module under the name, never half of one. Programs that run keep
+//! the module that they have loaded.
+
+use crate::dropin::{self, HOSTS, Host, MODULES, Module};
+use crate::project::{Project, empty_folder};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+
+/// The version of the CNTK whose libraries are in a folder.
+pub fn host_of(folder: &Path) -> Result<Host> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let version = name.strip_prefix("libCntk.Math-").and_then(|name| name.strip_suffix(".so"));
+        found.extend(version.map(str::to_owned));
+    }
+    let known = HOSTS.map(|host| host.version).join(", ");
+    match &found[..] {
+        [] => {
+            bail!(
+                "{} has no libCntk.Math-<version>.so: it is not CNTK's folder of libraries.",
+                folder.display()
+            )
+        }
+        [version] => HOSTS.into_iter().find(|host| host.version == version).with_context(|| {
+            format!(
+                "{} belongs to CNTK {version}; there are modules for {known} only. Nothing was changed.",
+                folder.display()
+            )
+        }),
+        several => bail!("{} has libraries of several CNTKs: {}.", folder.display(), several.join(", ")),
+    }
+}
+
+/// The files of one module in CNTK's folder.
+struct Place {
+    /// What CNTK loads.
+    module: PathBuf,
+    /// CNTK's own, while ours is in its place.
+    original: PathBuf,
+}
+
+impl Place {
+    fn new(folder: &Path, module: &Module, host: Host) -> Place {
+        let name = module.file(host);
+        Place { original: folder.join(format!("{name}.original")), module: folder.join(name) }
+    }
+
+    /// Puts a file under a name at once.
+    fn put(from: &Path, to: &Path) -> Result<()> {
+        let new = to.with_extension("so.new");
+        let what = || format!("writing {}", to.display());
+        std::fs::copy(from, &new).with_context(what)?;
+        std::fs::rename(&new, to).with_context(what)
+    }
+
+    fn swap(&self, ours: &Path) -> Result<()> {
+        if !self.original.exists() {
+            ensure!(self.module.is_file(), "{} is not there.", self.module.display());
+            // A copy, not a rename: the name must never be free. `cp` keeps times and permissions.
+            let copy = self.original.with_extension("original.new");
+            let copied = std::process::Command::new("cp").arg("-p").arg(&self.module).arg(&copy).status()?;
+            ensure!(copied.success(), "{} could not be copied.", self.module.display());
+            std::fs::rename(&copy, &self.original)?;
+        }
+        Self::put(ours, &self.module)
+    }
+
+    /// Whether there was something to put back.
+    fn restore(&self) -> Result<bool> {
+        if !self.original.exists() {
+            return Ok(false);
+        }
+        std::fs::rename(&self.original, &self.module)
+            .with_context(|| format!("restoring {}", self.module.display()))?;
+        Ok(true)
+    }
+}
+
+/// Swaps the modules of the CNTK in a folder, and reads a little to see that it works; puts everything back if not.
+pub fn install(project: &Project, folder: &Path) -> Result<()> {
+    let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
+    let host = host_of(&folder)?;
+    let version = host.version;
+    let engine = dropin::engine(project)?;
+    project.part(&format!("modules for CNTK {version}"), || {
+        dropin::build(project, host, &engine)?;
+        dropin::driver(project).map(drop)
+    })?;
+    let swapped = project.part(&format!("swapping the modules in {}", folder.display()), || {
+        MODULES.iter().try_for_each(|module| {
+            Place::new(&folder, module, host).swap(&host.folder(project).join(module.file(host)))
+        })
+    });
+    let tried = swapped.and_then(|()| {
+        project.part("reading with the new modules, and with the originals", || smoke(project, &folder, host))
+    });
+    if let Err(error) = tried {
+        put_back(&folder, host)?;
+        return Err(
+            error.context("The modules did not work there, and the originals are back in their place")
+        );
+    }
+    println!(
+        "\nCNTK {version} in {} now reads with cntk-reader. The originals are beside the modules, as *.original.\n\
+         To go back: cargo xtask dropin restore --libs {0}",
+        folder.display()
+    );
+    Ok(())
+}
+
+/// Puts the originals back.
+pub fn restore(_project: &Project, folder: &Path) -> Result<()> {
+    let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
+    let host = host_of(&folder)?;
+    match put_back(&folder, host)? {
+        0 => bail!("{} has no originals to put back.", folder.display()),
+        count => println!("{count} modules of CNTK {} are back in {}.", host.version, folder.display()),
+    }
+    Ok(())
+}
+
+fn put_back(folder: &Path, host: Host) -> Result<usize> {
+    let mut count = 0;
+    for module in &MODULES {
+        count += usize::from(Place::new(folder, module, host).restore()?);
+    }
+    Ok(count)
+}
+
+/// Reads a small file through the modules in the folder, and through the originals; both must give the same.
+fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
+    let scratch = project.target.join("xtask/smoke");
+    empty_folder(&scratch)?;
+    let (data, config, script) =
+        (scratch.join("data.ctf"), scratch.join("config.cntk"), scratch.join("script.txt"));
+    let lines = (0..40).map(|i| format!("{} |x {}.5 -{i}e-3 |s {}:1 7:0.25\n", i / 3, i, i % 7));
+    std::fs::write(&data, lines.collect::<String>())?;
+    std::fs::write(&config, SMOKE.replace("@FILE@", &data.display().to_string()))?;
+    std::fs::write(&script, "start 1 0 8 0 0 1 inf 2 0\n".to_owned() + &"read\nstate\n".repeat(14))?;
+    let driver = project.target.join("drivers/host_replay");
+    let read = |module: &Path| {
+        let run = project.run(driver.to_str().context("a path in UTF-8")?);
+        let mut path = folder.display().to_string();
+        // CNTK's libraries may need others, which the caller's search path has.
+        if let Ok(inherited) = std::env::var("LD_LIBRARY_PATH") {
+            path += &format!(":{inherited}");
+        }
+        run.arg(module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", path).output()
+    };
+    let place = Place::new(folder, &MODULES[0], host);
+    let (ours, theirs) = (read(&place.module)?, read(&place.original)?);
+    ensure!(ours.lines().count() == 30, "Reading ended early:\n{ours}");
+    ensure!(!ours.contains("\"error\""), "Reading gave errors:\n{ours}");
+    ensure!(ours == theirs, "The new module reads this:\n{ours}\nCNTK's own module this:\n{theirs}");
+    Ok(())
+}
+
+const SMOKE: &str = r#"
+randomize = true
+traceLevel = 0
+deserializers = ( [
+    type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "@FILE@"
+    input = [ x = [ dim = 2 ; format = "dense" ] ; s = [ dim = 8 ; format = "sparse" ] ]
+] )
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str, files: &[&str]) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("cntk-reader-swap-{}-{name}", std::process::id()));
+        empty_folder(&folder).expect("a folder");
+        files.iter().for_each(|file| std::fs::write(folder.join(file), file).expect("a file"));
+        folder
+    }
+
+    #[test]
+    fn hosts_are_told_by_their_library() {
+        let known = folder("known", &["libCntk.Math-2.6.so"]);
+        assert_eq!(host_of(&known).expect("known").version, "2.6");
+        for (name, files) in [("none", &[][..]), ("old", &["libCntk.Math-2.3.so"])] {
+            let folder = folder(name, files);
+            assert!(host_of(&folder).is_err(), "{name}");
+            std::fs::remove_dir_all(folder).expect("a folder");
+        }
+        std::fs::remove_dir_all(known).expect("a folder");
+    }
+
+    #[test]
+    fn what_was_swapped_comes_back() {
+        let folder = folder("swap", &["Cntk.Composite-2.7.so", "ours"]);
+        let place = Place::new(&folder, &MODULES[0], HOSTS[0]);
+        let content = || std::fs::read_to_string(&place.module).expect("a module");
+        // Twice: the second time ours is there already, and must not be taken for the original.
+        for _ in 0..2 {
+            place.swap(&folder.join("ours")).expect("swapping");
+            assert_eq!(content(), "ours");
+        }
+        assert!(place.restore().expect("restoring"));
+        assert_eq!(content(), "Cntk.Composite-2.7.so");
+        assert!(!place.restore().expect("nothing to do"));
+        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
+        std::fs::remove_dir_all(folder).expect("a folder");
+    }
+}
