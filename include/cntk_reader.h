@@ -301,6 +301,24 @@ typedef enum {
 } cntk_reader_kind;
 
 /**
+ * How the samples of a stream make the sequences of a chunk.
+ */
+typedef enum {
+  /**
+   * There is one array, and each of its samples is a sequence.
+   */
+  CNTK_READER_SAMPLES = 0,
+  /**
+   * There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
+   */
+  CNTK_READER_SEQUENCES = 1,
+  /**
+   * There are several arrays, each of them a sequence.
+   */
+  CNTK_READER_ARRAYS = 2,
+} cntk_reader_grouping;
+
+/**
  * A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
  * cntk_reader_open_custom, destroy it with cntk_reader_destroy.
  *
@@ -819,7 +837,7 @@ typedef struct {
    */
   size_t index_count;
   /**
-   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from starts[s] to before starts[s + 1].
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `starts[s]` to before `starts[s + 1]`.
    */
   const void *starts;
   /**
