@@ -662,21 +662,23 @@ inline std::size_t GetThreads() {
   return threads;
 }
 
-/// How far a conversion has come: bytes of the input done, all of them, sequences written. Returns false to stop.
-using ProgressCallback = std::function<bool(std::uint64_t bytes, std::uint64_t total, std::uint64_t sequences)>;
+/// How far a conversion has come: bytes of the input done, all of them, sequences written. Returns false to
+/// stop.
+using ProgressCallback =
+    std::function<bool(std::uint64_t bytes, std::uint64_t total, std::uint64_t sequences)>;
 
 /// How ConvertTextToBinary writes.
 struct ConversionOptions {
   std::uint64_t chunk_size = 32 << 20;  ///< Bytes of a chunk; 0 makes every sequence a chunk.
   bool double_precision = false;        ///< Values are doubles.
-  bool chunks_of_script = false;        ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
+  bool chunks_of_script = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
 };
 
 namespace detail {
 
 template <typename Function>
-void Convert(Function function, const std::string& input, const std::string& output, const std::string* streams,
-             const ConversionOptions& options, const ProgressCallback& progress) {
+void Convert(Function function, const std::string& input, const std::string& output,
+             const std::string* streams, const ConversionOptions& options, const ProgressCallback& progress) {
   struct State {
     const ProgressCallback& progress;
     std::exception_ptr thrown;
@@ -711,10 +713,12 @@ void Convert(Function function, const std::string& input, const std::string& out
 
 }  // namespace detail
 
-/// Converts a text file (CTF) to a binary one (CBF); `streams` has a line `name alias dense|sparse dimension` for each
-/// stream. The output appears when it is complete. An exception of `progress` stops the conversion and comes through.
-inline void ConvertTextToBinary(const std::string& input, const std::string& output, const std::string& streams,
-                                const ConversionOptions& options = {}, const ProgressCallback& progress = {}) {
+/// Converts a text file (CTF) to a binary one (CBF); `streams` has a line `name alias dense|sparse dimension`
+/// for each stream. The output appears when it is complete. An exception of `progress` stops the conversion
+/// and comes through.
+inline void ConvertTextToBinary(const std::string& input, const std::string& output,
+                                const std::string& streams, const ConversionOptions& options = {},
+                                const ProgressCallback& progress = {}) {
   detail::Convert(cntk_reader_convert_text_to_binary, input, output, &streams, options, progress);
 }
 
