@@ -269,24 +269,6 @@ typedef enum {
 } cntk_reader_log_level;
 
 /**
- * How the samples of a stream make the sequences of a chunk.
- */
-typedef enum {
-  /**
-   * There is one array, and each of its samples is a sequence.
-   */
-  CNTK_READER_SAMPLES = 0,
-  /**
-   * There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
-   */
-  CNTK_READER_SEQUENCES = 1,
-  /**
-   * There are several arrays, each of them a sequence.
-   */
-  CNTK_READER_ARRAYS = 2,
-} cntk_reader_grouping;
-
-/**
  * Which of CNTK's readers a section describes.
  */
 typedef enum {
@@ -1110,8 +1092,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
-   * including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+   * Sparse: samples + 1 ascending numbers; sample s owns the values `sample_starts[s] - sample_starts[0]` up to, not
+   * including, `sample_starts[s + 1] - sample_starts[0]`. Dense: NULL.
    */
   const uint32_t *sample_starts;
 } cntk_reader_sequence;
