@@ -90,7 +90,7 @@ pub struct cntk_reader_array {
     pub indices: *const c_void,
     /// Sparse: number of indices.
     pub index_count: usize,
-    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from starts[s] to before starts[s + 1].
+    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `starts[s]` to before `starts[s + 1]`.
     pub starts: *const c_void,
     /// Sparse: bytes of an index, 4 or 8. Indices are signed.
     pub index_size: u32,
