@@ -45,7 +45,12 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
+    Rule {
+        name: "lost chunk",
+        what: "CNTK reads the wrong chunks, or crashes, where another file lacks all sequences of a chunk",
+        applies: |difference| difference.case.name == "bundle-missing",
+    },
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
