@@ -47,11 +47,6 @@ impl Difference<'_> {
 
 const RULES: [Rule; 8] = [
     Rule {
-        name: "lost chunk",
-        what: "CNTK reads the wrong chunks, or crashes, where another file lacks all sequences of a chunk",
-        applies: |difference| difference.case.name == "bundle-missing",
-    },
-    Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
         applies: |difference| {
@@ -66,6 +61,11 @@ const RULES: [Rule; 8] = [
             difference.line >= difference.cntk.lines.len()
                 && matches!(difference.cntk.end, End::Crashed(_) | End::Hung)
         },
+    },
+    Rule {
+        name: "lost chunks",
+        what: "unrandomized, CNTK reads the wrong chunks where other deserializers have nothing of a whole chunk",
+        applies: |difference| difference.case.name == "bundle-missing",
     },
     Rule {
         name: "after a failure",
