@@ -1092,8 +1092,8 @@ typedef struct {
    */
   const int32_t *row_indices;
   /**
-   * Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
-   * including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+   * Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
+   * number s + 1 where they end. Dense: NULL.
    */
   const uint32_t *sample_starts;
 } cntk_reader_sequence;

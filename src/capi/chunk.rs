@@ -49,8 +49,8 @@ pub struct cntk_reader_sequence {
     pub value_count: usize,
     /// Sparse: the row of each value, not necessarily aligned. Dense: NULL.
     pub row_indices: *const i32,
-    /// Sparse: samples + 1 ascending numbers; sample s owns the values sample_starts[s] - sample_starts[0] up to, not
-    /// including, sample_starts[s + 1] - sample_starts[0]. Dense: NULL.
+    /// Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
+    /// number s + 1 where they end. Dense: NULL.
     pub sample_starts: *const u32,
 }
 

@@ -350,3 +350,151 @@ pub unsafe extern "C" fn cntk_reader_deserializer_load(
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::*;
+    use super::super::section::*;
+    use super::*;
+    use crate::ErrorKind;
+    use std::ptr::{null, null_mut};
+
+    fn section(entries: &[(&str, &str)]) -> Box<cntk_reader_section> {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|(key, text)| cntk_reader_section_entry {
+                key: key.as_ptr().cast(),
+                key_length: key.len(),
+                text: text.as_ptr().cast(),
+                text_length: text.len(),
+            })
+            .collect();
+        let mut section = null_mut();
+        // SAFETY: all pointers are those of slices with these lengths, and of a place for the result.
+        unsafe {
+            let status = cntk_reader_section_new(
+                c"unknown".as_ptr(),
+                usize::MAX,
+                entries.as_ptr(),
+                entries.len(),
+                null(),
+                &raw mut section,
+                null_mut(),
+            );
+            assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+            Box::from_raw(section)
+        }
+    }
+
+    fn open(
+        section: &cntk_reader_section,
+        corpus: &cntk_reader_corpus,
+    ) -> Option<Box<cntk_reader_deserializer>> {
+        let mut opened = null_mut();
+        // SAFETY: references, a string with its NUL, and a place for the result.
+        unsafe {
+            let name = c"CNTKTextFormatDeserializer".as_ptr();
+            let status = cntk_reader_open_text_deserializer(
+                name,
+                usize::MAX,
+                section,
+                corpus,
+                &raw mut opened,
+                null_mut(),
+            );
+            (status == cntk_reader_status::CNTK_READER_OK).then(|| Box::from_raw(opened))
+        }
+    }
+
+    fn file(content: &str) -> (tempfile::TempDir, Box<cntk_reader_section>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("data.ctf");
+        std::fs::write(&file, content).expect("a file");
+        let input = "[ x = [ dim = 1 ; format = dense ] ; y = [ dim = 9 ; format = sparse ] ]";
+        let section = section(&[("file", file.to_str().expect("UTF-8")), ("input", input)]);
+        (folder, section)
+    }
+
+    fn corpus() -> cntk_reader_corpus {
+        cntk_reader_corpus { struct_size: size_of::<cntk_reader_corpus>(), ..CORPUS }
+    }
+
+    #[test]
+    fn sequences_are_found_and_loaded() {
+        let (_folder, section) = file("7 |x 1 |y 3:5\n7 |x 2\n9 |x 4 |y 1:1 8:2\n");
+        let deserializer = open(&section, &corpus()).expect("a deserializer");
+        let id = deserializer.here().expect("here").find(9).expect("a sequence");
+        let info = deserializer.sequence(id, &mut Vec::new());
+        assert_eq!((info.chunk, info.index, info.samples, info.key), (0, 1, 1, 9));
+        let mut loaded = null_mut();
+        // SAFETY: a reference and a place for the result.
+        let status = unsafe {
+            cntk_reader_deserializer_load(&raw const *deserializer, 0, &raw mut loaded, null_mut())
+        };
+        assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+        drop(deserializer);
+        let mut view = std::mem::MaybeUninit::<cntk_reader_sequence>::zeroed();
+        // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the header promises.
+        unsafe {
+            (*view.as_mut_ptr()).struct_size = size_of::<cntk_reader_sequence>();
+            let status = cntk_reader_chunk_sequence(loaded, 1, 1, view.as_mut_ptr(), null_mut());
+            assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+            let view = view.assume_init();
+            assert_eq!((view.samples, view.value_count), (1, 2));
+            assert_eq!(view.values.cast::<f32>().add(1).read_unaligned(), 2.0);
+            assert_eq!(view.row_indices.add(1).read_unaligned(), 8);
+            assert_eq!(view.sample_starts.add(1).read() - view.sample_starts.read(), 2);
+            cntk_reader_chunk_free(loaded);
+        }
+    }
+
+    unsafe extern "C" fn number(
+        userdata: *mut c_void,
+        text: *const c_char,
+        length: usize,
+        out: *mut u64,
+    ) -> i32 {
+        // SAFETY: the test passes a vector of keys as userdata, and the library the rest.
+        unsafe {
+            let seen = &mut *userdata.cast::<Vec<Vec<u8>>>();
+            let key = std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec();
+            if key == b"bad" {
+                return 1;
+            }
+            let place = seen.iter().position(|known| *known == key);
+            out.write(100 + place.unwrap_or(seen.len()) as u64);
+            if place.is_none() {
+                seen.push(key);
+            }
+            0
+        }
+    }
+
+    #[test]
+    fn the_host_numbers_textual_keys() {
+        let mut seen: Vec<Vec<u8>> = Vec::new();
+        let corpus = cntk_reader_corpus {
+            numeric_keys: 0,
+            userdata: (&raw mut seen).cast(),
+            number: Some(number),
+            ..corpus()
+        };
+        let (_folder, section) = file("b |x 1\na |x 2\nc |x 3\n");
+        let deserializer = open(&section, &corpus).expect("a deserializer");
+        for (key, index) in [(100, 0), (101, 1), (102, 2)] {
+            let found = deserializer.here().expect("here").find(key);
+            assert_eq!(found, Some(SequenceId { chunk: 0, index }), "{key}");
+        }
+        assert_eq!(seen, [b"b", b"a", b"c"]);
+        let (_folder, section) = file("b |x 1\nbad |x 2\n");
+        assert!(open(&section, &corpus).is_none(), "a key that the host refuses");
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error() {
+        let (_folder, section) = file("7 |x 1 |y 3:5\n");
+        let deserializer = open(&section, &corpus()).expect("a deserializer");
+        let kind = deserializer.chunk(1).map(|_| ()).map_err(|error| error.kind());
+        assert_eq!(kind, Err(ErrorKind::InvalidArgument));
+    }
+}

@@ -275,15 +275,15 @@ pub(super) fn is_served(section: &Section) -> bool {
 
 fn is_served_deserializer(element: &Section) -> bool {
     let (Ok(name), Ok(module)) = (element.text("type"), element.text("module")) else { return true };
-    if let Some(module) = Module::by_name(&module) {
-        // What no module has is not foreign but wrong.
-        return module == Module::Text && !has_foreign_transforms(element)
-            || module != Module::Text && !OTHER_TYPES.contains(&(name.as_str(), module));
+    if element.get_or("composable", true).is_ok_and(|composable| !composable) {
+        return false;
     }
-    false
+    let Some(module) = Module::by_name(&module) else { return false };
+    // What no module has is not foreign but wrong.
+    !OTHER_TYPES.contains(&(name.as_str(), module)) && !has_foreign_transforms(element)
 }
 
-/// Transforms that are in a module of their own. Others would be in the text module, which has none.
+/// Transforms that are in a module of their own. Others would be in the deserializer's, and those read here have none.
 fn has_foreign_transforms(element: &Section) -> bool {
     let Ok(input) = element.section("input") else { return false };
     input.keys().filter_map(|stream| input.child(stream).ok()).any(|stream| {

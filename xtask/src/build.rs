@@ -2,6 +2,7 @@
 
 use crate::cmake::{Build, install};
 use crate::dist::{self, Dist};
+use crate::dropin;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use anyhow::Result;
@@ -14,6 +15,7 @@ pub fn command(project: &Project) -> Result<()> {
     let dist = everything(project)?;
     println!("\nlibrary   {}\ndrivers   {}", dist.folder.display(), project.target.join("drivers").display());
     println!("examples  {}", project.target.join("examples").display());
+    println!("modules   {}", project.target.join("dropin").display());
     Ok(())
 }
 
@@ -23,6 +25,7 @@ pub fn everything(project: &Project) -> Result<Dist> {
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
     project.part("drivers, with CMake against target/dist", || drivers(project, &dist))?;
     project.part("examples", || examples(project, &dist))?;
+    dropin::modules(project)?;
     Ok(dist)
 }
 

@@ -1,7 +1,9 @@
 //! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file.
 
 use crate::cmake::install;
+use crate::portable::{self, Library};
 use crate::project::{Project, empty_folder};
+use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ impl Dist {
 /// Builds the library in release mode and installs it into target/dist.
 pub fn build(project: &Project) -> Result<Dist> {
     project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()?;
+    tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let dist = Dist { folder: project.target.join("dist"), version: version(project)? };
     empty_folder(&dist.folder)?;
     headers(project, &dist)?;
@@ -57,12 +60,35 @@ fn headers(project: &Project, dist: &Dist) -> Result<()> {
 fn libraries(project: &Project, dist: &Dist) -> Result<()> {
     let (from, to) = (project.target.join("release"), dist.folder.join("lib"));
     install(&from.join("libcntk_reader.a"), &to.join("libcntk_reader.a"))?;
-    install(&from.join("libcntk_reader.so"), &dist.library())?;
+    let shared = link(project, dist, &from)?;
+    install(&shared, &dist.library())?;
     let file = dist.library();
     let file = file.file_name().context("a library has a name")?;
     std::os::unix::fs::symlink(file, to.join(dist.soname()))?;
     std::os::unix::fs::symlink(dist.soname(), to.join("libcntk_reader.so"))?;
     Ok(())
+}
+
+/// Links the shared library once more, so that it loads on older systems than this one.
+fn link(project: &Project, dist: &Dist, from: &Path) -> Result<PathBuf> {
+    let (made, scratch) = (from.join("libcntk_reader.so"), project.target.join("xtask/dist"));
+    std::fs::create_dir_all(&scratch)?;
+    let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(&made).output()?;
+    let exports = symbols.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
+    let exports: Vec<String> = exports.collect();
+    let compat = scratch.join("newer_names.o");
+    let compiler = portable::compiler();
+    let run = project.run(&compiler).args(["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"]);
+    let run = run.args(["-ffunction-sections", "-c", "dropin/compat/newer_names.cpp", "-o"]);
+    run.arg(&compat).go()?;
+    let mut inputs = vec![format!("-Wl,-soname,{}", dist.soname())];
+    inputs.extend(exports.iter().map(|name| format!("-Wl,-u,{name}")));
+    inputs.extend([portable::text(&from.join("libcntk_reader.a"))?, portable::text(&compat)?]);
+    let file = scratch.join("libcntk_reader.so");
+    let library = Library { file: &file, inputs, exports: &exports, host: None };
+    library.link(project, &compiler, &scratch)?;
+    portable::check(project, &file, None)?;
+    Ok(file)
 }
 
 /// CMake package and pkg-config file, from the templates in cmake/.

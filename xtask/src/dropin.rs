@@ -6,7 +6,7 @@ use crate::portable::{self, Library, compiler, text};
 use crate::project::Project;
 use crate::swap;
 use crate::tools::{self, Tool};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// A version of the host.
@@ -59,12 +59,12 @@ pub const MODULES: [Module; 2] = [
     Module {
         stem: "Cntk.Composite",
         sources: &["composite", "original", "reader", "layout", "data_reader", "engine", "text"],
-        exports: &["CreateCompositeDataReader", "GetReaderF", "GetReaderD"],
+        exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
         sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "text"],
-        exports: &["CreateDeserializer", "GetReaderF", "GetReaderD"],
+        exports: &["CreateDeserializer", "GetReaderD", "GetReaderF"],
     },
 ];
 
@@ -101,13 +101,25 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     }
 }
 
+/// The composite module for a host, as built.
+pub fn composite(project: &Project, version: &str) -> Result<PathBuf> {
+    let host = Host::by_version(version)?;
+    Ok(host.folder(project).join(MODULES[0].file(host)))
+}
+
 /// Builds the modules for all hosts, and the driver that tries them.
-pub fn everything(project: &Project) -> Result<()> {
+fn everything(project: &Project) -> Result<()> {
+    modules(project)?;
+    project.part("driver host_replay", || driver(project).map(drop))
+}
+
+/// Builds the modules for all hosts.
+pub fn modules(project: &Project) -> Result<()> {
     let engine = engine(project)?;
     for host in HOSTS {
         project.part(&format!("modules for CNTK {}", host.version), || build(project, host, &engine))?;
     }
-    project.part("driver host_replay", || driver(project).map(drop))
+    Ok(())
 }
 
 /// The library that the modules contain.
@@ -123,18 +135,19 @@ pub fn engine(project: &Project) -> Result<PathBuf> {
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     let scratch = project.target.join("xtask/dropin").join(host.version);
     std::fs::create_dir_all(&scratch)?;
-    let compat = compile(project, host, "compat/newer_names", &scratch)?;
-    let mut objects = std::collections::BTreeMap::new();
+    let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources).copied().collect();
+    sources.push(COMPAT);
+    sources.sort_unstable();
+    sources.dedup();
+    compile_all(project, host, &sources, &scratch)?;
     for module in &MODULES {
         let mut inputs = Vec::new();
-        for &source in module.sources {
-            if !objects.contains_key(source) {
-                objects.insert(source, compile(project, host, source, &scratch)?);
-            }
-            inputs.push(text(&objects[source])?);
+        for source in module.sources {
+            inputs.push(text(&object(&scratch, source))?);
         }
-        inputs.extend([text(engine)?, text(&compat)?, "-Wl,-rpath,$ORIGIN".to_owned()]);
-        inputs.push("-Wl,--enable-new-dtags".to_owned());
+        inputs.extend([text(engine)?, text(&object(&scratch, COMPAT))?]);
+        // The host's library is found beside the module, too, where nothing has loaded it yet.
+        inputs.extend(["-Wl,-rpath,$ORIGIN".to_owned(), "-Wl,--enable-new-dtags".to_owned()]);
         let exports: Vec<String> = module.exports.iter().map(|&name| name.to_owned()).collect();
         let name = module.file(host);
         let file = scratch.join(&name);
@@ -142,22 +155,52 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
         let linked =
             Library { file: &file, inputs, exports: &exports, host: Some((&library, &HOST_SYMBOLS)) };
         linked.link(project, &compiler(), &scratch.join(module.stem))?;
-        project.run("strip").arg("--strip-unneeded").arg(&file).go()?;
-        portable::check(project, &file, Some(&library))?;
-        install(&file, &host.folder(project).join(&name))?;
+        // The one with its symbols stays where it was linked, for debuggers and profilers.
+        let stripped = scratch.join(module.stem).join(&name);
+        project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
+        portable::check(project, &stripped, Some(&library))?;
+        check_exports(project, &stripped, module)?;
+        install(&stripped, &host.folder(project).join(&name))?;
     }
     Ok(())
 }
 
+/// Definitions of names that old systems lack.
+const COMPAT: &str = "compat/newer_names";
+
+fn object(scratch: &Path, source: &str) -> PathBuf {
+    scratch.join(format!("{}.o", source.replace('/', "-")))
+}
+
+/// Compiles sources, as many at once as there are CPUs.
+fn compile_all(project: &Project, host: Host, sources: &[&str], scratch: &Path) -> Result<()> {
+    let share = sources.len().div_ceil(crate::machine::cores().max(1));
+    std::thread::scope(|scope| {
+        let work =
+            |share: &[&str]| share.iter().try_for_each(|source| compile(project, host, source, scratch));
+        let threads: Vec<_> = sources.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| bail!("a thread that ran the compiler has panicked"))
+        })
+    })
+}
+
 /// Compiles one source.
-fn compile(project: &Project, host: Host, source: &str, scratch: &Path) -> Result<PathBuf> {
-    let object = scratch.join(format!("{}.o", source.replace('/', "-")));
+fn compile(project: &Project, host: Host, source: &str, scratch: &Path) -> Result<()> {
     let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
-    let run =
-        run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-plt", "-ffunction-sections"]);
+    let run = run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"]);
     let run = run.arg(format!("-DCNTK_DROPIN_HOST={}", host.number)).arg("-I").arg(project.path("include"));
-    run.arg("-c").arg(project.path(&format!("dropin/{source}.cpp"))).arg("-o").arg(&object).go()?;
-    Ok(object)
+    let run = run.arg("-c").arg(project.path(&format!("dropin/{source}.cpp")));
+    run.arg("-o").arg(object(scratch, source)).go().map(drop)
+}
+
+/// Checks that a module shows the symbols that it stands for, and no others: those of others would take their place.
+fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> {
+    let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file).output()?;
+    let mut names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    names.sort_unstable();
+    ensure!(names == module.exports, "{} exports {}", file.display(), names.join(", "));
+    Ok(())
 }
 
 /// Builds the driver that replays scripts through a module, for any host; gives its path.
@@ -168,6 +211,8 @@ pub fn driver(project: &Project) -> Result<PathBuf> {
     let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
     // The standard conversions between strings are deprecated since C++17 and have no successor.
     let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
-    run.arg(project.path("cpp_tests/host_replay.cpp")).args(["-ldl", "-lpthread"]).go()?;
+    // CNTK's modules are to find the driver's `sleep`.
+    let run = run.arg("-rdynamic").arg(project.path("cpp_tests/host_replay.cpp"));
+    run.args(["-ldl", "-lpthread"]).go()?;
     Ok(file)
 }

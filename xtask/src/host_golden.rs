@@ -91,22 +91,37 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
         Setup::Composite => own.join(MODULES[0].file(host)),
         Setup::Text | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
     };
-    // The text module is found by its name, so it goes to a folder of its own.
-    let text = scratch.join("modules");
+    // The text module is found by its name, so each goes to a folder of its own.
+    let (text, originals) = (scratch.join("modules"), scratch.join("originals"));
     std::fs::create_dir_all(&text)?;
+    std::fs::create_dir_all(&originals)?;
+    for module in &MODULES {
+        let name = module.file(host);
+        std::os::unix::fs::symlink(original(&libraries.folder, &name), originals.join(&name))?;
+    }
     let name = MODULES[1].file(host);
     let from = match setup {
         Setup::Original => original(&libraries.folder, &name),
         Setup::Composite | Setup::Text => own.join(&name),
     };
     std::os::unix::fs::symlink(from, text.join(&name))?;
-    let driver = project.target.join("drivers/host_replay");
+    let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
-        let run = project.run(&text_of(&driver)?).arg(&composite).arg(config).arg(script);
-        let output = run.env("LD_LIBRARY_PATH", libraries.path(&[&text])).output();
-        match output.and_then(|output| compare(&case, &output)) {
+        let read = |composite: &Path, before: &[&Path]| {
+            let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
+            run.env("LD_LIBRARY_PATH", libraries.path(before)).output()
+        };
+        let outcome = read(&composite, &[&text]).and_then(|output| {
+            compare(&case, &output).or_else(|difference| {
+                // The records are those of 2.7. What an older host does counts for that host.
+                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;
+                let same = !matches!(setup, Setup::Original) && output == theirs;
+                if same { Ok(()) } else { Err(difference) }
+            })
+        });
+        match outcome {
             Ok(()) => passed += 1,
             Err(error) => failures.push(format!("  {}: {error:#}", case.name)),
         }

@@ -47,7 +47,9 @@ cargo xtask COMMAND [OPTIONS]
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
       --no-golden          random cases only
+      --module             this project's composite module in CNTK instead of the C++ header
       --version V          2.7 (default), 2.6 or 2.5.1
+      --images             also installs the libraries that CNTK's image module needs
       --threads N          cases at a time (default 3)
   dropin                   the modules that CNTK loads in place of its own, under target/dropin/<version>
       --host VERSION       for this version of CNTK alone: 2.7, 2.6 or 2.5.1

@@ -64,6 +64,14 @@ pub const ALL: &[Step] = &[
         built(project)?;
         oracle::step(project)
     }),
+    step(
+        "dropin",
+        "golden and random cases inside real CNTK, by the modules in its modules' place",
+        |project| {
+            built(project)?;
+            oracle::module_step(project)
+        },
+    ),
     step("resume", "the digits example resumes to the same weights", |project| {
         built(project)?;
         demo::resume(project).and_then(|_| Tally::passed(1))

@@ -97,7 +97,7 @@ impl Join {
             return Err(Error::data(message).in_file(&primary.name));
         }
         // The first search may sort all keys, with the help of the pool. It must not begin inside the parallel loop
-        // below: a thread that waits for its helpers would take up another turn of the loop, and wait for itself.
+        // below: a thread that waits for the others would take up another turn of the loop, and wait for itself.
         secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
 
         let chunks = primary.deserializer.chunks().len() as ChunkId;

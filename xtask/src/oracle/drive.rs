@@ -11,8 +11,10 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Longer than any case takes.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A driver that prints nothing for so long will not go on: steps take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
+const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
 
 /// How a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,21 +39,28 @@ pub struct Output {
 
 /// Both drivers, ready to run.
 pub struct Drivers {
+    /// This library's driver, or the host's with this project's module.
     ours: PathBuf,
+    own_module: Option<PathBuf>,
     host: PathBuf,
     module: PathBuf,
     library_path: String,
+    /// CNTK's version.
+    pub version: String,
 }
 
 impl Drivers {
-    /// The drivers that `cargo xtask build` made, over this CNTK.
-    pub fn new(project: &Project, cntk: &Cntk) -> Drivers {
+    /// The drivers that `cargo xtask build` made, over this CNTK. With `own_module`, this library is driven through the
+    /// host's interface, too.
+    pub fn new(project: &Project, cntk: &Cntk, own_module: Option<PathBuf>) -> Drivers {
         let folder = project.target.join("drivers");
         Drivers {
-            ours: folder.join("replay"),
+            ours: folder.join(if own_module.is_some() { "host_replay" } else { "replay" }),
+            own_module,
             host: folder.join("host_replay"),
             module: cntk.module(),
             library_path: cntk.library_path(),
+            version: cntk.version().to_owned(),
         }
     }
 
@@ -64,6 +73,9 @@ impl Drivers {
         cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
         let cntk = run(cntk, folder, "cntk")?;
         let mut ours = Command::new(&self.ours);
+        if let Some(module) = &self.own_module {
+            ours.arg(module).env("LD_LIBRARY_PATH", &self.library_path);
+        }
         ours.arg(&config).arg(&script);
         Ok((run(ours, folder, "ours")?, cntk))
     }
@@ -75,7 +87,7 @@ fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
     let messages = File::create(folder.join(format!("{name}.messages.txt")))?;
     command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(messages);
     let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
-    let clock = Instant::now();
+    let (mut clock, mut printed) = (Instant::now(), 0);
     let end = loop {
         if let Some(status) = child.try_wait()? {
             break match status.code() {
@@ -84,7 +96,11 @@ fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
                 None => End::Crashed(status.signal().unwrap_or_default()),
             };
         }
-        if clock.elapsed() > PATIENCE {
+        let length = std::fs::metadata(&path)?.len();
+        if length > printed {
+            (clock, printed) = (Instant::now(), length);
+        }
+        if clock.elapsed() > if printed == 0 { PATIENCE_AT_FIRST } else { PATIENCE } {
             child.kill()?;
             child.wait()?;
             break End::Hung;

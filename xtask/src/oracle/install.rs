@@ -43,6 +43,16 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
     })
 }
 
+/// Makes CNTK's image module loadable; gives the reason if that cannot be.
+pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
+    let mut missing = None;
+    project.part("libraries for CNTK's image module", || {
+        missing = script(project, "install-image-libs.sh", cntk)?;
+        Ok(())
+    })?;
+    Ok(missing)
+}
+
 /// Runs a script that installs something; gives the reason if it says that it cannot.
 fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> {
     let path = project.path("xtask/scripts").join(name);

@@ -6,6 +6,7 @@ mod generate;
 mod install;
 
 use crate::build;
+use crate::dropin;
 use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
@@ -21,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 /// What the command exits with when CNTK cannot be installed: nothing was compared.
 const NOT_INSTALLED: i32 = 3;
 /// Random cases of the step in `cargo xtask test`.
-const STEP_CASES: u64 = 60;
+const STEP_CASES: u64 = 150;
 /// Characters of a line that a report shows.
 const SHOWN: usize = 600;
 
@@ -31,12 +32,23 @@ struct Options {
     cases: u64,
     seed: u64,
     golden: bool,
+    /// Through this project's module in CNTK's place, instead of through the C++ header.
+    module: bool,
+    images: bool,
     threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { version: install::VERSIONS[0].to_owned(), cases: 300, seed: 1, golden: true, threads: 3 }
+        Options {
+            version: install::VERSIONS[0].to_owned(),
+            cases: 300,
+            seed: 1,
+            golden: true,
+            module: false,
+            images: false,
+            threads: 3,
+        }
     }
 }
 
@@ -45,20 +57,28 @@ impl Options {
         let mut options = Options::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
-            if argument == "--no-golden" {
-                options.golden = false;
-                continue;
-            }
-            let mut value = || arguments.next().with_context(|| format!("{argument} takes a value"));
             match argument.as_str() {
-                "--version" => value()?.clone_into(&mut options.version),
-                "--cases" => options.cases = value()?.parse().context("--cases takes a number")?,
-                "--seed" => options.seed = value()?.parse().context("--seed takes a number")?,
-                "--threads" => options.threads = value()?.parse().context("--threads takes a number")?,
-                unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
+                "--no-golden" => options.golden = false,
+                "--module" => options.module = true,
+                "--images" => options.images = true,
+                _ => options.set(argument, arguments.next())?,
             }
         }
         Ok(options)
+    }
+
+    /// Sets an option that takes a value.
+    fn set(&mut self, option: &str, value: Option<&String>) -> Result<()> {
+        let value = || value.with_context(|| format!("{option} takes a value"));
+        let number = || value()?.parse().with_context(|| format!("{option} takes a number"));
+        match option {
+            "--version" => value()?.clone_into(&mut self.version),
+            "--cases" => self.cases = number()?,
+            "--seed" => self.seed = number()?,
+            "--threads" => self.threads = usize::try_from(number()?)?,
+            unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
+        }
+        Ok(())
     }
 }
 
@@ -72,8 +92,13 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
             std::process::exit(NOT_INSTALLED);
         }
     };
+    if options.images
+        && let Some(reason) = install::images(project, &cntk)?
+    {
+        println!("The image module cannot be loaded: {reason}.");
+    }
     build::everything(project)?;
-    let tally = run(project, &cntk, &options, |_| true)?;
+    let tally = run(project, &cntk, &options)?;
     if tally.failed > 0 {
         std::process::exit(1);
     }
@@ -82,9 +107,18 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
 
 /// The short form, a step of `cargo xtask test`: expects the drivers to be built.
 pub fn step(project: &Project) -> Result<Tally> {
-    let options = Options { cases: STEP_CASES, ..Options::default() };
+    short_form(project, false)
+}
+
+/// The same for this project's composite module.
+pub fn module_step(project: &Project) -> Result<Tally> {
+    short_form(project, true)
+}
+
+fn short_form(project: &Project, module: bool) -> Result<Tally> {
+    let options = Options { cases: STEP_CASES, module, ..Options::default() };
     match install::install(project, &options.version)? {
-        Installed::Yes(cntk) => run(project, &cntk, &options, |golden| !golden.name.starts_with("bad")),
+        Installed::Yes(cntk) => run(project, &cntk, &options),
         Installed::No(reason) => {
             println!("      skipped: {reason}");
             Tally::passed(0)
@@ -93,12 +127,12 @@ pub fn step(project: &Project) -> Result<Tally> {
 }
 
 /// Compares all cases and sums up.
-fn run(project: &Project, cntk: &Cntk, options: &Options, wanted: fn(&Case) -> bool) -> Result<Tally> {
-    let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
-    golden.retain(wanted);
+fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
+    let golden = if options.golden { golden::load(project)? } else { Vec::new() };
     let total = golden.len() + usize::try_from(options.cases)?;
     let folders = Folders::new(project)?;
-    let drivers = Drivers::new(project, cntk);
+    let module = options.module.then(|| dropin::composite(project, cntk.version())).transpose()?;
+    let drivers = Drivers::new(project, cntk, module);
     let sums = Mutex::new(Sums::default());
     let next = AtomicUsize::new(0);
     let work = |thread: usize| {
@@ -164,7 +198,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, ran
     let folder = folders.work.join(thread.to_string());
     let report = || -> Result<Report> {
         let (ours, cntk) = drivers.run(case, &folder)?;
-        Ok(match compare(case, &ours, &cntk) {
+        Ok(match compare(case, &drivers.version, &ours, &cntk) {
             Verdict::Same => Report::Same,
             Verdict::Known(rule) => Report::Known(case.name.clone(), rule),
             Verdict::Different(line, ours, cntk) => {

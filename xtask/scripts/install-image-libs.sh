@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Gives an installed CNTK (install-cntk.sh) the libraries that its image module asks for and newer systems lack.
+#
+#   install-image-libs.sh FOLDER          FOLDER: that of install-cntk.sh
+#
+# Built from source: libjpeg.so.8 (libjpeg-turbo with that interface). The system's, under an older name: libtiff.so.5.
+# Stand-ins that do nothing: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards, PNG and JPEG 2000 do not.
+#
+# Status 3 means that this machine cannot have them; the last line says why.
+set -euo pipefail
+
+cannot() { echo "$*"; exit 3; }
+
+folder=$(cd "$1" && pwd)
+to=$folder/mpi
+[ ! -e "$to/ready-for-images" ] || exit 0
+command -v apt-get >/dev/null || cannot "sources and libraries come from Debian's or Ubuntu's archive, which this system does not use"
+for tool in gcc cmake make nm tar; do
+  command -v $tool >/dev/null || cannot "$tool was not found"
+done
+export DEBIAN_FRONTEND=noninteractive
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+tiff() { ldconfig -p | awk '$1 ~ /^libtiff\.so\.[56]$/ { print $NF; exit }'; }
+if [ -z "$(tiff)" ] && [ "$(id -u)" = 0 ]; then
+  apt-get install -q -y --no-install-recommends libtiff6 || apt-get install -q -y --no-install-recommends libtiff5 || true
+fi
+[ -n "$(tiff)" ] || cannot "libtiff was not found (on Debian and Ubuntu the package libtiff6)"
+ln -sf "$(tiff)" "$to/libtiff.so.5"
+
+# Package lists of its own, so that the system's need not know source packages.
+. /etc/os-release
+mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -1)
+[ -n "$mirror" ] || mirror=$(awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; exit } }' /etc/apt/sources.list 2>/dev/null)
+[ -n "$mirror" ] || cannot "no package archive is configured"
+mkdir -p "$scratch/lists/partial" "$scratch/source"
+echo "deb-src $mirror $VERSION_CODENAME main" >"$scratch/sources.list"
+apt=(apt-get -q -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$scratch/lists")
+(cd "$scratch" && "${apt[@]}" update && "${apt[@]}" source --download-only libjpeg-turbo) || cannot "the source of libjpeg-turbo cannot be fetched"
+tar -xf "$scratch"/libjpeg-turbo_*.orig.tar.* -C "$scratch/source" --strip-components=1
+cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DWITH_JPEG8=ON -DENABLE_STATIC=OFF -DWITH_TURBOJPEG=OFF -DWITH_SIMD=OFF
+make -C "$scratch/build" -j2 jpeg
+cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8"
+
+# A library that has the functions OpenCV wants by name. OpenCV calls jas_init when it is loaded, so that Jasper's return;
+# those of libpng must not.
+stand_in() {
+  local file=$1 prefix=$2 version=$3 body=$4
+  {
+    echo '#include <stdlib.h>'
+    nm -D --undefined-only "$folder/libs/libopencv_imgcodecs.so.3.1" | awk -v prefix="$prefix" -v body="$body" '
+      { sub(/@.*/, "", $2) } index($2, prefix) == 1 { print "long " $2 "(void) { " body " }" }'
+  } >"$scratch/stand_in.c"
+  echo "$version { global: *; };" >"$scratch/stand_in.map"
+  gcc -w -fno-builtin -shared -fPIC "$scratch/stand_in.c" -Wl,-soname,"$file" -Wl,--version-script="$scratch/stand_in.map" -o "$to/$file"
+}
+stand_in libpng12.so.0 png_ PNG12_0 'abort();'
+stand_in libjasper.so.1 jas_ JASPER_1 'return 0;'
+
+"$folder/python" -c 'import ctypes, glob, sys; ctypes.CDLL(glob.glob(sys.argv[1] + "/libs/Cntk.Deserializers.Image-*.so")[0])' "$folder" ||
+  cannot "the image module cannot be loaded all the same"
+touch "$to/ready-for-images"
