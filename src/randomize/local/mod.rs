@@ -415,11 +415,12 @@ impl LocalTimeline {
     fn start_segment(&mut self, mut segment: Segment, chunks: &mut dyn Chunks) {
         self.reshaped = false;
         self.windows.shuffle(&mut segment);
-        let last = segment.ends_sweep
-            && matches!(self.limit, Limit::Sweeps(sweeps) if self.position.sweeps.saturating_add(1) >= sweeps);
+        // The segment lies in the sweep that ends next; behind the epoch's last one nothing is needed.
+        let sweep = self.position.sweeps.saturating_add(1);
+        let is_last = matches!(self.limit, Limit::Sweeps(sweeps) if sweep >= sweeps);
         self.wanted.clone_from(&segment.chunks);
         self.ahead.clear();
-        self.windows.ahead(segment.next, &self.workers, !last, &mut self.ahead);
+        self.windows.ahead(segment.next, &self.workers, !is_last, &mut self.ahead);
         self.make_room(chunks);
         self.ahead.iter().for_each(|&chunk| chunks.expect(chunk));
         self.segment = Some(segment);
