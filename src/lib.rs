@@ -14,6 +14,7 @@ pub mod fork;
 pub mod log;
 pub mod pack;
 pub mod pool;
+mod prefetch;
 pub mod randomize;
 pub mod reader;
 pub mod sequence;

@@ -117,6 +117,10 @@ pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
+    /// Asks the processor for the memory that [`Chunk::sequence`] is going to look up, in the order of the look-ups: first
+    /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
+    fn prefetch(&self, _index: u32, _ahead: Ahead) {}
+
     /// Waits until all of the chunk is there: it may share parts with other chunks that are still being loaded. The
     /// reader calls this once, before anything else, and never on a thread of the pool, which would have to do the
     /// loading.
@@ -136,6 +140,15 @@ pub trait Chunk: Send + Sync {
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }
+}
+
+/// How long before its use a sequence is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ahead {
+    /// Long before: what has to be read first.
+    Far,
+    /// Shortly before: what that leads to.
+    Near,
 }
 
 /// What loading made of one sequence.

@@ -19,16 +19,16 @@ const AHEAD_SPREAD: usize = 4;
 /// has noticed.
 #[inline(always)]
 pub(super) fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in bytes.chunks(64).take(4) {
-            // SAFETY: a prefetch is a hint; it reads nothing as far as the program can see.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-        }
+    for line in bytes.chunks(64).take(4) {
+        crate::prefetch::line(line.as_ptr());
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+}
+
+/// The same for all of a sequence's data.
+#[inline(always)]
+pub(super) fn prefetch_view(view: &SequenceView<'_>) {
+    prefetch(view.values);
+    prefetch(source_rows(view));
 }
 
 /// Copies between runs of equal size; the sizes of one value are copied without calling `memcpy`.

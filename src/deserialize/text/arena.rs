@@ -65,6 +65,14 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(start).cast::<T>().add(first), count) }
     }
 
+    /// Asks the processor for value number `first` of the piece that begins at word `start`.
+    #[inline]
+    pub fn prefetch<T: Plain>(&self, start: usize, first: usize) {
+        if let Some(word) = self.words.get(start + first * size_of::<T>() / 8) {
+            crate::prefetch::line(std::ptr::from_ref(word).cast());
+        }
+    }
+
     /// The same as bytes; `size` is that of one value.
     #[inline]
     pub fn bytes_of(&self, start: usize, first: usize, count: usize, size: usize) -> &[u8] {

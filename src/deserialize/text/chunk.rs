@@ -5,7 +5,7 @@ use super::arena::Arena;
 use super::report::Failure;
 use super::segment::Segment;
 use crate::Result;
-use crate::deserialize::{Chunk, Loaded};
+use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::sequence::{ChunkId, SequenceView, SparseView};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +69,24 @@ impl Chunk for TextChunk {
                 sparse: None,
             }
         })
+    }
+
+    // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and each is a miss when
+    // sequences come from all over the window.
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
+        let index = (index & ((1 << self.shift) - 1)) as usize;
+        for (part, rule) in segment.parts.iter().zip(&self.shared.rules.streams) {
+            match (ahead, part.firsts) {
+                (Ahead::Far, Some(firsts)) => segment.arena.prefetch::<u32>(firsts, index),
+                (Ahead::Far, None) if rule.sparse => segment.arena.prefetch::<u32>(part.starts, index),
+                (Ahead::Near, Some(firsts)) if rule.sparse => {
+                    let first = segment.arena.get::<u32>(firsts, index, 1)[0] as usize;
+                    segment.arena.prefetch::<u32>(part.starts, first);
+                }
+                _ => {}
+            }
+        }
     }
 
     fn admit(&self) -> Result<()> {
