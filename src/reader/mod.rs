@@ -57,7 +57,7 @@ pub struct EpochStart {
 
 /// Minibatches that take less than this are not assembled ahead: handing the pipeline to another thread and back, with
 /// the waking of both, costs more than it could save. Their chunks are still loaded ahead.
-const WORTH_A_THREAD: Duration = Duration::from_micros(20);
+const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// Reads minibatches.
 ///
