@@ -1,4 +1,4 @@
-//! Reads the training data of CNTK: text (CTF) today, more formats behind the same words.
+//! Reads the training data of CNTK: text (CTF), binary (CBF), and formats that users write.
 //!
 //! Data flows one way, and so do the modules:
 //! [`config`] -> [`deserialize`] -> [`randomize`] -> [`pack`] -> [`reader`] -> [`capi`].

@@ -449,15 +449,7 @@ impl<E: Entry> Rows for RollingRows<E> {
 /// the whole order is drawn a tenth slower for windows of 10 MB, and a fifth slower for 80 MB.
 #[inline]
 fn prefetch<E: Entry>(slots: &[E], slot: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let address = slots.as_ptr().wrapping_add(slot);
-        // SAFETY: a prefetch accesses no memory as far as the program can tell, so any address will do.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    std::hint::black_box(slots[slot].index());
+    crate::prefetch::line(slots.as_ptr().wrapping_add(slot).cast());
 }
 
 /// Holds lengths against the chunk table: a timeline over data that contradict themselves would never end.
