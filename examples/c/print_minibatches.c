@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program if a call has failed, with the reader's account of it. */
-static void check(cntk_reader_status status, cntk_reader_error* error) {
+/* Ends the program if a call has failed, with the reader's account of it. Takes the error's address: its
+   value may be read before the call among the other arguments has written it. */
+static void check(cntk_reader_status status, cntk_reader_error** error) {
   if (status == CNTK_READER_OK) return;
-  fprintf(stderr, "print_minibatches: %s\n", cntk_reader_error_text(error));
-  cntk_reader_error_free(error);
+  fprintf(stderr, "print_minibatches: %s\n", cntk_reader_error_text(*error));
+  cntk_reader_error_free(*error);
   exit(1);
 }
 
@@ -81,7 +82,7 @@ static void print_sequence(const cntk_reader_minibatch* minibatch, const cntk_re
   uint64_t step;
   cntk_reader_error* error;
   check(cntk_reader_minibatch_key_text(minibatch, (size_t)record->sequence, key, sizeof key, &length, &error),
-        error);
+        &error);
   for (step = begin; step < end; ++step) {
     printf("    sequence %s, step %" PRIu64 ":", key, step);
     print_column(stream, (size_t)(step * stream->rows + record->row));
@@ -96,8 +97,8 @@ static void print_minibatch(const cntk_reader* reader, const cntk_reader_minibat
   for (i = 0; i < streams; ++i) {
     cntk_reader_stream_info info = {.struct_size = sizeof info};
     cntk_reader_stream_minibatch stream = {.struct_size = sizeof stream};
-    check(cntk_reader_describe_stream(reader, i, &info, &error), error);
-    check(cntk_reader_minibatch_stream(minibatch, i, &stream, &error), error);
+    check(cntk_reader_describe_stream(reader, i, &info, &error), &error);
+    check(cntk_reader_minibatch_stream(minibatch, i, &stream, &error), &error);
     printf("  %s: %zu samples of %zu values in %zu sequences\n", info.name, stream.samples,
            stream.sample_size, stream.sequences);
     for (r = 0; r < stream.record_count; ++r)
@@ -127,19 +128,19 @@ int main(int argc, char** argv) {
   if (first >= argc || argv[first][0] == '-') usage();
 
   if (first + 1 == argc) {
-    check(cntk_reader_open_file(argv[first], CNTK_READER_NUL_TERMINATED, &reader, &error), error);
+    check(cntk_reader_open_file(argv[first], CNTK_READER_NUL_TERMINATED, &reader, &error), &error);
   } else {
     char* configuration = write_configuration(argv[first], argv + first + 1, argc - first - 1);
-    check(cntk_reader_open_text(configuration, CNTK_READER_NUL_TERMINATED, &reader, &error), error);
+    check(cntk_reader_open_text(configuration, CNTK_READER_NUL_TERMINATED, &reader, &error), &error);
     free(configuration);
   }
-  check(cntk_reader_start_epoch(reader, &epoch, &error), error);
+  check(cntk_reader_start_epoch(reader, &epoch, &error), &error);
 
   for (i = 0; i < minibatches; ++i) {
     const cntk_reader_minibatch* minibatch;
     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
-    check(cntk_reader_read_minibatch(reader, &minibatch, &error), error);
-    check(cntk_reader_describe_minibatch(minibatch, &info, &error), error);
+    check(cntk_reader_read_minibatch(reader, &minibatch, &error), &error);
+    check(cntk_reader_describe_minibatch(minibatch, &info, &error), &error);
     if (info.stream_count != 0)
       printf("minibatch %lu%s%s\n", i, info.end_of_sweep ? ", end of sweep" : "",
              info.end_of_epoch ? ", end of epoch" : "");
