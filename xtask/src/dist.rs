@@ -51,8 +51,14 @@ fn version(project: &Project) -> Result<String> {
 }
 
 fn headers(project: &Project, dist: &Dist) -> Result<()> {
+    let (from, to) = (project.path("include"), dist.folder.join("include"));
     for name in ["cntk_reader.h", "cntk_reader.hpp"] {
-        install(&project.path("include").join(name), &dist.folder.join("include").join(name))?;
+        install(&from.join(name), &to.join(name))?;
+    }
+    // The parts that cntk_reader.hpp includes.
+    for part in std::fs::read_dir(from.join("cntk_reader"))? {
+        let part = part?.path();
+        install(&part, &to.join("cntk_reader").join(part.file_name().context("a file has a name")?))?;
     }
     Ok(())
 }

@@ -1,0 +1,126 @@
+// The exception of this library, and how a call of the C interface becomes one.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_ERROR_HPP
+#define CNTK_READER_ERROR_HPP
+
+#include <cntk_reader.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace cntk {
+namespace reader {
+
+/// What went wrong, for programs.
+enum class ErrorKind {
+  kConfig = CNTK_READER_ERROR_CONFIG,
+  kInvalidArgument = CNTK_READER_ERROR_INVALID_ARGUMENT,
+  kIo = CNTK_READER_ERROR_IO,
+  kData = CNTK_READER_ERROR_DATA,
+  kCheckpoint = CNTK_READER_ERROR_CHECKPOINT,
+  kState = CNTK_READER_ERROR_STATE,
+  kUser = CNTK_READER_ERROR_USER,
+  kInternal = CNTK_READER_ERROR_INTERNAL,
+};
+
+/// The exception that CNTK itself throws for an error.
+enum class ExceptionClass {
+  kRuntimeError = CNTK_READER_EXCEPTION_RUNTIME_ERROR,
+  kLogicError = CNTK_READER_EXCEPTION_LOGIC_ERROR,
+  kInvalidArgument = CNTK_READER_EXCEPTION_INVALID_ARGUMENT,
+};
+
+/// The one exception of this library. `what()` is the message with the place.
+class Error : public std::runtime_error {
+ public:
+  /// Takes over an error object of the C interface; NULL gives an error that has its kind only.
+  Error(cntk_reader_status status, cntk_reader_error* error)
+      : Error(status, std::unique_ptr<cntk_reader_error, Free>(error)) {}
+
+  /// An error that is found on this side of the C interface.
+  Error(ErrorKind kind, const std::string& message)
+      : std::runtime_error(message), details_(std::make_shared<Details>()) {
+    details_->kind = kind;
+    details_->exception_class = ExceptionClass::kInvalidArgument;
+    details_->message = message;
+  }
+
+  ErrorKind Kind() const noexcept { return details_->kind; }
+  ExceptionClass Class() const noexcept { return details_->exception_class; }
+  /// The message without the place.
+  const std::string& Message() const noexcept { return details_->message; }
+  /// Path of the file, as the configuration wrote it.
+  const std::optional<std::string>& File() const noexcept { return details_->file; }
+  /// Line in the file, from 1.
+  std::optional<std::uint64_t> Line() const noexcept { return details_->line; }
+  /// Byte offset in the file.
+  std::optional<std::uint64_t> Offset() const noexcept { return details_->offset; }
+  /// Name of the stream.
+  const std::optional<std::string>& Stream() const noexcept { return details_->stream; }
+  /// Key of the sequence, as text.
+  const std::optional<std::string>& Key() const noexcept { return details_->key; }
+
+ private:
+  struct Free {
+    void operator()(cntk_reader_error* error) const noexcept { cntk_reader_error_free(error); }
+  };
+
+  struct Details {
+    ErrorKind kind = ErrorKind::kInternal;
+    ExceptionClass exception_class = ExceptionClass::kLogicError;
+    std::string message;
+    std::optional<std::string> file, stream, key;
+    std::optional<std::uint64_t> line, offset;
+  };
+
+  Error(cntk_reader_status status, const std::unique_ptr<cntk_reader_error, Free>& error)
+      : std::runtime_error(cntk_reader_error_text(error.get())), details_(std::make_shared<Details>()) {
+    details_->kind = static_cast<ErrorKind>(status);
+    cntk_reader_error_info info = {};
+    info.struct_size = sizeof info;
+    if (cntk_reader_error_describe(error.get(), &info) != CNTK_READER_OK) return;
+    const auto optional = [](const char* text) {
+      return text ? std::optional<std::string>(text) : std::nullopt;
+    };
+    details_->exception_class = static_cast<ExceptionClass>(info.exception);
+    details_->message = info.message;
+    details_->file = optional(info.file);
+    details_->stream = optional(info.stream);
+    details_->key = optional(info.key);
+    if (info.line != 0) details_->line = info.line;
+    if (info.offset != CNTK_READER_UNKNOWN) details_->offset = info.offset;
+  }
+
+  std::shared_ptr<Details> details_;  // Shared, because copying an exception must not throw.
+};
+
+namespace detail {
+
+/// Calls a function of the C interface, whose last parameter is the place for an error, and throws if it
+/// fails.
+template <typename Function, typename... Arguments>
+void Call(Function function, Arguments... arguments) {
+  cntk_reader_error* error = nullptr;
+  const cntk_reader_status status = function(arguments..., &error);
+  if (status != CNTK_READER_OK) throw Error(status, error);
+}
+
+/// A struct of the C interface with its size set.
+template <typename Struct>
+Struct Sized() {
+  Struct value = {};
+  value.struct_size = sizeof value;
+  return value;
+}
+
+}  // namespace detail
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_ERROR_HPP

@@ -1,0 +1,241 @@
+// Minibatches: streams, sequences, columns and keys.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_MINIBATCH_HPP
+#define CNTK_READER_MINIBATCH_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/error.hpp>
+#include <cntk_reader/stream.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+
+/// A run of steps of one parallel row that belongs to one sequence, or to none.
+using Record = cntk_reader_record;
+
+/// Whether a record marks columns without data.
+inline bool IsGap(const Record& record) noexcept { return record.sequence == CNTK_READER_GAP; }
+
+class StreamMinibatch;
+
+/// The steps of one sequence within a minibatch. A view.
+class Sequence {
+ public:
+  /// Number of the sequence within the minibatch, the same in all streams.
+  std::size_t Number() const noexcept { return static_cast<std::size_t>(record_.sequence); }
+  /// First step within the minibatch.
+  std::size_t Begin() const noexcept { return begin_; }
+  /// One behind the last step within the minibatch.
+  std::size_t End() const noexcept { return end_; }
+  /// Steps within the minibatch.
+  std::size_t Steps() const noexcept { return end_ - begin_; }
+  /// The sequence began in an earlier minibatch (truncated mode).
+  bool IsContinued() const noexcept { return record_.begin < 0; }
+  /// The column of a step, which counts from 0 at Begin().
+  std::size_t Column(std::size_t step) const noexcept {
+    return (begin_ + step) * rows_ + static_cast<std::size_t>(record_.row);
+  }
+  /// The record itself.
+  const Record& GetRecord() const noexcept { return record_; }
+
+ private:
+  friend class StreamMinibatch;
+  Sequence(const Record& record, std::size_t steps, std::size_t rows) noexcept
+      : record_(record),
+        begin_(record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin)),
+        end_(record.end < steps ? static_cast<std::size_t>(record.end) : steps),
+        rows_(rows) {}
+
+  Record record_;
+  std::size_t begin_, end_, rows_;
+};
+
+/// One stream's part of a minibatch. A view.
+///
+/// The data are Columns() = Steps() * Rows() columns of SampleSize() values; step t of row s is column t *
+/// Rows() + s.
+class StreamMinibatch {
+ public:
+  std::size_t Steps() const noexcept { return parts_.steps; }
+  std::size_t Rows() const noexcept { return parts_.rows; }
+  std::size_t Columns() const noexcept { return parts_.columns; }
+  /// Columns with data.
+  std::size_t Samples() const noexcept { return parts_.samples; }
+  /// Sequences with data.
+  std::size_t SequenceCount() const noexcept { return parts_.sequences; }
+  /// Values of one sample.
+  std::size_t SampleSize() const noexcept { return parts_.sample_size; }
+  std::uint64_t RightSplice() const noexcept { return parts_.right_splice; }
+  bool IsSparse() const noexcept { return parts_.storage == CNTK_READER_SPARSE_CSC; }
+  ElementType Element() const noexcept { return static_cast<ElementType>(parts_.element); }
+
+  /// Which columns belong to which sequence, gaps included.
+  Span<const Record> Records() const noexcept { return {parts_.records, parts_.record_count}; }
+
+  /// The sequences with data, in the order of the records.
+  std::vector<Sequence> Sequences() const {
+    std::vector<Sequence> sequences;
+    sequences.reserve(parts_.sequences);
+    for (const Record& record : Records())
+      if (!IsGap(record)) sequences.push_back(Sequence(record, parts_.steps, parts_.rows));
+    return sequences;
+  }
+
+  /// All values (dense), or the stored ones (sparse). T is the stream's element type, float or double.
+  template <typename T>
+  Span<const T> Values() const {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
+    if ((parts_.element == CNTK_READER_FLOAT) != std::is_same_v<T, float>)
+      throw Error(ErrorKind::kInvalidArgument,
+                  "The values of this stream are of the other floating-point type.");
+    return {static_cast<const T*>(parts_.values), parts_.value_count};
+  }
+
+  /// The values of one column of a dense stream.
+  template <typename T>
+  Span<const T> Column(std::size_t column) const {
+    if (IsSparse())
+      throw Error(ErrorKind::kInvalidArgument, "Columns of a sparse stream are not stored whole.");
+    return Values<T>().subspan(column * parts_.sample_size, parts_.sample_size);
+  }
+
+  /// Calls `visit(row, value)` for each stored value of a column of a sparse stream, or for each value of a
+  /// dense one.
+  template <typename T, typename Visit>
+  void ForEachValue(std::size_t column, Visit&& visit) const {
+    const Span<const T> values = Values<T>();
+    if (IsSparse()) {
+      const auto end = static_cast<std::size_t>(parts_.column_starts[column + 1]);
+      for (auto i = static_cast<std::size_t>(parts_.column_starts[column]); i < end; ++i)
+        visit(static_cast<std::size_t>(parts_.row_indices[i]), values[i]);
+    } else {
+      const std::size_t start = column * parts_.sample_size;
+      for (std::size_t row = 0; row < parts_.sample_size; ++row) visit(row, values[start + row]);
+    }
+  }
+
+  /// Sparse: the row of each stored value, in the input's order. Dense: empty.
+  Span<const std::int32_t> RowIndices() const noexcept {
+    return {parts_.row_indices, parts_.row_indices ? parts_.value_count : 0};
+  }
+
+  /// Sparse: where each column's values start, and one more number for the end. Dense: empty.
+  Span<const std::int32_t> ColumnStarts() const noexcept {
+    return {parts_.column_starts, parts_.column_starts ? parts_.columns + 1 : 0};
+  }
+
+  /// The whole block as CNTK lays it out, for copying to a device in one piece.
+  Span<const unsigned char> Block() const noexcept {
+    return {static_cast<const unsigned char*>(parts_.block), parts_.block_size};
+  }
+
+  /// The struct of the C interface.
+  const cntk_reader_stream_minibatch& Raw() const noexcept { return parts_; }
+
+ private:
+  friend class Minibatch;
+  explicit StreamMinibatch(const cntk_reader_stream_minibatch& parts) noexcept : parts_(parts) {}
+
+  cntk_reader_stream_minibatch parts_;
+};
+
+/// What a read delivers: the streams' data, the keys of the sequences, and flags. Copies share the data.
+class Minibatch {
+ public:
+  Minibatch() noexcept = default;
+
+  /// Whether there is data: false behind the end of the epoch.
+  explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
+  /// It reaches or crosses the end of a sweep.
+  bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
+  /// It is the last of the epoch, or comes after the last.
+  bool EndOfEpoch() const noexcept { return content_.info.end_of_epoch != 0; }
+
+  /// Number of streams: all of the reader's, or none.
+  std::size_t size() const noexcept { return content_.info.stream_count; }
+
+  /// A stream by number.
+  StreamMinibatch operator[](std::size_t id) const {
+    auto parts = detail::Sized<cntk_reader_stream_minibatch>();
+    detail::Call(cntk_reader_minibatch_stream, content_.handle, id, &parts);
+    return StreamMinibatch(parts);
+  }
+
+  /// A stream by name.
+  StreamMinibatch operator[](std::string_view name) const {
+    for (std::size_t id = 0; streams_ && id < streams_->size(); ++id)
+      if ((*streams_)[id].name == name) return (*this)[id];
+    throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'.");
+  }
+
+  /// The key of each sequence as a number, by the sequence's number. In the data of numeric corpora it stands
+  /// so; in others it stands for a text, the same one as long as the reader lives.
+  Span<const std::uint64_t> Keys() const noexcept { return {content_.info.keys, content_.info.key_count}; }
+
+  /// The key of a sequence as text.
+  std::string Key(std::size_t sequence) const {
+    std::string text(32, '\0');
+    for (std::size_t length = 0;;) {
+      detail::Call(cntk_reader_minibatch_key_text, content_.handle, sequence, text.data(), text.size() + 1,
+                   &length);
+      const bool complete = length <= text.size();
+      text.resize(length);
+      if (complete) return text;
+    }
+  }
+
+  /// The descriptions of the streams, in their order.
+  const StreamDescriptions& GetStreamDescriptions() const noexcept {
+    static const StreamDescriptions none;
+    return streams_ ? *streams_ : none;
+  }
+
+ private:
+  friend class Reader;
+  Minibatch(const cntk_reader_minibatch* handle, std::shared_ptr<const StreamDescriptions> streams)
+      : content_(handle), streams_(std::move(streams)) {
+    detail::Call(cntk_reader_describe_minibatch, handle, &content_.info);
+  }
+
+  /// Counts references to the handle; empty after a move.
+  struct Content {
+    Content() noexcept = default;
+    explicit Content(const cntk_reader_minibatch* minibatch) noexcept : handle(minibatch) {}
+    Content(const Content& other) noexcept : handle(other.handle), info(other.info) {
+      cntk_reader_minibatch_retain(handle);
+    }
+    Content(Content&& other) noexcept
+        : handle(std::exchange(other.handle, nullptr)), info(std::exchange(other.info, kNothing)) {}
+    Content& operator=(Content other) noexcept {
+      std::swap(handle, other.handle);
+      std::swap(info, other.info);
+      return *this;
+    }
+    ~Content() { cntk_reader_minibatch_release(handle); }
+
+    static constexpr cntk_reader_minibatch_info kNothing = {
+        sizeof(cntk_reader_minibatch_info), 0, 0, 0, nullptr, 0};
+
+    const cntk_reader_minibatch* handle = nullptr;
+    cntk_reader_minibatch_info info = kNothing;
+  };
+
+  Content content_;
+  std::shared_ptr<const StreamDescriptions> streams_;
+};
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_MINIBATCH_HPP
