@@ -25,13 +25,19 @@ class Softmax {
     double loss = 0;  // Sum of the samples' cross entropies.
     double correct = 0;
     double samples = 0;
+
+    void Add(const Score& other) {
+      loss += other.loss;
+      correct += other.correct;
+      samples += other.samples;
+    }
   };
 
-  // Scores a minibatch, and learns from it unless `rate` is 0.
-  Score Process(const cntk::reader::Minibatch& minibatch, double rate) {
+  // Scores a minibatch, and adds to the gradient, which has the size of the parameters, or is null.
+  Score Process(const cntk::reader::Minibatch& minibatch, double* gradient) const {
     const cntk::reader::StreamMinibatch features = minibatch["features"];
     const cntk::reader::StreamMinibatch labels = minibatch["labels"];
-    std::vector<double> gradient(parameters_.size()), label(classes_), output(classes_);
+    std::vector<double> label(classes_), output(classes_);
     Score score;
     // Samples are sequences of one step, so a column of one stream belongs to the same column of the other.
     for (std::size_t column = 0; column < features.Columns(); ++column) {
@@ -41,11 +47,18 @@ class Softmax {
           column, [&](std::size_t row, float value) { label[row] = static_cast<double>(value); });
       Predict(input, output);
       Count(output, label, score);
-      for (std::size_t k = 0; k < classes_; ++k)
-        Accumulate(input, output[k] - label[k], &gradient[k * (inputs_ + 1)]);
+      for (std::size_t k = 0; gradient != nullptr && k < classes_; ++k)
+        Accumulate(input, output[k] - label[k], gradient + k * (inputs_ + 1));
     }
-    if (rate != 0) Step(gradient, rate / score.samples);
     return score;
+  }
+
+  // Learns: one step against the gradient.
+  void Step(const double* gradient, double rate) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      velocity_[i] = kMomentum * velocity_[i] - rate * gradient[i];
+      parameters_[i] += velocity_[i];
+    }
   }
 
   // Weights and biases, class by class.
@@ -86,13 +99,6 @@ class Softmax {
   void Accumulate(Sample input, double error, double* gradient) const {
     for (std::size_t i = 0; i < inputs_; ++i) gradient[i] += error * kScale * static_cast<double>(input[i]);
     gradient[inputs_] += error;
-  }
-
-  void Step(const std::vector<double>& gradient, double rate) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      velocity_[i] = kMomentum * velocity_[i] - rate * gradient[i];
-      parameters_[i] += velocity_[i];
-    }
   }
 
   std::size_t inputs_, classes_;

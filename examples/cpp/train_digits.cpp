@@ -15,102 +15,24 @@
 #include <cntk_reader.hpp>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "archive.hpp"
+#include "digits.hpp"
 #include "softmax.hpp"
 
 namespace {
 
 namespace cr = cntk::reader;
 
-constexpr std::size_t kPixels = 64;
-constexpr std::size_t kDigits = 10;
-constexpr std::uint64_t kMinibatch = 32;
-constexpr double kLearningRate = 0.05;
-
-struct Options {
-  std::string data = "examples/data";
-  std::string checkpoint;
-  std::uint64_t epochs = 20;
-  std::uint64_t checkpoint_every = 0;  // Minibatches; 0: after each epoch only.
-  std::uint64_t stop_after = 0;        // Minibatches; 0: never.
-  bool resume = false;
-};
-
-// Where the training stands, beside weights and reader.
-struct Progress {
-  std::uint64_t epoch = 0;
-  std::uint64_t minibatches = 0;  // Of all epochs.
-  Softmax::Score score;           // Of the epoch so far.
-};
-
-[[noreturn]] void Usage() {
-  std::fprintf(stderr,
-               "usage: train_digits [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]]\n"
-               "                    [--resume [FILE]] [--stop-after N]\n");
-  std::exit(2);
-}
-
-Options Parse(int argc, char** argv) {
-  Options options;
-  int i = 1;
-  const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : (Usage(), std::string()); };
-  const auto number = [&] { return std::strtoull(value().c_str(), nullptr, 10); };
-  for (; i < argc; ++i) {
-    const std::string option = argv[i];
-    if (option == "--data") {
-      options.data = value();
-    } else if (option == "--epochs") {
-      options.epochs = number();
-    } else if (option == "--checkpoint") {
-      options.checkpoint = value();
-    } else if (option == "--checkpoint-every") {
-      options.checkpoint_every = number();
-    } else if (option == "--stop-after") {
-      options.stop_after = number();
-    } else if (option == "--resume") {
-      options.resume = true;
-      if (i + 1 < argc && argv[i + 1][0] != '-') options.checkpoint = value();
-    } else if (option[0] != '-') {
-      options.data = option;
-    } else {
-      Usage();
-    }
-  }
-  if (options.resume && options.checkpoint.empty()) Usage();
-  return options;
-}
-
-cr::Reader OpenReader(const std::string& file, bool randomize) {
-  return cr::Reader::FromText("randomize = " + std::string(randomize ? "true" : "false") + R"(
-    deserializers = ( [
-      type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = ")" +
-                              file + R"("
-      input = [
-        features = [ dim = 64 ; format = "dense" ]
-        labels = [ dim = 10 ; format = "sparse" ]
-      ]
-    ] ))");
-}
-
-// One pass over the data, in the order that belongs to the epoch.
-void StartSweep(cr::Reader& reader, std::uint64_t epoch) {
-  cr::EpochConfiguration configuration;
-  configuration.minibatch_size = kMinibatch;
-  configuration.samples = cr::kOneSweep;
-  configuration.index = epoch;
-  reader.StartEpoch(configuration);
-}
-
 class Training {
  public:
   explicit Training(const Options& options)
       : options_(options),
-        train_(OpenReader(options.data + "/digits.train.ctf", true)),
-        held_out_(OpenReader(options.data + "/digits.test.ctf", false)),
+        train_(OpenDigits(options.data + "/digits.train.ctf", "randomize = true")),
+        held_out_(OpenDigits(options.data + "/digits.test.ctf", "randomize = false")),
         model_(kPixels, kDigits) {}
 
   void Run() {
@@ -134,10 +56,10 @@ class Training {
   // Learns from the rest of the epoch. False if the training shall stop.
   bool FinishEpoch() {
     for (const cr::Minibatch& minibatch : train_.Minibatches()) {
-      const Softmax::Score score = model_.Process(minibatch, kLearningRate);
-      progress_.score.loss += score.loss;
-      progress_.score.correct += score.correct;
-      progress_.score.samples += score.samples;
+      std::vector<double> gradient(model_.Parameters().size());
+      const Softmax::Score score = model_.Process(minibatch, gradient.data());
+      model_.Step(gradient.data(), kLearningRate / score.samples);
+      progress_.score.Add(score);
       ++progress_.minibatches;
       ShowProgress();
       if (options_.checkpoint_every != 0 && progress_.minibatches % options_.checkpoint_every == 0) Save();
@@ -160,11 +82,8 @@ class Training {
   void Report() {
     Softmax::Score test;
     StartSweep(held_out_, 0);
-    for (const cr::Minibatch& minibatch : held_out_.Minibatches()) {
-      const Softmax::Score score = model_.Process(minibatch, 0);
-      test.correct += score.correct;
-      test.samples += score.samples;
-    }
+    for (const cr::Minibatch& minibatch : held_out_.Minibatches())
+      test.Add(model_.Process(minibatch, nullptr));
     if (isatty(STDERR_FILENO)) std::fprintf(stderr, "\r");
     const Softmax::Score& train = progress_.score;
     std::printf("epoch %2llu  loss %.4f  accuracy %5.2f %%  held out %5.2f %%\n",
@@ -206,7 +125,7 @@ class Training {
 
 int main(int argc, char** argv) {
   try {
-    Training(Parse(argc, argv)).Run();
+    Training(ParseOptions(argc, argv)).Run();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_digits: %s\n", error.what());

@@ -12,6 +12,7 @@ mod golden;
 mod header;
 mod host_golden;
 mod machine;
+mod mpi;
 mod oracle;
 mod portable;
 mod project;

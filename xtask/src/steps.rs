@@ -3,7 +3,7 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, mpi, oracle, replay, repository, symbols};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -76,6 +76,9 @@ pub const ALL: &[Step] = &[
         built(project)?;
         demo::resume(project).and_then(|_| Tally::passed(1))
     }),
+    step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
+        with_luxuries(project, &[Tool::Mpi], mpi::check)
+    }),
     step("cpp", "C++ tests, and CMake projects that use the library", |project| {
         let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
         cpp(project, "cmake/tests", &["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target], &[])
@@ -126,6 +129,19 @@ fn library_symbols(project: &Project) -> Result<Tally> {
 /// Everything that `cargo xtask build` makes.
 fn built(project: &Project) -> Result<()> {
     build::everything(project).map(drop)
+}
+
+/// A step that takes tools which not every machine can have: it is skipped, with a word, where they are missing and
+/// cannot be installed.
+fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Result<Tally>) -> Result<Tally> {
+    tools::need(project, &build::TOOLS)?;
+    match tools::need(project, luxuries) {
+        Ok(()) => work(project),
+        Err(reason) => {
+            println!("      skipped: {reason:#}");
+            Tally::passed(0)
+        }
+    }
 }
 
 /// The C++ tests.

@@ -22,6 +22,10 @@ pub enum Tool {
     PkgConfig,
     /// nm and readelf.
     Binutils,
+    /// Open MPI with its headers.
+    Mpi,
+    /// Compiler and runtime for C#.
+    Mono,
 }
 
 const CLANG_FORMAT_VERSION: u32 = 14;
@@ -36,6 +40,8 @@ impl Tool {
             Tool::Valgrind => "Valgrind",
             Tool::PkgConfig => "pkg-config",
             Tool::Binutils => "binutils (nm, readelf)",
+            Tool::Mpi => "Open MPI",
+            Tool::Mono => "Mono (mcs, mono)",
         }
     }
 
@@ -50,6 +56,8 @@ impl Tool {
             Tool::Valgrind => &["valgrind", "libc6-dbg"],
             Tool::PkgConfig => &["pkg-config"],
             Tool::Binutils => &["binutils"],
+            Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
+            Tool::Mono => &["mono-mcs", "mono-runtime"],
         }
     }
 
@@ -71,6 +79,9 @@ impl Tool {
             Tool::Valgrind => on_path("valgrind").is_some(),
             Tool::PkgConfig => on_path("pkg-config").is_some(),
             Tool::Binutils => on_path("nm").is_some() && on_path("readelf").is_some(),
+            // `ompi_info`: the options of `mpirun` are those of Open MPI.
+            Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
+            Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
         }
     }
 }

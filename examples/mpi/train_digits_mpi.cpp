@@ -1,0 +1,241 @@
+// train_digits_mpi: train_digits on several processes, each of which reads its share of every minibatch.
+//
+//   mpirun -n RANKS train_digits_mpi [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]]
+//                                    [--resume [FILE]] [--stop-after N]
+//
+// The minibatches are the same ones whatever the number of ranks is: 32 samples of all ranks together. So are
+// the weights, but for the order in which a minibatch's gradients are added up. A run may be resumed by
+// another number of ranks than it was stopped with. After each pass over the data, rank 0 makes sure that the
+// ranks have read every sample once. An error on one rank ends all of them, with its message and exit
+// status 1.
+
+#include <algorithm>
+#include <cntk_reader.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "archive.hpp"
+#include "digits.hpp"
+#include "ranks.hpp"
+#include "softmax.hpp"
+
+namespace {
+
+namespace cr = cntk::reader;
+
+// Ranks take whole chunks, so there should be many: 8 KiB of text are about 50 digits.
+constexpr std::size_t kChunkBytes = 8 << 10;
+
+// With a local timeline each rank would go its own pace: it would fill its share of a minibatch always. With
+// the common one every rank walks over the whole minibatch and keeps what is its own, so positions agree, and
+// some shares are larger than others, or empty.
+const std::string kCommonTimeline = "localTimeline = false\n";
+
+class Training {
+ public:
+  Training(Ranks& ranks, const Options& options)
+      : ranks_(ranks), options_(options), model_(kPixels, kDigits) {}
+
+  void Run() {
+    ranks_.Agree([&] {
+      train_.emplace(
+          OpenDigits(options_.data + "/digits.train.ctf", kCommonTimeline + "randomize = true", kChunkBytes));
+      held_out_.emplace(
+          OpenDigits(options_.data + "/digits.test.ctf", kCommonTimeline + "randomize = false", kChunkBytes));
+      if (options_.resume) Load();
+    });
+    if (!options_.resume) Start(*train_, 0);
+    while (progress_.epoch < options_.epochs) {
+      if (!FinishEpoch()) return;
+      Report();
+      ++progress_.epoch;
+      progress_.score = {};
+      Start(*train_, progress_.epoch);
+    }
+    Conclude();
+  }
+
+ private:
+  void Start(cr::Reader& reader, std::uint64_t epoch) {
+    ranks_.Agree([&] { StartSweep(reader, epoch, ranks_.Count(), ranks_.Own()); });
+  }
+
+  // Learns from the rest of the epoch. False if the training shall stop.
+  bool FinishEpoch() {
+    while (!at_end_) {
+      Learn();
+      if (options_.checkpoint_every != 0 && progress_.minibatches % options_.checkpoint_every == 0) Save();
+      if (++in_this_run_ == options_.stop_after) {
+        if (ranks_.IsFirst()) std::printf("stopped after %llu minibatches\n", Long(in_this_run_));
+        return false;
+      }
+    }
+    Save();
+    CheckSweep();
+    at_end_ = false;
+    return true;
+  }
+
+  // One minibatch of all ranks: every rank reads its share, the gradients are added up, and each rank makes
+  // the same step.
+  void Learn() {
+    const std::size_t parameters = model_.Parameters().size();
+    std::vector<double> sums(parameters + 4);
+    ranks_.Sum(sums, [&] {
+      const cr::Minibatch minibatch = train_->GetMinibatch();
+      if (minibatch) {
+        Put(model_.Process(minibatch, sums.data()), &sums[parameters]);
+        read_.insert(read_.end(), minibatch.Keys().begin(), minibatch.Keys().end());
+      }
+      sums[parameters + 3] = minibatch.EndOfEpoch() ? 1 : 0;
+    });
+    const Softmax::Score score = Get(&sums[parameters]);
+    // Behind the end, if the epoch was at its end when it was saved.
+    if (score.samples != 0) {
+      model_.Step(sums.data(), kLearningRate / score.samples);
+      progress_.score.Add(score);
+      ++progress_.minibatches;
+    }
+    at_end_ = sums[parameters + 3] != 0;
+  }
+
+  void Report() {
+    std::vector<double> sums(3);
+    Start(*held_out_, 0);
+    ranks_.Sum(sums, [&] {
+      Softmax::Score own;
+      for (const cr::Minibatch& minibatch : held_out_->Minibatches())
+        own.Add(model_.Process(minibatch, nullptr));
+      Put(own, sums.data());
+    });
+    const Softmax::Score test = Get(sums.data()), train = progress_.score;
+    if (ranks_.IsFirst())
+      std::printf("epoch %2llu  loss %.4f  accuracy %5.2f %%  held out %5.2f %%\n", Long(progress_.epoch + 1),
+                  train.loss / train.samples, 100 * train.correct / train.samples,
+                  100 * test.correct / test.samples);
+  }
+
+  // Brings the keys of what the ranks have read since the last time together on rank 0.
+  void Collect() {
+    const std::vector<std::uint64_t> keys = ranks_.Gather(read_);
+    seen_.insert(seen_.end(), keys.begin(), keys.end());
+    own_samples_ += read_.size();
+    read_.clear();
+  }
+
+  // The keys of these data are the numbers of the lines, so a pass over them has each number once.
+  void CheckSweep() {
+    Collect();
+    const bool agree = ranks_.IsSame(Position());
+    ranks_.Agree([&] {
+      if (!agree) throw std::runtime_error("the ranks stand at different positions");
+      if (!ranks_.IsFirst()) return;
+      std::vector<std::uint64_t> wanted(Position() / (progress_.epoch + 1));
+      std::iota(wanted.begin(), wanted.end(), 0);
+      std::sort(seen_.begin(), seen_.end());
+      if (seen_ != wanted) throw std::runtime_error("the ranks have read some samples twice, or not at all");
+      ++checked_sweeps_;
+      sweep_samples_ = seen_.size();
+      seen_.clear();
+    });
+  }
+
+  void Conclude() {
+    const auto& weights = model_.Parameters();
+    const std::uint64_t hash = Hash(weights.data(), weights.size() * sizeof weights[0]);
+    const bool agree = ranks_.IsSame(hash);
+    const std::vector<std::uint64_t> shares = ranks_.Gather({own_samples_});
+    if (!ranks_.IsFirst()) return;
+    std::printf("each of %llu samples was read once in each of %llu sweeps; the ranks read",
+                Long(sweep_samples_), Long(checked_sweeps_));
+    for (const std::uint64_t share : shares) std::printf(" %llu", Long(share));
+    std::printf("\nweights hash %016llx, %s on all ranks\n", Long(hash), agree ? "the same" : "not the same");
+  }
+
+  // Rank 0 writes for all. The reader's position is that of all ranks.
+  void Save() {
+    if (options_.checkpoint.empty()) return;
+    Collect();
+    ranks_.Agree([&] {
+      if (!ranks_.IsFirst()) return;
+      const cr::Checkpoint position = train_->SaveCheckpoint();
+      ArchiveWriter archive;
+      archive.Put(&progress_, 1);
+      archive.Put(model_.Parameters().data(), model_.Parameters().size());
+      archive.Put(model_.Velocity().data(), model_.Velocity().size());
+      archive.Put(position.data(), position.size());
+      archive.Put(seen_.data(), seen_.size());
+      archive.Save(options_.checkpoint);
+    });
+  }
+
+  // Every rank goes on where rank 0 stood, and then becomes the worker that it is now.
+  void Load() {
+    ArchiveReader archive(options_.checkpoint);
+    archive.Get(&progress_, 1);
+    archive.Get(model_.Parameters().data(), model_.Parameters().size());
+    archive.Get(model_.Velocity().data(), model_.Velocity().size());
+    const std::string_view position = archive.GetBytes();
+    train_->RestoreCheckpoint(position.data(), position.size());
+    cr::ReaderConfiguration configuration;
+    configuration.workers = ranks_.Count();
+    configuration.rank = ranks_.Own();
+    configuration.minibatch_size = kMinibatch;
+    train_->SetConfiguration(configuration);
+    if (!ranks_.IsFirst()) return;
+    const std::string_view seen = archive.GetBytes();
+    seen_.resize(seen.size() / sizeof seen_[0]);
+    std::memcpy(seen_.data(), seen.data(), seen.size());
+    std::printf("resumed behind minibatch %llu on %llu ranks\n", Long(progress_.minibatches),
+                Long(ranks_.Count()));
+  }
+
+  // In samples of all ranks and all sweeps.
+  std::uint64_t Position() const { return train_->GetState().at("minibatchSourcePosition"); }
+
+  static void Put(const Softmax::Score& score, double* values) {
+    values[0] = score.loss;
+    values[1] = score.correct;
+    values[2] = score.samples;
+  }
+  static Softmax::Score Get(const double* values) { return {values[0], values[1], values[2]}; }
+
+  static unsigned long long Long(std::uint64_t number) { return number; }
+
+  Ranks& ranks_;
+  const Options options_;
+  std::optional<cr::Reader> train_, held_out_;
+  Softmax model_;
+  Progress progress_;
+  bool at_end_ = false;
+  std::uint64_t in_this_run_ = 0;
+  // The keys that this rank has read since they were last collected.
+  std::vector<std::uint64_t> read_;
+  std::uint64_t own_samples_ = 0;
+  // On rank 0: the keys that all ranks have read in this sweep, and what became of the sweeps before.
+  std::vector<std::uint64_t> seen_;
+  std::uint64_t checked_sweeps_ = 0, sweep_samples_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  Ranks ranks(&argc, &argv);
+  try {
+    Training(ranks, options).Run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "train_digits_mpi, rank %d: %s\n", static_cast<int>(ranks.Own()), error.what());
+    ranks.AbortUnlessAgreed();
+    return 1;
+  }
+}
