@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod cmake;
 mod consumers;
+mod csharp;
 mod demo;
 mod dist;
 mod dropin;

@@ -3,7 +3,9 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, mpi, oracle, replay, repository, symbols};
+use crate::{
+    bench, build, consumers, csharp, demo, dist, fmt, header, mpi, oracle, replay, repository, symbols,
+};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -79,6 +81,7 @@ pub const ALL: &[Step] = &[
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
     }),
+    step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
     step("cpp", "C++ tests, and CMake projects that use the library", |project| {
         let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
         cpp(project, "cmake/tests", &["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target], &[])

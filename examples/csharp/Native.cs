@@ -1,0 +1,147 @@
+// Native.cs: the functions and structs of cntk_reader.h that Reader.cs uses, member by member.
+
+using System;
+using System.Runtime.InteropServices;
+using System.Text;
+
+namespace CntkReader
+{
+    static class Native
+    {
+        const string Library = "cntk_reader";
+
+        public const int Sparse = 1;    // CNTK_READER_SPARSE_CSC
+        public const int Float = 1;     // CNTK_READER_FLOAT
+
+        public sealed class ReaderHandle : SafeHandle
+        {
+            public ReaderHandle(IntPtr raw) : base(IntPtr.Zero, true) { SetHandle(raw); }
+            public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
+            protected override bool ReleaseHandle() { cntk_reader_destroy(handle); return true; }
+        }
+
+        public sealed class MinibatchHandle : SafeHandle
+        {
+            public MinibatchHandle(IntPtr raw) : base(IntPtr.Zero, true) { SetHandle(raw); }
+            public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
+            protected override bool ReleaseHandle() { cntk_reader_minibatch_release(handle); return true; }
+        }
+
+        // Throws if a call has failed, and frees its error object.
+        public static void Check(int status, IntPtr error)
+        {
+            if (status == 0) return;
+            var info = new ErrorInfo { StructSize = (UIntPtr)Marshal.SizeOf<ErrorInfo>() };
+            cntk_reader_error_describe(error, ref info);
+            var exception = new ReaderException(status, Text(cntk_reader_error_text(error)), info);
+            cntk_reader_error_free(error);
+            throw exception;
+        }
+
+        // A NUL-terminated string in UTF-8; null for NULL.
+        public static string Text(IntPtr from)
+        {
+            if (from == IntPtr.Zero) return null;
+            int length = 0;
+            while (Marshal.ReadByte(from, length) != 0) ++length;
+            var bytes = new byte[length];
+            Marshal.Copy(from, bytes, 0, length);
+            return Encoding.UTF8.GetString(bytes);
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct ErrorInfo
+        {
+            public UIntPtr StructSize;
+            public int Kind, ExceptionClass;
+            public IntPtr Message, File;
+            public ulong Offset, Line;
+            public IntPtr Stream, Key;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct StreamInfo
+        {
+            public UIntPtr StructSize;
+            public IntPtr Name;
+            public UIntPtr NameLength, Id;
+            public int Storage, Element;
+            public IntPtr Shape;
+            public UIntPtr ShapeRank, SampleSize;
+            public uint DefinesMbSize, IsBinary;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Epoch
+        {
+            public UIntPtr StructSize;
+            public ulong Workers, Rank, Minibatch, Truncation, RightSplice, CrossSweeps, Samples, Sweeps, Index;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct MinibatchInfo
+        {
+            public UIntPtr StructSize;
+            public uint EndOfSweep, EndOfEpoch;
+            public UIntPtr StreamCount;
+            public IntPtr Keys;
+            public UIntPtr KeyCount;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct StreamMinibatch
+        {
+            public UIntPtr StructSize, Steps, Rows, Columns, Samples, Sequences;
+            public IntPtr Records;
+            public UIntPtr RecordCount;
+            public ulong RightSplice;
+            public int Storage, Element;
+            public UIntPtr SampleSize;
+            public IntPtr Values;
+            public UIntPtr ValueCount;
+            public IntPtr RowIndices, ColumnStarts, Block;
+            public UIntPtr BlockSize;
+        }
+
+        [DllImport(Library)]
+        public static extern int cntk_reader_error_describe(IntPtr error, ref ErrorInfo info);
+        [DllImport(Library)]
+        public static extern IntPtr cntk_reader_error_text(IntPtr error);
+        [DllImport(Library)]
+        public static extern void cntk_reader_error_free(IntPtr error);
+
+        [DllImport(Library)]
+        public static extern int cntk_reader_open_text(byte[] text, UIntPtr length, out IntPtr reader, out IntPtr error);
+        [DllImport(Library)]
+        public static extern void cntk_reader_destroy(IntPtr reader);
+        [DllImport(Library)]
+        public static extern int cntk_reader_stream_count(ReaderHandle reader, out UIntPtr count, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_describe_stream(
+            ReaderHandle reader, UIntPtr id, ref StreamInfo info, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_start_epoch(ReaderHandle reader, ref Epoch epoch, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_read_minibatch(ReaderHandle reader, out IntPtr minibatch, out IntPtr error);
+
+        [DllImport(Library)]
+        public static extern int cntk_reader_describe_minibatch(
+            MinibatchHandle minibatch, ref MinibatchInfo info, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_minibatch_stream(
+            MinibatchHandle minibatch, UIntPtr id, ref StreamMinibatch parts, out IntPtr error);
+        [DllImport(Library)]
+        public static extern void cntk_reader_minibatch_release(IntPtr minibatch);
+
+        [DllImport(Library)]
+        public static extern int cntk_reader_save_checkpoint(ReaderHandle reader, out IntPtr buffer, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_restore_checkpoint(
+            ReaderHandle reader, byte[] bytes, UIntPtr size, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_buffer_bytes(
+            IntPtr buffer, out IntPtr bytes, out UIntPtr size, out IntPtr error);
+        [DllImport(Library)]
+        public static extern void cntk_reader_buffer_free(IntPtr buffer);
+    }
+}

@@ -1,0 +1,221 @@
+// Reader.cs: reads the training data of CNTK from C#, over the C interface of cntk_reader.h.
+//
+// Needs libcntk_reader.so where the runtime finds native libraries (LD_LIBRARY_PATH, or beside the program). Works
+// with .NET and with Mono. Covers what a training needs; the header has more.
+//
+// Readers and minibatches belong to the caller, who disposes of them; a minibatch may outlive its reader. One thread
+// at a time may use a Reader. Every failure is thrown as a ReaderException.
+
+using System;
+using System.Collections.Generic;
+using System.Runtime.InteropServices;
+using System.Text;
+
+namespace CntkReader
+{
+    // What went wrong, and where: null or 0 is what is not known.
+    public sealed class ReaderException : Exception
+    {
+        public int Kind { get; }        // A cntk_reader_status.
+        public string File { get; }
+        public ulong Line { get; }      // From 1.
+        public string Stream { get; }
+        public string Key { get; }      // Of the sequence.
+
+        internal ReaderException(int kind, string text, Native.ErrorInfo info) : base(text)
+        {
+            Kind = kind;
+            File = Native.Text(info.File);
+            Line = info.Line;
+            Stream = Native.Text(info.Stream);
+            Key = Native.Text(info.Key);
+        }
+    }
+
+    public sealed class StreamDescription
+    {
+        public string Name { get; internal set; }
+        public bool IsSparse { get; internal set; }
+        public bool IsDouble { get; internal set; }
+        public int SampleSize { get; internal set; }    // Values of one sample.
+    }
+
+    // One stream's part of a minibatch: Columns columns of SampleSize values. The arrays are copies, to be asked for
+    // before the minibatch is disposed of.
+    public sealed class StreamMinibatch
+    {
+        readonly Native.MinibatchHandle owner;
+        readonly Native.StreamMinibatch parts;
+
+        internal StreamMinibatch(Native.MinibatchHandle owner, Native.StreamMinibatch parts)
+        {
+            this.owner = owner;
+            this.parts = parts;
+        }
+
+        public int Steps { get { return (int)parts.Steps; } }
+        public int Rows { get { return (int)parts.Rows; } }
+        public int Columns { get { return (int)parts.Columns; } }   // Steps * Rows; step t of row s is column t * Rows + s.
+        public int Samples { get { return (int)parts.Samples; } }   // Columns with data.
+        public int Sequences { get { return (int)parts.Sequences; } }
+        public int SampleSize { get { return (int)parts.SampleSize; } }
+        public bool IsSparse { get { return parts.Storage == Native.Sparse; } }
+
+        // All values (dense), or the stored ones (sparse).
+        public float[] Values()
+        {
+            if (parts.Element != Native.Float)
+                throw new InvalidOperationException("The values of this stream are of type double.");
+            var values = new float[(int)parts.ValueCount];
+            Borrow(() => Marshal.Copy(parts.Values, values, 0, values.Length));
+            return values;
+        }
+
+        // Sparse: the row of each stored value, and where each column's values start, with one more number for the end.
+        public int[] RowIndices() { return Integers(parts.RowIndices, (int)parts.ValueCount); }
+        public int[] ColumnStarts() { return Integers(parts.ColumnStarts, Columns + 1); }
+
+        int[] Integers(IntPtr from, int count)
+        {
+            if (!IsSparse) throw new InvalidOperationException("This stream is dense.");
+            var numbers = new int[count];
+            Borrow(() => Marshal.Copy(from, numbers, 0, count));
+            return numbers;
+        }
+
+        // Reads the library's memory while it is certain to be there.
+        void Borrow(Action read)
+        {
+            bool held = false;
+            try
+            {
+                owner.DangerousAddRef(ref held);
+                read();
+            }
+            finally
+            {
+                if (held) owner.DangerousRelease();
+            }
+        }
+    }
+
+    // What a read delivers.
+    public sealed class Minibatch : IDisposable
+    {
+        readonly Native.MinibatchHandle handle;
+        readonly Native.MinibatchInfo info;
+        readonly IReadOnlyList<StreamDescription> streams;
+
+        internal Minibatch(IntPtr raw, IReadOnlyList<StreamDescription> streams)
+        {
+            handle = new Native.MinibatchHandle(raw);
+            this.streams = streams;
+            info.StructSize = (UIntPtr)Marshal.SizeOf<Native.MinibatchInfo>();
+            Native.Check(Native.cntk_reader_describe_minibatch(handle, ref info, out IntPtr error), error);
+        }
+
+        public bool HasData { get { return info.StreamCount != UIntPtr.Zero; } }
+        public bool EndOfSweep { get { return info.EndOfSweep != 0; } }
+        public bool EndOfEpoch { get { return info.EndOfEpoch != 0; } }     // The last one, or behind the last.
+
+        public StreamMinibatch this[string name]
+        {
+            get
+            {
+                for (int id = 0; id < streams.Count; ++id)
+                {
+                    if (streams[id].Name != name) continue;
+                    var parts = new Native.StreamMinibatch();
+                    parts.StructSize = (UIntPtr)Marshal.SizeOf<Native.StreamMinibatch>();
+                    int status = Native.cntk_reader_minibatch_stream(handle, (UIntPtr)id, ref parts, out IntPtr error);
+                    Native.Check(status, error);
+                    return new StreamMinibatch(handle, parts);
+                }
+                throw new ArgumentException("There is no stream '" + name + "'.");
+            }
+        }
+
+        public void Dispose() { handle.Dispose(); }
+    }
+
+    public sealed class Reader : IDisposable
+    {
+        public const ulong OneSweep = 0x3fffffffffffffff;
+        public const ulong Unlimited = ulong.MaxValue;
+
+        readonly Native.ReaderHandle handle;
+
+        public IReadOnlyList<StreamDescription> Streams { get; }
+
+        // Opens a reader from the text of a configuration, in CNTK's language.
+        public Reader(string configuration)
+        {
+            byte[] text = Encoding.UTF8.GetBytes(configuration);
+            int status = Native.cntk_reader_open_text(text, (UIntPtr)text.Length, out IntPtr raw, out IntPtr error);
+            Native.Check(status, error);
+            handle = new Native.ReaderHandle(raw);
+            Streams = Describe();
+        }
+
+        // Starts an epoch of so many samples, or of OneSweep: number `index`, from 0.
+        public void StartEpoch(ulong minibatchSize, ulong samples = OneSweep, ulong index = 0, ulong workers = 1, ulong rank = 0)
+        {
+            var epoch = new Native.Epoch
+            {
+                StructSize = (UIntPtr)Marshal.SizeOf<Native.Epoch>(), Workers = workers, Rank = rank,
+                Minibatch = minibatchSize, CrossSweeps = 1, Samples = samples, Sweeps = Unlimited, Index = index
+            };
+            Native.Check(Native.cntk_reader_start_epoch(handle, ref epoch, out IntPtr error), error);
+        }
+
+        // The next minibatch; behind the end of the epoch one without data, again and again.
+        public Minibatch GetMinibatch()
+        {
+            Native.Check(Native.cntk_reader_read_minibatch(handle, out IntPtr raw, out IntPtr error), error);
+            return new Minibatch(raw, Streams);
+        }
+
+        // The position behind the minibatch read last, as opaque bytes.
+        public byte[] SaveCheckpoint()
+        {
+            Native.Check(Native.cntk_reader_save_checkpoint(handle, out IntPtr buffer, out IntPtr error), error);
+            try
+            {
+                Native.Check(Native.cntk_reader_buffer_bytes(buffer, out IntPtr from, out UIntPtr size, out error), error);
+                var bytes = new byte[(int)size];
+                Marshal.Copy(from, bytes, 0, bytes.Length);
+                return bytes;
+            }
+            finally
+            {
+                Native.cntk_reader_buffer_free(buffer);
+            }
+        }
+
+        // Goes on where a checkpoint was saved, in the epoch of that time; for a new reader instead of StartEpoch.
+        public void RestoreCheckpoint(byte[] bytes)
+        {
+            int status = Native.cntk_reader_restore_checkpoint(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);
+            Native.Check(status, error);
+        }
+
+        public void Dispose() { handle.Dispose(); }
+
+        List<StreamDescription> Describe()
+        {
+            Native.Check(Native.cntk_reader_stream_count(handle, out UIntPtr count, out IntPtr error), error);
+            var streams = new List<StreamDescription>();
+            for (int id = 0; id < (int)count; ++id)
+            {
+                var info = new Native.StreamInfo { StructSize = (UIntPtr)Marshal.SizeOf<Native.StreamInfo>() };
+                Native.Check(Native.cntk_reader_describe_stream(handle, (UIntPtr)id, ref info, out error), error);
+                streams.Add(new StreamDescription
+                {
+                    Name = Native.Text(info.Name), IsSparse = info.Storage == Native.Sparse,
+                    IsDouble = info.Element != Native.Float, SampleSize = (int)info.SampleSize
+                });
+            }
+            return streams;
+        }
+    }
+}
