@@ -4,123 +4,16 @@
 
 mod common;
 
-use cntk_reader::config::from_text;
 use cntk_reader::error::ErrorKind;
 use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader::reader::{EpochStart, POSITION_KEY, ReadConfig, Reader};
 use common::data::TextData;
 use common::rng::Rng;
+use common::scenario::{LIMIT, Mode, Scenario, compare, open};
 use common::seen::{Seen, read, read_all};
 use std::cell::Cell;
-use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-
-/// More minibatches than any scenario has.
-const LIMIT: usize = 5_000;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Sequence,
-    Frame,
-    Truncated,
-}
-
-/// Random data, read in a random way.
-#[derive(Debug)]
-struct Scenario {
-    data: TextData,
-    mode: Mode,
-    randomized: bool,
-    local_timeline: bool,
-    /// The configuration but for the deserializer.
-    head: String,
-    chunk_size: u64,
-    epoch: EpochStart,
-    /// Decides at which minibatch the run is interrupted.
-    interruption: u64,
-}
-
-impl Scenario {
-    fn random(seed: u64) -> Self {
-        let rng = &mut Rng::new(seed);
-        let mode = *rng.pick(&[Mode::Sequence, Mode::Frame, Mode::Truncated]);
-        let sequences = rng.range(1, 30) as usize;
-        let data = TextData::random(rng, sequences, if mode == Mode::Frame { 1 } else { 5 });
-        let workers = rng.range(1, 3);
-        let rank = rng.range(0, workers - 1);
-        let mut head = String::new();
-        let mut line = |text: String| writeln!(head, "{text}").expect("writing to a string");
-
-        let mut minibatch = rng.range(1, 20);
-        match mode {
-            Mode::Sequence => {}
-            Mode::Frame => line("frameMode = true".to_owned()),
-            Mode::Truncated => {
-                let length = rng.range(1, 5);
-                let right_splice = if rng.once_in(2) { rng.range(0, length - 1) } else { 0 };
-                line("truncated = true".to_owned());
-                line(format!("truncationLength = {length}"));
-                line(format!("rightSplice = {right_splice}"));
-                minibatch = length * rng.range(workers, workers + 3) + rng.range(0, length - 1);
-            }
-        }
-        let randomized = !rng.once_in(3);
-        line(format!("randomize = {randomized}"));
-        if randomized {
-            line(format!("randomizationSeed = {}", *rng.pick(&[0_u64, 1, 7, 1 << 33])));
-            let in_samples = rng.once_in(2);
-            let window = if in_samples { rng.range(1, 60) } else { rng.range(1, 5) };
-            line(format!("randomizationWindow = {window}"));
-            line(format!("sampleBasedRandomizationWindow = {in_samples}"));
-        }
-        let local_timeline = !rng.once_in(4);
-        line(format!("localTimeline = {local_timeline}"));
-        line(format!("prefetch = {}", rng.once_in(2)));
-        line("traceLevel = 0".to_owned());
-
-        let sweep = data.samples();
-        let (samples, sweeps) = match rng.below(4) {
-            0 => (rng.range(1, 3 * sweep), SWEEPS_UNLIMITED),
-            1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED),
-            _ => (SIZE_UNLIMITED, rng.range(1, 3)),
-        };
-        let cross_sweeps = rng.once_in(2);
-        let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps };
-        let epoch = EpochStart { read, samples, sweeps, index: rng.range(0, 2) };
-        let (chunk_size, interruption) = (rng.range(10, 300), rng.bits());
-        Scenario { data, mode, randomized, local_timeline, head, chunk_size, epoch, interruption }
-    }
-
-    /// Writes the data to a folder and returns the configuration.
-    fn write(&self, folder: &Path) -> String {
-        let file = folder.join("data.ctf");
-        std::fs::write(&file, &self.data.text).expect("writing data");
-        self.config(&file)
-    }
-
-    fn config(&self, file: &Path) -> String {
-        self.head.clone() + &self.data.section(file.to_str().expect("a UTF-8 path"), self.chunk_size)
-    }
-
-    fn started(&self, config: &str) -> Reader {
-        let mut reader = open(config);
-        reader.start_epoch(&self.epoch).expect("an epoch");
-        reader
-    }
-}
-
-fn open(config: &str) -> Reader {
-    Reader::open(&from_text(config).expect("a configuration")).expect("a reader")
-}
-
-/// Compares what came after an interruption with what should have come.
-fn compare(what: &str, got: &[Seen], wanted: &[Seen]) {
-    for (number, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        assert_eq!(got, wanted, "{what}: minibatch {number} after the interruption");
-    }
-    assert_eq!(got.len(), wanted.len(), "{what}: minibatches after the interruption");
-}
 
 /// Runs `check` for each of a number of scenarios, naming the one that fails.
 fn for_scenarios(count: u64, check: impl Fn(&Scenario, &Path)) {

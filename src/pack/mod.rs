@@ -150,9 +150,9 @@ fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Re
         };
     };
     let nnz = sparse.rows.len() / 4;
-    let (first, last) = match sparse.starts {
-        [first, .., last] => (*first, *last),
-        _ => return Err(Error::internal("A chunk's sparse sequence has no entry numbers.")),
+    // One number, first and last, if there is no sample.
+    let (Some(&first), Some(&last)) = (sparse.starts.first(), sparse.starts.last()) else {
+        return Err(Error::internal("A chunk's sparse sequence has no entry numbers."));
     };
     let fits = sparse.starts.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)

@@ -6,7 +6,9 @@
 
 pub mod child;
 pub mod data;
+pub mod reading;
 pub mod rng;
+pub mod scenario;
 pub mod seen;
 
 use cntk_reader::log;

@@ -270,7 +270,9 @@ impl<'a> Fit<'a> {
         if !has_main_stream && self.end != size {
             return unfit;
         }
-        let start = Start { content: last.offset, line: last.key, by_line: self.start.by_line };
+        // Only where lines are keys is a key a line, and a small number.
+        let line = if self.start.by_line { last.key } else { 0 };
+        let start = Start { content: last.offset, line, by_line: self.start.by_line };
         if scans(&last) && self.scan_again(start, size)? != (Some(last), 1) {
             return unfit;
         }

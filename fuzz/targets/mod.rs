@@ -1,0 +1,76 @@
+//! What is fuzzed. Each target makes one case from random numbers and panics if anything is wrong.
+
+mod binary;
+mod cache;
+mod checkpoint;
+mod configuration;
+mod parsers;
+mod resume;
+mod text;
+mod user;
+
+use crate::case::Case;
+
+/// A target.
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// What it checks.
+    pub what: &'static str,
+    /// Cases of a short run: about two seconds.
+    pub cases: u64,
+    /// Runs a case.
+    pub run: fn(&mut Case<'_>),
+}
+
+/// All targets.
+pub const ALL: &[Target] = &[
+    Target {
+        name: "configuration",
+        what: "damaged configurations: errors, or a reader that works",
+        cases: 3_000,
+        run: configuration::run,
+    },
+    Target {
+        name: "text",
+        what: "damaged text files, read in random ways: errors with a place, or data",
+        cases: 3_000,
+        run: text::run,
+    },
+    Target {
+        name: "binary",
+        what: "damaged binary files of both layouts: errors with a place, or data",
+        cases: 3_000,
+        run: binary::run,
+    },
+    Target {
+        name: "cache",
+        what: "damaged index caches: never another order, nor other data",
+        cases: 1_500,
+        run: cache::run,
+    },
+    Target {
+        name: "checkpoint",
+        what: "damaged checkpoints: refused, or a reader that goes on",
+        cases: 1_000,
+        run: checkpoint::run,
+    },
+    Target {
+        name: "user",
+        what: "users' deserializers with arrays that cannot be: errors, or data",
+        cases: 3_000,
+        run: user::run,
+    },
+    Target {
+        name: "parsers",
+        what: "the fast parser and the exact one give the same, data and errors",
+        cases: 1_500,
+        run: parsers::run,
+    },
+    Target {
+        name: "resume",
+        what: "reading that is resumed at random places equals straight reading",
+        cases: 300,
+        run: resume::run,
+    },
+];

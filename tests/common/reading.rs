@@ -1,0 +1,63 @@
+//! Reading whatever can be read, and judging the errors.
+
+use super::seen::{self, Seen};
+use cntk_reader::config::options::ReaderOptions;
+use cntk_reader::randomize::SIZE_UNLIMITED;
+use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::{Error, ErrorKind, Result};
+
+/// An epoch of two sweeps.
+pub fn epoch(workers: u64, rank: u64, minibatch: u64) -> EpochStart {
+    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
+    EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 }
+}
+
+/// Opens a reader and reads its epoch, two sweeps at most; goes on after errors, as a host may. Each outcome is a minibatch
+/// or an error.
+pub fn outcomes(options: &ReaderOptions, epoch: &EpochStart) -> Vec<Result<Seen>> {
+    let opened = Reader::open(options).and_then(|mut reader| {
+        reader.start_epoch(epoch)?;
+        Ok(reader)
+    });
+    match opened {
+        Ok(mut reader) => read_on(&mut reader),
+        Err(error) => vec![Err(error)],
+    }
+}
+
+/// Reads to the end of the epoch, or to the fifth error.
+pub fn read_on(reader: &mut Reader) -> Vec<Result<Seen>> {
+    let mut outcomes = Vec::new();
+    let mut errors = 0;
+    while outcomes.len() < 500 && errors < 5 {
+        let outcome = seen::read(reader);
+        errors += usize::from(outcome.is_err());
+        let end = outcome.as_ref().is_ok_and(Seen::is_end);
+        outcomes.push(outcome);
+        if end {
+            break;
+        }
+    }
+    outcomes
+}
+
+/// The errors among the outcomes of reading.
+pub fn use_it(options: &ReaderOptions, epoch: &EpochStart) -> std::result::Result<(), Vec<Error>> {
+    let errors: Vec<Error> = outcomes(options, epoch).into_iter().filter_map(Result::err).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Errors in data and files name the file, or the stream where the error is one of packing; none is a mistake of the
+/// library.
+pub fn check_errors(errors: &[Error], what: &dyn std::fmt::Debug) {
+    for error in errors {
+        assert_ne!(error.kind(), ErrorKind::Internal, "{what:?}: {error}");
+        assert!(!error.message().is_empty(), "{what:?}: no message");
+        // A count over all data is nowhere.
+        let is_count = error.message().starts_with("Number of invalid sequences");
+        if matches!(error.kind(), ErrorKind::Data | ErrorKind::Io) && !is_count {
+            let place = error.place();
+            assert!(place.file.is_some() || place.stream.is_some(), "{what:?}: no place in: {error}");
+        }
+    }
+}
