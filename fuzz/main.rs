@@ -1,4 +1,4 @@
-//! Fuzzing without end: damaged input of every kind, and different ways to the same result. See README.md.
+//! Fuzzing: damaged input of every kind, and different ways to the same result. See README.md.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

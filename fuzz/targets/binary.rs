@@ -7,6 +7,7 @@ use cntk_reader::config::from_text;
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::stream::ElementType;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 const TEXT: &str =
     "0 |x 1 2 |s 0:1\n0 |x 3 4 |s 1:1\n1 |x 5 6 |s 2:7\n2 |x 7 8 |s 1:1 2:2\n2 |x 9 10 |s 0:5\n";
@@ -31,16 +32,25 @@ pub fn run(case: &mut Case<'_>) {
 
 /// A small file as the converter writes it: some chunks, dense and sparse.
 fn converted(case: &mut Case<'_>) -> Vec<u8> {
+    static FILES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    let files = FILES.get_or_init(|| {
+        let elements = [ElementType::Float, ElementType::Double];
+        let ways = elements.into_iter().flat_map(|element| [0, 60, 1 << 20].map(|size| (element, size)));
+        ways.map(|(element, chunk_size)| convert(case, element, chunk_size)).collect()
+    });
+    case.rng.pick(files).clone()
+}
+
+fn convert(case: &Case<'_>, element: ElementType, chunk_size: u64) -> Vec<u8> {
     let text = case.write("base.ctf", TEXT.repeat(3).as_bytes());
     let binary = case.folder.join("base.cbf");
-    let double = case.rng.once_in(4);
     let options = TextToBinary {
         input: text.display().to_string(),
         output: binary.display().to_string(),
         streams: parse_streams("x x dense 2\ns s sparse 3\n").expect("streams"),
-        chunk_size: *case.rng.pick(&[0, 60, 1 << 20]),
-        element: if double { ElementType::Double } else { ElementType::Float },
-        chunks_of_script: case.rng.once_in(4),
+        chunk_size,
+        element,
+        chunks_of_script: false,
     };
     text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a binary file");
     std::fs::read(binary).expect("a binary file")

@@ -28,25 +28,25 @@ pub const ALL: &[Target] = &[
     Target {
         name: "configuration",
         what: "damaged configurations: errors, or a reader that works",
-        cases: 3_000,
+        cases: 2_000,
         run: configuration::run,
     },
     Target {
         name: "text",
         what: "damaged text files, read in random ways: errors with a place, or data",
-        cases: 3_000,
+        cases: 2_000,
         run: text::run,
     },
     Target {
         name: "binary",
         what: "damaged binary files of both layouts: errors with a place, or data",
-        cases: 3_000,
+        cases: 2_000,
         run: binary::run,
     },
     Target {
         name: "cache",
         what: "damaged index caches: never another order, nor other data",
-        cases: 1_500,
+        cases: 250,
         run: cache::run,
     },
     Target {
@@ -58,19 +58,19 @@ pub const ALL: &[Target] = &[
     Target {
         name: "user",
         what: "users' deserializers with arrays that cannot be: errors, or data",
-        cases: 3_000,
+        cases: 1_000,
         run: user::run,
     },
     Target {
         name: "parsers",
         what: "the fast parser and the exact one give the same, data and errors",
-        cases: 1_500,
+        cases: 400,
         run: parsers::run,
     },
     Target {
         name: "resume",
         what: "reading that is resumed at random places equals straight reading",
-        cases: 300,
+        cases: 400,
         run: resume::run,
     },
 ];

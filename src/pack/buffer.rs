@@ -5,6 +5,7 @@
 //! allocates nothing.
 
 use super::minibatch::Minibatch;
+use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -36,17 +37,20 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
     }
 
-    /// Makes it `size` bytes long. The content is unspecified afterwards.
-    pub fn resize(&mut self, size: usize) {
+    /// Makes it `size` bytes long. The content is unspecified afterwards. Fails if there is no memory for it.
+    pub fn resize(&mut self, size: usize) -> Result<()> {
         let needed = size.div_ceil(size_of::<Line>());
         if needed > self.lines.len() {
             // Grown by half at least, so that slowly rising sizes settle. The old memory goes first: its content is
             // of no use.
             let grown = needed.max(self.lines.len() + self.lines.len() / 2);
             *self = Buffer::default();
+            let room = self.lines.try_reserve_exact(grown);
+            room.map_err(|_| Error::data(format!("There is no memory for a minibatch of {size} bytes.")))?;
             self.lines.resize(grown, Line([0; 64]));
         }
         self.size = size;
+        Ok(())
     }
 
     /// Bytes of memory that it holds on to.
@@ -123,14 +127,17 @@ mod tests {
         let mut buffer = Buffer::default();
         assert!(buffer.bytes().is_empty());
         for size in [1, 63, 64, 65, 1000, 10, 100_000] {
-            buffer.resize(size);
+            buffer.resize(size).expect("memory");
             assert_eq!(buffer.bytes().len(), size);
             assert_eq!(buffer.bytes().as_ptr() as usize % 64, 0);
         }
+        assert!(buffer.resize(isize::MAX as usize).is_err());
+        assert!(buffer.bytes().is_empty());
+        buffer.resize(100_000).expect("memory");
         assert!(buffer.bytes().iter().all(|&byte| byte == 0));
         buffer.bytes_mut().fill(7);
-        buffer.resize(50_000);
-        buffer.resize(100_000);
+        buffer.resize(50_000).expect("memory");
+        buffer.resize(100_000).expect("memory");
         assert!(buffer.bytes().iter().all(|&byte| byte == 7));
     }
 
@@ -138,7 +145,7 @@ mod tests {
     fn dropped_minibatches_are_used_again() {
         let pool = BufferPool::default();
         let mut minibatch = pool.take(2);
-        minibatch.streams[1].data.resize(5000);
+        minibatch.streams[1].data.resize(5000).expect("memory");
         minibatch.keys.push(3);
         minibatch.end_of_sweep = true;
         let address = minibatch.streams[1].data.bytes().as_ptr() as usize;

@@ -201,7 +201,7 @@ impl WholePacker {
             let Some(size) = size else {
                 return Err(Error::data("The minibatch is too large.").in_stream(&info.name));
             };
-            stream.data.resize(size);
+            stream.data.resize(size).map_err(|error| error.in_stream(&info.name))?;
             let out = stream.data.bytes_mut();
             match info.storage {
                 Storage::Dense => {

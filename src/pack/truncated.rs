@@ -236,7 +236,7 @@ impl Packer for TruncatedPacker {
             let Some(size) = size else {
                 return Err(Error::data("The minibatch is too large.").in_stream(&info.name));
             };
-            stream.data.resize(size);
+            stream.data.resize(size).map_err(|error| error.in_stream(&info.name))?;
         }
         self.sequences.clear();
         for (row, slot) in self.slots.iter_mut().enumerate() {

@@ -12,7 +12,7 @@ use crate::pack::buffer::BufferPool;
 use crate::pack::frame::FramePacker;
 use crate::pack::sequence::SequencePacker;
 use crate::pack::truncated::TruncatedPacker;
-use crate::pack::{Batch, Feed, Minibatch, PackConfig, Packer};
+use crate::pack::{Batch, Feed, Minibatch, PackConfig, Packer, Queue};
 use crate::pool::Pool;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
@@ -145,6 +145,7 @@ impl Pipeline {
         progress: &Progress,
     ) -> Result<()> {
         read.workers().check()?;
+        self.source.check(&progress.queues)?;
         self.source.course.start_epoch(&epoch.timeline())?;
         self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
@@ -154,6 +155,25 @@ impl Pipeline {
 }
 
 impl Source {
+    /// Refuses queued sequences that the data do not have.
+    fn check(&mut self, queues: &[Queue]) -> Result<()> {
+        let listed = self.deserializer.lists_when_loaded();
+        for (id, _) in queues.iter().flat_map(|queue| &queue.sequences) {
+            let sequences = match self.deserializer.chunks().get(id.chunk as usize) {
+                None => 0,
+                Some(_) if listed => {
+                    self.course.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
+                }
+                Some(chunk) => chunk.sequences,
+            };
+            if id.index >= sequences {
+                let message = "The checkpoint is damaged: it has sequences that the data do not have.";
+                return Err(Error::checkpoint(ExceptionClass::Runtime, message));
+            }
+        }
+        Ok(())
+    }
+
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.invalid = progress.invalid;
         self.course.resume(progress.place)

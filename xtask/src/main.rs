@@ -9,6 +9,7 @@ mod demo;
 mod dist;
 mod dropin;
 mod fmt;
+mod fuzz;
 mod golden;
 mod header;
 mod host_golden;
@@ -53,6 +54,11 @@ cargo xtask COMMAND [OPTIONS]
       --version V          2.7 (default), 2.6 or 2.5.1
       --images             also installs the libraries that CNTK's image module needs
       --threads N          cases at a time (default 3)
+  fuzz                     damaged input and different ways to the same result, for 10 minutes; see fuzz/README.md
+      --minutes N          time for all targets together
+      --target NAME        one target instead of all; --list names them
+      --seed S             seed of the first case; the next has S + 1 (default: the clock)
+      --cases N            number of cases of each target, instead of a time
   dropin                   the modules that CNTK loads in place of its own, under target/dropin/<version>
       --host VERSION       for this version of CNTK alone: 2.7, 2.6 or 2.5.1
       check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
@@ -80,6 +86,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "test" => test::command(&project, &arguments),
         "bench" => bench::command(&project, &arguments),
         "oracle" => oracle::command(&project, &arguments),
+        "fuzz" => fuzz::command(&project, &arguments),
         "dropin" => dropin::command(&project, &arguments),
         "header" => no_more(&arguments).and_then(|()| header::command(&project)),
         "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),

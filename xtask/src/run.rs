@@ -91,6 +91,15 @@ impl Run {
         Ok(output)
     }
 
+    /// Runs it and lets it write to the terminal itself. Fails if it fails.
+    pub fn live(mut self) -> Result<()> {
+        let status = self.command.status().with_context(|| format!("starting `{}`", self.shown))?;
+        if !status.success() {
+            bail!("`{}` failed ({status}).", self.shown);
+        }
+        Ok(())
+    }
+
     /// Runs it and gives what it wrote to standard output. Fails if it fails.
     pub fn output(mut self) -> Result<String> {
         let result = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();

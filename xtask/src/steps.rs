@@ -4,7 +4,7 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    bench, build, consumers, csharp, demo, dist, fmt, header, mpi, oracle, replay, repository, symbols,
+    bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, replay, repository, symbols,
 };
 use anyhow::Result;
 
@@ -56,6 +56,7 @@ pub const ALL: &[Step] = &[
         header::check(project).and_then(|()| Tally::passed(1))
     }),
     step("rust", "Rust tests: units, golden records, integration", rust),
+    step("fuzz", "damaged input of every kind, and different ways to the same result", fuzz::step),
     step("symbols", "the shared library's SONAME and exported symbols", library_symbols),
     step("consumers", "the README's program, by CMake and by pkg-config", use_installed),
     step("replay", "golden records through the C++ header", |project| {

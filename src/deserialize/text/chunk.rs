@@ -74,6 +74,9 @@ impl Chunk for TextChunk {
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and each is a miss when
     // sequences come from all over the window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
+        if self.fatal.is_some() {
+            return;
+        }
         let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
         let index = (index & ((1 << self.shift) - 1)) as usize;
         for (part, rule) in segment.parts.iter().zip(&self.shared.rules.streams) {

@@ -3,7 +3,7 @@
 use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
 use crate::deserialize::text::TextDeserializer;
-use crate::deserialize::{Chunk, ChunkTable, Deserializer, Loaded};
+use crate::deserialize::{Ahead, Chunk, ChunkTable, Deserializer, Loaded};
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind};
 use std::io::Write;
@@ -148,6 +148,17 @@ fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
         let loaded = open(&options(&both, max_errors)).load(0);
         let error = failure(loaded.and_then(|chunk| chunk.admit()));
         assert!(error.message().starts_with(text), "{max_errors}: {error}");
+    }
+}
+
+#[test]
+fn a_chunk_that_ended_early_may_be_asked_for_any_sequence() {
+    let file = file(b"|x 1 2|s 1:1|x a\n|x 1 2\n|x 1 2|s 1:1\n|x 1 2|s 1:1\n");
+    let chunk = open(&options(&file, 1000)).load(0).expect("errors are tolerated");
+    for index in 0..4 {
+        chunk.prefetch(index, Ahead::Far);
+        chunk.prefetch(index, Ahead::Near);
+        assert!(matches!(chunk.sequence(0, index), Loaded::Invalid));
     }
 }
 

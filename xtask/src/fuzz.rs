@@ -1,0 +1,31 @@
+//! `cargo xtask fuzz`: damaged input and differential checks, for as long as one likes.
+
+use crate::project::Project;
+use crate::run::Run;
+use crate::steps::Tally;
+use anyhow::{Result, ensure};
+
+/// Minutes for all targets, unless the arguments say something else.
+const MINUTES: &str = "10";
+
+/// Fuzzes for a while, with fresh seeds. The arguments are the program's.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let is_given = |option: &str| arguments.iter().any(|argument| argument == option);
+    let run = program(project).args(arguments);
+    let has_end = ["--minutes", "--cases", "--list"].into_iter().any(is_given);
+    if has_end { run.live() } else { run.args(["--minutes", MINUTES]).live() }
+}
+
+/// The short form, a step of `cargo xtask test`: the same cases each time.
+pub fn step(project: &Project) -> Result<Tally> {
+    let output = program(project).go()?;
+    let targets = output.lines().filter(|line| line.contains(" cases from seed "));
+    let count = targets.inspect(|line| println!("      {line}")).count();
+    ensure!(count > 0, "Nothing was fuzzed:\n{output}");
+    Tally::passed(count)
+}
+
+/// The program of the folder `fuzz`, built with assertions and checks for overflow.
+fn program(project: &Project) -> Run {
+    project.cargo("test").args(["--quiet", "--package", "cntk-reader", "--test", "fuzz", "--"])
+}
