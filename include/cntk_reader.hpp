@@ -38,6 +38,10 @@
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP
 
+#if defined(__cplusplus) && __cplusplus < 201703L
+#error "cntk_reader.hpp needs C++17: compile with -std=c++17."
+#endif
+
 #include <cntk_reader.h>
 
 #include <cntk_reader/convert.hpp>
@@ -74,7 +78,9 @@ inline constexpr std::uint64_t kUnlimitedSweeps = CNTK_READER_UNLIMITED_SWEEPS;
 
 /// Sizes, workers and flags of the minibatches to come.
 struct ReaderConfiguration {
-  std::uint64_t workers = 1;         ///< Number of workers that share the data.
+  /// Number of workers that share the data. Randomized data are shared by chunks: with fewer chunks than
+  /// workers (see `chunkSizeInBytes`) some workers get nothing.
+  std::uint64_t workers = 1;
   std::uint64_t rank = 0;            ///< Which of them this one is, from 0.
   std::uint64_t minibatch_size = 0;  ///< In samples of all workers together; has to be set.
   std::uint64_t truncation = 0;  ///< Steps of a truncated minibatch; the configuration's wins in StartEpoch.
@@ -158,11 +164,9 @@ class Reader {
   /// The streams, by number.
   const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }
 
-  /// The number of the stream with this name.
+  /// The stream with this name.
   const StreamDescription& GetStreamDescription(std::string_view name) const {
-    for (const StreamDescription& stream : *streams_)
-      if (stream.name == name) return stream;
-    throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'.");
+    return detail::FindStream(*streams_, name);
   }
 
   /// Whether sequence keys are numbers in the data.

@@ -174,9 +174,7 @@ class Minibatch {
 
   /// A stream by name.
   StreamMinibatch operator[](std::string_view name) const {
-    for (std::size_t id = 0; streams_ && id < streams_->size(); ++id)
-      if ((*streams_)[id].name == name) return (*this)[id];
-    throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'.");
+    return (*this)[detail::FindStream(GetStreamDescriptions(), name).id];
   }
 
   /// The key of each sequence as a number, by the sequence's number. In the data of numeric corpora it stands

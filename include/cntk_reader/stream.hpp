@@ -7,8 +7,10 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/error.hpp>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cntk {
@@ -50,6 +52,21 @@ struct StreamDescription {
 };
 
 using StreamDescriptions = std::vector<StreamDescription>;
+
+namespace detail {
+
+/// The stream with this name, or an error that names those that are there.
+inline const StreamDescription& FindStream(const StreamDescriptions& streams, std::string_view name) {
+  std::string names;
+  for (const StreamDescription& stream : streams) {
+    if (stream.name == name) return stream;
+    names += (names.empty() ? " There are: '" : "', '") + stream.name;
+  }
+  if (!names.empty()) names += "'.";
+  throw Error(ErrorKind::kInvalidArgument, "There is no stream '" + std::string(name) + "'." + names);
+}
+
+}  // namespace detail
 
 }  // namespace reader
 }  // namespace cntk

@@ -232,7 +232,10 @@ impl Packer for TruncatedPacker {
             stream.layout.steps = steps;
             stream.layout.rows = self.slots.len();
             stream.layout.right_splice = config.right_splice;
-            let size = stream.layout.columns().checked_mul(info.sample_size() * info.element.size());
+            let columns = steps.checked_mul(self.slots.len());
+            let size = columns.and_then(|columns| {
+                columns.checked_mul(info.sample_size())?.checked_mul(info.element.size())
+            });
             let Some(size) = size else {
                 return Err(Error::data("The minibatch is too large.").in_stream(&info.name));
             };
