@@ -280,6 +280,10 @@ typedef enum {
    * The one of one text file (CNTKTextFormatReader).
    */
   CNTK_READER_TEXT = 1,
+  /**
+   * The one of one binary file (CNTKBinaryReader). Since ABI 2.
+   */
+  CNTK_READER_BINARY = 2,
 } cntk_reader_kind;
 
 /**
@@ -1408,6 +1412,18 @@ cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
                                                       const cntk_reader_corpus *corpus,
                                                       cntk_reader_deserializer **deserializer,
                                                       cntk_reader_error **error);
+
+/**
+ * Opens a deserializer of the binary module, as cntk_reader_open_text_deserializer does for text. Its type is
+ * "CNTKBinaryFormatDeserializer", and keys have to be numbers: those of sequences are their ordinals in the file. Reads
+ * the file's tables. Since ABI 2.
+ */
+cntk_reader_status cntk_reader_open_binary_deserializer(const char *name,
+                                                        size_t length,
+                                                        const cntk_reader_section *section,
+                                                        const cntk_reader_corpus *corpus,
+                                                        cntk_reader_deserializer **deserializer,
+                                                        cntk_reader_error **error);
 
 /**
  * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
