@@ -10,6 +10,10 @@ use crate::swap;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
+/// Cases in which CNTK's own composite module reads chunks that are not there, over any modules: what comes of it, a
+/// crash even, depends on what is in memory.
+const LOST_CHUNKS: [&str; 1] = ["bundle-missing"];
+
 /// Differences that are shown.
 const SHOWN: usize = 20;
 
@@ -110,6 +114,13 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
+        if matches!(setup, Setup::Deserializers) && LOST_CHUNKS.contains(&case.name.as_str()) {
+            println!(
+                "  {}: not compared, CNTK's composite module reads chunks that are not there",
+                case.name
+            );
+            continue;
+        }
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
         let read = |composite: &Path, before: &[&Path]| {
             let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
