@@ -160,6 +160,7 @@ mod tests {
             results: Vec::new(),
             config: config.to_owned(),
             files: Vec::new(),
+            rewritten: None,
         };
         let output =
             |lines: &[&str], end| Output { lines: lines.iter().map(|&l| l.to_owned()).collect(), end };

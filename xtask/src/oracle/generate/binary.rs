@@ -3,6 +3,7 @@
 
 use super::rng::Rng;
 use super::{Mode, Plan, Source, Stream};
+use crate::golden::Rewritten;
 
 const MAGIC: u64 = 0x636e_746b_5f62_696e;
 
@@ -44,6 +45,23 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Ve
     }
     file.extend(header.to_le_bytes());
     file
+}
+
+/// How the converters write a file anew. Samples without values get lost on the way, so that some sequences may be without
+/// samples then.
+pub fn rewritten(rng: &mut Rng, source: &Source, one_chunk: bool) -> Rewritten {
+    let line = |stream: &Stream| {
+        let kind = if stream.sparse { "sparse" } else { "dense" };
+        format!("{0} {0} {kind} {1}\n", stream.alias, stream.dim)
+    };
+    let chunk_size = if one_chunk { 1 << 20 } else { *rng.pick(&[0, 50, 300, 3000, 1 << 20]) };
+    let flags = match (source.double, rng.once_in(2)) {
+        (true, true) => "ds",
+        (true, false) => "d-",
+        (false, true) => "s",
+        (false, false) => "-",
+    };
+    Rewritten { streams: source.streams.iter().map(line).collect(), chunk_size, flags }
 }
 
 fn lengths(rng: &mut Rng, plan: &Plan) -> Vec<u64> {

@@ -249,6 +249,8 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         None if kind == Kind::Text => files[0].1.iter().filter(|byte| **byte == b'\n').count() as u64,
         None => files[0].1.len() as u64 / 60,
     };
+    let rewritten = (plan.sources[0].format == Format::Binary && rng.once_in(3))
+        .then(|| binary::rewritten(&mut rng, &plan.sources[0], how == Match::Partial));
     Case {
         // The comparison knows by the name where CNTK loses chunks.
         name: if how == Match::Lost { format!("{seed}-bundle-missing") } else { seed.to_string() },
@@ -257,6 +259,7 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         steps: script::write(&mut rng, &plan, samples + 1),
         create: Value::Null,
         results: Vec::new(),
+        rewritten,
     }
 }
 
