@@ -1,8 +1,10 @@
 //! The memory that chunks are read into, used again and again: touching fresh pages costs more than reading.
+//!
+//! Huge pages have been tried here. Where memory is fragmented the system makes room for them first, which took several
+//! times what the fewer faults saved.
 
 use crate::deserialize::text::source;
 use crate::error::ExceptionClass;
-use crate::memory;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::{TryReserveError, VecDeque};
@@ -46,7 +48,6 @@ impl Buffers {
         drop(waiting);
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(room)?;
-        memory::on_huge_pages(&mut buffer);
         Ok(buffer)
     }
 

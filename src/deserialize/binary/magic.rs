@@ -6,7 +6,6 @@
 use super::Context;
 use super::chunk::{Part, Places, Samples};
 use crate::deserialize::Lengths;
-use crate::memory;
 use crate::stream::Storage;
 use crate::{Error, Result};
 
@@ -176,7 +175,6 @@ impl Walk<'_> {
         // The stream has at most the declared samples, and each of them takes four bytes.
         let most = (self.context.row.samples as usize).min((self.data.len() - start) / 4);
         let mut starts = Vec::with_capacity(most + 1);
-        memory::on_huge_pages(&mut starts);
         starts.push(0);
         let mut total = 0u32;
         firsts.push(0);
