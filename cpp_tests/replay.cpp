@@ -267,11 +267,31 @@ void Replay(const std::string& config, const std::string& script) try {
   json::PrintCreate(Report(error));
 }
 
+// Has the library write a binary file anew, by way of text.
+void Rewrite(const std::string& file, const std::string& streams, const std::string& chunk_size,
+             const std::string& flags) {
+  cr::ConversionOptions options;
+  options.chunk_size = std::stoull(chunk_size);
+  options.double_precision = flags.find('d') != std::string::npos;
+  options.chunks_of_script = flags.find('s') != std::string::npos;
+  cr::ConvertBinaryToText(file, file + ".ctf");
+  cr::ConvertTextToBinary(file + ".ctf", file, streams, options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 6 && std::string(argv[1]) == "--rewrite") {
+    try {
+      Rewrite(argv[2], argv[3], argv[4], argv[5]);
+      return 0;
+    } catch (const cr::Error& error) {
+      std::cerr << "replay: " << error.what() << "\n";
+      return 1;
+    }
+  }
   if (argc != 3) {
-    std::cerr << "usage: replay CONFIG SCRIPT\n";
+    std::cerr << "usage: replay CONFIG SCRIPT\n       replay --rewrite FILE STREAMS CHUNK_SIZE FLAGS\n";
     return 2;
   }
   try {

@@ -52,7 +52,8 @@ std::string key_text(const MinibatchHandle& minibatch, size_t sequence) {
 
 EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind kind)
     : kind_(kind),
-      frame_mode_(flag(section, "frameMode")),
+      // CNTK's binary reader packs sequences, whatever the key says.
+      frame_mode_(kind != CNTK_READER_BINARY && flag(section, "frameMode")),
       reader_(open(section, kind)),
       staging_({host::math::lock_pages, host::math::unlock_pages}) {
   size_t count = 0;
@@ -117,7 +118,7 @@ host::Minibatch EngineReader::ReadMinibatch() {
   staging_.turn();
   result.streams.reserve(info.stream_count);
   for (size_t i = 0; i < info.stream_count; ++i) result.streams.push_back(stream_minibatch(minibatch, i));
-  if (kind_ == CNTK_READER_TEXT) {
+  if (kind_ != CNTK_READER_COMPOSITE) {
     result.key_of_sequence = [](size_t) -> std::string {
       throw std::runtime_error(
           "Sequence Id mapping is not available for old style configurations. Please use deserializers.");

@@ -1,40 +1,9 @@
-// The text module: what CNTK's own composite reader loads for text data, and what a host loads for
-// `readerType = "CNTKTextFormatReader"`.
+// The text module: data of `CNTKTextFormatDeserializer`, and `readerType = "CNTKTextFormatReader"`.
 
-#include "data_reader.hpp"
-#include "reader.hpp"
-#include "text.hpp"
-#include "text_deserializer.hpp"
+#include "deserializer_module.hpp"
 
-#define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
+namespace cntk_dropin {
 
-namespace {
+const Format kFormat = {CNTK_READER_TEXT, cntk_reader_open_text_deserializer, true};
 
-namespace host = cntk_host;
-
-std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {
-  const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  return std::make_shared<cntk_dropin::EngineReader>(section.get(), CNTK_READER_TEXT);
-}
-
-}  // namespace
-
-// Hosts pass the corpus as they do all class types by value: by the address of a copy that stays theirs. Only
-// the primary deserializer of a reader defines the order of sequences; for this one both are the same.
-CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
-                                           const std::wstring& type, const host::ConfigParameters& config,
-                                           std::shared_ptr<host::CorpusDescriptor> corpus, bool /*primary*/) {
-  deserializer =
-      std::make_shared<cntk_dropin::TextDeserializer>(cntk_dropin::narrow(type), config, std::move(corpus));
-  return true;
-}
-
-CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {
-  *reader =
-      cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
-}
-
-CNTK_DROPIN_EXPORT void GetReaderD(void** reader) {
-  *reader =
-      cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
-}
+}  // namespace cntk_dropin

@@ -49,7 +49,8 @@
  *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
  *     cntk_reader_section    cntk_reader_section_new                         cntk_reader_section_free
- *     cntk_reader_deserializer  cntk_reader_open_text_deserializer           cntk_reader_deserializer_destroy
+ *     cntk_reader_deserializer  cntk_reader_open_text_deserializer, ..._binary_...
+ *                                                                            cntk_reader_deserializer_destroy
  *     cntk_reader_chunk      cntk_reader_deserializer_load                   cntk_reader_chunk_free
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
@@ -88,7 +89,13 @@
  * ----------
  * Versions are semantic; the SONAME carries the major one. Within one, functions and enumerators are only added.
  * Structs that begin with struct_size may grow at their end: set it to sizeof, as the _INIT macros do, and older and
- * newer programs and libraries work together. CNTK_READER_ABI_VERSION counts the additions.
+ * newer programs and libraries work together. Whatever was added after the first version says so: "Since ABI 2". A
+ * program that may meet an older library than the one whose header it was built with asks first:
+ *
+ *     if (cntk_reader_abi_version() >= 2) ...
+ *
+ * and looks such a function up with dlsym, unless all libraries that it may meet have it. A program that may be built
+ * with an older header asks `#if CNTK_READER_ABI_VERSION >= 2`.
  */
 
 
@@ -108,7 +115,7 @@
   (CNTK_READER_VERSION_MAJOR * 1000000 + CNTK_READER_VERSION_MINOR * 1000 + CNTK_READER_VERSION_PATCH)
 
 /** The ABI that this header describes: see cntk_reader_abi_version. */
-#define CNTK_READER_ABI_VERSION 1
+#define CNTK_READER_ABI_VERSION 2
 
 /** In place of a length: the string ends at its NUL. */
 #define CNTK_READER_NUL_TERMINATED SIZE_MAX
@@ -259,7 +266,7 @@ typedef enum {
    */
   CNTK_READER_LOG_ERROR = 0,
   /**
-   * Reported at `traceLevel` 1, the default, and above.
+   * Reported at `traceLevel` 1, the default, and above; at every level if it tells of sequences that are dropped.
    */
   CNTK_READER_LOG_WARNING = 1,
   /**
@@ -280,6 +287,10 @@ typedef enum {
    * The one of one text file (CNTKTextFormatReader).
    */
   CNTK_READER_TEXT = 1,
+  /**
+   * The one of one binary file (CNTKBinaryReader). Since ABI 2.
+   */
+  CNTK_READER_BINARY = 2,
 } cntk_reader_kind;
 
 /**
@@ -1177,8 +1188,8 @@ uint32_t cntk_reader_version(void);
 const char *cntk_reader_version_text(void);
 
 /**
- * The library's ABI number: what CNTK_READER_ABI_VERSION was when it was built. Functions and struct members marked
- * "since ABI n" exist if this is n or more.
+ * The ABI number of the library at hand: what CNTK_READER_ABI_VERSION was when it was built. What a comment marks "Since
+ * ABI n" is there if this is n or more; what has no mark is there since ABI 1.
  */
 uint32_t cntk_reader_abi_version(void);
 
@@ -1408,6 +1419,18 @@ cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
                                                       const cntk_reader_corpus *corpus,
                                                       cntk_reader_deserializer **deserializer,
                                                       cntk_reader_error **error);
+
+/**
+ * Opens a deserializer of the binary module, as cntk_reader_open_text_deserializer does for text. Its type is
+ * "CNTKBinaryFormatDeserializer", and keys have to be numbers: those of sequences are their ordinals in the file. Reads
+ * the file's tables. Since ABI 2.
+ */
+cntk_reader_status cntk_reader_open_binary_deserializer(const char *name,
+                                                        size_t length,
+                                                        const cntk_reader_section *section,
+                                                        const cntk_reader_corpus *corpus,
+                                                        cntk_reader_deserializer **deserializer,
+                                                        cntk_reader_error **error);
 
 /**
  * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.

@@ -8,8 +8,9 @@ use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
-use crate::config;
+use crate::config::{self, Section};
 use crate::corpus::Corpus;
+use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::{Deserializer, text::TextDeserializer};
 use crate::fork::Process;
 use crate::pool::Pool;
@@ -20,7 +21,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
-/// cntk_reader_open_text_deserializer, destroy it with cntk_reader_deserializer_destroy.
+/// cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_destroy.
 ///
 /// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
 pub struct cntk_reader_deserializer {
@@ -176,24 +177,67 @@ pub unsafe extern "C" fn cntk_reader_open_text_deserializer(
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         guard(error, || {
-            let name = text::utf8(name, length, "name")?;
-            let cntk_reader_section(section) = input(section, "section")?;
-            let output = Output::new(deserializer, "deserializer")?;
-            let corpus = match corpus.is_null() {
-                true => Corpus::Numeric,
-                false => sized::read(corpus, CORPUS)?.into(),
-            };
-            let options = config::text_deserializer(section, name)?;
-            let process = Process::current();
-            let pool = Pool::shared()?;
-            let opened = pool.install(|| TextDeserializer::open(&options, &Arc::new(corpus)))?;
-            let streams = opened.streams().iter().map(Stream::new).collect();
-            let deserializer: ManuallyDrop<Arc<dyn Deserializer>> = ManuallyDrop::new(Arc::new(opened));
-            let made = cntk_reader_deserializer { process, pool, streams, deserializer };
-            output.set(Box::into_raw(Box::new(made)));
-            Ok(())
+            open(name, length, section, corpus, deserializer, |section, name, corpus| {
+                let options = config::text_deserializer(section, name)?;
+                Ok(Arc::new(TextDeserializer::open(&options, corpus)?))
+            })
         })
     }
+}
+
+/// Opens a deserializer of the binary module, as cntk_reader_open_text_deserializer does for text. Its type is
+/// "CNTKBinaryFormatDeserializer", and keys have to be numbers: those of sequences are their ordinals in the file. Reads
+/// the file's tables. Since ABI 2.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open_binary_deserializer(
+    name: *const c_char,
+    length: usize,
+    section: *const cntk_reader_section,
+    corpus: *const cntk_reader_corpus,
+    deserializer: *mut *mut cntk_reader_deserializer,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            open(name, length, section, corpus, deserializer, |section, name, corpus| {
+                let options = config::binary_deserializer(section, name)?;
+                Ok(Arc::new(BinaryDeserializer::open(&options, corpus)?))
+            })
+        })
+    }
+}
+
+/// What opening has in common: `work` makes the deserializer from section, type and corpus, on the library's pool.
+///
+/// # Safety
+/// As the header states it for the functions that open.
+unsafe fn open(
+    name: *const c_char,
+    length: usize,
+    section: *const cntk_reader_section,
+    corpus: *const cntk_reader_corpus,
+    deserializer: *mut *mut cntk_reader_deserializer,
+    work: impl FnOnce(&Section, &str, &Arc<Corpus>) -> Result<Arc<dyn Deserializer>> + Send,
+) -> Result<()> {
+    // SAFETY: the same contract.
+    let (name, section, output, corpus) = unsafe {
+        let name = text::utf8(name, length, "name")?;
+        let cntk_reader_section(section) = input(section, "section")?;
+        let output = Output::new(deserializer, "deserializer")?;
+        let corpus = match corpus.is_null() {
+            true => Corpus::Numeric,
+            false => sized::read(corpus, CORPUS)?.into(),
+        };
+        (name, section, output, Arc::new(corpus))
+    };
+    let process = Process::current();
+    let pool = Pool::shared()?;
+    let opened = pool.install(|| work(section, name, &corpus))?;
+    let streams = opened.streams().iter().map(Stream::new).collect();
+    let deserializer = ManuallyDrop::new(opened);
+    output.set(Box::into_raw(Box::new(cntk_reader_deserializer { process, pool, streams, deserializer })));
+    Ok(())
 }
 
 const CORPUS: cntk_reader_corpus = cntk_reader_corpus {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub enum cntk_reader_log_level {
     /// Always reported.
     CNTK_READER_LOG_ERROR = 0,
-    /// Reported at `traceLevel` 1, the default, and above.
+    /// Reported at `traceLevel` 1, the default, and above; at every level if it tells of sequences that are dropped.
     CNTK_READER_LOG_WARNING = 1,
     /// Reported at `traceLevel` 2 and above.
     CNTK_READER_LOG_INFO = 2,

@@ -38,6 +38,8 @@ pub enum cntk_reader_kind {
     CNTK_READER_COMPOSITE = 0,
     /// The one of one text file (CNTKTextFormatReader).
     CNTK_READER_TEXT = 1,
+    /// The one of one binary file (CNTKBinaryReader). Since ABI 2.
+    CNTK_READER_BINARY = 2,
 }
 
 /// The kind by its number: C may pass any.
@@ -45,6 +47,7 @@ fn kind(number: u32) -> Result<ReaderType> {
     match number {
         0 => Ok(ReaderType::Composite),
         1 => Ok(ReaderType::Text),
+        2 => Ok(ReaderType::Binary),
         _ => Err(crate::Error::argument(format!("There is no kind of reader {number}."))),
     }
 }

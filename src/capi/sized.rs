@@ -10,6 +10,9 @@ use std::mem::size_of;
 pub(super) unsafe trait Sized: Copy {
     /// The struct's name, for messages.
     const NAME: &'static str;
+    /// Its size in the version of the ABI that brought it: the least that a caller may state. A struct that grows has
+    /// to keep it here.
+    const LEAST: usize = size_of::<Self>();
 }
 
 /// Reads an input. Members behind the caller's size keep the value that `defaults` has; bytes beyond the library's
@@ -66,8 +69,7 @@ impl<T: Sized> SizedOutput<T> {
     }
 }
 
-/// The size in the first member. All structs are in their first version, so that the least size is that of today; a
-/// struct that grows keeps its old size here.
+/// The size in the first member.
 ///
 /// # Safety
 /// `pointer` is NULL or its first member is readable.
@@ -77,11 +79,11 @@ unsafe fn declared_size<T: Sized>(pointer: *const T) -> Result<usize> {
     }
     // SAFETY: not NULL, and then readable by the contract; the first member is a `usize` by the trait's.
     let size = unsafe { pointer.cast::<usize>().read() };
-    let (least, most) = (size_of::<T>(), 4096);
-    if !(least..=most).contains(&size) {
+    if !(T::LEAST..=4096).contains(&size) {
         return Err(Error::argument(format!(
-            "The member struct_size of {} is {size}; it must be set to sizeof({0}), {least} in this version.",
-            T::NAME
+            "The member struct_size of {} is {size}; it must be set to sizeof({0}), {} in this version.",
+            T::NAME,
+            size_of::<T>()
         )));
     }
     Ok(size)
@@ -112,6 +114,12 @@ mod tests {
         b: u64,
     }
 
+    // SAFETY: nothing but integers.
+    unsafe impl Sized for Later {
+        const NAME: &'static str = "Later";
+        const LEAST: usize = size_of::<Known>();
+    }
+
     const DEFAULT: Known = Known { size: 0, a: 5 };
 
     fn read_later(b: u64) -> Result<Known> {
@@ -135,6 +143,19 @@ mod tests {
         }
         // SAFETY: NULL is allowed.
         assert!(unsafe { read(std::ptr::null(), DEFAULT) }.is_err());
+    }
+
+    #[test]
+    fn structs_that_have_grown_take_older_callers() {
+        let default = Later { size: 0, a: 5, b: 7 };
+        let mut known = Known { size: size_of::<Known>(), a: 1 };
+        // SAFETY: the struct is as large as it says.
+        let later = unsafe { read((&raw const known).cast::<Later>(), default) };
+        assert_eq!(later.ok(), Some(Later { size: size_of::<Known>(), a: 1, b: 7 }));
+        // SAFETY: as above.
+        let output = unsafe { SizedOutput::<Later>::new((&raw mut known).cast()) };
+        output.expect("a good size").set(Later { size: 0, a: 3, b: 9 });
+        assert_eq!(known, Known { size: size_of::<Known>(), a: 3 });
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::UserType;
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
 use super::options::{
-    DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions, WindowSize,
+    BinaryOptions, DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions,
+    WindowSize,
 };
 use super::section::Section;
 use super::{binary, text};
@@ -296,11 +297,22 @@ fn has_foreign_transforms(element: &Section) -> bool {
 
 /// See [`super::text_deserializer`].
 pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
-    if name != TEXT_TYPE {
+    let element = element_of(section, name, TEXT_TYPE)?;
+    text::read(section, element).map(|text| text.options)
+}
+
+/// See [`super::binary_deserializer`].
+pub(super) fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
+    let element = element_of(section, name, BINARY_TYPE)?;
+    binary::read(section, element).map(|binary| binary.options)
+}
+
+/// The element type of a deserializer's section, if its type is the one that its module has.
+fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
+    if name != only {
         return Err(Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'")));
     }
-    let precision = section.text_or("precision", "float")?;
-    text::read(section, element_type(&precision)?).map(|text| text.options)
+    element_type(&section.text_or("precision", "float")?)
 }
 
 /// The module, if it has a deserializer of this type that this library can read.

@@ -29,7 +29,7 @@ pub use section::Section;
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use options::{ReaderOptions, TextOptions};
+use options::{BinaryOptions, ReaderOptions, TextOptions};
 use std::path::Path;
 
 /// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
@@ -98,6 +98,11 @@ pub fn is_served(section: &Section) -> bool {
 /// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
 pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
     composite::text_deserializer(section, name)
+}
+
+/// The same of one deserializer of the binary module.
+pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
+    composite::binary_deserializer(section, name)
 }
 
 /// The section that describes the reader: this one, its `reader` section, or the one that `readers` names.

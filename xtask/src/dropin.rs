@@ -54,8 +54,8 @@ pub struct Module {
     exports: &'static [&'static str],
 }
 
-/// All modules.
-pub const MODULES: [Module; 2] = [
+/// All modules, the composite one first.
+pub const MODULES: [Module; 3] = [
     Module {
         stem: "Cntk.Composite",
         sources: &["composite", "original", "reader", "layout", "data_reader", "engine", "text"],
@@ -63,10 +63,36 @@ pub const MODULES: [Module; 2] = [
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
-        sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "text"],
-        exports: &["CreateDeserializer", "GetReaderD", "GetReaderF"],
+        sources: &[
+            "text_module",
+            "deserializer_module",
+            "deserializer",
+            "reader",
+            "layout",
+            "data_reader",
+            "engine",
+            "text",
+        ],
+        exports: &DESERIALIZER_EXPORTS,
+    },
+    Module {
+        stem: "Cntk.Deserializers.Binary",
+        sources: &[
+            "binary_module",
+            "deserializer_module",
+            "deserializer",
+            "reader",
+            "layout",
+            "data_reader",
+            "engine",
+            "text",
+        ],
+        exports: &DESERIALIZER_EXPORTS,
     },
 ];
+
+/// What a module of a deserializer shows.
+const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {
     /// Its file's name.

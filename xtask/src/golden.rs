@@ -19,6 +19,18 @@ pub struct Case {
     pub config: String,
     /// Name and content of each data file.
     pub files: Vec<(String, Vec<u8>)>,
+    /// The first file goes through this library's converters before it is read, if this is not `None`.
+    pub rewritten: Option<Rewritten>,
+}
+
+/// How a binary file is written anew.
+pub struct Rewritten {
+    /// Its streams, as the converter takes them.
+    pub streams: String,
+    /// Bytes of a chunk.
+    pub chunk_size: u64,
+    /// `d` for double precision, `s` for the chunks of CNTK's script.
+    pub flags: &'static str,
 }
 
 /// All cases, file by file in alphabetical order.
@@ -68,6 +80,7 @@ impl Case {
             results,
             config: lines(&case["config"])?,
             files,
+            rewritten: None,
         })
     }
 

@@ -10,6 +10,10 @@ use crate::swap;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
+/// Cases in which CNTK's own composite module reads chunks that are not there, over any modules: what comes of it, a
+/// crash even, depends on what is in memory.
+const LOST_CHUNKS: [&str; 1] = ["bundle-missing"];
+
 /// Differences that are shown.
 const SHOWN: usize = 20;
 
@@ -49,8 +53,8 @@ impl Libraries {
 enum Setup {
     /// This project's composite module.
     Composite,
-    /// CNTK's composite module over this project's text module.
-    Text,
+    /// CNTK's composite module over this project's modules of deserializers.
+    Deserializers,
     /// CNTK's modules: whether the records hold for this version of the host.
     Original,
 }
@@ -66,7 +70,7 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     })?;
     let mut setups = vec![
         (Setup::Composite, "this project's composite module"),
-        (Setup::Text, "CNTK's composite module over this project's text module"),
+        (Setup::Deserializers, "CNTK's composite module over this project's text and binary modules"),
     ];
     if originals {
         setups.push((Setup::Original, "CNTK's own modules"));
@@ -89,31 +93,40 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     let own = host.folder(project);
     let composite = match setup {
         Setup::Composite => own.join(MODULES[0].file(host)),
-        Setup::Text | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
+        Setup::Deserializers | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
     };
-    // The text module is found by its name, so each goes to a folder of its own.
-    let (text, originals) = (scratch.join("modules"), scratch.join("originals"));
-    std::fs::create_dir_all(&text)?;
+    // Modules of deserializers are found by their names, so each kind goes to a folder of its own.
+    let (modules, originals) = (scratch.join("modules"), scratch.join("originals"));
+    std::fs::create_dir_all(&modules)?;
     std::fs::create_dir_all(&originals)?;
     for module in &MODULES {
         let name = module.file(host);
         std::os::unix::fs::symlink(original(&libraries.folder, &name), originals.join(&name))?;
     }
-    let name = MODULES[1].file(host);
-    let from = match setup {
-        Setup::Original => original(&libraries.folder, &name),
-        Setup::Composite | Setup::Text => own.join(&name),
-    };
-    std::os::unix::fs::symlink(from, text.join(&name))?;
+    for module in &MODULES[1..] {
+        let name = module.file(host);
+        let from = match setup {
+            Setup::Original => original(&libraries.folder, &name),
+            Setup::Composite | Setup::Deserializers => own.join(&name),
+        };
+        std::os::unix::fs::symlink(from, modules.join(&name))?;
+    }
     let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
+        if matches!(setup, Setup::Deserializers) && LOST_CHUNKS.contains(&case.name.as_str()) {
+            println!(
+                "  {}: not compared, CNTK's composite module reads chunks that are not there",
+                case.name
+            );
+            continue;
+        }
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
         let read = |composite: &Path, before: &[&Path]| {
             let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
             run.env("LD_LIBRARY_PATH", libraries.path(before)).output()
         };
-        let outcome = read(&composite, &[&text]).and_then(|output| {
+        let outcome = read(&composite, &[&modules]).and_then(|output| {
             compare(&case, &output).or_else(|difference| {
                 // The records are those of 2.7. What an older host does counts for that host.
                 let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;

@@ -49,6 +49,7 @@ cargo xtask COMMAND [OPTIONS]
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
+      --kind NAME          random cases of this kind only: text, binary or bundle
       --no-golden          random cases only
       --module             this project's composite module in CNTK instead of the C++ header
       --version V          2.7 (default), 2.6 or 2.5.1

@@ -1,32 +1,54 @@
 //! The memory that chunks are read into, used again and again: touching fresh pages costs more than reading.
+//!
+//! Huge pages have been tried here. Where memory is fragmented the system makes room for them first, which took several
+//! times what the fewer faults saved.
 
 use crate::deserialize::text::source;
 use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Buffers that may wait.
-const KEPT: usize = 2;
+/// Buffers that may wait. Of a window of one chunk, and chunks that are loaded ahead, one at a time is given back; when a
+/// window of many chunks moves, as many come back as go.
+const KEPT: usize = 4;
 
 /// Empty buffers that wait to be used again.
-#[derive(Debug, Default)]
-pub struct Buffers(Mutex<VecDeque<Vec<u8>>>);
+#[derive(Debug)]
+pub struct Buffers {
+    waiting: Mutex<VecDeque<Vec<u8>>>,
+    /// Bytes of the largest chunk.
+    largest: u64,
+}
 
 impl Buffers {
-    /// An empty buffer, if possible with room for so many bytes.
-    pub fn take(&self, size: u64) -> Vec<u8> {
-        let mut waiting = self.0.lock();
-        let fits = |buffer: &Vec<u8>| {
-            let capacity = buffer.capacity() as u64;
-            (size..=size.saturating_mul(2).saturating_add(4096)).contains(&capacity)
-        };
-        let found = waiting.iter().position(fits);
-        found.and_then(|at| waiting.remove(at)).unwrap_or_default()
+    /// None yet, for chunks up to this size.
+    pub fn new(largest: u64) -> Self {
+        Buffers { waiting: Mutex::default(), largest }
+    }
+
+    /// Bytes to reserve for a chunk: the largest one's, if it is of such a size. So nearly all chunks of a file fit into
+    /// the same buffers; what a buffer has beyond its chunk is never touched.
+    fn room(&self, size: u64) -> u64 {
+        if size >= self.largest / 2 { self.largest.max(size) } else { size }
+    }
+
+    /// An empty buffer with room for so many bytes. Fails if there is no memory.
+    pub fn take(&self, size: u64) -> std::result::Result<Vec<u8>, TryReserveError> {
+        let room = usize::try_from(self.room(size)).unwrap_or(usize::MAX);
+        let fits = |buffer: &Vec<u8>| (room..=room.saturating_mul(2)).contains(&buffer.capacity());
+        let mut waiting = self.waiting.lock();
+        if let Some(found) = waiting.iter().position(fits).and_then(|at| waiting.remove(at)) {
+            return Ok(found);
+        }
+        drop(waiting);
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(room)?;
+        Ok(buffer)
     }
 
     /// Takes a buffer back.
@@ -35,7 +57,7 @@ impl Buffers {
             return;
         }
         buffer.clear();
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiting.lock();
         waiting.push_back(buffer);
         let dropped = if waiting.len() > KEPT { waiting.pop_front() } else { None };
         // Memory is freed without the lock.
@@ -44,15 +66,14 @@ impl Buffers {
     }
 }
 
-/// Reads a range of the file, all of it, into an empty buffer.
-pub fn read(file: &File, path: &str, range: Range<u64>, mut buffer: Vec<u8>) -> Result<Vec<u8>> {
+/// Reads a range of the file, all of it, into a buffer of these.
+pub fn read(file: &File, path: &str, range: Range<u64>, buffers: &Buffers) -> Result<Vec<u8>> {
     let size = range.end - range.start;
-    let reserved = usize::try_from(size).is_ok_and(|size| buffer.try_reserve_exact(size).is_ok());
-    if !reserved {
+    let mut buffer = buffers.take(size).map_err(|_| {
         let message = format!("There is no memory for a chunk of {size} bytes.");
         let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-        return Err(error.in_file(path).at(range.start, None));
-    }
+        error.in_file(path).at(range.start, None)
+    })?;
     let size = size as usize;
     while buffer.len() < size {
         let at = range.start + buffer.len() as u64;
@@ -81,16 +102,18 @@ mod tests {
 
     #[test]
     fn buffers_are_used_again_and_bounded() {
-        let buffers = Buffers::default();
-        let first = Vec::with_capacity(10_000);
+        let buffers = Buffers::new(10_000);
+        let first = buffers.take(9_000).expect("memory");
+        assert!(first.capacity() >= 10_000);
         let address = first.as_ptr();
         buffers.give_back(first);
-        let again = buffers.take(9_000);
+        let again = buffers.take(9_500).expect("memory");
         assert_eq!(again.as_ptr(), address);
-        for _ in 0..5 {
+        for _ in 0..9 {
             buffers.give_back(Vec::with_capacity(100));
         }
-        assert_eq!(buffers.0.lock().len(), KEPT);
-        assert_eq!(buffers.take(1 << 30).capacity(), 0);
+        assert_eq!(buffers.waiting.lock().len(), KEPT);
+        assert!((200..10_000).contains(&buffers.take(200).expect("memory").capacity()));
+        assert!(buffers.take(u64::MAX).is_err());
     }
 }

@@ -1,7 +1,12 @@
 //! A loaded chunk: the bytes as read, and where in them sequences are.
+//!
+//! Randomized sequences come from all over the window, so that each look-up waits for main memory. Hence tables are few
+//! and small: where values are follows from the numbers of samples and values before, and what is the same for all
+//! sequences has no table.
 
 use super::Shared;
-use crate::deserialize::{Chunk, Loaded};
+use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView};
 use std::sync::Arc;
 
@@ -16,60 +21,122 @@ pub struct BinaryChunk {
 /// Where the sequences of a stream are.
 #[derive(Debug)]
 pub enum Part {
-    /// Every sequence has as many samples; values of the first begin at `first`, those of each next one `stride` further.
-    Even { first: usize, stride: usize, samples: u32 },
-    /// Where the values of each sequence begin. The number of samples stands in the four bytes before.
-    Dense(Vec<usize>),
+    /// Dense values: those of each sequence follow `head` bytes, one sequence the other, from `start` on.
+    Dense { start: usize, head: usize, samples: Samples },
     /// Sparse values.
     Sparse {
-        /// For each sequence and behind the last one, the number of samples before.
-        firsts: Vec<u32>,
+        samples: Samples,
         /// For each sample and behind the last one, the number of values before.
         starts: Vec<u32>,
         places: Places,
     },
 }
 
+/// How many samples sequences have.
+#[derive(Debug, Clone)]
+pub enum Samples {
+    /// All the same number.
+    Every(u32),
+    /// For each sequence and behind the last one, the number of samples before. Streams share them where they can.
+    Before(Arc<Vec<u32>>),
+}
+
+impl Samples {
+    /// The first sample of a sequence and the one behind its last.
+    #[inline(always)]
+    fn range(&self, index: usize) -> (usize, usize) {
+        match self {
+            &Samples::Every(count) => (index * count as usize, (index + 1) * count as usize),
+            Samples::Before(firsts) => (firsts[index] as usize, firsts[index + 1] as usize),
+        }
+    }
+
+    /// Samples of a sequence.
+    pub fn of(&self, index: usize) -> u32 {
+        let (first, end) = self.range(index);
+        (end - first) as u32
+    }
+
+    /// From the number of samples before each sequence and behind the last one; `earlier` are those of another stream.
+    pub fn new(firsts: Vec<u32>, earlier: Option<&Samples>) -> Samples {
+        let every = firsts.get(1).copied().unwrap_or(0);
+        if firsts.windows(2).all(|pair| pair[1] - pair[0] == every) {
+            return Samples::Every(every);
+        }
+        match earlier {
+            Some(Samples::Before(same)) if **same == firsts => Samples::Before(Arc::clone(same)),
+            _ => Samples::Before(Arc::new(firsts)),
+        }
+    }
+}
+
 /// Where sparse values and their rows are.
 #[derive(Debug)]
 pub enum Places {
-    /// Where the values of each sequence begin; its rows follow them.
-    Each(Vec<usize>),
+    /// Sequence after sequence from here on: two counts, values, rows, and a count for each sample.
+    Each(usize),
     /// All values of the chunk one after the other, and all rows.
     Together { values: usize, rows: usize },
+}
+
+impl Part {
+    /// How many samples the sequences have.
+    pub fn samples(&self) -> &Samples {
+        match self {
+            Part::Dense { samples, .. } | Part::Sparse { samples, .. } => samples,
+        }
+    }
 }
 
 impl Chunk for BinaryChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let header = &self.shared.header.streams[stream];
         let index = index as usize;
-        let (samples, begin) = match &self.parts[stream] {
-            &Part::Even { first, stride, samples } => (samples, first + index * stride),
-            Part::Dense(places) => (count_before(&self.data, places[index]), places[index]),
-            Part::Sparse { firsts, starts, places } => {
-                let (first, end) = (firsts[index] as usize, firsts[index + 1] as usize);
+        Loaded::Data(match &self.parts[stream] {
+            Part::Dense { start, head, samples } => {
+                let (first, end) = samples.range(index);
+                let sample = header.sample_bytes() as usize;
+                let place = start + (index + 1) * head + first * sample;
+                let values = &self.data[place..][..(end - first) * sample];
+                SequenceView { samples: (end - first) as u32, values, sparse: None }
+            }
+            Part::Sparse { samples, starts, places } => {
+                let (first, end) = samples.range(index);
                 let starts = &starts[first..=end];
                 let (from, to) = (starts[0] as usize, starts[end - first] as usize);
                 let (count, size) = (to - from, header.element.size());
                 let (values, rows) = match places {
-                    Places::Each(places) => (places[index], places[index] + count * size),
+                    Places::Each(start) => {
+                        let place = start + (index + 1) * 8 + from * (size + 4) + first * 4;
+                        (place, place + count * size)
+                    }
                     Places::Together { values, rows } => (values + from * size, rows + from * 4),
                 };
-                return Loaded::Data(SequenceView {
+                SequenceView {
                     samples: (end - first) as u32,
                     values: &self.data[values..][..count * size],
                     sparse: Some(SparseView { rows: &self.data[rows..][..count * 4], starts }),
-                });
+                }
             }
-        };
-        let size = samples as usize * header.sample_bytes() as usize;
-        Loaded::Data(SequenceView { samples, values: &self.data[begin..][..size], sparse: None })
+        })
     }
-}
 
-/// The number of samples in front of a sequence's values.
-fn count_before(data: &[u8], place: usize) -> u32 {
-    data[..place].last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        let index = index as usize;
+        for part in &self.parts {
+            match (ahead, part) {
+                (Ahead::Far, part) => {
+                    if let Samples::Before(firsts) = part.samples() {
+                        prefetch::line(firsts.as_ptr().wrapping_add(index).cast());
+                    }
+                }
+                (Ahead::Near, Part::Sparse { samples, starts, .. }) => {
+                    prefetch::line(starts.as_ptr().wrapping_add(samples.range(index).0).cast());
+                }
+                (Ahead::Near, Part::Dense { .. }) => {}
+            }
+        }
+    }
 }
 
 impl Drop for BinaryChunk {

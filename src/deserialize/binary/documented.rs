@@ -4,10 +4,11 @@
 //! behind the last one the number of values before, `i32`. A code is `sample number * dimension + row`; once a chunk is
 //! read, its codes are replaced by the rows.
 
-use super::chunk::{Part, Places};
+use super::Context;
+use super::buffer::{self, Buffers};
+use super::chunk::{Part, Places, Samples};
 use super::header::Header;
 use super::lengths::LengthTable;
-use super::{Context, buffer};
 use crate::stream::Storage;
 use crate::{Error, Result};
 use rayon::prelude::*;
@@ -25,6 +26,7 @@ pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> 
         firsts.push(first);
         first += u64::from(row.sequences);
     }
+    let buffers = Buffers::new(0);
     let sparse = header.streams.iter().any(|stream| stream.storage == Storage::SparseCsc);
     let pieces = header
         .chunks
@@ -33,7 +35,7 @@ pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> 
         .map(|(row, &first)| {
             let context = Context { path, header, row, first };
             let lengths = if sparse {
-                let mut data = buffer::read(file, path, row.start..row.end, Vec::new())?;
+                let mut data = buffer::read(file, path, row.start..row.end, &buffers)?;
                 longest(&parts(&context, &mut data)?, row.sequences)
             } else {
                 // Nothing to read, but the chunk has to be long enough.
@@ -62,10 +64,8 @@ pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> 
 fn longest(parts: &[Part], sequences: u32) -> Vec<u32> {
     let mut longest = vec![1; sequences as usize];
     for part in parts {
-        if let Part::Sparse { firsts, .. } = part {
-            for (length, pair) in longest.iter_mut().zip(firsts.windows(2)) {
-                *length = (pair[1] - pair[0]).max(*length);
-            }
+        for (index, length) in longest.iter_mut().enumerate() {
+            *length = part.samples().of(index).max(*length);
         }
     }
     longest
@@ -87,7 +87,7 @@ pub fn parts(context: &Context<'_>, data: &mut [u8]) -> Result<Vec<Part>> {
         };
         if stream.storage == Storage::Dense {
             let end = room(at, sequences, stream.sample_bytes())?;
-            parts.push(Part::Even { first: at, stride: stream.sample_bytes() as usize, samples: 1 });
+            parts.push(Part::Dense { start: at, head: 0, samples: Samples::Every(1) });
             at = end;
             continue;
         }
@@ -160,7 +160,8 @@ impl Block<'_> {
                 "The column offsets of a sparse stream do not cover its values.",
             ));
         }
-        Ok(Part::Sparse { firsts, starts, places: Places::Together { values, rows: self.at } })
+        let samples = Samples::new(firsts, None);
+        Ok(Part::Sparse { samples, starts, places: Places::Together { values, rows: self.at } })
     }
 
     /// One sequence: its values are number `from` to `to`.

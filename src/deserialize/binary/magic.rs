@@ -4,7 +4,7 @@
 //! number of values of each sample `i32`. There is no alignment.
 
 use super::Context;
-use super::chunk::{Part, Places};
+use super::chunk::{Part, Places, Samples};
 use crate::deserialize::Lengths;
 use crate::stream::Storage;
 use crate::{Error, Result};
@@ -13,12 +13,13 @@ use crate::{Error, Result};
 pub fn parts(context: &Context<'_>, data: &[u8], lengths: Lengths<'_>) -> Result<Vec<Part>> {
     let mut tally = Tally { lengths, first: true, open: Vec::new(), still: Vec::new(), at: 0 };
     let mut walk = Walk { context, data, at: 4 * context.row.sequences as usize, stream: 0 };
-    let mut parts = Vec::with_capacity(context.header.streams.len());
+    let mut parts: Vec<Part> = Vec::with_capacity(context.header.streams.len());
     for (number, stream) in context.header.streams.iter().enumerate() {
         walk.stream = number;
+        let earlier = parts.last().map(Part::samples);
         parts.push(match stream.storage {
-            Storage::Dense => walk.dense(stream.sample_bytes(), &mut tally)?,
-            Storage::SparseCsc => walk.sparse(stream.dim, stream.element.size(), &mut tally)?,
+            Storage::Dense => walk.dense(stream.sample_bytes(), &mut tally, earlier)?,
+            Storage::SparseCsc => walk.sparse(stream.dim, stream.element.size(), &mut tally, earlier)?,
         });
         tally.end_stream();
     }
@@ -127,39 +128,54 @@ impl Walk<'_> {
         }
     }
 
-    fn dense(&mut self, sample_bytes: u64, tally: &mut Tally<'_>) -> Result<Part> {
+    fn dense(&mut self, sample_bytes: u64, tally: &mut Tally<'_>, earlier: Option<&Samples>) -> Result<Part> {
         let sequences = self.context.row.sequences;
-        let first = self.at + 4;
-        let mut stride = 0;
-        let mut samples = 0;
-        let mut places = Vec::new();
+        let start = self.at;
+        let mut every = 0;
+        let mut total = 0;
+        // Stays empty as long as all sequences have the same number of samples.
+        let mut firsts = Vec::new();
         for index in 0..sequences {
             let count = self.word(index)?;
             if !tally.take(index, count) {
                 return Err(self.too_long(index, count, tally.lengths.get(index)));
             }
             if index == 0 {
-                samples = count;
-            } else if count != samples && places.is_empty() {
-                places.reserve_exact(sequences as usize);
-                places.extend((0..index as usize).map(|index| first + index * stride));
+                every = count;
+            } else if count != every && firsts.is_empty() {
+                firsts.reserve_exact(sequences as usize + 1);
+                firsts.extend((0..index).map(|index| index * every));
             }
-            if !places.is_empty() {
-                places.push(self.at);
+            if !firsts.is_empty() {
+                firsts.push(total);
             }
+            // At most the sum of the declared lengths, which the table has as 32 bits.
+            total += count;
             self.skip(index, count, sample_bytes)?;
-            if index == 0 {
-                stride = self.at - first + 4;
-            }
         }
-        Ok(if places.is_empty() { Part::Even { first, stride, samples } } else { Part::Dense(places) })
+        let samples = if firsts.is_empty() {
+            Samples::Every(every)
+        } else {
+            firsts.push(total);
+            Samples::new(firsts, earlier)
+        };
+        Ok(Part::Dense { start, head: 4, samples })
     }
 
-    fn sparse(&mut self, dim: u32, value_size: usize, tally: &mut Tally<'_>) -> Result<Part> {
+    fn sparse(
+        &mut self,
+        dim: u32,
+        value_size: usize,
+        tally: &mut Tally<'_>,
+        earlier: Option<&Samples>,
+    ) -> Result<Part> {
         let sequences = self.context.row.sequences;
+        let start = self.at;
         let mut firsts = Vec::with_capacity(sequences as usize + 1);
-        let mut places = Vec::with_capacity(sequences as usize);
-        let mut starts = vec![0];
+        // The stream has at most the declared samples, and each of them takes four bytes.
+        let most = (self.context.row.samples as usize).min((self.data.len() - start) / 4);
+        let mut starts = Vec::with_capacity(most + 1);
+        starts.push(0);
         let mut total = 0u32;
         firsts.push(0);
         for index in 0..sequences {
@@ -172,7 +188,6 @@ impl Walk<'_> {
                 self.at -= 4;
                 return Err(self.error(index, "NNZ count is too large for an IndexType value.".to_owned()));
             }
-            places.push(self.at);
             self.skip(index, count, value_size as u64)?;
             let rows = self.at;
             self.skip(index, count, 4)?;
@@ -205,7 +220,8 @@ impl Walk<'_> {
             total = sum;
             firsts.push(samples_so_far);
         }
-        Ok(Part::Sparse { firsts, starts, places: Places::Each(places) })
+        let samples = Samples::new(firsts, earlier);
+        Ok(Part::Sparse { samples, starts, places: Places::Each(start) })
     }
 
     /// Checks that all rows between `rows` and here are in a sample.

@@ -120,7 +120,8 @@ impl BinaryDeserializer {
         }
         let kept =
             options.keep_data_in_memory.then(|| header.chunks.iter().map(|_| Mutex::new(None)).collect());
-        let shared = Shared { path: path.clone(), file, header, lengths, buffers: Buffers::default() };
+        let largest = header.chunks.iter().map(|row| row.end - row.start).max().unwrap_or(0);
+        let shared = Shared { path: path.clone(), file, header, lengths, buffers: Buffers::new(largest) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
@@ -210,8 +211,7 @@ impl Shared {
         let (path, header, row) = (&self.path, &self.header, &self.header.chunks[id as usize]);
         let context = Context { path, header, row, first: self.lengths.first(id) };
         // From here on the chunk's destructor gives the buffer back.
-        let data =
-            buffer::read(&self.file, path, row.start..row.end, self.buffers.take(row.end - row.start))?;
+        let data = buffer::read(&self.file, path, row.start..row.end, &self.buffers)?;
         let mut chunk = BinaryChunk { shared: Arc::clone(self), data, parts: Vec::new() };
         chunk.parts = match header.layout {
             Layout::Magic => magic::parts(&context, &chunk.data, self.lengths.of(id))?,

@@ -123,7 +123,8 @@ impl Join {
         Ok(join)
     }
 
-    /// Says what was dropped; CNTK does not.
+    /// Says what was dropped, at every trace level: data that are not delivered must not be missed in silence, as they
+    /// are with CNTK.
     fn report(&self, members: &[Member], lacking: &[u64], log: &Logger) {
         let Some((primary, secondaries)) = members.split_first() else { return };
         let total = sequences(&*primary.deserializer);
@@ -152,7 +153,11 @@ impl Join {
                 line += &format!(" Not used: {unused} of {total} of '{}'.", secondary.name);
             }
         }
-        log.write(if complete { Level::Info } else { Level::Warning }, &line);
+        if complete {
+            log.write(Level::Info, &line);
+        } else {
+            Logger::insist(Level::Warning, &line);
+        }
     }
 
     /// How many sequences of a secondary deserializer are the partner of one or more.

@@ -3,7 +3,7 @@
 use super::install::Cntk;
 use crate::golden::Case;
 use crate::project::{Project, empty_folder};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,8 @@ pub struct Output {
 pub struct Drivers {
     /// This library's driver, or the host's with this project's module.
     ours: PathBuf,
+    /// The driver that has the converters.
+    converter: PathBuf,
     own_module: Option<PathBuf>,
     host: PathBuf,
     module: PathBuf,
@@ -56,6 +58,7 @@ impl Drivers {
         let folder = project.target.join("drivers");
         Drivers {
             ours: folder.join(if own_module.is_some() { "host_replay" } else { "replay" }),
+            converter: folder.join("replay"),
             own_module,
             host: folder.join("host_replay"),
             module: cntk.module(),
@@ -69,6 +72,13 @@ impl Drivers {
     pub fn run(&self, case: &Case, folder: &Path) -> Result<(Output, Output)> {
         empty_folder(folder)?;
         let (config, script) = case.unpack(folder)?;
+        if let (Some(rewritten), Some((file, _))) = (&case.rewritten, case.files.first()) {
+            let mut convert = Command::new(&self.converter);
+            convert.arg("--rewrite").arg(folder.join(file)).arg(&rewritten.streams);
+            convert.arg(rewritten.chunk_size.to_string()).arg(rewritten.flags);
+            let status = convert.status().with_context(|| format!("starting {convert:?}"))?;
+            ensure!(status.success(), "{convert:?} failed ({status}).");
+        }
         let mut cntk = Command::new(&self.host);
         cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
         let cntk = run(cntk, folder, "cntk")?;

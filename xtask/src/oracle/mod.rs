@@ -13,6 +13,7 @@ use crate::steps::Tally;
 use anyhow::{Context, Result, bail};
 use compare::{Rule, Verdict, compare};
 use drive::Drivers;
+use generate::Kind;
 use install::{Cntk, Installed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ struct Options {
     version: String,
     cases: u64,
     seed: u64,
+    kind: Option<Kind>,
     golden: bool,
     /// Through this project's module in CNTK's place, instead of through the C++ header.
     module: bool,
@@ -44,6 +46,7 @@ impl Default for Options {
             version: install::VERSIONS[0].to_owned(),
             cases: 300,
             seed: 1,
+            kind: None,
             golden: true,
             module: false,
             images: false,
@@ -67,6 +70,17 @@ impl Options {
         Ok(options)
     }
 
+    /// The seed of a random case.
+    fn seed_of(&self, number: usize) -> u64 {
+        self.seed.wrapping_add(number as u64)
+    }
+
+    /// The command that compares a random case alone.
+    fn again(&self, number: usize) -> String {
+        let kind = self.kind.map_or_else(String::new, |kind| format!(" --kind {}", kind.name()));
+        format!("cargo xtask oracle --no-golden --cases 1 --seed {}{kind}", self.seed_of(number))
+    }
+
     /// Sets an option that takes a value.
     fn set(&mut self, option: &str, value: Option<&String>) -> Result<()> {
         let value = || value.with_context(|| format!("{option} takes a value"));
@@ -75,6 +89,7 @@ impl Options {
             "--version" => value()?.clone_into(&mut self.version),
             "--cases" => self.cases = number()?,
             "--seed" => self.seed = number()?,
+            "--kind" => self.kind = Some(Kind::by_name(value()?)?),
             "--threads" => self.threads = usize::try_from(number()?)?,
             unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
         }
@@ -145,11 +160,12 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
             let case = match golden.get(number) {
                 Some(case) => case,
                 None => {
-                    random = generate::case(options.seed.wrapping_add((number - golden.len()) as u64));
+                    random = generate::case(options.seed_of(number - golden.len()), options.kind);
                     &random
                 }
             };
-            let report = examine(case, &drivers, &folders, thread, number >= golden.len());
+            let again = number.checked_sub(golden.len()).map(|number| options.again(number));
+            let report = examine(case, &drivers, &folders, thread, again.as_deref());
             sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, project.verbose);
         }
     };
@@ -197,7 +213,7 @@ enum Report {
     Failed(String),
 }
 
-fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, random: bool) -> Report {
+fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, again: Option<&str>) -> Report {
     let folder = folders.work.join(thread.to_string());
     let report = || -> Result<Report> {
         let (mut ours, mut cntk) = drivers.run(case, &folder)?;
@@ -223,11 +239,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, ran
                     Some(None) => "the end",
                     Some(Some(step)) => step,
                 };
-                let again = if random {
-                    format!("\n  again  cargo xtask oracle --no-golden --cases 1 --seed {}", case.name)
-                } else {
-                    String::new()
-                };
+                let again = again.map_or_else(String::new, |command| format!("\n  again  {command}"));
                 Report::Failed(format!(
                     "{}: line {} ({step})\n  ours   {}\n  CNTK   {}\n  kept   {}{again}",
                     case.name,

@@ -1,10 +1,11 @@
-//! Configurations of a composite reader over one text file.
+//! Configurations of a composite reader over the files of a case.
 
+use super::bundle::Match;
 use super::rng::Rng;
-use super::{Mode, Plan};
+use super::{Format, Keys, Mode, Plan, Source};
 
 /// A configuration.
-pub fn write(rng: &mut Rng, plan: &Plan) -> String {
+pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
     let mut lines = vec![format!("randomize = {}", plan.randomize)];
     if plan.randomize {
         lines.extend(window(rng));
@@ -23,12 +24,22 @@ pub fn write(rng: &mut Rng, plan: &Plan) -> String {
             }
         }
     }
+    if plan.double {
+        lines.push("precision = \"double\"".to_owned());
+    }
+    if plan.keys != Keys::Numeric {
+        lines.push("useNumericSequenceKeys = false".to_owned());
+    }
+    if plan.keys == Keys::Hashed {
+        lines.push("hashSequenceKeys = true".to_owned());
+    }
+    if plan.sources.len() > 1 && rng.once_in(3) {
+        lines.push(format!("checkData = {}", rng.once_in(2)));
+    }
     for (once_in, line) in [
         (7, "localTimeline = false"),
-        (7, "precision = \"double\""),
         (9, "prefetch = false"),
         (15, "multiThreadedDeserialization = true"),
-        (15, "useNumericSequenceKeys = true"),
         (25, "chunkSizeInBytes = 33554432"),
     ] {
         if rng.once_in(once_in) {
@@ -36,7 +47,14 @@ pub fn write(rng: &mut Rng, plan: &Plan) -> String {
         }
     }
     lines.push(format!("traceLevel = {}", rng.pick(&[0, 0, 0, 1, 2])));
-    lines.push(format!("deserializers = ( [ {} ] )", deserializer(rng, plan)));
+    let deserializers: Vec<String> = (0..)
+        .zip(&plan.sources)
+        .map(|(number, source)| match source.format {
+            Format::Text => text(rng, plan, source, number == 0 && how == Match::Partial),
+            Format::Binary => binary(rng, source),
+        })
+        .collect();
+    lines.push(format!("deserializers = ( [ {} ] )", deserializers.join(" ] : [ ")));
     lines.join("\n") + "\n"
 }
 
@@ -52,25 +70,31 @@ fn window(rng: &mut Rng) -> Vec<String> {
     }
 }
 
-fn deserializer(rng: &mut Rng, plan: &Plan) -> String {
+fn text(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> String {
     let mut entries = vec![
         "type = \"CNTKTextFormatDeserializer\"".to_owned(),
         "module = \"CNTKTextFormatReader\"".to_owned(),
-        "file = \"@DIR@/data.ctf\"".to_owned(),
+        format!("file = \"@DIR@/{}\"", source.name),
     ];
-    if !rng.once_in(5) {
+    if !one_chunk && !rng.once_in(5) {
         entries.push(format!("chunkSizeInBytes = {}", rng.pick(&[1, 30, 64, 200, 500, 5000])));
     }
-    if rng.once_in(7) {
+    if rng.once_in(7) && plan.sources.len() == 1 {
         entries.push("skipSequenceIds = true".to_owned());
     }
-    if rng.once_in(9) {
+    if rng.once_in(9) && plan.keys != Keys::Textual {
         entries.push("cacheIndex = true".to_owned());
     }
-    let errors =
-        if plan.mistakes { *rng.pick(&[0, 1, 3, 20, 1000, 1000, 1000, 1000]) } else { *rng.pick(&[0, 1000]) };
+    // A textual id counts as an error on each line.
+    let errors = if plan.keys != Keys::Numeric {
+        1_000_000
+    } else if source.mistakes {
+        *rng.pick(&[0, 1, 3, 20, 1000, 1000, 1000, 1000])
+    } else {
+        *rng.pick(&[0, 1000])
+    };
     entries.push(format!("maxErrors = {errors}"));
-    let streams: Vec<String> = plan
+    let streams: Vec<String> = source
         .streams
         .iter()
         .map(|stream| {
@@ -83,5 +107,33 @@ fn deserializer(rng: &mut Rng, plan: &Plan) -> String {
         })
         .collect();
     entries.push(format!("input = [\n{} ]", streams.join("\n")));
+    entries.join(" ; ")
+}
+
+/// The file describes its streams; some get other names.
+fn binary(rng: &mut Rng, source: &Source) -> String {
+    let mut entries = vec![
+        "type = \"CNTKBinaryFormatDeserializer\"".to_owned(),
+        "module = \"CNTKBinaryReader\"".to_owned(),
+        format!("file = \"@DIR@/{}\"", source.name),
+    ];
+    if rng.once_in(10) {
+        entries.push("keepDataInMemory = true".to_owned());
+    }
+    let mut streams = Vec::new();
+    for stream in &source.streams {
+        match rng.below(6) {
+            0 | 1 => streams.push(format!("   {} = [ alias = \"{}\" ]", stream.name, stream.alias)),
+            2 => streams.push(format!("   {}2 = [ alias = \"{}\" ; dim = 7 ]", stream.name, stream.alias)),
+            3 => streams.push(format!("   {} = [ format = \"sparse\" ]", stream.alias)),
+            _ => {}
+        }
+    }
+    if rng.once_in(8) {
+        streams.push("   none = [ alias = \"no such stream\" ]".to_owned());
+    }
+    if !streams.is_empty() {
+        entries.push(format!("input = [\n{} ]", streams.join("\n")));
+    }
     entries.join(" ; ")
 }

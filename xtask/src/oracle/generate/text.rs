@@ -1,7 +1,7 @@
 //! Text files: sequences of samples in lines, with all the liberties that the format allows, and some it does not.
 
 use super::rng::Rng;
-use super::{Mode, Plan, Stream};
+use super::{Keys, Mode, Plan, Source, Stream};
 
 /// What a line may contain by mistake. Much of it is malformed in one place and harmless in another.
 const MISTAKES: [&[u8]; 30] = [
@@ -10,30 +10,25 @@ const MISTAKES: [&[u8]; 30] = [
     b"-", b"1e+", b" 7", b"\n",
 ];
 
-/// A file's content.
-pub fn write(rng: &mut Rng, plan: &Plan) -> Vec<u8> {
-    let most = *rng.pick(&[4, 19, 59, 199]);
-    let sequences = 1 + rng.below(most);
+/// A file's content. A source of a bundle has its keys already; others get some here.
+pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
+    let keys = match &source.sequences {
+        Some(sequences) => sequences.clone(),
+        None => ascending(rng),
+    };
     let final_line_end = !rng.once_in(7);
     let mut lines: Vec<Vec<u8>> = Vec::new();
-    let mut key = rng.range(0, 4);
-    for number in 0..sequences {
+    for (number, &(key, length)) in keys.iter().enumerate() {
         // What a last sample without line end lacks is uninitialised memory in CNTK.
-        let careful = number + 1 == sequences && !final_line_end;
-        sequence(rng, plan, key, careful, &mut lines);
-        key = match rng.below(40) {
-            0 => rng.range(0, key),
-            1 => key + 1_000_000_007,
-            2..10 => key + 7,
-            _ => key + 1,
-        };
+        let careful = number + 1 == keys.len() && !final_line_end;
+        sequence(rng, plan, source, (key, length), careful, &mut lines);
     }
     let line_end: &[u8] = if rng.once_in(4) { b"\r\n" } else { b"\n" };
     let mut text = Vec::new();
     if rng.once_in(20) {
         text.extend_from_slice("\u{feff}".as_bytes());
     }
-    if rng.once_in(10) {
+    if rng.once_in(10) && source.sequences.is_none() {
         text.extend_from_slice(b"\n\n");
     }
     text.extend_from_slice(&lines.join(line_end));
@@ -43,14 +38,41 @@ pub fn write(rng: &mut Rng, plan: &Plan) -> Vec<u8> {
     text
 }
 
+/// Keys that ascend, mostly, without lengths.
+fn ascending(rng: &mut Rng) -> Vec<(u64, Option<u64>)> {
+    let most = *rng.pick(&[4, 19, 59, 199]);
+    let sequences = 1 + rng.below(most);
+    let mut key = rng.range(0, 4);
+    let mut keys = Vec::with_capacity(sequences);
+    for _ in 0..sequences {
+        keys.push((key, None));
+        key = match rng.below(40) {
+            0 => rng.range(0, key),
+            1 => key + 1_000_000_007,
+            2..10 => key + 7,
+            _ => key + 1,
+        };
+    }
+    keys
+}
+
 /// The lines of one sequence.
-fn sequence(rng: &mut Rng, plan: &Plan, key: u64, careful: bool, lines: &mut Vec<Vec<u8>>) {
+fn sequence(
+    rng: &mut Rng,
+    plan: &Plan,
+    source: &Source,
+    (key, length): (u64, Option<u64>),
+    careful: bool,
+    lines: &mut Vec<Vec<u8>>,
+) {
     let longest = rng.range(1, 11);
-    let length = if plan.ids { *rng.pick(&[1, 1, 2, 3, longest]) } else { 1 };
-    let lengths: Vec<u64> = plan.streams.iter().map(|stream| samples(rng, plan, stream, length)).collect();
+    let drawn = if source.ids { *rng.pick(&[1, 1, 2, 3, longest]) } else { 1 };
+    let length = length.unwrap_or(drawn);
+    let lengths: Vec<u64> =
+        source.streams.iter().map(|stream| samples(rng, plan, source, stream, length)).collect();
     for row in 0..lengths.iter().copied().max().unwrap_or(1) {
         let mut parts = Vec::new();
-        for (stream, &length) in plan.streams.iter().zip(&lengths) {
+        for (stream, &length) in source.streams.iter().zip(&lengths) {
             if row < length {
                 parts.push(format!("|{} {}", stream.alias, sample(rng, stream, careful)));
             }
@@ -61,19 +83,22 @@ fn sequence(rng: &mut Rng, plan: &Plan, key: u64, careful: bool, lines: &mut Vec
         if rng.once_in(20) {
             parts.push("|zz 1 2 3".to_owned());
         }
-        if plan.mistakes && rng.once_in(60) && !careful {
+        if source.mistakes && rng.once_in(60) && !careful {
             parts.push(parts[0].clone());
         }
         for end in (1..parts.len()).rev() {
             parts.swap(end, rng.below(end + 1));
         }
         let mut line = Vec::new();
-        if plan.ids && (row == 0 || !rng.once_in(3)) {
-            line.extend_from_slice(key.to_string().as_bytes());
-            line.extend_from_slice(rng.pick(&[" ", "\t", "", " "]).as_bytes());
+        // Textual keys count on every line.
+        if source.ids && (row == 0 || plan.keys != Keys::Numeric || !rng.once_in(3)) {
+            line.extend_from_slice(plan.keys.text(key).as_bytes());
+            let behind: &[&str] =
+                if plan.keys == Keys::Numeric { &[" ", "\t", "", " "] } else { &[" ", "\t"] };
+            line.extend_from_slice(rng.pick(behind).as_bytes());
         }
         line.extend_from_slice(parts.join(rng.pick::<&str>(&[" ", "", " \t"])).as_bytes());
-        if plan.mistakes && rng.once_in(30) && !careful {
+        if source.mistakes && rng.once_in(30) && !careful {
             let place = rng.below(line.len() + 1);
             line.splice(place..place, rng.pick(&MISTAKES).iter().copied());
         }
@@ -83,16 +108,16 @@ fn sequence(rng: &mut Rng, plan: &Plan, key: u64, careful: bool, lines: &mut Vec
 
 /// Samples of a stream in a sequence. Truncated minibatches want the same number in all streams; the stream that
 /// defines the size may be shorter than others.
-fn samples(rng: &mut Rng, plan: &Plan, stream: &Stream, length: u64) -> u64 {
-    if plan.mistakes && rng.once_in(200) {
+fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length: u64) -> u64 {
+    if source.mistakes && rng.once_in(200) {
         return 0;
     }
-    let defined = plan.streams.iter().any(|stream| stream.defines_size);
-    let equal = plan.mode == Mode::Truncated && !(plan.mistakes && rng.once_in(100));
+    let defined = source.streams.iter().any(|stream| stream.defines_size);
+    let equal = plan.mode != Mode::Sequence && !(source.mistakes && rng.once_in(100));
     if stream.defines_size || equal {
         length
     } else if defined {
-        rng.range(1, length + u64::from(plan.ids))
+        rng.range(1, length + u64::from(source.ids))
     } else if rng.once_in(5) {
         rng.range(1, length)
     } else {

@@ -1,4 +1,4 @@
-// The engine's text deserializer as one of the host's: for composite readers that are CNTK's own.
+// The engine's deserializers as the host's: for composite readers that are CNTK's own.
 #pragma once
 
 #include <string>
@@ -9,11 +9,20 @@
 
 namespace cntk_dropin {
 
-class TextDeserializer : public cntk_host::DataDeserializer {
+// What tells the modules of deserializers apart.
+struct Format {
+  // The reader that the module stands for when a configuration names it by `readerType`.
+  cntk_reader_kind kind;
+  decltype(cntk_reader_open_text_deserializer)* open;
+  // Sequences carry their keys. CNTK's binary module finds them by key and leaves it out of the data.
+  bool marks_keys;
+};
+
+class EngineDeserializer : public cntk_host::DataDeserializer {
  public:
   // `name` is the type of the deserializer in the configuration. Without a corpus keys are numbers.
-  TextDeserializer(const std::string& name, const cntk_host::ConfigParameters& config,
-                   std::shared_ptr<cntk_host::CorpusDescriptor> corpus);
+  EngineDeserializer(const Format& format, const std::string& name, const cntk_host::ConfigParameters& config,
+                     std::shared_ptr<cntk_host::CorpusDescriptor> corpus);
 
   std::vector<cntk_host::StreamInformation> StreamInfos() override;
   std::vector<cntk_host::ChunkInfo> ChunkInfos() override;
@@ -24,6 +33,7 @@ class TextDeserializer : public cntk_host::DataDeserializer {
  private:
   std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
 
+  const Format format_;
   // Shared with the chunks, whose sequences know their shapes from here.
   std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams_;
   size_t chunk_count_ = 0;

@@ -1,4 +1,4 @@
-#include "text_deserializer.hpp"
+#include "deserializer.hpp"
 
 #include <exception>
 #include <stdexcept>
@@ -29,7 +29,8 @@ struct Numbering {
   }
 };
 
-DeserializerHandle open(const std::string& name, const host::ConfigParameters& config, Numbering& numbering) {
+DeserializerHandle open(const Format& format, const std::string& name, const host::ConfigParameters& config,
+                        Numbering& numbering) {
   const SectionHandle section = make_section(config);
   cntk_reader_corpus corpus = CNTK_READER_CORPUS_INIT;
   if (numbering.corpus != nullptr) {
@@ -40,7 +41,7 @@ DeserializerHandle open(const std::string& name, const host::ConfigParameters& c
   }
   cntk_reader_deserializer* deserializer = nullptr;
   try {
-    call(cntk_reader_open_text_deserializer, name.data(), name.size(), section.get(), &corpus, &deserializer);
+    call(format.open, name.data(), name.size(), section.get(), &corpus, &deserializer);
   } catch (...) {
     if (!numbering.failure.empty()) throw std::runtime_error(numbering.failure);
     throw;
@@ -49,27 +50,25 @@ DeserializerHandle open(const std::string& name, const host::ConfigParameters& c
 }
 
 // The data of one chunk. Sequences keep it alive.
-class TextChunk : public host::Chunk, public std::enable_shared_from_this<TextChunk> {
+class EngineChunk : public host::Chunk, public std::enable_shared_from_this<EngineChunk> {
  public:
-  TextChunk(ChunkHandle chunk, Streams streams, const std::vector<cntk_reader_sequence_info>& sequences)
-      : chunk_(std::move(chunk)), streams_(std::move(streams)) {
-    keys_.reserve(sequences.size());
-    for (const cntk_reader_sequence_info& sequence : sequences) keys_.push_back(sequence.key);
-  }
+  // `keys` are those that the sequences are marked with.
+  EngineChunk(ChunkHandle chunk, Streams streams, std::vector<uint64_t> keys)
+      : chunk_(std::move(chunk)), streams_(std::move(streams)), keys_(std::move(keys)) {}
 
   void GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) override;
 
  private:
   const ChunkHandle chunk_;
   const Streams streams_;
-  std::vector<uint64_t> keys_;
+  const std::vector<uint64_t> keys_;
 };
 
 // A sequence whose values lie in a chunk.
 template <typename Base>
 class Sequence : public Base {
  public:
-  Sequence(std::shared_ptr<const TextChunk> chunk, const host::StreamInformation& stream,
+  Sequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
            const cntk_reader_sequence& view, size_t key)
       : chunk_(std::move(chunk)), shape_(stream.shape), values_(view.values) {
     this->samples = view.samples;
@@ -82,7 +81,7 @@ class Sequence : public Base {
   const void* GetDataBuffer() override { return values_; }
 
  private:
-  const std::shared_ptr<const TextChunk> chunk_;
+  const std::shared_ptr<const EngineChunk> chunk_;
   const host::Shape& shape_;
   const void* const values_;
 };
@@ -91,7 +90,7 @@ using DenseSequence = Sequence<host::SequenceData>;
 
 class SparseSequence : public Sequence<host::SparseSequenceData> {
  public:
-  SparseSequence(std::shared_ptr<const TextChunk> chunk, const host::StreamInformation& stream,
+  SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
                  const cntk_reader_sequence& view, size_t key)
       : Sequence(std::move(chunk), stream, view, key) {
     rows = view.row_indices;
@@ -103,7 +102,7 @@ class SparseSequence : public Sequence<host::SparseSequenceData> {
   }
 };
 
-void TextChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
+void EngineChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
   out.reserve(out.size() + streams_->size());
   for (const host::StreamInformation& stream : *streams_) {
     cntk_reader_sequence view = {};
@@ -128,10 +127,12 @@ host::SequenceInfo convert(const cntk_reader_sequence_info& from) {
 
 }  // namespace
 
-TextDeserializer::TextDeserializer(const std::string& name, const host::ConfigParameters& config,
-                                   std::shared_ptr<host::CorpusDescriptor> corpus) {
+EngineDeserializer::EngineDeserializer(const Format& format, const std::string& name,
+                                       const host::ConfigParameters& config,
+                                       std::shared_ptr<host::CorpusDescriptor> corpus)
+    : format_(format) {
   Numbering numbering{std::move(corpus), {}};
-  deserializer_ = open(name, config, numbering);
+  deserializer_ = open(format, name, config, numbering);
   size_t count = 0;
   call(cntk_reader_deserializer_counts, deserializer_.get(), &count, &chunk_count_);
   auto streams = std::make_shared<std::vector<host::StreamInformation>>();
@@ -144,9 +145,9 @@ TextDeserializer::TextDeserializer(const std::string& name, const host::ConfigPa
   streams_ = std::move(streams);
 }
 
-std::vector<host::StreamInformation> TextDeserializer::StreamInfos() { return *streams_; }
+std::vector<host::StreamInformation> EngineDeserializer::StreamInfos() { return *streams_; }
 
-std::vector<host::ChunkInfo> TextDeserializer::ChunkInfos() {
+std::vector<host::ChunkInfo> EngineDeserializer::ChunkInfos() {
   std::vector<host::ChunkInfo> chunks;
   chunks.reserve(chunk_count_);
   for (uint32_t id = 0; id < chunk_count_; ++id) {
@@ -158,7 +159,7 @@ std::vector<host::ChunkInfo> TextDeserializer::ChunkInfos() {
   return chunks;
 }
 
-std::vector<cntk_reader_sequence_info> TextDeserializer::sequences(uint32_t chunk) const {
+std::vector<cntk_reader_sequence_info> EngineDeserializer::sequences(uint32_t chunk) const {
   size_t count = 0;
   call(cntk_reader_deserializer_sequences, deserializer_.get(), chunk, nullptr, size_t{0}, &count);
   std::vector<cntk_reader_sequence_info> infos(count);
@@ -166,13 +167,13 @@ std::vector<cntk_reader_sequence_info> TextDeserializer::sequences(uint32_t chun
   return infos;
 }
 
-void TextDeserializer::SequenceInfosForChunk(uint32_t chunk, std::vector<host::SequenceInfo>& out) {
+void EngineDeserializer::SequenceInfosForChunk(uint32_t chunk, std::vector<host::SequenceInfo>& out) {
   const std::vector<cntk_reader_sequence_info> infos = sequences(chunk);
   out.reserve(out.size() + infos.size());
   for (const cntk_reader_sequence_info& info : infos) out.push_back(convert(info));
 }
 
-bool TextDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::SequenceInfo& out) {
+bool EngineDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::SequenceInfo& out) {
   uint32_t found = 0;
   cntk_reader_sequence_info info = {};
   call(cntk_reader_deserializer_find, deserializer_.get(), primary.key.sequence, &found, &info);
@@ -181,10 +182,15 @@ bool TextDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::
   return true;
 }
 
-std::shared_ptr<host::Chunk> TextDeserializer::GetChunk(uint32_t chunk) {
+std::shared_ptr<host::Chunk> EngineDeserializer::GetChunk(uint32_t chunk) {
   cntk_reader_chunk* loaded = nullptr;
   call(cntk_reader_deserializer_load, deserializer_.get(), chunk, &loaded);
-  return std::make_shared<TextChunk>(ChunkHandle(loaded), streams_, sequences(chunk));
+  ChunkHandle handle(loaded);
+  std::vector<uint64_t> keys;
+  for (const cntk_reader_sequence_info& info : sequences(chunk)) {
+    keys.push_back(format_.marks_keys ? info.key : 0);
+  }
+  return std::make_shared<EngineChunk>(std::move(handle), streams_, std::move(keys));
 }
 
 }  // namespace cntk_dropin

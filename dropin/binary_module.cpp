@@ -1,0 +1,9 @@
+// The binary module: data of `CNTKBinaryFormatDeserializer`, and `readerType = "CNTKBinaryReader"`.
+
+#include "deserializer_module.hpp"
+
+namespace cntk_dropin {
+
+const Format kFormat = {CNTK_READER_BINARY, cntk_reader_open_binary_deserializer, false};
+
+}  // namespace cntk_dropin
