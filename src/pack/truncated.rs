@@ -254,12 +254,13 @@ impl Packer for TruncatedPacker {
         Ok(minibatch)
     }
 
-    fn queued(&self) -> Vec<Queue> {
-        let queue = |slot: &Slot| Queue {
-            cursor: slot.cursor as u64,
-            sequences: slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)).collect(),
-        };
-        self.slots.iter().map(queue).collect()
+    fn queued(&self, queues: &mut Vec<Queue>) {
+        queues.resize_with(self.slots.len(), Queue::default);
+        for (queue, slot) in queues.iter_mut().zip(&self.slots) {
+            queue.cursor = slot.cursor as u64;
+            queue.sequences.clear();
+            queue.sequences.extend(slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)));
+        }
     }
 
     fn requeue(
