@@ -208,7 +208,10 @@ impl Packer for TruncatedPacker {
                 return Err(Error::argument("The minibatch size is too large."));
             }
             let room = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
-            slots.resize_with(own as usize, || Slot { queue: VecDeque::with_capacity(room), ..Slot::default() });
+            slots.resize_with(own as usize, || Slot {
+                queue: VecDeque::with_capacity(room),
+                ..Slot::default()
+            });
             self.slots = slots;
         }
         self.config = Some(*config);

@@ -396,6 +396,36 @@ mod tests {
     }
 
     #[test]
+    fn samples_of_one_value_go_the_same_two_ways() {
+        let lengths = [3, 1, 7, 2, 2, 5, 1, 1, 6, 4];
+        let bytes =
+            |from: u32, count: u32| -> Vec<u8> { (from..from + count).flat_map(u32::to_ne_bytes).collect() };
+        let data: Vec<(Vec<u8>, Vec<u8>, Vec<u32>)> = (lengths.iter().zip(1u32..))
+            .map(|(&length, i)| (bytes(100 * i, length), bytes(1000 * i, length), (i..=i + length).collect()))
+            .collect();
+        let views: Vec<SequenceView<'_>> = (data.iter().zip(lengths))
+            .map(|((values, rows, starts), samples)| SequenceView {
+                samples,
+                values,
+                sparse: Some(SparseView { rows, starts }),
+            })
+            .collect();
+        assert!(are_single(&views));
+        let mut layout = Layout::default();
+        crate::pack::first_fit::FirstFit::default().lay_out(&lengths, &mut layout);
+        let nnz = lengths.iter().sum::<u32>() as usize;
+        let [one, other] = [true, false].map(|single| {
+            let mut starts = vec![[9; 4]; layout.columns()];
+            let (mut values, mut rows) = (vec![0; nnz * 4], vec![0; nnz * 4]);
+            column_starts(&mut starts, &layout, &views, single).expect("columns");
+            let write = if single { scatter_single::<4> } else { scatter::<4> };
+            write(&mut values, &mut rows, &starts, &layout, &views);
+            (starts, values, rows)
+        });
+        assert_eq!(one, other);
+    }
+
+    #[test]
     fn falling_entry_numbers_are_an_error() {
         let rows = [0; 8];
         let view = SequenceView {

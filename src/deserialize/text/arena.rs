@@ -101,18 +101,10 @@ struct Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let (Some(home), Some(block)) = (self.home.upgrade(), self.block.take()) else { return };
-        let mut surplus = Vec::new();
         let mut shelf = home.lock();
         shelf.lent -= block.words();
         shelf.idle_words += block.words();
         shelf.idle.push_back(block);
-        while shelf.idle_words > shelf.peak / 2 {
-            let Some(block) = shelf.idle.pop_front() else { break };
-            shelf.idle_words -= block.words();
-            surplus.push(block);
-        }
-        // Memory is freed without the lock.
-        drop(shelf);
     }
 }
 
@@ -152,7 +144,9 @@ impl Recycler {
             return arena;
         }
         let region = Arc::new(shelf.region(room, Arc::downgrade(&self.shelf)));
-        let Some(arena) = cut(&region, 0, room) else { unreachable!("a region is as large as was asked for") };
+        let Some(arena) = cut(&region, 0, room) else {
+            unreachable!("a region is as large as was asked for")
+        };
         let left = arena_words(&region) - room;
         // Dropped without the lock, which its own drop takes.
         let before = if left >= room { shelf.current.replace((region, room)) } else { None };
@@ -180,7 +174,7 @@ fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
 
 impl Shelf {
     /// A region with room for this many words: an idle one that was made for about as much or is to be shared, or a new
-    /// one, shared as soon as there is so much data that a quarter of it holds a few arenas.
+    /// one, shared as soon as there is so much data that an eighth of it holds a few arenas.
     fn region(&mut self, room: usize, home: Weak<Mutex<Shelf>>) -> Region {
         let fits = |block: &Block| {
             let words = block.words();
@@ -192,9 +186,15 @@ impl Shelf {
                 block
             }
             None => {
-                let shared = (self.lent / 4).clamp(1, LARGEST).next_power_of_two();
+                let shared = (self.lent / 8).clamp(1, LARGEST).next_power_of_two();
                 // A little room makes regions of nearly the same size interchangeable.
-                Block::new(if shared / 4 >= room { shared } else { room + room / 32 })
+                let words = if shared / 4 >= room { shared } else { room + room / 32 };
+                // Idle ones that do not fit make room for it: all together are no more than was ever in use.
+                while self.lent + self.idle_words + words > self.peak {
+                    let Some(block) = self.idle.pop_front() else { break };
+                    self.idle_words -= block.words();
+                }
+                Block::new(words)
             }
         };
         self.lent += block.words();
@@ -249,11 +249,11 @@ mod tests {
         }
         let shelf = recycler.shelf.lock();
         let used = 300 * 800;
-        assert!(shelf.lent < used + used / 2, "{} words are lent", shelf.lent);
-        assert!(shelf.idle_words <= shelf.peak / 2);
+        assert!(shelf.lent < 2 * used, "{} words are lent", shelf.lent);
+        assert!(shelf.lent + shelf.idle_words <= shelf.peak);
         drop(shelf);
         drop(arenas);
         let shelf = recycler.shelf.lock();
-        assert!(shelf.lent <= LARGEST && shelf.idle_words <= shelf.peak / 2);
+        assert!(shelf.lent <= shelf.peak / 4 && shelf.lent + shelf.idle_words <= shelf.peak);
     }
 }

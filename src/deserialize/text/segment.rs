@@ -135,7 +135,8 @@ pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler
             + size(stored.starts, Arena::words_for::<u32>(column.starts.len()))
             + size(stored.firsts == Firsts::Own, Arena::words_for::<u32>(column.firsts.len()))
     };
-    let mut arena = recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
+    let mut arena =
+        recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
     let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
     for (column, stored) in output.columns.iter().zip(&stored) {
         // The order of a look-up.
