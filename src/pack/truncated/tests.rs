@@ -177,7 +177,7 @@ fn new_workers_keep_the_slots() {
     (feed.workers, feed.rank) = (3, 1);
     assert!(packer(SIZES).configure(&PackConfig { minibatch: 8, ..config }).is_err());
     read(first, feed);
-    let queues = queued(&first);
+    let queues = queued(first);
     assert_eq!(queues.len(), 2);
     // A new packer comes to the same number of slots.
     let mut second = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
@@ -201,7 +201,7 @@ fn checkpoints_continue_exactly() {
             let chunks = feed_1.chunks.clone();
             let load =
                 &mut |chunk: ChunkId| chunks[chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
-            second.restore(&config, &queued(&first), load).expect("the checkpoint");
+            second.restore(&config, &queued(first), load).expect("the checkpoint");
             let feed_2 = &mut feed(2);
             (feed_2.position, feed_2.next) = (feed_1.position, feed_1.next);
             for _ in 0..12 {
@@ -216,7 +216,7 @@ fn checkpoints_continue_exactly() {
 fn damaged_checkpoints_are_errors() {
     let (packer, feed) = (&mut packer(SIZES), &mut feed(1));
     read(packer, feed);
-    let good = queued(&packer);
+    let good = queued(packer);
     let chunks = feed.chunks.clone();
     let load = &mut |chunk: ChunkId| chunks[chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
     let mut beyond = good.clone();
@@ -226,7 +226,7 @@ fn damaged_checkpoints_are_errors() {
         let error = packer.requeue(&queues, load).expect_err("must be refused");
         assert_eq!(error.kind(), ErrorKind::Checkpoint);
     }
-    assert_eq!(queued(&packer), good);
+    assert_eq!(queued(packer), good);
 }
 
 #[test]

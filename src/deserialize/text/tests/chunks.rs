@@ -84,7 +84,8 @@ fn failure<T>(result: crate::Result<T>) -> Error {
 /// Each kind of what is not stored, alone and with the others, and sequences too long for it.
 #[test]
 fn what_is_implied_reads_like_what_is_stored() {
-    let cases: [(fn(u32) -> u32, u32, &[u32]); 7] = [
+    type Case = (fn(u32) -> u32, u32, &'static [u32]);
+    let cases: [Case; 7] = [
         // Samples of a sequence, entries of a sample, values.
         (|_| 1, 1, &[1]),
         (|_| 1, 1, &[3]),
