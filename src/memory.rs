@@ -23,12 +23,13 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A block of at least this many words: whole huge pages, if it is that large.
+    /// A block of this many words, at least 1. What is left behind its last whole huge page stays on small ones.
     pub fn new(words: usize) -> Block {
         let bytes = words.max(1).saturating_mul(8);
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 64 };
-        let layout = Layout::from_size_align(bytes, align).map(|layout| layout.pad_to_align());
-        let Ok(layout) = layout else { panic!("A block of {bytes} bytes is beyond all memory.") };
+        let Ok(layout) = Layout::from_size_align(bytes, align) else {
+            panic!("A block of {bytes} bytes is beyond all memory.")
+        };
         // SAFETY: the layout's size is not 0.
         let start = unsafe { alloc::alloc(layout) };
         let Some(start) = NonNull::new(start.cast::<u64>()) else { alloc::handle_alloc_error(layout) };
@@ -87,7 +88,7 @@ mod tests {
     fn blocks_are_writable_to_their_ends() {
         for words in [0, 1, 1000, HUGE_PAGE / 8, HUGE_PAGE / 8 + 1, 3 * HUGE_PAGE / 8] {
             let block = Block::new(words);
-            assert!(block.words() >= words.max(1));
+            assert_eq!(block.words(), words.max(1));
             if words * 8 >= HUGE_PAGE {
                 assert_eq!(block.start() as usize % HUGE_PAGE, 0);
             }

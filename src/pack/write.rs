@@ -207,7 +207,10 @@ fn are_single(views: &[SequenceView<'_>]) -> bool {
     views.iter().map(source_starts).all(|starts| {
         let first = starts.first().copied().unwrap_or(0);
         // Without an early end, so that it is compiled to vector instructions.
-        starts.iter().zip(first..).fold(true, |single, (&start, expected)| single & (start == expected))
+        starts
+            .iter()
+            .zip(0..)
+            .fold(true, |single, (start, number)| single & (start.wrapping_sub(first) == number))
     })
 }
 
