@@ -11,6 +11,7 @@ use crate::fork::Process;
 use crate::pack::layout::Record;
 use crate::pack::minibatch::{Minibatch, StreamMinibatch};
 use crate::{Error, Result};
+use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr::null;
@@ -24,8 +25,29 @@ use std::sync::Arc;
 /// Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
 pub struct cntk_reader_minibatch {
     process: Process,
-    shared: Arc<Shared>,
+    /// `None` while nobody has a reference.
+    shared: Option<Arc<Shared>>,
     content: Minibatch,
+}
+
+/// Handles that wait for their next minibatch, so that reading allocates none.
+#[derive(Default)]
+pub(super) struct IdleHandles(Mutex<Vec<Arc<cntk_reader_minibatch>>>);
+
+/// Handles that wait at most.
+const MAX_IDLE: usize = 8;
+
+impl IdleHandles {
+    fn take(&self) -> Option<Arc<cntk_reader_minibatch>> {
+        self.0.lock().pop()
+    }
+
+    fn give_back(&self, handle: Arc<cntk_reader_minibatch>) {
+        let mut handles = self.0.lock();
+        if handles.len() < MAX_IDLE {
+            handles.push(handle);
+        }
+    }
 }
 
 /// A run of time steps in one parallel row that belongs to one sequence, or to none (a gap).
@@ -133,8 +155,19 @@ impl cntk_reader_minibatch {
     /// A handle with one reference.
     pub(super) fn hand_out(content: Minibatch, shared: &Arc<Shared>) -> *const cntk_reader_minibatch {
         let handle =
-            cntk_reader_minibatch { process: Process::current(), shared: Arc::clone(shared), content };
+            cntk_reader_minibatch { process: Process::current(), shared: Some(Arc::clone(shared)), content };
+        if let Some(mut idle) = shared.idle.take()
+            && let Some(place) = Arc::get_mut(&mut idle)
+        {
+            *place = handle;
+            return Arc::into_raw(idle);
+        }
         Arc::into_raw(Arc::new(handle))
+    }
+
+    /// What its reader left for it.
+    fn shared(&self) -> Result<&Arc<Shared>> {
+        self.shared.as_ref().ok_or_else(|| Error::argument("The minibatch was released before."))
     }
 
     fn stream(&self, index: usize) -> Result<cntk_reader_stream_minibatch> {
@@ -142,7 +175,7 @@ impl cntk_reader_minibatch {
             let count = self.content.streams.len();
             Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
         })?;
-        let stream = self.shared.stream(index)?;
+        let stream = self.shared()?.stream(index)?;
         let (layout, block) = (&part.layout, part.data.bytes());
         let parts = match stream.storage {
             cntk_reader_storage::CNTK_READER_DENSE => Parts::dense(block, stream.info.element.size()),
@@ -176,12 +209,12 @@ impl cntk_reader_minibatch {
             Error::argument(format!("There is no sequence {sequence}: the minibatch has {count}."))
         })?;
         // Looking up a text takes a lock that another thread may have held when the process forked.
-        if matches!(*self.shared.corpus, Corpus::Symbolic(_)) && !self.process.is_current() {
+        if matches!(*self.shared()?.corpus, Corpus::Symbolic(_)) && !self.process.is_current() {
             return Err(Error::state(
                 "The minibatch was read before a fork: textual keys are not known here.",
             ));
         }
-        Ok(self.shared.corpus.text_of(key))
+        Ok(self.shared()?.corpus.text_of(key))
     }
 }
 
@@ -232,8 +265,16 @@ pub unsafe extern "C" fn cntk_reader_minibatch_release(minibatch: *const cntk_re
         // SAFETY: the caller's promise. After a fork the buffers cannot go back: another thread may have held the
         // lock of their pool.
         unsafe {
-            if minibatch.as_ref().is_some_and(|minibatch| minibatch.process.is_current()) {
-                Arc::decrement_strong_count(minibatch);
+            if !minibatch.as_ref().is_some_and(|minibatch| minibatch.process.is_current()) {
+                return;
+            }
+            let mut handle = Arc::from_raw(minibatch);
+            // The last reference: the content goes back to its pool, and the handle to its reader's.
+            if let Some(last) = Arc::get_mut(&mut handle) {
+                last.content = Minibatch::default();
+                if let Some(shared) = last.shared.take() {
+                    shared.idle.give_back(handle);
+                }
             }
         }
     });

@@ -4,7 +4,7 @@ use super::buffer::cntk_reader_buffer;
 use super::call::{Output, guard, guard_silently, input, inputs};
 use super::configuration::{cntk_reader_configuration, cntk_reader_epoch};
 use super::error::cntk_reader_error;
-use super::minibatch::cntk_reader_minibatch;
+use super::minibatch::{IdleHandles, cntk_reader_minibatch};
 use super::sized::{self, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
@@ -36,6 +36,7 @@ pub struct cntk_reader {
 pub(super) struct Shared {
     pub(super) streams: Vec<Stream>,
     pub(super) corpus: Arc<Corpus>,
+    pub(super) idle: IdleHandles,
 }
 
 impl Shared {
@@ -50,7 +51,8 @@ impl cntk_reader {
     pub(super) fn open(options: &ReaderOptions, registered: &[Registered]) -> Result<*mut cntk_reader> {
         let reader = Reader::open_with(options, registered)?;
         let streams = reader.streams().iter().map(Stream::new).collect();
-        let shared = Arc::new(Shared { streams, corpus: Arc::clone(reader.corpus()) });
+        let corpus = Arc::clone(reader.corpus());
+        let shared = Arc::new(Shared { streams, corpus, idle: IdleHandles::default() });
         let handle = cntk_reader { process: Process::current(), shared, reader: Mutex::new(reader) };
         Ok(Box::into_raw(Box::new(handle)))
     }

@@ -7,7 +7,6 @@
 
 pub mod buffer;
 mod first_fit;
-pub mod frame;
 pub mod layout;
 mod limits;
 pub mod minibatch;
@@ -18,7 +17,6 @@ pub mod truncated;
 mod write;
 
 pub use buffer::BufferPool;
-pub use frame::FramePacker;
 pub use minibatch::Minibatch;
 pub use sequence::SequencePacker;
 pub use truncated::TruncatedPacker;
@@ -89,9 +87,9 @@ pub trait Packer: Send {
     /// Packs the next minibatch.
     fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch>;
 
-    /// What the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated packer,
-    /// nothing for packers that hold nothing.
-    fn queued(&self) -> Vec<Queue>;
+    /// Tells what the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated
+    /// packer, nothing for packers that hold nothing. The list's memory is used again: this is asked after each read.
+    fn queued(&self, queues: &mut Vec<Queue>);
 
     /// Takes back what [`Packer::queued`] gave, after [`Packer::configure`] with the same sizes; `chunk` loads chunks.
     /// The number of queues becomes the number of slots. To continue from a checkpoint use [`Packer::restore`].

@@ -16,42 +16,8 @@ use std::sync::Arc;
 /// wait for each. On randomized sequences of words in a window of 200 MB this delivers a third more samples per second.
 const TOGETHER: usize = 32;
 
-/// Packs whole sequences. Streams of different lengths get different layouts.
-pub struct SequencePacker(WholePacker);
-
-impl SequencePacker {
-    /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
-    pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
-        SequencePacker(WholePacker::new(streams, pool, local_timeline, false))
-    }
-}
-
-impl Packer for SequencePacker {
-    fn configure(&mut self, config: &PackConfig) -> Result<()> {
-        self.0.configure(config)
-    }
-
-    fn reset(&mut self) {}
-
-    fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch> {
-        self.0.read(feed)
-    }
-
-    fn queued(&self) -> Vec<Queue> {
-        Vec::new()
-    }
-
-    fn requeue(
-        &mut self,
-        _queues: &[Queue],
-        _chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
-    ) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// What the packers of whole sequences and of frames share: all but the permitted lengths.
-pub(super) struct WholePacker {
+/// Packs whole sequences, of any length or of one sample each. Streams of different lengths get different layouts.
+pub struct SequencePacker {
     streams: Vec<StreamInfo>,
     pool: BufferPool,
     local_timeline: bool,
@@ -81,19 +47,15 @@ fn recycle<'b>(mut views: Vec<SequenceView<'_>>) -> Vec<SequenceView<'b>> {
     views.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }
 
-impl WholePacker {
-    pub fn new(
-        streams: Vec<StreamInfo>,
-        pool: BufferPool,
-        local_timeline: bool,
-        frames: bool,
-    ) -> WholePacker {
+impl SequencePacker {
+    /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
+    pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
         let inputs = streams.iter().map(|_| Input::default()).collect();
-        WholePacker {
+        SequencePacker {
             streams,
             pool,
             local_timeline,
-            frames,
+            frames: false,
             limits: None,
             uncounted: 0,
             fit: FirstFit::default(),
@@ -102,27 +64,9 @@ impl WholePacker {
         }
     }
 
-    pub fn configure(&mut self, config: &PackConfig) -> Result<()> {
-        self.limits = Some(Limits::of(config, self.local_timeline)?);
-        Ok(())
-    }
-
-    pub fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch> {
-        let Some(limits) = self.limits else {
-            return Err(Error::state("The packer has no sizes yet."));
-        };
-        let batch = feed.next(limits.global, limits.local)?;
-        let packed = self.pack(&batch);
-        if self.sequences.is_empty() {
-            // CNTK 2.7 does not compare the number of invalid sequences with its limit while there is no data.
-            return packed;
-        }
-        // Comes before an error of the packing, which in CNTK comes later. (The batch borrows the feed, so the feed
-        // can only be asked now.)
-        feed.count_invalid(std::mem::take(&mut self.uncounted))?;
-        let mut minibatch = packed?;
-        feed.keys(&self.sequences, &mut minibatch.keys);
-        Ok(minibatch)
+    /// The same for frames: one step, one row a sample. Refuses sequences of more than one sample.
+    pub fn of_frames(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
+        SequencePacker { frames: true, ..SequencePacker::new(streams, pool, local_timeline) }
     }
 
     fn pack(&mut self, batch: &Batch<'_>) -> Result<Minibatch> {
@@ -240,6 +184,46 @@ impl WholePacker {
             )));
         }
         Ok(nnz)
+    }
+}
+
+impl Packer for SequencePacker {
+    fn configure(&mut self, config: &PackConfig) -> Result<()> {
+        self.limits = Some(Limits::of(config, self.local_timeline)?);
+        Ok(())
+    }
+
+    fn reset(&mut self) {}
+
+    /// Sequences that were refused are consumed: the next read goes on behind them.
+    fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch> {
+        let Some(limits) = self.limits else {
+            return Err(Error::state("The packer has no sizes yet."));
+        };
+        let batch = feed.next(limits.global, limits.local)?;
+        let packed = self.pack(&batch);
+        if self.sequences.is_empty() {
+            // CNTK 2.7 does not compare the number of invalid sequences with its limit while there is no data.
+            return packed;
+        }
+        // Comes before an error of the packing, which in CNTK comes later. (The batch borrows the feed, so the feed
+        // can only be asked now.)
+        feed.count_invalid(std::mem::take(&mut self.uncounted))?;
+        let mut minibatch = packed?;
+        feed.keys(&self.sequences, &mut minibatch.keys);
+        Ok(minibatch)
+    }
+
+    fn queued(&self, queues: &mut Vec<Queue>) {
+        queues.clear();
+    }
+
+    fn requeue(
+        &mut self,
+        _queues: &[Queue],
+        _chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+    ) -> Result<()> {
+        Ok(())
     }
 }
 

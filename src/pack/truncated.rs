@@ -42,6 +42,9 @@ struct Queued {
     end_of_sweep: bool,
 }
 
+/// Sequences that a slot has room for from the start: of short ones it holds one for each step of a minibatch.
+const USUAL_QUEUE: usize = 16;
+
 /// One parallel row and its line of sequences.
 #[derive(Default)]
 struct Slot {
@@ -204,7 +207,11 @@ impl Packer for TruncatedPacker {
             if slots.try_reserve_exact(own as usize).is_err() {
                 return Err(Error::argument("The minibatch size is too large."));
             }
-            slots.resize_with(own as usize, Slot::default);
+            let room = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
+            slots.resize_with(own as usize, || Slot {
+                queue: VecDeque::with_capacity(room),
+                ..Slot::default()
+            });
             self.slots = slots;
         }
         self.config = Some(*config);
@@ -257,12 +264,15 @@ impl Packer for TruncatedPacker {
         Ok(minibatch)
     }
 
-    fn queued(&self) -> Vec<Queue> {
-        let queue = |slot: &Slot| Queue {
-            cursor: slot.cursor as u64,
-            sequences: slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)).collect(),
-        };
-        self.slots.iter().map(queue).collect()
+    fn queued(&self, queues: &mut Vec<Queue>) {
+        queues.resize_with(self.slots.len(), Queue::default);
+        for (queue, slot) in queues.iter_mut().zip(&self.slots) {
+            queue.cursor = slot.cursor as u64;
+            queue.sequences.clear();
+            // Grows when the slot's line does, not later.
+            queue.sequences.reserve(slot.queue.capacity());
+            queue.sequences.extend(slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)));
+        }
     }
 
     fn requeue(

@@ -146,10 +146,13 @@ pub(super) fn sparse(
     if layout.rows == 1 {
         return one_row(values, rows, starts, views);
     }
-    column_starts(starts, layout, views)?;
-    match element {
-        4 => scatter::<4>(values, rows, starts, layout, views),
-        _ => scatter::<8>(values, rows, starts, layout, views),
+    let single = are_single(views);
+    column_starts(starts, layout, views, single)?;
+    match (element, single) {
+        (4, true) => scatter_single::<4>(values, rows, starts, layout, views),
+        (4, false) => scatter::<4>(values, rows, starts, layout, views),
+        (_, true) => scatter_single::<8>(values, rows, starts, layout, views),
+        (_, false) => scatter::<8>(values, rows, starts, layout, views),
     }
     Ok(())
 }
@@ -199,19 +202,45 @@ fn one_row(
     Ok(())
 }
 
-/// Fills in the starts of all columns. First each column's number of values is put in its place, sequence by sequence;
-/// columns of gaps keep 0. Then one pass sums them up.
-fn column_starts(starts: &mut [[u8; 4]], layout: &Layout, views: &[SequenceView<'_>]) -> Result<()> {
+/// Whether all samples have one value.
+fn are_single(views: &[SequenceView<'_>]) -> bool {
+    views.iter().map(source_starts).all(|starts| {
+        let first = starts.first().copied().unwrap_or(0);
+        // Without an early end, so that it is compiled to vector instructions.
+        starts
+            .iter()
+            .zip(0..)
+            .fold(true, |single, (start, number)| single & (start.wrapping_sub(first) == number))
+    })
+}
+
+/// Fills in the starts of all columns. First each column's number of values is put in its place, sequence by sequence
+/// (all at once where each is 1, as for words); columns of gaps have 0. Then one pass sums them up.
+fn column_starts(
+    starts: &mut [[u8; 4]],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+    single: bool,
+) -> Result<()> {
     let columns = &mut starts[..layout.columns()];
-    if layout.records.len() > views.len() {
+    let (records, gaps) = layout.records.split_at(views.len());
+    if single {
+        columns.fill(1u32.to_ne_bytes());
+        for gap in gaps {
+            let (begin, end) = (gap.begin.max(0) as usize, gap.end as usize);
+            let first = begin * layout.rows + gap.row as usize;
+            let steps = columns[first..].iter_mut().step_by(layout.rows).take(end - begin);
+            steps.for_each(|column| *column = [0; 4]);
+        }
+    } else {
         columns.fill([0; 4]);
-    }
-    for (record, view) in layout.records.iter().zip(views) {
-        let source = source_starts(view);
-        ascending(source)?;
-        let first = record.begin as usize * layout.rows + record.row as usize;
-        for (column, pair) in columns[first..].chunks_mut(layout.rows).zip(source.windows(2)) {
-            column[0] = (pair[1] - pair[0]).to_ne_bytes();
+        for (record, view) in records.iter().zip(views) {
+            let source = source_starts(view);
+            ascending(source)?;
+            let first = record.begin as usize * layout.rows + record.row as usize;
+            for (column, pair) in columns[first..].chunks_mut(layout.rows).zip(source.windows(2)) {
+                column[0] = (pair[1] - pair[0]).to_ne_bytes();
+            }
         }
     }
     let mut at = 0u32;
@@ -221,6 +250,29 @@ fn column_starts(starts: &mut [[u8; 4]], layout: &Layout, views: &[SequenceView<
         at += count;
     }
     Ok(())
+}
+
+/// [`scatter`] for samples of one value each.
+fn scatter_single<const E: usize>(
+    values: &mut [u8],
+    rows: &mut [u8],
+    starts: &[[u8; 4]],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+) {
+    let values = values.as_chunks_mut::<E>().0;
+    let rows = &mut rows.as_chunks_mut::<4>().0[..values.len()];
+    for (record, view) in layout.records.iter().zip(views) {
+        let source_values = view.values.as_chunks::<E>().0;
+        let source_rows = source_rows(view).as_chunks::<4>().0;
+        let first = record.begin as usize * layout.rows + record.row as usize;
+        let columns = starts[first..].iter().step_by(layout.rows);
+        for (column, (value, row)) in columns.zip(source_values.iter().zip(source_rows)) {
+            let at = u32::from_ne_bytes(*column) as usize;
+            values[at] = *value;
+            rows[at] = *row;
+        }
+    }
 }
 
 /// Copies the values and rows of each sample to where its column starts.
@@ -246,14 +298,8 @@ fn scatter<const E: usize>(
         for (column, pair) in columns.zip(source_starts(view).windows(2)) {
             let at = u32::from_ne_bytes(column[0]) as usize;
             let count = (pair[1] - pair[0]) as usize;
-            // One value a sample is what words are; no call for it.
-            if count == 1 {
-                values[at] = source_values[from];
-                rows[at] = source_rows[from];
-            } else {
-                values[at..][..count].copy_from_slice(&source_values[from..][..count]);
-                rows[at..][..count].copy_from_slice(&source_rows[from..][..count]);
-            }
+            values[at..][..count].copy_from_slice(&source_values[from..][..count]);
+            rows[at..][..count].copy_from_slice(&source_rows[from..][..count]);
             from += count;
         }
     }
@@ -350,6 +396,36 @@ mod tests {
                 expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
             assert_eq!(error.kind(), crate::ErrorKind::Data);
         }
+    }
+
+    #[test]
+    fn samples_of_one_value_go_the_same_two_ways() {
+        let lengths = [3, 1, 7, 2, 2, 5, 1, 1, 6, 4];
+        let bytes =
+            |from: u32, count: u32| -> Vec<u8> { (from..from + count).flat_map(u32::to_ne_bytes).collect() };
+        let data: Vec<(Vec<u8>, Vec<u8>, Vec<u32>)> = (lengths.iter().zip(1u32..))
+            .map(|(&length, i)| (bytes(100 * i, length), bytes(1000 * i, length), (i..=i + length).collect()))
+            .collect();
+        let views: Vec<SequenceView<'_>> = (data.iter().zip(lengths))
+            .map(|((values, rows, starts), samples)| SequenceView {
+                samples,
+                values,
+                sparse: Some(SparseView { rows, starts }),
+            })
+            .collect();
+        assert!(are_single(&views));
+        let mut layout = Layout::default();
+        crate::pack::first_fit::FirstFit::default().lay_out(&lengths, &mut layout);
+        let nnz = lengths.iter().sum::<u32>() as usize;
+        let [one, other] = [true, false].map(|single| {
+            let mut starts = vec![[9; 4]; layout.columns()];
+            let (mut values, mut rows) = (vec![0; nnz * 4], vec![0; nnz * 4]);
+            column_starts(&mut starts, &layout, &views, single).expect("columns");
+            let write = if single { scatter_single::<4> } else { scatter::<4> };
+            write(&mut values, &mut rows, &starts, &layout, &views);
+            (starts, values, rows)
+        });
+        assert_eq!(one, other);
     }
 
     #[test]

@@ -21,30 +21,31 @@ pub(super) struct Assembled {
 }
 
 impl Assembled {
-    /// Reads once.
-    pub(super) fn by(pipeline: &mut Pipeline) -> Assembled {
+    /// Reads once. `before` is a progress of which only the memory is used.
+    pub(super) fn by(pipeline: &mut Pipeline, before: Progress) -> Assembled {
         let start = Instant::now();
         let minibatch = pipeline.read();
-        let progress = pipeline.progress();
+        let progress = pipeline.progress(before);
         Assembled { minibatch, progress, took: start.elapsed() }
     }
 }
 
 /// The thread. Lives as long as its reader.
 pub(super) struct Assembler {
-    orders: Option<SyncSender<Box<Pipeline>>>,
+    orders: Option<SyncSender<(Box<Pipeline>, Progress)>>,
     results: Receiver<(Box<Pipeline>, Assembled)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Assembler {
     pub(super) fn start() -> Result<Assembler> {
-        let (orders, inbox) = sync_channel::<Box<Pipeline>>(1);
+        let (orders, inbox) = sync_channel::<(Box<Pipeline>, Progress)>(1);
         let (outbox, results) = sync_channel(1);
         let work = move || {
-            for mut pipeline in inbox {
+            for (mut pipeline, before) in inbox {
                 // A panic drops the pipeline and closes the channel: the reader sees that and refuses further use.
-                let Ok(assembled) = catch_unwind(AssertUnwindSafe(|| Assembled::by(&mut pipeline))) else {
+                let Ok(assembled) = catch_unwind(AssertUnwindSafe(|| Assembled::by(&mut pipeline, before)))
+                else {
                     return;
                 };
                 if outbox.send((pipeline, assembled)).is_err() {
@@ -60,10 +61,11 @@ impl Assembler {
         Ok(Assembler { orders: Some(orders), results, thread: Some(thread) })
     }
 
-    /// Gives the pipeline away to read once. The thread is known to wait: there is one pipeline, and it is here.
-    pub(super) fn give(&self, pipeline: Box<Pipeline>) -> Result<()> {
+    /// Gives the pipeline away to read once, with a progress for its memory. The thread is known to wait: there is one
+    /// pipeline, and it is here.
+    pub(super) fn give(&self, pipeline: Box<Pipeline>, before: Progress) -> Result<()> {
         let orders = self.orders.as_ref().ok_or_else(gone)?;
-        orders.send(pipeline).map_err(|_| gone())
+        orders.send((pipeline, before)).map_err(|_| gone())
     }
 
     /// Takes the pipeline back, with what it read. Waits for it.

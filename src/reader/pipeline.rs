@@ -9,7 +9,6 @@ use crate::config::options::{Order, Packing, ReaderOptions};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::buffer::BufferPool;
-use crate::pack::frame::FramePacker;
 use crate::pack::sequence::SequencePacker;
 use crate::pack::truncated::TruncatedPacker;
 use crate::pack::{Batch, Feed, Minibatch, PackConfig, Packer, Queue};
@@ -54,7 +53,7 @@ impl Pipeline {
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => Box::new(SequencePacker::new(streams, buffers, options.local_timeline)),
-            Packing::Frame => Box::new(FramePacker::new(streams, buffers, options.local_timeline)),
+            Packing::Frame => Box::new(SequencePacker::of_frames(streams, buffers, options.local_timeline)),
             Packing::Truncated { .. } => {
                 Box::new(TruncatedPacker::new(streams, buffers, options.local_timeline))
             }
@@ -95,13 +94,11 @@ impl Pipeline {
         self.packer.read(&mut self.source)
     }
 
-    /// Where the pipeline stands; [`Pipeline::resume`] brings it back here.
-    pub(super) fn progress(&self) -> Progress {
-        Progress {
-            place: self.source.course.place(),
-            invalid: self.source.invalid,
-            queues: self.packer.queued(),
-        }
+    /// Where the pipeline stands; [`Pipeline::resume`] brings it back here. `before` is used for its memory.
+    pub(super) fn progress(&self, before: Progress) -> Progress {
+        let mut queues = before.queues;
+        self.packer.queued(&mut queues);
+        Progress { place: self.source.course.place(), invalid: self.source.invalid, queues }
     }
 
     /// Goes where CNTK's state leads. Queued sequences are dropped.

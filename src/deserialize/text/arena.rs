@@ -1,16 +1,30 @@
-//! Memory of segments: one block of exactly a segment's size each, used again when its chunk is gone.
+//! Memory of segments: arenas, cut one after the other from large regions that are used again when their data are gone.
 //!
 //! The first write to a page that the system just handed out costs up to ten times a write to a used one, and chunks
-//! come and go all the time. So blocks go back to their deserializer, which keeps about as much as two chunks need.
+//! come and go all the time. So regions go back to their deserializer. They are as large as the data in memory allow, so
+//! that the data of a large window lie on huge pages ([`crate::memory`]), and those of a small one waste nothing.
 
+use crate::memory::Block;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 
-/// A block of memory that is filled piece by piece; pieces begin at multiples of 8 bytes.
-#[derive(Debug, Default)]
+/// Memory of one segment, filled piece by piece; pieces begin at multiples of 8 bytes.
+#[derive(Debug)]
 pub struct Arena {
-    words: Vec<u64>,
+    /// The first of `room` words of `region`, of which `length` are written. They are this arena's alone.
+    start: NonNull<u64>,
+    length: usize,
+    room: usize,
+    /// Keeps the memory.
+    _region: Arc<Region>,
 }
+
+// SAFETY: the words are the arena's own, and only `&mut` writes them.
+unsafe impl Send for Arena {}
+// SAFETY: as above; `&` only reads words that were written before.
+unsafe impl Sync for Arena {}
 
 /// Types whose values are plain bits, without padding between or inside them.
 ///
@@ -32,27 +46,22 @@ impl Arena {
         (values * size_of::<T>()).div_ceil(8)
     }
 
-    /// Bytes that it occupies.
-    pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8
-    }
-
-    /// Appends a piece, and says at which word it begins.
+    /// Appends a piece, for which there must be room, and says at which word it begins.
     pub fn push<T: Plain>(&mut self, values: &[T]) -> usize {
-        let start = self.words.len();
+        let start = self.length;
         let words = Self::words_for::<T>(values.len());
-        self.words.reserve(words);
+        assert!(words <= self.room - self.length, "an arena has room for its pieces");
         // SAFETY: there is room for `words` words behind `start`; the source has `size_of_val` initialised bytes; what
         // is left of the last word is zeroed before.
         unsafe {
-            let target = self.words.as_mut_ptr().add(start);
+            let target = self.start.as_ptr().add(start);
             if words > 0 {
                 target.add(words - 1).write(0);
             }
             let bytes = size_of_val(values);
             std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), target.cast::<u8>(), bytes);
-            self.words.set_len(start + words);
         }
+        self.length += words;
         start
     }
 
@@ -60,90 +69,137 @@ impl Arena {
     #[inline]
     pub fn get<T: Plain>(&self, start: usize, first: usize, count: usize) -> &[T] {
         let end = start * 8 + (first + count) * size_of::<T>();
-        assert!(end <= self.words.len() * 8, "a piece ends inside its block");
-        // SAFETY: the bytes are within the block and initialised, any bits are a `T`, and words are aligned for it.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().add(start).cast::<T>().add(first), count) }
+        assert!(end <= self.length * 8, "a piece ends inside its arena");
+        // SAFETY: the bytes are within the arena and initialised, any bits are a `T`, and words are aligned for it.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start).cast::<T>().add(first), count) }
     }
 
     /// Asks the processor for value number `first` of the piece that begins at word `start`.
     #[inline]
     pub fn prefetch<T: Plain>(&self, start: usize, first: usize) {
-        if let Some(word) = self.words.get(start + first * size_of::<T>() / 8) {
-            crate::prefetch::line(std::ptr::from_ref(word).cast());
-        }
+        let address = self.start.as_ptr().wrapping_add(start).cast::<T>().wrapping_add(first);
+        crate::prefetch::line(address.cast());
     }
 
-    /// The same as bytes; `size` is that of one value.
+    /// The same as [`Arena::get`], as bytes; `size` is that of one value.
     #[inline]
     pub fn bytes_of(&self, start: usize, first: usize, count: usize, size: usize) -> &[u8] {
         let from = start * 8 + first * size;
-        assert!(from + count * size <= self.words.len() * 8, "a piece ends inside its block");
-        // SAFETY: the bytes are within the block and initialised.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(from), count * size) }
+        assert!(from + count * size <= self.length * 8, "a piece ends inside its arena");
+        // SAFETY: the bytes are within the arena and initialised.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(from), count * size) }
     }
 }
 
-/// Blocks that wait to be used again.
+/// Memory for several arenas. Goes back to its recycler when the last of them is gone.
+#[derive(Debug)]
+struct Region {
+    block: Option<Block>,
+    home: Weak<Mutex<Shelf>>,
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let (Some(home), Some(block)) = (self.home.upgrade(), self.block.take()) else { return };
+        let mut shelf = home.lock();
+        shelf.lent -= block.words();
+        shelf.idle_words += block.words();
+        shelf.idle.push_back(block);
+    }
+}
+
+/// Where arenas come from.
 #[derive(Debug, Default)]
 pub struct Recycler {
-    waiting: Mutex<Waiting>,
+    shelf: Arc<Mutex<Shelf>>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    blocks: VecDeque<Arena>,
-    bytes: usize,
-    /// Bytes of the largest chunk so far.
-    largest_chunk: usize,
+struct Shelf {
+    /// Blocks that wait to be used again, those that came first at the front.
+    idle: VecDeque<Block>,
+    idle_words: usize,
+    /// The region that arenas are cut from, and how many of its words are.
+    current: Option<(Arc<Region>, usize)>,
+    /// Words of all regions in use, and the most they ever were.
+    lent: usize,
+    peak: usize,
 }
 
-/// Chunks whose memory may wait.
-const CHUNKS_KEPT: usize = 2;
+/// Words of the largest regions that are shared: 8 MiB.
+const LARGEST: usize = 1 << 20;
+
+/// Words that arenas begin at multiples of: a cache line.
+const STEP: usize = 8;
 
 impl Recycler {
-    /// An empty block with room for this many words.
+    /// An empty arena with room for this many words.
     pub fn take(&self, words: usize) -> Arena {
-        // A little room makes blocks of segments of nearly the same size interchangeable.
-        let room = words + words / 32;
-        let mut waiting = self.waiting.lock();
-        let fits = |block: &Arena| (words..=words + words / 4 + 512).contains(&block.words.capacity());
-        let best = waiting
-            .blocks
-            .iter()
-            .enumerate()
-            .filter(|(_, block)| fits(block))
-            .min_by_key(|(_, block)| block.words.capacity())
-            .map(|(i, _)| i);
-        match best.and_then(|i| waiting.blocks.swap_remove_back(i)) {
-            Some(mut block) => {
-                waiting.bytes -= block.bytes();
-                block.words.clear();
+        let room = words.next_multiple_of(STEP);
+        let mut shelf = self.shelf.lock();
+        if let Some((region, used)) = &mut shelf.current
+            && let Some(arena) = cut(region, *used, room)
+        {
+            *used += room;
+            return arena;
+        }
+        let region = Arc::new(shelf.region(room, Arc::downgrade(&self.shelf)));
+        let Some(arena) = cut(&region, 0, room) else {
+            unreachable!("a region is as large as was asked for")
+        };
+        let left = arena_words(&region) - room;
+        // Dropped without the lock, which its own drop takes.
+        let before = if left >= room { shelf.current.replace((region, room)) } else { None };
+        drop(shelf);
+        drop(before);
+        arena
+    }
+}
+
+/// Words of a region.
+fn arena_words(region: &Region) -> usize {
+    region.block.as_ref().map_or(0, Block::words)
+}
+
+/// The words `used .. used + room` of a region, if it has as many.
+fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
+    let block = region.block.as_ref()?;
+    if room > block.words() - used {
+        return None;
+    }
+    // SAFETY: `used` words are within the block.
+    let start = unsafe { block.start().add(used) };
+    Some(Arena { start: NonNull::new(start)?, length: 0, room, _region: Arc::clone(region) })
+}
+
+impl Shelf {
+    /// A region with room for this many words: an idle one that was made for about as much or is to be shared, or a new
+    /// one, shared as soon as there is so much data that an eighth of it holds a few arenas.
+    fn region(&mut self, room: usize, home: Weak<Mutex<Shelf>>) -> Region {
+        let fits = |block: &Block| {
+            let words = block.words();
+            (room..=room + room / 4 + 512).contains(&words) || words / 2 >= room
+        };
+        let block = match self.idle.iter().position(fits).and_then(|i| self.idle.remove(i)) {
+            Some(block) => {
+                self.idle_words -= block.words();
                 block
             }
             None => {
-                drop(waiting);
-                Arena { words: Vec::with_capacity(room) }
+                let shared = (self.lent / 8).clamp(1, LARGEST).next_power_of_two();
+                // A little room makes regions of nearly the same size interchangeable.
+                let words = if shared / 4 >= room { shared } else { room + room / 32 };
+                // Idle ones that do not fit make room for it: all together are no more than was ever in use.
+                while self.lent + self.idle_words + words > self.peak {
+                    let Some(block) = self.idle.pop_front() else { break };
+                    self.idle_words -= block.words();
+                }
+                Block::new(words)
             }
-        }
-    }
-
-    /// Takes the blocks of a chunk back.
-    pub fn give_back(&self, blocks: impl Iterator<Item = Arena>) {
-        let mut dropped = Vec::new();
-        let mut waiting = self.waiting.lock();
-        let before = waiting.bytes;
-        for block in blocks {
-            waiting.bytes += block.bytes();
-            waiting.blocks.push_back(block);
-        }
-        waiting.largest_chunk = waiting.largest_chunk.max(waiting.bytes - before);
-        while waiting.bytes > CHUNKS_KEPT * waiting.largest_chunk {
-            let Some(block) = waiting.blocks.pop_front() else { break };
-            waiting.bytes -= block.bytes();
-            dropped.push(block);
-        }
-        // Memory is freed without the lock.
-        drop(waiting);
+        };
+        self.lent += block.words();
+        self.peak = self.peak.max(self.lent);
+        Region { block: Some(block), home }
     }
 }
 
@@ -166,18 +222,38 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_used_again_and_bounded() {
+    fn regions_are_used_again() {
         let recycler = Recycler::default();
         let first = recycler.take(10_000);
-        let address = first.words.as_ptr();
-        recycler.give_back([first].into_iter());
-        assert_eq!(recycler.take(10_100).words.as_ptr(), address);
-        for _ in 0..10 {
-            let block = Arena { words: Vec::with_capacity(10_000) };
-            recycler.give_back([block].into_iter());
+        let address = first.start;
+        drop(first);
+        assert_eq!(recycler.take(10_100).start, address);
+    }
+
+    #[test]
+    fn arenas_share_regions_and_never_words() {
+        let recycler = Recycler::default();
+        let mut arenas: VecDeque<(u64, Arena)> = VecDeque::new();
+        for number in 0..2000 {
+            let mut arena = recycler.take(700 + number as usize % 90);
+            arena.push(&vec![number as f64; 700]);
+            arenas.push_back((number, arena));
+            if arenas.len() > 300 {
+                arenas.pop_front();
+            }
+            if number % 100 == 0 {
+                for (number, arena) in &arenas {
+                    assert!(arena.get::<f64>(0, 0, 700).iter().all(|&value| value == *number as f64));
+                }
+            }
         }
-        let waiting = recycler.waiting.lock();
-        assert!(waiting.bytes <= CHUNKS_KEPT * waiting.largest_chunk);
-        assert!(!waiting.blocks.is_empty());
+        let shelf = recycler.shelf.lock();
+        let used = 300 * 800;
+        assert!(shelf.lent < 2 * used, "{} words are lent", shelf.lent);
+        assert!(shelf.lent + shelf.idle_words <= shelf.peak);
+        drop(shelf);
+        drop(arenas);
+        let shelf = recycler.shelf.lock();
+        assert!(shelf.lent <= shelf.peak / 4 && shelf.lent + shelf.idle_words <= shelf.peak);
     }
 }

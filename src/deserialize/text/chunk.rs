@@ -1,7 +1,7 @@
 //! A loaded chunk: its segments, and the errors that were met on the way.
 
 use super::Shared;
-use super::arena::Arena;
+use super::implied;
 use super::report::Failure;
 use super::segment::Segment;
 use crate::Result;
@@ -54,38 +54,49 @@ impl Chunk for TextChunk {
         let rule = &self.shared.rules.streams[stream];
         let size = self.shared.value_size;
         let samples = end - first;
-        Loaded::Data(if rule.sparse {
-            let starts = arena.get::<u32>(part.starts, first, samples + 1);
-            let (from, to) = (starts[0] as usize, starts[samples] as usize);
-            SequenceView {
-                samples: samples as u32,
-                values: arena.bytes_of(part.values, from, to - from, size),
-                sparse: Some(SparseView { rows: arena.bytes_of(part.rows, from, to - from, 4), starts }),
+        let values = |from: usize, count: usize| match part.values {
+            Some(values) => arena.bytes_of(values, from, count, size),
+            None => implied::ones(count, size),
+        };
+        if !rule.sparse {
+            let values = values(first * rule.dim, samples * rule.dim);
+            return Loaded::Data(SequenceView { samples: samples as u32, values, sparse: None });
+        }
+        let (starts, from, count) = match part.starts {
+            Some(starts) => {
+                let starts = arena.get::<u32>(starts, first, samples + 1);
+                (starts, starts[0] as usize, (starts[samples] - starts[0]) as usize)
             }
-        } else {
-            SequenceView {
-                samples: samples as u32,
-                values: arena.bytes_of(part.values, first * rule.dim, samples * rule.dim, size),
-                sparse: None,
-            }
-        })
+            None => (implied::starts(samples), first, samples),
+        };
+        let rows = arena.bytes_of(part.rows, from, count, 4);
+        let sparse = Some(SparseView { rows, starts });
+        Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), sparse })
     }
 
-    // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and each is a miss when
-    // sequences come from all over the window.
+    // The look-up of a sparse sequence goes from its first sample to that sample's first entry and on to that entry's
+    // row, and each is a miss when sequences come from all over the window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
         if self.fatal.is_some() {
             return;
         }
         let Some(segment) = self.segments.get((index >> self.shift) as usize) else { return };
         let index = (index & ((1 << self.shift) - 1)) as usize;
+        let arena = &segment.arena;
         for (part, rule) in segment.parts.iter().zip(&self.shared.rules.streams) {
             match (ahead, part.firsts) {
-                (Ahead::Far, Some(firsts)) => segment.arena.prefetch::<u32>(firsts, index),
-                (Ahead::Far, None) if rule.sparse => segment.arena.prefetch::<u32>(part.starts, index),
+                (Ahead::Far, Some(firsts)) => arena.prefetch::<u32>(firsts, index),
+                (Ahead::Far, None) => {
+                    if let (true, Some(starts)) = (rule.sparse, part.starts) {
+                        arena.prefetch::<u32>(starts, index);
+                    }
+                }
                 (Ahead::Near, Some(firsts)) if rule.sparse => {
-                    let first = segment.arena.get::<u32>(firsts, index, 1)[0] as usize;
-                    segment.arena.prefetch::<u32>(part.starts, first);
+                    let first = arena.get::<u32>(firsts, index, 1)[0] as usize;
+                    match part.starts {
+                        Some(starts) => arena.prefetch::<u32>(starts, first),
+                        None => arena.prefetch::<u32>(part.rows, first),
+                    }
                 }
                 _ => {}
             }
@@ -115,12 +126,5 @@ impl Chunk for TextChunk {
             (None, Some(fatal)) => Err(self.shared.error_of(fatal.clone())),
             (None, None) => Ok(()),
         }
-    }
-}
-
-impl Drop for TextChunk {
-    fn drop(&mut self) {
-        let blocks = self.segments.iter_mut().map(|segment| std::mem::take(&mut segment.arena));
-        self.shared.recycler.give_back(blocks.filter(|block: &Arena| block.bytes() > 0));
     }
 }

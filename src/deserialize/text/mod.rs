@@ -2,7 +2,7 @@
 //!
 //! The [`index`] knows where sequences are. Loading a chunk cuts it into [`segment`]s of a power of two of sequences;
 //! each is read and parsed by one thread ([`fast`], or [`exact`] where anything is unusual) into flat arrays and copied
-//! into a block of its size ([`arena`]). The [`chunk`] hands out views of them.
+//! into memory of its size ([`arena`]). The [`chunk`] hands out views of them.
 //!
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which these are put to
 //! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
@@ -13,6 +13,7 @@ mod chunk;
 mod entries;
 mod exact;
 mod fast;
+mod implied;
 pub mod index;
 pub(crate) mod number;
 mod output;

@@ -3,6 +3,7 @@
 use super::arena::{Arena, Plain, Recycler};
 use super::exact;
 use super::fast::{FRONT, Fast, PADDING};
+use super::implied;
 use super::index::SequenceSpan;
 use super::number::Value;
 use super::output::{Column, Output};
@@ -11,16 +12,18 @@ use super::rules::Rules;
 use crate::log::Level;
 use std::cell::Cell;
 
-/// Where the data of one stream lie in a segment's memory.
+/// Where the data of one stream lie in a segment's memory. What follows from a rule is not stored: packing a randomized
+/// minibatch waits for memory, and of words and labels this leaves a third.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
-    /// Word where the values begin.
-    pub values: usize,
+    /// Word where the values begin; `None` if they are all 1 ([`implied`]).
+    pub values: Option<usize>,
     /// Sparse streams: word where the rows begin.
     pub rows: usize,
-    /// Sparse streams: word where the samples' first entries begin.
-    pub starts: usize,
-    /// Word where the sequences' first samples begin; `None` if every sequence is one sample.
+    /// Sparse streams: word where the samples' first entries begin; `None` if every sample has one entry ([`implied`]).
+    pub starts: Option<usize>,
+    /// Word where the sequences' first samples begin; `None` if every sequence is one sample. Streams of equal lengths
+    /// share them.
     pub firsts: Option<usize>,
 }
 
@@ -122,32 +125,81 @@ pub fn parse<T: Value>(
     Ok(())
 }
 
-/// Copies what was parsed into a block of its size.
+/// Copies what was parsed into memory of its size.
 pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler) -> (Arena, Vec<Part>) {
-    let sequences = output.sequences() as usize;
-    // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
-    let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
-    let words: usize = output
-        .columns
-        .iter()
-        .zip(&rules.streams)
-        .map(|(column, rule)| {
-            let sparse = if rule.sparse { column.rows.len() + column.starts.len() + 1 } else { 0 };
-            let firsts = if ones(column) { 0 } else { column.firsts.len() };
-            Arena::words_for::<T>(column.values.len()) + Arena::words_for::<u32>(sparse + 1 + firsts)
-        })
-        .sum();
-    let mut arena = recycler.take(words);
-    let parts = output
-        .columns
-        .iter()
-        .zip(&rules.streams)
-        .map(|(column, rule)| Part {
-            values: arena.push(&column.values),
-            rows: if rule.sparse { arena.push(&column.rows) } else { 0 },
-            starts: if rule.sparse { arena.push(&column.starts) } else { 0 },
-            firsts: if ones(column) { None } else { Some(arena.push(&column.firsts)) },
-        })
-        .collect();
+    let stored: Vec<Stored> = (0..output.columns.len()).map(|i| Stored::of(rules, output, i)).collect();
+    let words = |column: &Column<T>, stored: &Stored| {
+        let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
+        size(stored.values, Arena::words_for::<T>(column.values.len()))
+            + size(stored.rows, Arena::words_for::<i32>(column.rows.len()))
+            + size(stored.starts, Arena::words_for::<u32>(column.starts.len()))
+            + size(stored.firsts == Firsts::Own, Arena::words_for::<u32>(column.firsts.len()))
+    };
+    let mut arena =
+        recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
+    let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
+    for (column, stored) in output.columns.iter().zip(&stored) {
+        // The order of a look-up.
+        let firsts = match stored.firsts {
+            Firsts::Ones => None,
+            Firsts::Own => Some(arena.push(&column.firsts)),
+            Firsts::Of(stream) => parts[stream].firsts,
+        };
+        parts.push(Part {
+            firsts,
+            starts: stored.starts.then(|| arena.push(&column.starts)),
+            rows: if stored.rows { arena.push(&column.rows) } else { 0 },
+            values: stored.values.then(|| arena.push(&column.values)),
+        });
+    }
     (arena, parts)
+}
+
+/// What of a stream is stored.
+struct Stored {
+    values: bool,
+    rows: bool,
+    starts: bool,
+    firsts: Firsts,
+}
+
+/// Where sequences begin.
+#[derive(PartialEq, Eq)]
+enum Firsts {
+    /// Every sequence is one sample.
+    Ones,
+    /// It is stored.
+    Own,
+    /// At the same samples as in a stream before.
+    Of(usize),
+}
+
+impl Stored {
+    fn of<T: Scratched>(rules: &Rules, output: &Output<T>, stream: usize) -> Stored {
+        let column = &output.columns[stream];
+        let sequences = output.sequences() as usize;
+        // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
+        let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
+        let firsts = if ones(column) {
+            Firsts::Ones
+        } else {
+            let same = |other: &Column<T>| !ones(other) && other.firsts == column.firsts;
+            output.columns[..stream].iter().position(same).map_or(Firsts::Own, Firsts::Of)
+        };
+        if !rules.streams[stream].sparse {
+            return Stored { values: true, rows: false, starts: false, firsts };
+        }
+        let entry = |sample: u32| column.starts[sample as usize] as usize;
+        let short = column.firsts.windows(2).all(|pair| {
+            let entries = entry(pair[1]) - entry(pair[0]);
+            entries.max((pair[1] - pair[0]) as usize) <= implied::LONGEST
+        });
+        let one = T::from_f64(1.0);
+        Stored {
+            values: !short || column.values.iter().any(|&value| value != one),
+            rows: true,
+            starts: !short || column.starts.iter().zip(0..).any(|(&start, number)| start != number),
+            firsts,
+        }
+    }
 }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::pack::FramePacker;
 use crate::pack::layout::Layout;
 use crate::pack::test_feed::{
     Data, EXAMPLE, State, TestFeed, example_streams, first_components, info, parse, records,
@@ -109,7 +108,7 @@ fn frames() {
     let streams = example_streams();
     let text: String = EXAMPLE.lines().enumerate().map(|(i, line)| format!("{i} {}\n", &line[2..])).collect();
     let feed = &mut TestFeed::parse(&streams, &text, 1);
-    let packer = &mut FramePacker::new(streams.clone(), BufferPool::default(), true);
+    let packer = &mut SequencePacker::of_frames(streams.clone(), BufferPool::default(), true);
     assert!(packer.read(feed).is_err(), "not configured");
     packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
     let minibatch = read(packer, feed);
@@ -124,7 +123,7 @@ fn frames() {
 fn a_sequence_is_no_frame() {
     let streams = example_streams();
     let feed = &mut TestFeed::parse(&streams, EXAMPLE, 1);
-    let packer = &mut FramePacker::new(streams, BufferPool::default(), true);
+    let packer = &mut SequencePacker::of_frames(streams, BufferPool::default(), true);
     packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
     let error = packer.read(feed).expect_err("must be refused");
     assert_eq!(error.message(), "Detected a non-frame sequence of size 3 in frame mode.");
@@ -235,7 +234,7 @@ fn memory_is_used_again() {
     }
     let views = |packer: &SequencePacker| {
         let address = |input: &Input<'_>| (input.views.as_ptr() as usize, input.lengths.as_ptr() as usize);
-        packer.0.inputs.iter().map(address).collect::<Vec<_>>()
+        packer.inputs.iter().map(address).collect::<Vec<_>>()
     };
     let (first, scratch) = (addresses(&read(packer, feed)), views(packer));
     for _ in 0..10 {

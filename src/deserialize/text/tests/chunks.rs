@@ -65,10 +65,58 @@ fn rows(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
     }
 }
 
+fn sparse_values(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
+    match chunk.sequence(0, index) {
+        Loaded::Data(view) => {
+            view.values.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().expect("4 bytes"))).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 fn failure<T>(result: crate::Result<T>) -> Error {
     match result {
         Ok(_) => panic!("must fail"),
         Err(error) => error,
+    }
+}
+
+/// Each kind of what is not stored, alone and with the others, and sequences too long for it.
+#[test]
+fn what_is_implied_reads_like_what_is_stored() {
+    type Case = (fn(u32) -> u32, u32, &'static [u32]);
+    let cases: [Case; 7] = [
+        // Samples of a sequence, entries of a sample, values.
+        (|_| 1, 1, &[1]),
+        (|_| 1, 1, &[3]),
+        (|_| 1, 2, &[1]),
+        (|i| 1 + i % 4, 1, &[1]),
+        (|i| 1 + i % 4, 1, &[1, 1, 1, 2]),
+        (|i| 1 + i % 4, 3, &[1]),
+        (|i| if i == 70 { 5000 } else { 1 + i % 4 }, 1, &[1]),
+    ];
+    for (case, (samples, entries, values)) in cases.into_iter().enumerate() {
+        let value = |i: u32, k: u32, e: u32| values[((i + k + e) as usize) % values.len()];
+        let mut text = String::new();
+        for i in 0..100 {
+            for k in 0..samples(i) {
+                text += &format!("{i} |x {i} {k} |s");
+                (0..entries).for_each(|e| text += &format!(" {}:{}", (i + k + e) % 1000, value(i, k, e)));
+                text += "\n";
+            }
+        }
+        let file = file(text.as_bytes());
+        let chunk = open(&options(&file, 0)).load(0).expect("loads");
+        for i in 0..100 {
+            let places = || (0..samples(i)).flat_map(|k| (0..entries).map(move |e| (k, e)));
+            let expected = places().map(|(k, e)| ((i + k + e) % 1000) as i32).collect();
+            let starts = (0..=samples(i)).map(|k| entries * k).collect();
+            assert_eq!(rows(&*chunk, i), (expected, starts), "case {case}, sequence {i}");
+            let expected: Vec<f32> = places().map(|(k, e)| value(i, k, e) as f32).collect();
+            assert_eq!(sparse_values(&*chunk, i), expected, "case {case}, sequence {i}");
+            let expected: Vec<f32> = (0..samples(i)).flat_map(|k| [i as f32, k as f32]).collect();
+            assert_eq!(dense(&*chunk, i), expected, "case {case}, sequence {i}");
+        }
     }
 }
 
