@@ -14,6 +14,26 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
+/// The numbers of those CPUs, which may be any.
+pub fn cpus() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.map_or_else(|| (0..cores()).collect(), |list| ranges(list.trim()))
+}
+
+/// The numbers of a list like `0-2,5`.
+fn ranges(list: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first
+            .parse()
+            .ok()
+            .zip(last.parse().ok())
+            .map_or(0..0, |(first, last): (usize, usize)| first..last + 1)
+    };
+    list.split(',').flat_map(range).collect()
+}
+
 /// Memory in gibibytes.
 pub fn memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -32,4 +52,16 @@ pub fn commit(project: &Project) -> anyhow::Result<String> {
     let commit = project.run("git").args(["rev-parse", "--short=12", "HEAD"]).output()?;
     let changes = project.run("git").args(["status", "--porcelain", "--untracked-files=no"]).output()?;
     Ok(format!("{}{}", commit.trim(), if changes.trim().is_empty() { "" } else { " with changes" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(ranges("0-2,5"), [0, 1, 2, 5]);
+        assert_eq!(ranges("7"), [7]);
+        assert_eq!(ranges(""), [] as [usize; 0]);
+    }
 }
