@@ -42,6 +42,12 @@ pub fn memory() -> u64 {
     kib.map_or(0, |kib| (kib + (1 << 19)) >> 20)
 }
 
+/// Programs that ran or waited for a CPU, on average of the last minute: 0 on a machine that does nothing else.
+pub fn load() -> f64 {
+    let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    averages.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0)
+}
+
 /// The system's date: `2024-05-31`.
 pub fn date(project: &Project) -> anyhow::Result<String> {
     Ok(project.run("date").arg("+%Y-%m-%d").output()?.trim().to_owned())

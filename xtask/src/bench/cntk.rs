@@ -67,17 +67,17 @@ fn shapes<'a>(options: &Options, shapes: &[&'a str]) -> Vec<&'a str> {
 
 fn note(options: &Options) -> String {
     format!(
-        "One driver loads both composite modules through CNTK's native interface; they take turns, and of {repetitions} runs \
-         each the\nmedians count. Both processes have the same CPUs. CNTK's module reads on one thread beside the caller's, \
-         and has no setting\nfor that; this library's has as many loading threads as CPUs. Data are in the page cache, \
-         randomized over all data,\nminibatches of {minibatch} samples, unless a row says otherwise. Sweep 1 begins with the \
-         start of the epoch; it loads, parses and\npacks; sweep 2 finds the data in memory. The first minibatch is timed from \
-         the opening of the reader on. Memory is the\npeak of resident memory less what the driver and CNTK's libraries had \
-         before. Every pair has delivered the same number of\nminibatches and samples, and, in runs that are not timed, the \
-         same layouts and values, bit for bit. Times better is CNTK's\ntime or memory by this library's; the goal is for \
-         that, where it names no unit.",
-        repetitions = options.repetitions,
-        minibatch = options.minibatch,
+        "\
+One driver loads both composite modules through CNTK's native interface; they take turns, and the medians of {} runs each
+count. Both processes have the same CPUs, this library as many loading threads as CPUs; CNTK's module, which has no
+setting for threads, works on the caller's. Data are in the page cache, randomized over all data, minibatches of {}
+samples, unless a row says otherwise. Sweep 1 begins with the start of the epoch; it loads, parses and packs; sweep 2 finds
+the data in memory. The first minibatch is timed from the opening of the reader on. Memory is the peak of resident memory
+less what the driver and CNTK's libraries had before. Copying is what the C library takes to copy as many bytes out of memory
+that no cache holds. Both modules have delivered the same number of minibatches and samples, and, in runs that are not timed,
+the same layouts and values, bit for bit. Times better is CNTK's time or memory by this library's; a goal without a unit is
+for that.",
+        options.repetitions, options.minibatch,
     )
 }
 
@@ -115,7 +115,7 @@ impl Bench<'_> {
                 rate(data.megabytes(), "/sweeps/0"),
             )?;
             let goal = match shape {
-                "words" => "4 and 40",
+                "words" => "4, and 40 million",
                 _ if sparse => "4",
                 _ => "2",
             };
@@ -144,7 +144,7 @@ impl Bench<'_> {
                 goal,
             };
             let samples = results[0].median("/samples")? / 2.0;
-            let goal = if shape == "floats" && cpus > 1 { "5 and 2000" } else { "5" };
+            let goal = if shape == "floats" && cpus > 1 { "5, and 2000 MB/s" } else { "5" };
             let comparison = &mut self.comparison;
             comparison.rate(what("sweep 1, MB/s", goal), &results, |results| {
                 Ok(data.megabytes() / results.median("/sweeps/0")?)

@@ -15,6 +15,7 @@ mod subject;
 mod sweeps;
 mod table;
 
+use crate::machine;
 use crate::oracle::install;
 use crate::project::Project;
 use crate::steps::Tally;
@@ -35,6 +36,7 @@ enum Outcome {
 /// Measures as the arguments say.
 pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments)?;
+    let load = machine::load();
     let text = match measure(project, &options)? {
         Outcome::Measured(text, _) => text,
         Outcome::Nothing(reason) => {
@@ -44,7 +46,7 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     };
     println!("\n{text}");
     if options.record {
-        let path = record::write(project, &options, &text)?;
+        let path = record::write(project, &options, load, &text)?;
         println!("recorded in {}", path.display());
     }
     Ok(())
