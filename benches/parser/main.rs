@@ -102,8 +102,11 @@ fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Tim
     let mut offset = 0;
     loop {
         let size = timed(&mut times.read, || file.read_at(&mut buffer, offset))?;
+        if size == 0 {
+            return Ok(times);
+        }
         // The last line may go on in the next block.
-        let Some(end) = memchr::memrchr(b'\n', &buffer[..size]) else { return Ok(times) };
+        let end = memchr::memrchr(b'\n', &buffer[..size]).ok_or("A line is too long for this program.")?;
         let text = &buffer[..=end];
         offset += text.len() as u64;
         timed(&mut times.newlines, || black_box(memchr::memchr_iter(b'\n', text).count()));

@@ -279,7 +279,9 @@ impl Bench<'_> {
         let (project, options) = (self.project, self.options);
         for shape in &options.shapes {
             let data = self.generator.text(shape, options.size)?;
-            let own = |threads| sweeps::own(project, &self.generator, &data, options.minibatch, threads);
+            let own = |threads| {
+                sweeps::own(project, &self.generator, &data, options.minibatch, threads, machine::cores())
+            };
             let subjects = THREADS.map(own);
             let results =
                 alternate(project, shape, &subjects, options.repetitions, &["/minibatches", "/samples"])?;

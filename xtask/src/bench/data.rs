@@ -47,8 +47,8 @@ pub fn program(project: &Project, name: &str) -> Result<String> {
         let messages = build.arg("--message-format=json-render-diagnostics").output()?;
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let own = messages.filter(|message| message["target"]["name"] == name);
-        let paths = own.filter_map(|message| Some(message["executable"].as_str()?.to_owned()));
-        paths.last().context("cargo built no program")
+        let mut paths = own.filter_map(|message| Some(message["executable"].as_str()?.to_owned()));
+        paths.next_back().context("cargo built no program")
     })
 }
 

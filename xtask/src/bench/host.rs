@@ -1,16 +1,11 @@
 //! A composite module, CNTK's own or this project's, in the driver `host_replay`.
 
-use super::subject::Subject;
+use super::subject::{Subject, bound};
 use crate::dropin::{self, Host};
-use crate::machine;
 use crate::oracle::install::Cntk;
 use crate::project::Project;
-use crate::run::Run;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
-
-/// Seconds after which a run is given up.
-const PATIENCE: &str = "300";
 
 /// Whose module is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,15 +72,12 @@ impl Hosts {
             Module::Own => ("cntk-reader".to_owned(), &self.own),
         };
         let (root, library_path) = (self.root.clone(), self.library_path.clone());
-        let allowed = machine::cpus();
-        let cpus: Vec<String> = allowed.iter().take(work.cpus).map(usize::to_string).collect();
-        let (cpus, threads) = (cpus.join(","), work.cpus.to_string());
-        let arguments = [&self.driver, path, work.config, work.script].map(Path::to_owned);
+        let (cpus, threads) = (work.cpus, work.cpus.to_string());
+        let driver = self.driver.to_string_lossy().into_owned();
+        let arguments = [path, work.config, work.script].map(Path::to_owned);
         Subject::new(name, move || {
-            let run =
-                Run::new("timeout", &root, false).args([PATIENCE, "taskset", "-c", &cpus]).args(&arguments);
-            let run = run.env("LD_LIBRARY_PATH", &library_path).env("OMP_NUM_THREADS", &threads);
-            run.env("CNTK_READER_THREADS", &threads)
+            let run = bound(&driver, &root, cpus).args(&arguments).env("LD_LIBRARY_PATH", &library_path);
+            run.env("OMP_NUM_THREADS", &threads).env("CNTK_READER_THREADS", &threads)
         })
     }
 

@@ -3,12 +3,10 @@
 use super::Outcome;
 use super::data::{Data, Generator};
 use super::options::Options;
-use super::subject::{Results, Subject, alternate};
+use super::subject::{Results, Subject, alternate, bound};
 use super::sweeps;
 use super::table::{Table, number};
-use crate::machine;
 use crate::project::Project;
-use crate::run::Run;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -69,7 +67,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     for (shape, columns, format, libraries) in PEERS {
         let text = generator.text(shape, options.size)?;
         let (file, expected) = generator.table(&text, format)?;
-        let mut subjects = vec![sweeps::own(project, &generator, &text, options.minibatch, THREADS)];
+        let mut subjects = vec![sweeps::own(project, &generator, &text, options.minibatch, THREADS, THREADS)];
         for library in libraries {
             let subject = peer(project, library, &file, columns);
             match subject.once().and_then(|found| check(library, &found, &expected)) {
@@ -113,10 +111,9 @@ fn peer(project: &Project, library: &'static str, file: &Data, columns: u32) -> 
     let (root, script) = (project.root.clone(), project.path("xtask/scripts/peers.py"));
     let python = folder(project).join("venv/bin/python");
     let path = file.path.clone();
-    let cpus: Vec<String> = machine::cpus().iter().take(THREADS).map(usize::to_string).collect();
     Subject::new(library, move || {
-        let run = Run::new("taskset", &root, false).arg("-c").arg(cpus.join(",")).arg(&python).arg(&script);
-        run.arg(library).arg(&path).args([THREADS.to_string(), columns.to_string()])
+        let run = bound(&python.to_string_lossy(), &root, THREADS).arg(&script).arg(library).arg(&path);
+        run.args([THREADS.to_string(), columns.to_string()])
     })
 }
 
@@ -146,6 +143,7 @@ fn version(results: &Results) -> Result<String> {
 /// What an error says in the end: the line that a program printed before it failed.
 fn last_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("` failed ("));
-    lines.last().unwrap_or("no reason").to_owned()
+    let mut lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("` failed ("));
+    lines.next_back().unwrap_or("no reason").to_owned()
 }

@@ -1,9 +1,20 @@
 //! Programs that measure, run in turn.
 
+use crate::machine;
 use crate::project::Project;
 use crate::run::Run;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use std::path::Path;
+
+/// Seconds after which a run is given up.
+const PATIENCE: &str = "3600";
+
+/// A program that may use so many CPUs of those that this one may use, at most all.
+pub fn bound(program: &str, folder: &Path, cpus: usize) -> Run {
+    let cpus: Vec<String> = machine::cpus().iter().take(cpus).map(usize::to_string).collect();
+    Run::new("timeout", folder, false).args([PATIENCE, "taskset", "-c", &cpus.join(","), program])
+}
 
 /// A program that reads some data and prints what it measured as JSON.
 pub struct Subject {

@@ -3,8 +3,9 @@
 use super::Outcome;
 use super::data::{Data, Generator};
 use super::options::Options;
-use super::subject::{Subject, alternate};
+use super::subject::{Subject, alternate, bound};
 use super::table::{Table, number};
+use crate::machine;
 use crate::project::Project;
 use anyhow::Result;
 
@@ -34,11 +35,8 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     );
     for shape in &options.shapes {
         let data = generator.text(shape, options.size)?;
-        let subjects: Vec<Subject> = options
-            .threads
-            .iter()
-            .map(|&threads| own(project, &generator, &data, options.minibatch, threads))
-            .collect();
+        let own = |&threads| own(project, &generator, &data, options.minibatch, threads, machine::cores());
+        let subjects: Vec<Subject> = options.threads.iter().map(own).collect();
         let results =
             alternate(project, shape, &subjects, options.repetitions, &["/samples", "/minibatches"])?;
         for (results, threads) in results.iter().zip(&options.threads) {
@@ -57,18 +55,19 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}"), count))
 }
 
-/// This library's reader with so many loading threads.
+/// This library's reader with so many loading threads on so many CPUs.
 pub fn own(
     project: &Project,
     generator: &Generator<'_>,
     data: &Data,
     minibatch: u64,
     threads: usize,
+    cpus: usize,
 ) -> Subject {
     let (root, program, data) = (project.root.clone(), generator.program.clone(), data.clone());
     let name = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
     Subject::new(name, move || {
-        let run = crate::run::Run::new(&program, &root, false).args(["measure", &data.shape]).arg(&data.path);
+        let run = bound(&program, &root, cpus).args(["measure", &data.shape]).arg(&data.path);
         run.arg(minibatch.to_string()).env("CNTK_READER_THREADS", threads.to_string())
     })
 }
