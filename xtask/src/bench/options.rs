@@ -35,6 +35,15 @@ impl Mode {
         }
     }
 
+    /// Whether an option means anything to it.
+    fn takes(self, option: &str) -> bool {
+        match option {
+            "--threads" | "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
+            "--first-size" | "--version" => self == Mode::Cntk,
+            _ => true,
+        }
+    }
+
     /// Megabytes of each shape.
     fn size(self) -> u64 {
         match self {
@@ -109,6 +118,12 @@ impl Options {
                 options.record = false;
                 continue;
             }
+            let mode = options.mode;
+            ensure!(
+                mode.takes(argument),
+                "`{}` does not take {argument}. See cargo xtask help.",
+                mode.command()
+            );
             let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "--size" => options.size = positive(value()?)?,
@@ -183,7 +198,9 @@ mod tests {
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        for line in ["--sizes 3", "--size 0", "--size", "--shape round", "--parser --peers"] {
+        for line in
+            ["--sizes 3", "--size 0", "--size", "--shape round", "--parser --peers", "--parser --threads 2"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 
 /// Loading threads of everybody.
 const THREADS: usize = 2;
+/// Size of this library's minibatches.
+const MINIBATCH: u64 = 256;
 /// What pip installs.
 const PACKAGES: [&str; 5] = ["numpy", "polars", "pyarrow", "scikit-learn", "xgboost-cpu"];
 
@@ -65,9 +67,12 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     );
     let mut failures = String::new();
     for (shape, columns, format, libraries) in PEERS {
+        if !options.shapes.iter().any(|wanted| wanted == shape) {
+            continue;
+        }
         let text = generator.text(shape, options.size)?;
         let (file, expected) = generator.table(&text, format)?;
-        let mut subjects = vec![sweeps::own(project, &generator, &text, options.minibatch, THREADS, THREADS)];
+        let mut subjects = vec![sweeps::own(project, &generator, &text, MINIBATCH, THREADS, THREADS)];
         for library in libraries {
             let subject = peer(project, library, &file, columns);
             match subject.once().and_then(|found| check(library, &found, &expected)) {
@@ -101,6 +106,9 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
             let name = format!("{} {}", subject.name, version(&results)?);
             add(name, format, threads.to_string(), &file, results.median("/seconds")?);
         }
+    }
+    if table.len() == 0 {
+        return Ok(Outcome::Nothing("no other library reads this shape".to_owned()));
     }
     let count = table.len();
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}{failures}"), count))
