@@ -3,13 +3,17 @@
 // Drives a composite reader module, CNTK's own or this project's, through CNTK's native interface, and prints
 // one JSON line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so
 // and what it needs) where the loader finds them; the host's version is taken from the name of that library.
+//
+// The steps are those of replay.cpp without checkpoints of the reader's own, and
+//
+//     bench                  reads to the end of the epoch: counts, times, peak of memory, cost of copying
+//     digest                 reads to the end of the epoch: a number that is the same for equal minibatches
 
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <codecvt>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +26,7 @@
 
 #include "../dropin/host_types.hpp"
 #include "../dropin/host_versions.hpp"
+#include "bench.hpp"
 #include "json.hpp"
 
 // CNTK's modules pause for a second after each failed attempt to read a file. The data do not change
@@ -121,7 +126,10 @@ class Replay {
   // False if creation failed: there is nothing to run a script on.
   bool create() {
     try {
+      memory_before_ = bench::Memory("VmRSS");
+      const bench::Clock::time_point begin = bench::Clock::now();
       reader_.reset(create_(&config_));
+      open_ = bench::Since(begin);
       describe();
       json::PrintCreate(json::Describe(streams_));
       return true;
@@ -142,7 +150,8 @@ class Replay {
       if (op == "read") return read();
       if (op == "state") return state();
       if (op == "restore") return restore(in);
-      if (op == "bench") return json::Describe(bench());
+      if (op == "bench") return time();
+      if (op == "digest") return digest();
     } catch (const std::exception& error) {
       std::cerr << line << ": " << error.what() << '\n';
       return json::Error(kind_of(error));
@@ -194,6 +203,7 @@ class Replay {
         epoch.right_splice = sizes.right_splice;
       reader_->StartEpoch(&epoch, devices_);
     };
+    started_ = bench::Clock::now();
     old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
     return json::Ok();
   }
@@ -229,6 +239,14 @@ class Replay {
   // A sparse block is the number of values, the values, their rows, and where each column starts.
   static json::StreamMinibatch view(const host::StreamMinibatch& part, const json::Stream& stream) {
     json::StreamMinibatch out;
+    view(part, stream, out);
+    return out;
+  }
+
+  // The same in place of another view, whose memory it uses.
+  static void view(const host::StreamMinibatch& part, const json::Stream& stream,
+                   json::StreamMinibatch& out) {
+    out.records.clear();
     out.steps = part.layout->steps;
     out.rows = part.layout->rows;
     for (const host::LayoutRecord& r : part.layout->records)
@@ -246,7 +264,6 @@ class Replay {
       out.row_indices = reinterpret_cast<const int32_t*>(rows);
       out.column_starts = out.row_indices + out.nonzeros;
     }
-    return out;
   }
 
   std::string state() {
@@ -263,31 +280,46 @@ class Replay {
     return json::Ok();
   }
 
-  // Reads to the end of the epoch without printing.
-  json::Bench bench() {
-    using clock = std::chrono::steady_clock;
-    const auto seconds = [](clock::duration time) { return std::chrono::duration<double>(time).count(); };
-    json::Bench result;
-    size_t in_sweep = 0;
-    clock::time_point from = clock::now();
+  // Reads to the end of the epoch without printing. Times begin with the start of the epoch, where a reader
+  // may begin to load.
+  std::string time() {
+    bench::Stopwatch stopwatch(started_);
+    size_t bytes = 0;
+    json::StreamMinibatch part;  // one for all, so that the driver takes no memory while it measures
     for (bool more = true; more;) {
       const host::Minibatch minibatch = reader_->ReadMinibatch();
       more = !minibatch.end_of_epoch;
       if (minibatch.streams.empty()) continue;
       size_t most = 0;
-      for (size_t id = 0; id < minibatch.streams.size(); ++id)
-        most = std::max(most, view(*minibatch.streams[id], streams_[id]).Samples());
-      result.samples += most;
-      ++result.minibatches;
-      ++in_sweep;
-      if (!minibatch.end_of_sweep) continue;
-      const clock::time_point now = clock::now();
-      result.sweeps.push_back(seconds(now - from));
-      from = now;
-      in_sweep = 0;
+      for (size_t id = 0; id < minibatch.streams.size(); ++id) {
+        view(*minibatch.streams[id], streams_[id], part);
+        most = std::max(most, part.Samples());
+        bytes += part.Bytes();
+      }
+      stopwatch.Add(most, minibatch.end_of_sweep);
     }
-    if (in_sweep != 0) result.sweeps.push_back(seconds(clock::now() - from));
-    return result;
+    json::Bench result = stopwatch.Finish();
+    result.open = open_;
+    const size_t peak = bench::Memory("VmHWM");
+    return "{" + json::Describe(result) + ",\"bytes\":" + std::to_string(bytes) +
+           ",\"copy\":" + json::Number(bench::CopySeconds(bytes, result.minibatches)) +
+           ",\"memory_before\":" + std::to_string(memory_before_) + ",\"memory\":" + std::to_string(peak) +
+           "}";
+  }
+
+  std::string digest() {
+    bench::Digest digest;
+    for (bool more = true; more;) {
+      const host::Minibatch minibatch = reader_->ReadMinibatch();
+      more = !minibatch.end_of_epoch;
+      json::Minibatch out;
+      out.end_of_sweep = minibatch.end_of_sweep;
+      out.end_of_epoch = minibatch.end_of_epoch;
+      for (size_t id = 0; id < minibatch.streams.size(); ++id)
+        out.streams.push_back(view(*minibatch.streams[id], streams_[id]));
+      digest.Add(out);
+    }
+    return "{\"digest\":\"" + std::to_string(digest.Value()) + "\"}";
   }
 
   bool old_ = false;  // the host is 2.5.1
@@ -297,6 +329,9 @@ class Replay {
   std::unique_ptr<host::Reader> reader_;
   std::vector<json::Stream> streams_;
   host::DeviceByStream devices_;
+  double open_ = 0;  // seconds
+  size_t memory_before_ = 0;
+  bench::Clock::time_point started_;
 };
 
 }  // namespace

@@ -66,11 +66,27 @@ struct StreamMinibatch {
     return filled;
   }
 
-  // Samples, without gaps.
+  // Samples, without gaps. Sequences do not overlap.
   std::size_t Samples() const {
     std::size_t count = 0;
-    for (const bool filled : Filled()) count += filled;
+    for (const Record& record : records) {
+      if (record.sequence == kGap) continue;
+      const std::size_t begin = record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin);
+      const std::size_t end = record.end < steps ? record.end : steps;
+      if (begin < end) count += end - begin;
+    }
     return count;
+  }
+
+  std::size_t ValueSize() const { return is_double ? sizeof(double) : sizeof(float); }
+
+  // Of the data: all columns, or the values with their rows and where columns start.
+  std::size_t Bytes() const {
+    if (sparse)
+      return nonzeros * (ValueSize() + sizeof *row_indices) + (Columns() + 1) * sizeof *column_starts;
+    std::size_t size = ValueSize();
+    for (const std::size_t dimension : shape) size *= dimension;
+    return Columns() * size;
   }
 };
 
@@ -192,18 +208,21 @@ inline std::string Error(std::string_view kind) { return "{\"error\":" + Text(ki
 
 inline std::string Ok() { return "{\"ok\":true}"; }
 
-// What the step `bench` measures. A sweep's time ends with the minibatch that has the flag; what follows the
-// last flag counts as one more.
+// What the step `bench` measures.
 struct Bench {
   std::size_t minibatches = 0;
   std::size_t samples = 0;
-  std::vector<double> sweeps;
+  std::vector<double> sweeps;  // seconds of each
+  double open = 0;             // seconds that creation took
+  double first = 0;            // seconds from the epoch's start to its first minibatch
 };
 
+// The members of an object, without its braces: drivers may have more to tell.
 inline std::string Describe(const Bench& bench) {
-  return "{\"minibatches\":" + std::to_string(bench.minibatches) +
+  return "\"minibatches\":" + std::to_string(bench.minibatches) +
          ",\"samples\":" + std::to_string(bench.samples) +
-         ",\"sweeps\":" + Numbers(bench.sweeps.data(), bench.sweeps.size()) + "}";
+         ",\"sweeps\":" + Numbers(bench.sweeps.data(), bench.sweeps.size()) +
+         ",\"open\":" + Number(bench.open) + ",\"first\":" + Number(bench.first);
 }
 
 // The lines: how creation went, and each step of the script with its result.

@@ -17,7 +17,6 @@
 // if CONFIG or SCRIPT cannot be used.
 
 #include <algorithm>
-#include <chrono>
 #include <cntk_reader.hpp>
 #include <fstream>
 #include <iostream>
@@ -27,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "bench.hpp"
 #include "json.hpp"
 
 namespace {
@@ -174,26 +174,14 @@ json::Minibatch View(const cr::Minibatch& minibatch) {
 
 // Reads to the end of the epoch.
 json::Bench Bench(cr::Reader& reader) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
-  json::Bench result;
-  std::size_t in_sweep = 0;
-  Clock::time_point begin = Clock::now();
+  bench::Stopwatch stopwatch(bench::Clock::now());
   for (const cr::Minibatch& minibatch : reader.Minibatches()) {
     std::size_t largest = 0;
     for (std::size_t id = 0; id < minibatch.size(); ++id)
       largest = std::max(largest, minibatch[id].Samples());
-    result.samples += largest;
-    ++result.minibatches;
-    ++in_sweep;
-    if (!minibatch.EndOfSweep()) continue;
-    const Clock::time_point end = Clock::now();
-    result.sweeps.push_back(seconds(end - begin));
-    begin = end;
-    in_sweep = 0;
+    stopwatch.Add(largest, minibatch.EndOfSweep());
   }
-  if (in_sweep != 0) result.sweeps.push_back(seconds(Clock::now() - begin));
-  return result;
+  return stopwatch.Finish();
 }
 
 // Runs one step and gives its result as JSON.
@@ -202,7 +190,7 @@ std::string Run(cr::Reader& reader, const std::string& line) {
   const std::string step = words.Next();
   if (step == "read") return json::Describe(View(reader.GetMinibatch()));
   if (step == "state") return json::DescribeState(reader.GetState());
-  if (step == "bench") return json::Describe(Bench(reader));
+  if (step == "bench") return "{" + json::Describe(Bench(reader)) + "}";
   if (step == "start") {
     Start(reader, words);
   } else if (step == "config") {

@@ -5,10 +5,15 @@
 //! ```text
 //! sweeps shapes                             names of the shapes
 //! sweeps generate SHAPE MEGABYTES DATA      writes DATA and, when it is complete, DATA.sums
-//! sweeps config SHAPE DATA                  the reader configuration
-//! sweeps measure SHAPE DATA MINIBATCH       one line of JSON: times, counts and peak memory
+//! sweeps binary SHAPE DATA OUTPUT           writes the same in CNTK's binary format
+//! sweeps table SHAPE DATA OUTPUT            writes the same as CSV or in libsvm's format; one line of JSON: sums
+//! sweeps config SHAPE DATA [in-order] [cache-index]
+//!                                           the reader configuration
+//! sweeps measure SHAPE DATA MINIBATCH       one line of JSON: times, counts, allocations and peak memory
 //! ```
 
+mod allocations;
+mod convert;
 mod generate;
 mod measure;
 mod random;
@@ -19,8 +24,8 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: sweeps shapes | generate SHAPE MEGABYTES DATA | config SHAPE DATA | measure SHAPE DATA MINIBATCH
+const USAGE: &str = "usage: sweeps shapes | generate SHAPE MEGABYTES DATA | binary SHAPE DATA OUTPUT | table SHAPE DATA OUTPUT |
+       config SHAPE DATA [in-order] [cache-index] | measure SHAPE DATA MINIBATCH
 (`cargo xtask bench` runs this program)";
 
 fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
@@ -33,7 +38,14 @@ fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         ["generate", shape, megabytes, data] => {
             generate::generate(shapes::find(shape)?, megabytes.parse()?, Path::new(data))?;
         }
-        ["config", shape, data] => print!("{}", shapes::find(shape)?.config(data)),
+        ["binary", shape, data, output] => convert::binary(shapes::find(shape)?, data, output)?,
+        ["table", shape, data, output] => {
+            println!("{}", convert::table(shapes::find(shape)?, Path::new(data), Path::new(output))?);
+        }
+        ["config", shape, data, flags @ ..] => {
+            let (in_order, cache_index) = (flags.contains(&"in-order"), flags.contains(&"cache-index"));
+            print!("{}", shapes::find(shape)?.config(data, in_order, cache_index));
+        }
         ["measure", shape, data, minibatch] => {
             println!("{}", measure::measure(shapes::find(shape)?, Path::new(data), minibatch.parse()?)?);
         }

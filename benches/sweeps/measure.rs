@@ -1,5 +1,6 @@
 //! The measurement: index, two timed sweeps, and a third, untimed one whose data are checked.
 
+use crate::allocations;
 use crate::generate::sums_path;
 use crate::shapes::{Shape, Stream};
 use crate::sums::{StreamSums, Sums};
@@ -15,16 +16,16 @@ use std::time::Instant;
 /// Sweeps that are timed.
 const TIMED_SWEEPS: usize = 2;
 
-/// Measures, and returns one line of JSON: the format of the replay driver's step `bench`, with the seconds that
-/// opening took and the peak of resident memory in bytes beside it.
+/// Measures, and returns one line of JSON: the format of the replay driver's step `bench`, with the allocations per
+/// minibatch of the last timed sweep and the peak of resident memory in bytes beside it.
 pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box<dyn Error>> {
     let expected = std::fs::read_to_string(sums_path(data))?;
     let path = data.to_str().ok_or("The path of the data is not UTF-8.")?;
-    let options = config::from_text(&shape.config(path))?;
+    let options = config::from_text(&shape.config(path, false, false))?;
 
     let clock = Instant::now();
     let mut reader = Reader::open(&options)?;
-    let index = clock.elapsed().as_secs_f64();
+    let open = clock.elapsed().as_secs_f64();
     let names: Vec<&str> = reader.streams().iter().map(|stream| stream.name.as_str()).collect();
     assert!(
         names.iter().copied().eq(shape.streams.iter().map(|stream| stream.name)),
@@ -34,9 +35,11 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
         ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: false };
     reader.start_epoch(&EpochStart { read, samples: SIZE_UNLIMITED, sweeps: SWEEPS_UNLIMITED, index: 0 })?;
 
-    let (mut minibatches, mut samples) = (0, 0);
-    let mut seconds = Vec::new();
+    let (mut minibatches, mut samples) = (0_u32, 0);
+    let mut seconds = Vec::with_capacity(TIMED_SWEEPS);
+    let mut allocations = 0.0;
     for _ in 0..TIMED_SWEEPS {
+        let (allocated, delivered) = (allocations::count(), minibatches);
         let clock = Instant::now();
         sweep(&mut reader, |minibatch| {
             minibatches += 1;
@@ -44,6 +47,7 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
                 minibatch.streams.iter().map(|stream| stream.layout.samples()).max().unwrap_or(0) as u64;
         })?;
         seconds.push(clock.elapsed().as_secs_f64());
+        allocations = (allocations::count() - allocated) as f64 / f64::from(minibatches - delivered);
     }
     let memory = peak_memory();
 
@@ -60,7 +64,7 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
         return Err(format!("The timed sweeps gave {samples} samples instead of {in_two_sweeps}.").into());
     }
     Ok(format!(
-        "{{\"minibatches\":{minibatches},\"samples\":{samples},\"sweeps\":{seconds:?},\"index\":{index:?},\"memory\":{memory}}}"
+        "{{\"minibatches\":{minibatches},\"samples\":{samples},\"sweeps\":{seconds:?},\"open\":{open:?},\"allocations\":{allocations:?},\"memory\":{memory}}}"
     ))
 }
 

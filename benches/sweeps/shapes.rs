@@ -77,17 +77,25 @@ pub fn find(name: &str) -> Result<&'static Shape, String> {
 }
 
 impl Shape {
-    /// The reader configuration for data of this shape: randomized, in windows that hold all of it (CNTK's default).
-    pub fn config(&self, data: &str) -> String {
+    /// The reader configuration for data of this shape: randomized, in windows that hold all of it (CNTK's default),
+    /// unless `in_order`. A file that ends with `.cbf` is a binary one.
+    pub fn config(&self, data: &str, in_order: bool, cache_index: bool) -> String {
         let mut inputs = String::new();
         for Stream { name, dim, sparse, .. } in self.streams {
             let format = if *sparse { "sparse" } else { "dense" };
             inputs += &format!("        {name} = [ dim = {dim} ; format = \"{format}\" ]\n");
         }
-        format!(
-            "randomize = true\ntraceLevel = 0\ndeserializers = ( [\n    type = \"CNTKTextFormatDeserializer\" ; \
-             module = \"CNTKTextFormatReader\" ; file = \"{data}\"\n    input = [\n{inputs}    ]\n] )\n"
-        )
+        let deserializer = if data.ends_with(".cbf") {
+            format!(
+                "type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"{data}\"\n"
+            )
+        } else {
+            format!(
+                "type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{data}\"\n    \
+                 cacheIndex = {cache_index}\n    input = [\n{inputs}    ]\n"
+            )
+        };
+        format!("randomize = {}\ntraceLevel = 0\ndeserializers = ( [\n    {deserializer}] )\n", !in_order)
     }
 }
 

@@ -41,10 +41,16 @@ cargo xtask COMMAND [OPTIONS]
       --list               names the steps
       --keep-going         goes on after a step that failed
   bench                    times reading of generated data, and records the result under benches/record
-      --size MB            size of each data set (default 200)
-      --threads N,N        numbers of loading threads (default 1,2)
+      --against-cntk       beside CNTK's own modules, which it installs under target/oracle
+      --parser             one thread that parses, and what bounds it
+      --peers              beside polars, pyarrow, xgboost and scikit-learn, which it installs under target/peers
+      --size MB            size of each data set (default 200; beside others 100, of the parser 32)
+      --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
+      --repetitions N      how often everything is measured (default 5, without others 1); medians count
+      --threads N,N        alone and beside CNTK, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
       --shape NAME         one shape of data instead of all
-      --minibatch N        minibatch size (default 256)
+      --minibatch N        alone and beside CNTK, minibatch size (default 256)
+      --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1
       --no-record          prints the result only
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)

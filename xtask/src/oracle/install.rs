@@ -25,11 +25,20 @@ pub enum Installed {
     No(String),
 }
 
+/// Whether a version is there.
+pub fn is_installed(project: &Project, version: &str) -> bool {
+    folder(project, version).join("ready").exists()
+}
+
+fn folder(project: &Project, version: &str) -> PathBuf {
+    project.target.join("oracle").join(version)
+}
+
 /// Installs a version unless it is there already.
 pub fn install(project: &Project, version: &str) -> Result<Installed> {
     ensure!(VERSIONS.contains(&version), "Versions of CNTK to compare with: {}.", VERSIONS.join(", "));
-    let cntk = Cntk { folder: project.target.join("oracle").join(version), version: version.to_owned() };
-    if cntk.folder.join("ready").exists() {
+    let cntk = Cntk { folder: folder(project, version), version: version.to_owned() };
+    if is_installed(project, version) {
         return Ok(Installed::Yes(cntk));
     }
     let mut missing = None;

@@ -3,7 +3,7 @@
 mod compare;
 mod drive;
 mod generate;
-mod install;
+pub mod install;
 
 use crate::build;
 use crate::dropin;

@@ -1,0 +1,159 @@
+//! Times one thread that parses text data, beside the least that any reader has to do and what a general library takes.
+//!
+//! ```text
+//! parser CONFIG       one line of JSON: seconds of each, with the number of bytes and of numbers
+//! ```
+//!
+//! | | |
+//! | --- | --- |
+//! | `chunks` | this library loads all chunks: reads the file, parses it, fills the arrays; memory has been used before |
+//! | `read` | the file's bytes are read into a buffer |
+//! | `newlines` | its line breaks are counted, in a buffer |
+//! | `fast_float` | every number, row numbers too, is converted to `f32` by fast-float2, correctly rounded |
+//! | `standard` | the same by the standard library |
+//!
+//! The last two get the numbers one by one, found beforehand and not timed: a reader that used them would have to find
+//! and to store them as well.
+
+use cntk_reader::config::{self, options::DeserializerOptions};
+use cntk_reader::corpus::Corpus;
+use cntk_reader::deserialize::text::TextDeserializer;
+use cntk_reader::deserialize::{ChunkTable, Deserializer};
+use cntk_reader::pool::{self, Pool};
+use std::error::Error;
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Bytes that are worked on at a time: they stay in a core's cache, as those of this library's segments do.
+const BLOCK: usize = 512 << 10;
+
+/// Runs of everything; the best counts.
+const RUNS: usize = 3;
+
+/// Seconds of each, and what was converted.
+struct Times {
+    chunks: f64,
+    read: f64,
+    newlines: f64,
+    fast_float: f64,
+    standard: f64,
+    numbers: u64,
+}
+
+impl Times {
+    /// The better of each.
+    fn best(self, other: Times) -> Times {
+        Times {
+            chunks: self.chunks.min(other.chunks),
+            read: self.read.min(other.read),
+            newlines: self.newlines.min(other.newlines),
+            fast_float: self.fast_float.min(other.fast_float),
+            standard: self.standard.min(other.standard),
+            numbers: self.numbers,
+        }
+    }
+}
+
+fn run(config: &str) -> Result<String, Box<dyn Error>> {
+    let options = config::from_file(Path::new(config))?;
+    let [DeserializerOptions::Text(text)] = options.deserializers.as_slice() else {
+        return Err("The configuration must have one deserializer, of text.".into());
+    };
+    pool::set_threads(1);
+    let pool = Pool::shared()?;
+    let corpus = Arc::new(Corpus::Numeric);
+    let deserializer = pool.install(|| TextDeserializer::open(text, &corpus))?;
+    let file = File::open(&text.file)?;
+    let bytes = file.metadata()?.len();
+
+    let once = || time(&pool, &deserializer, &file);
+    let mut best = once()?;
+    for _ in 1..RUNS {
+        best = best.best(once()?);
+    }
+    let Times { chunks, read, newlines, fast_float, standard, numbers } = best;
+    Ok(format!(
+        "{{\"bytes\":{bytes},\"numbers\":{numbers},\"chunks\":{chunks:?},\"read\":{read:?},\"newlines\":{newlines:?},\
+         \"fast_float\":{fast_float:?},\"standard\":{standard:?}}}"
+    ))
+}
+
+/// Seconds to load all chunks, one after the other, on the pool's only thread.
+fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Result<f64> {
+    let clock = Instant::now();
+    for chunk in 0..deserializer.chunks().len() {
+        let chunk = pool.install(|| deserializer.load(chunk as u32))?;
+        chunk.settle()?;
+        chunk.admit()?;
+    }
+    Ok(clock.elapsed().as_secs_f64())
+}
+
+/// Times everything once; all but this library block by block.
+fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Times, Box<dyn Error>> {
+    let chunks = load_chunks(pool, deserializer)?;
+    let mut times = Times { chunks, read: 0.0, newlines: 0.0, fast_float: 0.0, standard: 0.0, numbers: 0 };
+    let mut buffer = vec![0; BLOCK];
+    let mut offset = 0;
+    loop {
+        let size = timed(&mut times.read, || file.read_at(&mut buffer, offset))?;
+        if size == 0 {
+            return Ok(times);
+        }
+        // The last line may go on in the next block.
+        let end = memchr::memrchr(b'\n', &buffer[..size]).ok_or("A line is too long for this program.")?;
+        let text = &buffer[..=end];
+        offset += text.len() as u64;
+        timed(&mut times.newlines, || black_box(memchr::memchr_iter(b'\n', text).count()));
+        let numbers = find_numbers(text);
+        times.numbers += numbers.len() as u64;
+        let fast = |number: &&[u8]| fast_float2::parse::<f32, _>(number).unwrap_or(f32::NAN);
+        let fast: f32 = timed(&mut times.fast_float, || numbers.iter().map(fast).sum());
+        let standard =
+            |number: &&[u8]| std::str::from_utf8(number).unwrap_or_default().parse().unwrap_or(f32::NAN);
+        let standard: f32 = timed(&mut times.standard, || numbers.iter().map(standard).sum());
+        if fast.is_nan() || fast.to_bits() != standard.to_bits() {
+            return Err(format!("The libraries differ: {fast} and {standard}.").into());
+        }
+    }
+}
+
+/// Adds the seconds that the work takes.
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
+    let clock = Instant::now();
+    let result = work();
+    *seconds += clock.elapsed().as_secs_f64();
+    result
+}
+
+/// The runs of the characters of numbers that begin behind a blank or a colon, or at a line's start.
+fn find_numbers(text: &[u8]) -> Vec<&[u8]> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    text.split(|byte| matches!(byte, b' ' | b':' | b'\n'))
+        .filter(|word| word.first().is_some_and(is_part))
+        .collect()
+}
+
+fn main() -> ExitCode {
+    // `cargo bench` adds a flag; there is nothing to time without a configuration.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [config] = arguments.as_slice() else {
+        eprintln!("usage: parser CONFIG\n(`cargo xtask bench --parser` runs this program)");
+        return ExitCode::FAILURE;
+    };
+    match run(config) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

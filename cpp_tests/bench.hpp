@@ -1,0 +1,143 @@
+// What the step `bench` of the drivers measures, and a digest of all that a reader gives.
+
+#ifndef CNTK_READER_CPP_TESTS_BENCH_HPP
+#define CNTK_READER_CPP_TESTS_BENCH_HPP
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "json.hpp"
+
+namespace bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// Seconds since then.
+inline double Since(Clock::time_point begin) { return Seconds(Clock::now() - begin); }
+
+// Times reading, minibatch by minibatch. A sweep's time ends with the minibatch that has the flag; what
+// follows the last flag counts as one more.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Clock::time_point begin) : start_(begin), begin_(begin) {}
+
+  // After each minibatch that has data. `samples`: the largest count of any stream, without gaps.
+  void Add(std::size_t samples, bool end_of_sweep) {
+    if (result_.minibatches == 0) result_.first = Since(start_);
+    result_.samples += samples;
+    ++result_.minibatches;
+    in_sweep_ = true;
+    if (end_of_sweep) EndSweep();
+  }
+
+  json::Bench Finish() {
+    if (in_sweep_) EndSweep();
+    return result_;
+  }
+
+ private:
+  void EndSweep() {
+    const Clock::time_point end = Clock::now();
+    result_.sweeps.push_back(Seconds(end - begin_));
+    begin_ = end;
+    in_sweep_ = false;
+  }
+
+  json::Bench result_;
+  Clock::time_point start_, begin_;
+  bool in_sweep_ = false;
+};
+
+// Seconds that the C library takes to copy so many bytes, in so many pieces, out of memory that no cache
+// holds: what delivering them costs at least.
+inline double CopySeconds(std::size_t bytes, std::size_t pieces) {
+  if (bytes == 0 || pieces == 0) return 0;
+  const std::size_t size = std::max<std::size_t>(bytes / pieces, 1);
+  const std::vector<char> from(std::max<std::size_t>(64 << 20, 2 * size), 1);
+  std::vector<char> to(size);
+  std::size_t at = 0;
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    if (at + size > from.size()) at = 0;
+    std::memcpy(to.data(), from.data() + at, size);
+    // The compiler must not see that nobody reads the copy.
+    asm volatile("" : : "r"(to.data()) : "memory");
+    at += size;
+  }
+  return Since(begin);
+}
+
+// A line of /proc/self/status in bytes: VmRSS is the resident memory, VmHWM its peak. 0 where there is none.
+inline std::size_t Memory(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.compare(0, name.size() + 1, name + ":") == 0)
+      return std::stoull(line.substr(name.size() + 1)) * 1024;
+  return 0;
+}
+
+// Equal for two readers that give the same minibatches in the same order. Columns that belong to no sequence
+// do not count: what is in them is nobody's business.
+class Digest {
+ public:
+  void Add(const json::Minibatch& minibatch) {
+    Add(static_cast<std::uint64_t>(minibatch.end_of_sweep));
+    Add(static_cast<std::uint64_t>(minibatch.end_of_epoch));
+    for (const json::StreamMinibatch& part : minibatch.streams) Add(part);
+  }
+
+  std::uint64_t Value() const { return hash_; }
+
+ private:
+  void Add(std::uint64_t word) {
+    hash_ = (hash_ ^ word) * 0x9e3779b97f4a7c15;
+    hash_ ^= hash_ >> 32;
+  }
+
+  void Add(const void* data, std::size_t size) {
+    const char* at = static_cast<const char*>(data);
+    std::uint64_t word = 0;
+    for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+      std::memcpy(&word, at, sizeof word);
+      Add(word);
+    }
+    word = size;
+    std::memcpy(&word, at, size);
+    Add(word);
+  }
+
+  void Add(const json::StreamMinibatch& part) {
+    Add(part.steps);
+    Add(part.rows);
+    for (const json::Record& record : part.records) {
+      Add(record.sequence);
+      Add(record.row);
+      Add(static_cast<std::uint64_t>(record.begin));
+      Add(record.end);
+    }
+    if (part.sparse) {
+      Add(part.values, part.nonzeros * part.ValueSize());
+      Add(part.row_indices, part.nonzeros * sizeof *part.row_indices);
+      Add(part.column_starts, (part.Columns() + 1) * sizeof *part.column_starts);
+      return;
+    }
+    const std::size_t size = part.Bytes() / std::max<std::size_t>(part.Columns(), 1);
+    const std::vector<bool> filled = part.Filled();
+    for (std::size_t column = 0; column < filled.size(); ++column)
+      if (filled[column]) Add(static_cast<const char*>(part.values) + column * size, size);
+  }
+
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace bench
+
+#endif  // CNTK_READER_CPP_TESTS_BENCH_HPP

@@ -1,0 +1,356 @@
+//! This library in CNTK's place and CNTK's own modules, in turn, in the same driver.
+
+use super::Outcome;
+use super::data::{Data, Generator};
+use super::host::{Hosts, Module, Work};
+use super::options::Options;
+use super::subject::{Results, alternate};
+use super::sweeps;
+use super::table::{Table, number};
+use crate::machine;
+use crate::oracle::install::{self, Installed};
+use crate::project::Project;
+use anyhow::{Context, Result, ensure};
+
+/// Sizes of small minibatches in samples.
+const SMALL: [u64; 3] = [1, 8, 32];
+/// Megabytes of the data that are read in small minibatches, at most.
+const SMALL_SIZE: u64 = 20;
+/// Shapes whose small minibatches are measured: dense samples, and sequences of words.
+const SMALL_SHAPES: [&str; 2] = ["integers", "words"];
+/// Shapes that are measured in the binary format, too: dense and sparse.
+const BINARY_SHAPES: [&str; 2] = ["floats", "words"];
+/// Shapes on which the time to the first minibatch is measured: a sequence is a line, and lines with ids.
+const FIRST_SHAPES: [&str; 2] = ["floats", "words"];
+/// Text that the binary data are made of, in units of the size: they are read faster.
+const BINARY_FACTOR: u64 = 2;
+/// Loading threads of the last table.
+const THREADS: [usize; 4] = [1, 2, 3, 4];
+
+/// Measures everything.
+pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
+    let cntk = match install::install(project, &options.version)? {
+        Installed::Yes(cntk) => cntk,
+        Installed::No(reason) => return Ok(Outcome::Nothing(reason)),
+    };
+    let cores = machine::cores();
+    let cpus: Vec<usize> = options.threads.iter().copied().filter(|&cpus| cpus <= cores).collect();
+    ensure!(!cpus.is_empty(), "This machine has {cores} CPUs, fewer than asked for.");
+    let generator = Generator::new(project)?;
+    let hosts = Hosts::new(project, &cntk, generator.folder.clone())?;
+    let mut bench =
+        Bench { project, options, generator, hosts, cpus, comparison: Comparison::new(&options.version) };
+    for shape in shapes(options, &["integers", "floats", "words", "bags"]) {
+        bench.text(shape)?;
+    }
+    for shape in shapes(options, &BINARY_SHAPES) {
+        bench.binary(shape)?;
+    }
+    for shape in shapes(options, &SMALL_SHAPES) {
+        bench.small(shape)?;
+    }
+    for shape in shapes(options, &FIRST_SHAPES) {
+        bench.first(shape)?;
+    }
+    let scaling = bench.scaling()?;
+    let count = bench.comparison.table.len() + scaling.len();
+    let note = note(options);
+    let comparison = bench.comparison.table;
+    let text = format!("{note}\n\n{comparison}\nThis library alone, from Rust, on all CPUs:\n\n{scaling}");
+    Ok(Outcome::Measured(text, count))
+}
+
+/// Those of the shapes that are asked for.
+fn shapes<'a>(options: &Options, shapes: &[&'a str]) -> Vec<&'a str> {
+    shapes.iter().copied().filter(|&shape| options.shapes.iter().any(|wanted| wanted == shape)).collect()
+}
+
+fn note(options: &Options) -> String {
+    format!(
+        "\
+One driver loads both composite modules through CNTK's native interface; they take turns, and the medians of {} runs each
+count. Both processes have the same CPUs, this library as many loading threads as CPUs; CNTK's module, which has no
+setting for threads, works on the caller's. Data are in the page cache, randomized over all data, minibatches of {}
+samples, unless a row says otherwise. Sweep 1 begins with the start of the epoch; it loads, parses and packs; sweep 2 finds
+the data in memory. The first minibatch is timed from the opening of the reader on. Memory is the peak of resident memory
+less what the driver and CNTK's libraries had before. Copying is what the C library takes to copy as many bytes out of memory
+that no cache holds. Both modules have delivered the same number of minibatches and samples, and, in runs that are not timed,
+the same layouts and values, bit for bit. Times better is CNTK's time or memory by this library's; a goal without a unit is
+for that.",
+        options.repetitions, options.minibatch,
+    )
+}
+
+/// The state of a run.
+struct Bench<'a> {
+    project: &'a Project,
+    options: &'a Options,
+    generator: Generator<'a>,
+    hosts: Hosts,
+    cpus: Vec<usize>,
+    comparison: Comparison,
+}
+
+impl Bench<'_> {
+    /// Two sweeps of text.
+    fn text(&mut self, shape: &'static str) -> Result<()> {
+        let data = self.generator.text(shape, self.options.size)?;
+        let sparse = matches!(shape, "words" | "bags");
+        for (cpus, results) in self.sweeps(&data)? {
+            let goal = match (shape, cpus) {
+                ("floats", 1) => "4.5",
+                ("floats", _) => "8",
+                (_, 1) => "6",
+                _ => "10",
+            };
+            let what = |what: &str| Row { what: what.to_owned(), data: shape.to_owned(), cpus, goal: "" };
+            let rate = |amount: f64, sweep: &'static str| {
+                move |results: &Results| Ok(amount / results.median(sweep)?)
+            };
+            let samples = results[0].median("/samples")? / 2.0;
+            let comparison = &mut self.comparison;
+            comparison.rate(
+                Row { goal, ..what("sweep 1, MB/s") },
+                &results,
+                rate(data.megabytes(), "/sweeps/0"),
+            )?;
+            let goal = match shape {
+                "words" => "4, and 40 million",
+                _ if sparse => "4",
+                _ => "2",
+            };
+            comparison.rate(
+                Row { goal, ..what("sweep 2, million samples/s") },
+                &results,
+                rate(samples / 1e6, "/sweeps/1"),
+            )?;
+            comparison.cost(what("opening, ms"), &results, |results| Ok(results.median("/open")? * 1e3))?;
+            comparison.cost(Row { goal: "1.7", ..what("memory, MB") }, &results, |results| {
+                Ok((results.median("/memory")? - results.median("/memory_before")?) / 1e6)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Two sweeps of binary data.
+    fn binary(&mut self, shape: &'static str) -> Result<()> {
+        let text = self.generator.text(shape, BINARY_FACTOR * self.options.size)?;
+        let data = self.generator.binary(&text)?;
+        for (cpus, results) in self.sweeps(&data)? {
+            let what = |what: &str, goal| Row {
+                what: what.to_owned(),
+                data: format!("{shape}, binary"),
+                cpus,
+                goal,
+            };
+            let samples = results[0].median("/samples")? / 2.0;
+            let goal = if shape == "floats" && cpus > 1 { "5, and 2000 MB/s" } else { "5" };
+            let comparison = &mut self.comparison;
+            comparison.rate(what("sweep 1, MB/s", goal), &results, |results| {
+                Ok(data.megabytes() / results.median("/sweeps/0")?)
+            })?;
+            comparison.rate(what("sweep 2, million samples/s", ""), &results, |results| {
+                Ok(samples / 1e6 / results.median("/sweeps/1")?)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Two sweeps of some data by both modules, with each number of CPUs, after their minibatches have been compared.
+    fn sweeps(&self, data: &Data) -> Result<Vec<(usize, Vec<Results>)>> {
+        let what = format!(
+            "{}{}",
+            data.shape,
+            if data.path.extension().is_some_and(|x| x == "cbf") { ", binary" } else { "" }
+        );
+        let config = self.generator.config(data, &[])?;
+        let minibatch = self.options.minibatch;
+        let digest = self.hosts.script(minibatch, "inf", "2", "digest")?;
+        let all = self.most_cpus();
+        let both = self.hosts.both(&Work { config: &config, script: &digest, cpus: all });
+        alternate(self.project, &format!("{what}, the same bits"), &both, 1, &["/digest"])?;
+        let script = self.hosts.script(minibatch, "inf", "2", "bench")?;
+        let measure = |&cpus: &usize| {
+            let both = self.hosts.both(&Work { config: &config, script: &script, cpus });
+            let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+            let results = alternate(
+                self.project,
+                &what,
+                &both,
+                self.options.repetitions,
+                &["/minibatches", "/samples"],
+            )?;
+            Ok((cpus, results))
+        };
+        self.cpus.iter().map(measure).collect()
+    }
+
+    /// The cost of each small minibatch in the second sweep.
+    fn small(&mut self, shape: &'static str) -> Result<()> {
+        let cpus = self.most_cpus();
+        let data = self.generator.text(shape, self.options.size.min(SMALL_SIZE))?;
+        let config = self.generator.config(&data, &[])?;
+        for size in SMALL {
+            let script = self.hosts.script(size, "inf", "2", "bench")?;
+            let both = self.hosts.both(&Work { config: &config, script: &script, cpus });
+            let what = format!("{shape}, minibatches of {size}");
+            let results = alternate(
+                self.project,
+                &what,
+                &both,
+                self.options.repetitions,
+                &["/minibatches", "/samples"],
+            )?;
+            // Those of both sweeps are counted.
+            let each = |results: &Results| -> Result<f64> {
+                Ok(results.median("/sweeps/1")? * 2e6 / results.median("/minibatches")?)
+            };
+            let copying = |results: &Results| -> Result<f64> {
+                Ok(results.median("/copy")? * 1e6 / results.median("/minibatches")?)
+            };
+            let row = |what: &str, goal| Row {
+                what: format!("minibatch of {size}, {what}"),
+                data: shape.to_owned(),
+                cpus,
+                goal,
+            };
+            self.comparison.cost(row("µs", ""), &results, each)?;
+            self.comparison.cost(row("µs beside copying", "3 µs"), &results, |results| {
+                Ok((each(results)? - copying(results)?).max(0.0))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The time to the first minibatch of data that are not randomized, without and with an index beside the file.
+    fn first(&mut self, shape: &'static str) -> Result<()> {
+        let cpus = self.most_cpus();
+        let data = self.generator.text(shape, self.options.first_size)?;
+        let minibatch = self.options.minibatch;
+        let script = self.hosts.script(minibatch, &minibatch.to_string(), "inf", "bench")?;
+        for (what, flags) in [("", &["in-order"][..]), (" with index", &["in-order", "cache-index"])] {
+            let config = self.generator.config(&data, flags)?;
+            let work = Work { config: &config, script: &script, cpus };
+            if !what.is_empty() {
+                // The format is CNTK's, so that one file serves both.
+                self.hosts.subject(Module::Own, &work).once()?;
+                self.check_index(&data)?;
+            }
+            let both = self.hosts.both(&work);
+            let part = format!("{shape}, first minibatch{what}");
+            let results = alternate(self.project, &part, &both, self.options.repetitions, &["/samples"])?;
+            let row = Row {
+                what: format!("first minibatch{what}, ms"),
+                data: format!("{shape}, {:.0} MB, in order", data.megabytes()),
+                cpus,
+                goal: if what.is_empty() { "" } else { "200 ms of 1 GB" },
+            };
+            self.comparison.cost(row, &results, |results| {
+                Ok((results.median("/open")? + results.median("/first")?) * 1e3)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Fails if there is no index beside the data.
+    fn check_index(&self, data: &Data) -> Result<()> {
+        let name = data.path.file_name().context("data have a name")?.to_string_lossy().into_owned();
+        let files = std::fs::read_dir(&self.generator.folder)?.filter_map(|entry| entry.ok());
+        let mut names = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let found = names.any(|file| file.starts_with(&name) && file.ends_with(".cache"));
+        ensure!(found, "{name}: no index was written");
+        Ok(())
+    }
+
+    /// This library alone, with more and more threads.
+    fn scaling(&self) -> Result<Table> {
+        let mut table = Table::new(
+            1,
+            &[
+                "shape",
+                "threads",
+                "sweep 1 MB/s",
+                "by 1 thread",
+                "sweep 2 MB/s",
+                "by 1 thread",
+                "allocations a minibatch",
+            ],
+        );
+        let (project, options) = (self.project, self.options);
+        for shape in &options.shapes {
+            let data = self.generator.text(shape, options.size)?;
+            let own = |threads| {
+                sweeps::own(project, &self.generator, &data, options.minibatch, threads, machine::cores())
+            };
+            let subjects = THREADS.map(own);
+            let results =
+                alternate(project, shape, &subjects, options.repetitions, &["/minibatches", "/samples"])?;
+            let rate = |results: &Results, sweep: &str| {
+                Ok::<f64, anyhow::Error>(data.megabytes() / results.median(sweep)?)
+            };
+            for (threads, result) in THREADS.iter().zip(&results) {
+                let mut row = vec![shape.clone(), threads.to_string()];
+                for sweep in ["/sweeps/0", "/sweeps/1"] {
+                    let speed = rate(result, sweep)?;
+                    row.extend([number(speed), number(speed / rate(&results[0], sweep)?)]);
+                }
+                row.push(number(result.median("/allocations")?));
+                table.add(row);
+            }
+        }
+        Ok(table)
+    }
+
+    fn most_cpus(&self) -> usize {
+        self.cpus.iter().copied().max().unwrap_or(1)
+    }
+}
+
+/// What CNTK and this library measured, row by row.
+struct Comparison {
+    table: Table,
+}
+
+/// What a row of the comparison is about.
+struct Row {
+    what: String,
+    data: String,
+    cpus: usize,
+    goal: &'static str,
+}
+
+impl Comparison {
+    fn new(version: &str) -> Comparison {
+        let cntk = format!("CNTK {version}");
+        let headings = ["what", "data", "CPUs", &cntk, "cntk-reader", "times better", "goal"];
+        Comparison { table: Table::new(2, &headings) }
+    }
+
+    /// A number that is the better the greater it is.
+    fn rate(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
+        let (cntk, own) = (of(&results[0])?, of(&results[1])?);
+        self.add(row, cntk, own, own / cntk);
+        Ok(())
+    }
+
+    /// A number that is the better the less it is.
+    fn cost(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
+        let (cntk, own) = (of(&results[0])?, of(&results[1])?);
+        self.add(row, cntk, own, cntk / own);
+        Ok(())
+    }
+
+    fn add(&mut self, row: Row, cntk: f64, own: f64, better: f64) {
+        let better = if better.is_finite() { number(better) } else { "-".to_owned() };
+        let Row { what, data, cpus, goal } = row;
+        self.table.add(vec![
+            what,
+            data,
+            cpus.to_string(),
+            number(cntk),
+            number(own),
+            better,
+            goal.to_owned(),
+        ]);
+    }
+}

@@ -1,0 +1,88 @@
+//! A composite module, CNTK's own or this project's, in the driver `host_replay`.
+
+use super::subject::{Subject, bound};
+use crate::dropin::{self, Host};
+use crate::oracle::install::Cntk;
+use crate::project::Project;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// Whose module is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Module {
+    /// CNTK's own, with CNTK's deserializers below it.
+    Cntk,
+    /// This project's.
+    Own,
+}
+
+/// The driver, and both modules for it.
+pub struct Hosts {
+    root: PathBuf,
+    driver: PathBuf,
+    library_path: String,
+    version: String,
+    cntk: PathBuf,
+    own: PathBuf,
+    scripts: PathBuf,
+}
+
+/// What is done with the data.
+pub struct Work<'a> {
+    /// The reader configuration.
+    pub config: &'a Path,
+    /// The script of steps.
+    pub script: &'a Path,
+    /// CPUs that the process may use; this project's module has as many loading threads.
+    pub cpus: usize,
+}
+
+impl Hosts {
+    /// Builds the driver and this project's module.
+    pub fn new(project: &Project, cntk: &Cntk, scripts: PathBuf) -> Result<Hosts> {
+        let version = cntk.version();
+        let engine = dropin::engine(project)?;
+        let driver = project.part(&format!("the driver and the modules for CNTK {version}"), || {
+            dropin::build(project, Host::by_version(version)?, &engine)?;
+            dropin::driver(project)
+        })?;
+        Ok(Hosts {
+            root: project.root.clone(),
+            driver,
+            library_path: cntk.library_path(),
+            version: version.to_owned(),
+            cntk: cntk.module(),
+            own: dropin::composite(project, version)?,
+            scripts,
+        })
+    }
+
+    /// A script that reads from the data's start: the size of minibatches, the samples (or `inf`), the sweeps (or
+    /// `inf`), and the step that reads to the end.
+    pub fn script(&self, minibatch: u64, samples: &str, sweeps: &str, step: &str) -> Result<PathBuf> {
+        let path = self.scripts.join(format!("{step}-{minibatch}-{samples}-{sweeps}.script"));
+        std::fs::write(&path, format!("start 1 0 {minibatch} 0 0 1 {samples} {sweeps} 0\n{step}\n"))?;
+        Ok(path)
+    }
+
+    /// A module at some work.
+    pub fn subject(&self, module: Module, work: &Work<'_>) -> Subject {
+        let (name, path) = match module {
+            Module::Cntk => (format!("CNTK {}", self.version), &self.cntk),
+            Module::Own => ("cntk-reader".to_owned(), &self.own),
+        };
+        let (root, library_path) = (self.root.clone(), self.library_path.clone());
+        let (cpus, threads) = (work.cpus, work.cpus.to_string());
+        let driver = self.driver.to_string_lossy().into_owned();
+        let arguments = [path, work.config, work.script].map(Path::to_owned);
+        Subject::new(name, move || {
+            let run = bound(&driver, &root, cpus).args(&arguments).env("LD_LIBRARY_PATH", &library_path);
+            run.env("OMP_NUM_THREADS", &threads).env("CNTK_READER_THREADS", &threads)
+        })
+    }
+
+    /// Both modules at some work, CNTK's first.
+    pub fn both(&self, work: &Work<'_>) -> [Subject; 2] {
+        [Module::Cntk, Module::Own].map(|module| self.subject(module, work))
+    }
+}

@@ -1,0 +1,86 @@
+//! `cargo xtask bench`: times reading, checks what was read, and keeps a record.
+//!
+//! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
+//! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
+//! readers. All of them measure [`subject`]s on [`data`] and give a [`table`]; [`record`] keeps it.
+
+mod cntk;
+mod data;
+mod host;
+mod options;
+mod parser;
+mod peers;
+mod record;
+mod subject;
+mod sweeps;
+mod table;
+
+use crate::machine;
+use crate::oracle::install;
+use crate::project::Project;
+use crate::steps::Tally;
+use anyhow::Result;
+use options::{Mode, Options};
+
+/// What the command exits with when that which it was to compare with cannot be installed.
+const NOT_INSTALLED: i32 = 3;
+
+/// What a mode came to.
+enum Outcome {
+    /// Measured, as Markdown; and how many measurements there are.
+    Measured(String, usize),
+    /// Nothing was measured, for this reason.
+    Nothing(String),
+}
+
+/// Measures as the arguments say.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    let load = machine::load();
+    let text = match measure(project, &options)? {
+        Outcome::Measured(text, _) => text,
+        Outcome::Nothing(reason) => {
+            println!("\nNothing was compared: {reason}.");
+            std::process::exit(NOT_INSTALLED);
+        }
+    };
+    println!("\n{text}");
+    if options.record {
+        let path = record::write(project, &options, load, &text)?;
+        println!("recorded in {}", path.display());
+    }
+    Ok(())
+}
+
+fn measure(project: &Project, options: &Options) -> Result<Outcome> {
+    match options.mode {
+        Mode::Sweeps => sweeps::measure(project, options),
+        Mode::Cntk => cntk::measure(project, options),
+        Mode::Parser => parser::measure(project, options),
+        Mode::Peers => peers::measure(project, options),
+    }
+}
+
+/// The short form, a step of `cargo xtask test`: every mode on very small data. Installs nothing.
+pub fn step(project: &Project) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for mode in Mode::ALL {
+        let there = match mode {
+            Mode::Sweeps | Mode::Parser => true,
+            Mode::Cntk => install::is_installed(project, install::VERSIONS[0]),
+            Mode::Peers => peers::are_installed(project),
+        };
+        let command = mode.command();
+        if !there {
+            println!(
+                "      skipped: what `{command}` compares with is not installed; that command installs it"
+            );
+            continue;
+        }
+        match measure(project, &Options::small(mode))? {
+            Outcome::Measured(_, measurements) => tally.passed += measurements,
+            Outcome::Nothing(reason) => println!("      skipped: `{command}`: {reason}"),
+        }
+    }
+    Ok(tally)
+}
