@@ -3,7 +3,7 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols, wheel};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -70,6 +70,14 @@ pub const ALL: &[Step] = &[
         |project| {
             built(project)?;
             oracle::module_step(project)
+        },
+    ),
+    step(
+        "wheel",
+        "reading and training in Python under real CNTK, with the modules in its modules' place",
+        |project| {
+            built(project)?;
+            wheel::step(project)
         },
     ),
     step("resume", "the digits example resumes to the same weights", |project| {
