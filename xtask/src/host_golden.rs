@@ -62,7 +62,7 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     let version = libraries.host.version;
     project.part(&format!("modules for CNTK {version}"), || {
         dropin::build(project, libraries.host, &engine)?;
-        dropin::driver(project).map(drop)
+        dropin::driver(project, "host_replay").map(drop)
     })?;
     let mut setups = vec![
         (Setup::Composite, "this project's composite module"),

@@ -20,6 +20,11 @@ impl Tally {
     pub fn passed(passed: usize) -> Result<Tally> {
         Ok(Tally { passed, failed: 0 })
     }
+
+    /// Both together.
+    pub fn and(self, other: Tally) -> Tally {
+        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
+    }
 }
 
 /// A step.

@@ -3,6 +3,7 @@
 mod judge;
 mod side;
 mod train;
+mod v1;
 
 use crate::dropin::{self, Host};
 use crate::oracle::install::{self, Cntk, Installed};
@@ -21,7 +22,6 @@ struct Options {
     names: Vec<String>,
     /// Only the cases of the step in `cargo xtask test`.
     short: bool,
-    training: bool,
     modules: Modules,
 }
 
@@ -31,7 +31,6 @@ impl Options {
             versions: vec![install::VERSIONS[0].to_owned()],
             names: Vec::new(),
             short: false,
-            training: true,
             modules: Modules::Ours,
         };
         let mut arguments = arguments.iter();
@@ -49,10 +48,7 @@ impl Options {
                 option if option.starts_with('-') => {
                     bail!("This command does not know '{option}'. See cargo xtask help.")
                 }
-                name => {
-                    options.names.push(name.to_owned());
-                    options.training = false;
-                }
+                name => options.names.push(name.to_owned()),
             }
         }
         Ok(options)
@@ -67,6 +63,7 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
         let host = Host::by_version(version)?;
         project.part(&format!("modules for CNTK {version}"), || dropin::build(project, host, &engine))?;
     }
+    project.part("driver host_v1", || dropin::driver(project, "host_v1").map(drop))?;
     let mut failed = 0;
     for version in &options.versions {
         match install::install(project, version)? {
@@ -103,9 +100,8 @@ struct Case {
 
 /// Compares everything with one version of CNTK, and sums up.
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
-    let folder = project.target.join("wheel").join(cntk.version());
-    let original = Side::new(project, cntk, Modules::Original, folder.join("cntk"))?;
-    let ours = Side::new(project, cntk, options.modules, folder.join("ours"))?;
+    let original = Side::new(project, cntk, Modules::Original)?;
+    let ours = Side::new(project, cntk, options.modules)?;
     // What can be loaded is asked of CNTK itself; the short form installs nothing beyond it.
     let images = !options.short
         && install::images(project, cntk)?
@@ -133,12 +129,18 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     for (name, verdict) in verdicts {
         sums.add(&name, verdict, project.verbose);
     }
-    sums.print(cntk);
-    let mut tally = Tally { passed: cases.len() - sums.failed, failed: sums.failed };
-    if options.training {
+    sums.print(&format!("Python with CNTK {}", cntk.version()));
+    let mut tally = sums.tally();
+    if options.names.is_empty() {
+        let mut sums = Sums::default();
+        for (name, verdict) in v1::compare(project, cntk.version(), &ours, &original)? {
+            sums.add(&name, verdict, project.verbose);
+        }
+        sums.print(&format!("BrainScript's interface of CNTK {}", cntk.version()));
+        tally = tally.and(sums.tally());
         let trained = train::compare(project, &ours, &original)?;
         println!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
-        tally = Tally { passed: tally.passed + trained.passed, failed: tally.failed + trained.failed };
+        tally = tally.and(trained);
     }
     Ok(tally)
 }
@@ -200,11 +202,14 @@ impl Sums {
         }
     }
 
-    fn print(&self, cntk: &Cntk) {
+    fn tally(&self) -> Tally {
+        Tally { passed: self.same + self.known.values().sum::<usize>(), failed: self.failed }
+    }
+
+    fn print(&self, what: &str) {
         let known: usize = self.known.values().sum();
         println!(
-            "      Python with CNTK {}: {} cases: {} the same, {known} with a known difference, {} not",
-            cntk.version(),
+            "      {what}: {} cases: {} the same, {known} with a known difference, {} not",
             self.same + known + self.failed,
             self.same,
             self.failed

@@ -30,33 +30,37 @@ pub struct Side {
     python: PathBuf,
     scripts: PathBuf,
     library_path: String,
+    name: &'static str,
     /// Where its cases run.
     pub folder: PathBuf,
 }
 
 impl Side {
-    /// Prepares a side below a folder: modules are found in a folder of their own, in front of CNTK's.
-    pub fn new(project: &Project, cntk: &Cntk, modules: Modules, folder: PathBuf) -> Result<Side> {
+    /// Prepares a side: modules are found in a folder of their own, in front of CNTK's.
+    pub fn new(project: &Project, cntk: &Cntk, modules: Modules) -> Result<Side> {
         let host = Host::by_version(cntk.version())?;
+        let name = if modules == Modules::Original { "cntk" } else { "ours" };
+        let folder = project.target.join("wheel").join(cntk.version()).join(name);
         let own = folder.join("modules");
         empty_folder(&own)?;
         for (number, module) in MODULES.iter().enumerate() {
-            let name = module.file(host);
-            let original = cntk.libraries().join(&name);
+            let file = module.file(host);
+            let original = cntk.libraries().join(&file);
             let ours = match modules {
                 Modules::Original => false,
                 Modules::Ours => true,
                 Modules::BelowOriginal => number > 0,
             };
             if ours {
-                link(&host.folder(project).join(&name), &own.join(&name))?;
-                link(&original, &own.join(format!("{name}.original")))?;
+                link(&host.folder(project).join(&file), &own.join(&file))?;
+                link(&original, &own.join(format!("{file}.original")))?;
             }
         }
         Ok(Side {
             python: cntk.python(),
             scripts: project.path("xtask/python"),
             library_path: format!("{}:{}", own.display(), cntk.library_path()),
+            name,
             folder,
         })
     }
@@ -102,6 +106,11 @@ impl Side {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command
+    }
+
+    /// What its files are called.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Where the loader finds modules and libraries.
