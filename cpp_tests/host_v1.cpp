@@ -18,7 +18,7 @@
 #include "host.hpp"
 #include "json.hpp"
 
-namespace {
+namespace v1 {
 
 namespace host = cntk_host;
 using driver::symbol;
@@ -108,7 +108,8 @@ struct NameHash {
 };
 using Descriptions = std::unordered_set<Description, NameHash>;
 
-// The host's reader, by the order of its virtual functions. Those without a name here are never called.
+// The host's reader, by the order of its virtual functions. Most are never called from here. (In a nameless
+// namespace, compilers would conclude that no object of this class can exist.)
 class DataReader {
  public:
   virtual void init() = 0;
@@ -357,7 +358,7 @@ class Session {
   Inputs inputs_;
 };
 
-}  // namespace
+}  // namespace v1
 
 int main(int argc, char** argv) {
   if (argc != 4) {
@@ -365,7 +366,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    Session session(argv[1], argv[2]);
+    v1::Session session(argv[1], argv[2]);
     if (!session.create()) return 0;
     std::istringstream script(driver::read_file(argv[3]));
     for (std::string line; std::getline(script, line);) {

@@ -1,5 +1,6 @@
 """Data files for the cases: small, and the same bytes wherever and whenever they are made."""
 
+import base64
 import os
 import random
 import struct
@@ -141,3 +142,23 @@ def mean(path, width, height, channels=3):
         '<?xml version="1.0"?>\n<opencv_storage>\n<Channel>%d</Channel>\n<Row>%d</Row>\n<Col>%d</Col>\n'
         '<MeanImg type_id="opencv-matrix">\n<rows>1</rows>\n<cols>%d</cols>\n<dt>f</dt>\n<data>\n%s</data></MeanImg>\n'
         '</opencv_storage>\n') % (channels, height, width, width * height * channels, values))
+
+
+# A JPEG image of 45 x 35 pixels, with colours at half the resolution.
+JPEG = (
+    '/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAxNDQ0Hyc5PTgy'
+    'PC4zNDL/2wBDAQkJCQwLDBgNDRgyIRwhMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjL/wAARCAAjAC0D'
+    'ASIAAhEBAxEB/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQRBRIhMUEGE1FhByJxFDKB'
+    'kaEII0KxwRVS0fAkM2JyggkKFhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqDhIWGh4iJipKTlJWWl5iZ'
+    'mqKjpKWmp6ipqrKztLW2t7i5usLDxMXGx8jJytLT1NXW19jZ2uHi4+Tl5ufo6erx8vP09fb3+Pn6/8QAHwEAAwEBAQEBAQEBAQAAAAAAAAECAwQF'
+    'BgcICQoL/8QAtREAAgECBAQDBAcFBAQAAQJ3AAECAxEEBSExBhJBUQdhcRMiMoEIFEKRobHBCSMzUvAVYnLRChYkNOEl8RcYGRomJygpKjU2Nzg5'
+    'OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6goOEhYaHiImKkpOUlZaXmJmaoqOkpaanqKmqsrO0tba3uLm6wsPExcbHyMnK0tPU1dbX'
+    '2Nna4uPk5ebn6Onq8vP09fb3+Pn6/9oADAMBAAIRAxEAPwDzS4u5JX4LY+tU1tpJ2xg59TW/aaG8hHy5zXS6f4cJI3IeuOnFfR8Q5tSw8OWLIoYV'
+    '9TlNO0B5mAKH8q7zRvC2NnydD+FdHpPh1UwSn6V2NjpscIGRgACvhMNmMq1S6N50dDJ0zQFiUEpg4rbSzjiXbgCrEtxFbx9vlrn7zXI45dofH0Fd'
+    'uNxFRxSQUcMm7swLDw8qADb+GO9b9rpkcQHyYwelaUnlQAEbRWddatFEpO4Z9q+TzXG1sZX5UdfPGKNOPyoF5Ix1FV7vWI4VIyBj35rlb/xCqKcP'
+    'XIar4lJDDfzX2HD2RzcFOSOSpWVzqdZ8TBFOZMZHrXB3/iYmfJOfTnFc7qWuSzE/NyffNYLzPI27cfxr2Mfg4QdmKGI5UfTeqSyDOHPWuI1C5myR'
+    '5jdKKK/PcAk8RqRM5W/uJdufMOTXN3kshIJc5NFFftuVxSw2hxv4jKzuYbufrWjDDGFJ2jk0UV8nnTaqgf/Z')
+
+
+def photograph(path):
+    return write(path, base64.b64decode(JPEG))

@@ -3,7 +3,8 @@
 usage: dump.py FOLDER NAME ...       each case works in FOLDER/NAME
        dump.py --list                names and properties of all cases
 
-Before a case goes {"case": NAME}, after it {"end": NAME}: a case without its end took the process with it.
+Before a case goes {"case": NAME}, after it {"end": NAME}: a case without its end took the process with it. The last line
+names the reader modules that were loaded.
 """
 
 import json
@@ -48,7 +49,7 @@ def main(arguments):
             traceback.print_exc()   # a mistake in the case itself: the same on both sides, and seen
             recording.line(step='case', error=type(error).__name__, message=recorder.first_line(error))
         print_line(json.dumps({'end': name}))
-    recorder.show_modules()
+    print_line(json.dumps({'modules': recorder.modules()}))
     sys.stderr.flush()
     # Sources that still read make the interpreter's own end a gamble.
     os._exit(0)

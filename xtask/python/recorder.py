@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 
 import cntk
 import numpy as np
@@ -160,7 +159,7 @@ def memory():
         return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
 
-def show_modules():
-    """Which files stand for CNTK's reader modules in this process: tells on standard error."""
-    names = {line.split()[-1] for line in open('/proc/self/maps') if 'Cntk.Composite' in line or 'Deserializers' in line}
-    sys.stderr.write('modules: %s\n' % ', '.join(sorted(names)))
+def modules():
+    """The files that stand for CNTK's reader modules in this process."""
+    with open('/proc/self/maps') as maps:
+        return sorted({line.split()[-1] for line in maps if 'Cntk.Composite' in line or 'Cntk.Deserializers' in line})

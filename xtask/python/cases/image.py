@@ -71,6 +71,13 @@ def image_random_crop(r):
 
 
 @case(needs='images')
+def image_jpeg(r):
+    data.write('photographs.map', '%s\t1\n' % data.photograph('photograph.jpg'))
+    streams = StreamDefs(features=StreamDef(field='image', transforms=[]), labels=StreamDef(field='label', shape=4))
+    r.read(r.source([ImageDeserializer('photographs.map', streams)], randomize=False, max_sweeps=1), 1)
+
+
+@case(needs='images')
 def image_checkpoint(r):
     source = r.source([images([SMALL])], max_sweeps=3)
     r.read(source, 5, 2)

@@ -31,6 +31,8 @@ pub struct Side {
     scripts: PathBuf,
     library_path: String,
     name: &'static str,
+    /// The composite module that has to be loaded.
+    composite: PathBuf,
     /// Where its cases run.
     pub folder: PathBuf,
 }
@@ -56,7 +58,10 @@ impl Side {
                 link(&original, &own.join(format!("{file}.original")))?;
             }
         }
+        let file = MODULES[0].file(host);
+        let composite = if own.join(&file).exists() { own.join(&file) } else { cntk.libraries().join(&file) };
         Ok(Side {
+            composite: composite.canonicalize()?,
             python: cntk.python(),
             scripts: project.path("xtask/python"),
             library_path: format!("{}:{}", own.display(), cntk.library_path()),
@@ -76,6 +81,7 @@ impl Side {
             let output = drive::run(command, &self.folder, "dump", PATIENCE)?;
             let before = outputs.len();
             let end = output.end;
+            self.check_modules(&output.lines)?;
             for (name, lines, complete) in split(output.lines) {
                 let end = if complete { End::Done } else { end };
                 outputs.insert(name, Output { lines, end });
@@ -87,6 +93,17 @@ impl Side {
             ensure!(rest.is_empty() || end != End::Done, "Python left out {}.", rest.join(", "));
         }
         Ok(outputs)
+    }
+
+    /// A comparison of CNTK's module with itself would always go well: the lines have to name the right one.
+    fn check_modules(&self, lines: &[String]) -> Result<()> {
+        let last: Value = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+        let loaded: Vec<&str> =
+            last["modules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let composite = self.composite.to_str().context("a path in UTF-8")?;
+        let right = loaded.contains(&composite) || !loaded.iter().any(|file| file.contains("Cntk.Composite"));
+        ensure!(right, "CNTK has loaded {} instead of {composite}.", loaded.join(", "));
+        Ok(())
     }
 
     /// What all cases say of themselves.
@@ -142,7 +159,7 @@ fn split(lines: Vec<String>) -> Vec<(String, Vec<String>, bool)> {
         } else if let Some(last) = cases.last_mut() {
             if name("end").is_some() {
                 last.2 = true;
-            } else {
+            } else if !line.starts_with("{\"modules\"") {
                 last.1.push(line);
             }
         }

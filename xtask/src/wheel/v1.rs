@@ -18,7 +18,7 @@ struct Case {
 
 const SEQUENCES: &str = "inputs x s:sparse; epoch 12 0 60; read; end; position; epoch 12 1 60; read; end";
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     Case {
         name: "deserializers",
         config: r#"randomize = true
@@ -86,10 +86,21 @@ const CASES: [Case; 12] = [
         script: "inputs x@shared w@shared; epoch 12 0 60; read 1",
     },
     Case {
-        name: "an input that is no stream",
-        config: r#"readerType = "CNTKTextFormatReader" ; file = "@DIR@/samples.ctf"
+        name: "an empty file",
+        config: r#"readerType = "CNTKTextFormatReader" ; file = "@DIR@/empty.ctf" ; input = [ y = [ dim = 3 ; format = "dense" ] ]"#,
+        script: "",
+    },
+    Case {
+        name: "bad data",
+        config: r#"readerType = "CNTKTextFormatReader" ; file = "@DIR@/config.cntk" ; randomize = false
             input = [ y = [ dim = 3 ; format = "dense" ] ]"#,
-        script: "inputs nothing; epoch 8 0 40; read 1",
+        script: "inputs y; epoch 8 0 40; read 1",
+    },
+    Case {
+        name: "an unknown precision",
+        config: r#"precision = half ; readerType = "CNTKTextFormatReader" ; file = "@DIR@/samples.ctf"
+            input = [ y = [ dim = 3 ; format = "dense" ] ]"#,
+        script: "",
     },
     Case {
         name: "no file",
@@ -134,5 +145,6 @@ fn unpack(case: &Case, folder: &Path) -> Result<()> {
     }
     std::fs::write(folder.join("sequences.ctf"), sequences)?;
     std::fs::write(folder.join("samples.ctf"), samples)?;
+    std::fs::write(folder.join("empty.ctf"), "")?;
     Ok(())
 }
