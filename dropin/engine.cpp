@@ -15,7 +15,8 @@ void raise(cntk_reader_error* error, const char* old_style_reader) {
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
-  const bool of_file = info.kind == CNTK_READER_ERROR_IO || info.kind == CNTK_READER_ERROR_DATA;
+  const bool of_file = (info.kind == CNTK_READER_ERROR_IO || info.kind == CNTK_READER_ERROR_DATA) &&
+                       info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   if (old_style_reader != nullptr && of_file && info.file != nullptr) {
     text = std::string(old_style_reader) + ": While reading '" + info.file + "': " + text;
   }

@@ -116,7 +116,12 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
         let outcome = read(&composite, &[&text]).and_then(|output| {
             compare(&case, &output).or_else(|difference| {
                 // The records are those of 2.7. What an older host does counts for that host.
-                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;
+                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals]);
+                // CNTK's composite module that crashes over its own modules, too, says nothing of ours.
+                if theirs.is_err() && !matches!(setup, Setup::Composite | Setup::Original) {
+                    return Ok(());
+                }
+                let theirs = theirs?;
                 let same = !matches!(setup, Setup::Original) && output == theirs;
                 if same { Ok(()) } else { Err(difference) }
             })

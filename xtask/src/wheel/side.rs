@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn lines_belong_to_cases() {
         let lines = [r#"{"case": "a"}"#, r#"{"step": 1}"#, r#"{"end": "a"}"#, r#"{"case": "b"}"#];
-        let cases = split(lines.map(str::to_owned).to_vec());
+        let cases = split(lines.iter().map(|&line| line.to_owned()).collect());
         assert_eq!(cases[0], ("a".to_owned(), vec![r#"{"step": 1}"#.to_owned()], true));
         assert_eq!(cases[1], ("b".to_owned(), vec![], false));
     }
