@@ -1,5 +1,6 @@
 """Several deserializers in one source, joined by key."""
 
+import cntk
 import data
 from cases.sequences import stream_defs
 from cntk.io import CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs
@@ -49,7 +50,10 @@ def joined_checkpoint(r):
     r.read(source, 20)
 
 
-@case(short=True)
+OLD = cntk.__version__ == '2.5.1'
+
+
+@case(short=True, differs='CNTK 2.5.1 counts a sweep otherwise where one of several files defines the size' if OLD else None)
 def joined_counted_by_one(r):
     first = data.sequences('first.ctf', 30, 11, 's')
     second = data.sequences('second.ctf', 30, 12, 'x')

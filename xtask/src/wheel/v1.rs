@@ -57,7 +57,8 @@ const CASES: [Case; 14] = [
                 input = [ y = [ dim = 3 ; format = "dense" ] ] ]
             second = [ readerType = "CNTKTextFormatReader" ; randomize = false ; file = "@DIR@/samples.ctf"
                 input = [ z = [ alias = "y" ; dim = 3 ; format = "dense" ] ] ]"#,
-        script: "inputs y@shared z@shared; epoch 8 0 40; read; end; epoch 8 1 40; read 2",
+        // Each of them refuses the other's inputs, by chance the one or the other first: nothing is read.
+        script: "inputs y; epoch 8 0 40; end",
     },
     Case {
         name: "truncated",
