@@ -7,7 +7,7 @@ use crate::project::{Project, empty_folder};
 use crate::replay::compare;
 use crate::steps::Tally;
 use crate::swap;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 
 /// Differences that are shown.
@@ -113,18 +113,20 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
             let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
             run.env("LD_LIBRARY_PATH", libraries.path(before)).output()
         };
-        let outcome = read(&composite, &[&text]).and_then(|output| {
-            compare(&case, &output).or_else(|difference| {
-                // The records are those of 2.7. What an older host does counts for that host.
-                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals]);
+        let output = read(&composite, &[&text]);
+        let compared = match &output {
+            Ok(output) => compare(&case, output),
+            Err(error) => Err(anyhow!("{error:#}")),
+        };
+        let outcome = compared.or_else(|difference| {
+            // The records are those of 2.7. What an older host does counts for that host.
+            let same = match (&output, read(&originals.join(MODULES[0].file(host)), &[&originals])) {
+                (Ok(output), Ok(theirs)) => *output == theirs && !matches!(setup, Setup::Original),
                 // CNTK's composite module that crashes over its own modules, too, says nothing of ours.
-                if theirs.is_err() && !matches!(setup, Setup::Composite | Setup::Original) {
-                    return Ok(());
-                }
-                let theirs = theirs?;
-                let same = !matches!(setup, Setup::Original) && output == theirs;
-                if same { Ok(()) } else { Err(difference) }
-            })
+                (_, Err(_)) => !matches!(setup, Setup::Composite | Setup::Original),
+                (Err(_), Ok(_)) => false,
+            };
+            if same { Ok(()) } else { Err(difference) }
         });
         match outcome {
             Ok(()) => passed += 1,

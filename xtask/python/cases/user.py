@@ -105,7 +105,7 @@ def user_sequences_truncated(r):
     r.read(r.source([Dense()], randomize=False, truncation_length=3, max_sweeps=1), 9)
 
 
-@case
+@case(short=True)
 def user_frame_mode(r):
     r.read(r.source([Rows()], frame_mode=True, randomize=False, max_sweeps=1), 5)
 
@@ -117,7 +117,7 @@ def user_two_workers(r):
         r.read(source, 6, workers=2, rank=rank)
 
 
-@case(short=True)
+@case
 def user_two_workers_in_order(r):
     for rank in range(2):
         r.read(r.source([Rows()], randomize=False, max_sweeps=2), 6, workers=2, rank=rank)
@@ -143,7 +143,7 @@ def user_checkpoint_randomized(r):
     r.read(source, 5)
 
 
-@case(short=True)
+@case(short=True, differs='how CNTK goes on after a chunk that failed depends on how far it had read ahead')
 def user_raises(r):
     source = r.source([Rows(fail=1)], randomize=False, max_sweeps=1)
     for _ in range(3):
