@@ -7,11 +7,14 @@ use crate::project::{Project, empty_folder};
 use crate::replay::compare;
 use crate::steps::Tally;
 use crate::swap;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Differences that are shown.
 const SHOWN: usize = 20;
+
+/// Here CNTK's composite module reads chunks that are not there: what it gives, or whether it crashes, is chance.
+const LOST_CHUNKS: &str = "bundle-missing";
 
 /// CNTK's libraries, and what they need where the system does not have it.
 pub struct Libraries {
@@ -107,26 +110,20 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     std::os::unix::fs::symlink(from, text.join(&name))?;
     let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
-    for case in golden::load(project)? {
+    let by_chance = |name: &str| name == LOST_CHUNKS && !matches!(setup, Setup::Composite);
+    for case in golden::load(project)?.into_iter().filter(|case| !by_chance(&case.name)) {
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
         let read = |composite: &Path, before: &[&Path]| {
             let run = project.run(&driver).arg(composite).arg(&config).arg(&script);
             run.env("LD_LIBRARY_PATH", libraries.path(before)).output()
         };
-        let output = read(&composite, &[&text]);
-        let compared = match &output {
-            Ok(output) => compare(&case, output),
-            Err(error) => Err(anyhow!("{error:#}")),
-        };
-        let outcome = compared.or_else(|difference| {
-            // The records are those of 2.7. What an older host does counts for that host.
-            let same = match (&output, read(&originals.join(MODULES[0].file(host)), &[&originals])) {
-                (Ok(output), Ok(theirs)) => *output == theirs && !matches!(setup, Setup::Original),
-                // CNTK's composite module that crashes over its own modules, too, says nothing of ours.
-                (_, Err(_)) => !matches!(setup, Setup::Composite | Setup::Original),
-                (Err(_), Ok(_)) => false,
-            };
-            if same { Ok(()) } else { Err(difference) }
+        let outcome = read(&composite, &[&text]).and_then(|output| {
+            compare(&case, &output).or_else(|difference| {
+                // The records are those of 2.7. What an older host does counts for that host.
+                let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;
+                let same = !matches!(setup, Setup::Original) && output == theirs;
+                if same { Ok(()) } else { Err(difference) }
+            })
         });
         match outcome {
             Ok(()) => passed += 1,
