@@ -11,15 +11,12 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <codecvt>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <locale>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -27,24 +24,13 @@
 #include "../dropin/host_types.hpp"
 #include "../dropin/host_versions.hpp"
 #include "bench.hpp"
+#include "host.hpp"
 #include "json.hpp"
-
-// CNTK's modules pause for a second after each failed attempt to read a file. The data do not change
-// meanwhile, and malformed data should not make a comparison slow: this takes the place of the C library's
-// function.
-extern "C" __attribute__((visibility("default"))) unsigned sleep(unsigned) { return 0; }
 
 namespace {
 
 namespace host = cntk_host;
-
-std::string narrow(const std::wstring& text) {
-  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().to_bytes(text);
-}
-
-std::wstring wide(const std::string& text) {
-  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().from_bytes(text);
-}
+using namespace driver;
 
 // The host's library that is loaded in this process, as "libCntk.Math-2.7.so".
 std::string math_library() {
@@ -58,26 +44,6 @@ std::string math_library() {
       },
       &found);
   return found;
-}
-
-template <typename Function>
-Function* symbol(void* library, const char* name) {
-  void* address = dlsym(library, name);
-  if (address == nullptr) throw std::runtime_error(std::string("no symbol ") + name + ": " + dlerror());
-  return reinterpret_cast<Function*>(address);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot open " + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The kinds of exception that the recorded cases know. CNTK's own exceptions derive from these.
-std::string kind_of(const std::exception& error) {
-  if (dynamic_cast<const std::invalid_argument*>(&error)) return "invalid_argument";
-  if (dynamic_cast<const std::logic_error*>(&error)) return "logic_error";
-  return "runtime_error";
 }
 
 // The arguments of the steps `start` and `config`.
@@ -116,11 +82,7 @@ class Replay {
     dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
 
-    std::string text = read_file(config_path);
-    const size_t slash = config_path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : config_path.substr(0, slash);
-    for (size_t at = 0; (at = text.find("@DIR@", at)) != std::string::npos;) text.replace(at, 5, folder);
-    parse(text);
+    parse(math_, config_path, config_);
   }
 
   // False if creation failed: there is nothing to run a script on.
@@ -160,15 +122,6 @@ class Replay {
   }
 
  private:
-  // Has the host's own parser fill the section, as CNTK's API does.
-  void parse(const std::string& text) {
-    config_.vtable = symbol<char>(math_, "_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE") + 16;
-    auto parser = symbol<void(host::ConfigParameters*, const std::string&, size_t)>(
-        math_,
-        "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEm");
-    parser(&config_, text, 0);
-  }
-
   void describe() {
     streams_.clear();
     devices_.clear();

@@ -8,13 +8,18 @@
 
 namespace cntk_dropin {
 
-void raise(cntk_reader_error* error) {
+void raise(cntk_reader_error* error, const char* old_style_reader) {
   const std::unique_ptr<cntk_reader_error, Free<cntk_reader_error_free>> owner(error);
-  const std::string text = cntk_reader_error_text(error);
+  std::string text = cntk_reader_error_text(error);
   cntk_reader_error_info info = {};
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
+  const bool of_file = (info.kind == CNTK_READER_ERROR_IO || info.kind == CNTK_READER_ERROR_DATA) &&
+                       info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR;
+  if (old_style_reader != nullptr && of_file && info.file != nullptr) {
+    text = std::string(old_style_reader) + ": While reading '" + info.file + "': " + text;
+  }
   switch (info.exception) {
     case CNTK_READER_EXCEPTION_LOGIC_ERROR:
       throw std::logic_error(text);

@@ -11,7 +11,9 @@ namespace cntk_dropin {
 
 // Throws a failed call's error as the exception that CNTK throws for it, with the place in its message. Frees
 // the error.
-[[noreturn]] void raise(cntk_reader_error* error);
+//
+// CNTK's old-style readers begin errors of files with their name; others pass null for it.
+[[noreturn]] void raise(cntk_reader_error* error, const char* old_style_reader = nullptr);
 
 // Calls a function of the engine whose last parameter is the place for its error.
 template <typename Function, typename... Arguments>

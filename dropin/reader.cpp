@@ -22,7 +22,10 @@ bool flag(const cntk_reader_section* section, std::string_view key) {
 
 ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) {
   cntk_reader* reader = nullptr;
-  call(cntk_reader_open_section, section, static_cast<uint32_t>(kind), &reader);
+  cntk_reader_error* error = nullptr;
+  if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) != CNTK_READER_OK) {
+    raise(error, kind == CNTK_READER_TEXT ? "CNTKTextFormatReader" : nullptr);
+  }
   return ReaderHandle(reader);
 }
 

@@ -30,10 +30,10 @@ pub fn everything(project: &Project) -> Result<Dist> {
 }
 
 /// The drivers that replay scripts of reader calls: `replay` this library's, `host_replay` those of a module that CNTK
-/// loads.
+/// loads, `host_v1` those of CNTK's reader for BrainScript.
 pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
     let build = Build::configure(project, dist, "cpp_tests", "cmake/drivers", &[])?;
-    for driver in ["replay", "host_replay"] {
+    for driver in ["replay", "host_replay", "host_v1"] {
         build.build(Some(driver))?;
         install(&build.file(driver), &project.target.join("drivers").join(driver))?;
     }

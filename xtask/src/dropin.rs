@@ -136,7 +136,7 @@ pub fn composite(project: &Project, version: &str) -> Result<PathBuf> {
 /// Builds the modules for all hosts, and the driver that tries them.
 fn everything(project: &Project) -> Result<()> {
     modules(project)?;
-    project.part("driver host_replay", || driver(project).map(drop))
+    project.part("driver host_replay", || driver(project, "host_replay").map(drop))
 }
 
 /// Builds the modules for all hosts.
@@ -229,16 +229,16 @@ fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> 
     Ok(())
 }
 
-/// Builds the driver that replays scripts through a module, for any host; gives its path.
-pub fn driver(project: &Project) -> Result<PathBuf> {
+/// Builds a driver of CNTK's native interfaces, for any host; gives its path.
+pub fn driver(project: &Project, name: &str) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
-    let file = project.target.join("drivers/host_replay");
+    let file = project.target.join("drivers").join(name);
     std::fs::create_dir_all(project.target.join("drivers"))?;
     let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
     // The standard conversions between strings are deprecated since C++17 and have no successor.
     let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
     // CNTK's modules are to find the driver's `sleep`.
-    let run = run.arg("-rdynamic").arg(project.path("cpp_tests/host_replay.cpp"));
+    let run = run.arg("-rdynamic").arg(project.path(&format!("cpp_tests/{name}.cpp")));
     run.args(["-ldl", "-lpthread"]).go()?;
     Ok(file)
 }

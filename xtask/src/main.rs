@@ -26,6 +26,7 @@ mod swap;
 mod symbols;
 mod test;
 mod tools;
+mod wheel;
 
 use anyhow::{Result, bail};
 use project::Project;
@@ -72,6 +73,11 @@ cargo xtask COMMAND [OPTIONS]
                            --originals: through CNTK's own modules, too
       install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
       restore --libs DIR   puts the originals back
+  wheel [NAME ...]         compares reading and training in Python under real CNTK, which it installs under target/oracle: with
+                           CNTK's own reader modules and with this project's; the cases whose names begin so, or all and training
+      --version V          2.7 (default), 2.6, 2.5.1, or all
+      --short              the cases of the step in `cargo xtask test`
+      --below-original     CNTK's composite module over this project's others
   header                   writes include/cntk_reader.h from the Rust code
   fmt                      formats Rust and C++ code
 
@@ -95,6 +101,7 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "oracle" => oracle::command(&project, &arguments),
         "fuzz" => fuzz::command(&project, &arguments),
         "dropin" => dropin::command(&project, &arguments),
+        "wheel" => wheel::command(&project, &arguments),
         "header" => no_more(&arguments).and_then(|()| header::command(&project)),
         "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),
         "help" | "-h" | "--help" => {

@@ -5,6 +5,7 @@ use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
     bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, replay, repository, symbols,
+    wheel,
 };
 use anyhow::Result;
 
@@ -21,6 +22,11 @@ impl Tally {
     /// So many checks, all passed.
     pub fn passed(passed: usize) -> Result<Tally> {
         Ok(Tally { passed, failed: 0 })
+    }
+
+    /// Both together.
+    pub fn and(self, other: Tally) -> Tally {
+        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
 
@@ -73,6 +79,14 @@ pub const ALL: &[Step] = &[
         |project| {
             built(project)?;
             oracle::module_step(project)
+        },
+    ),
+    step(
+        "wheel",
+        "reading and training in Python under real CNTK, with the modules in its modules' place",
+        |project| {
+            built(project)?;
+            wheel::step(project)
         },
     ),
     step("resume", "the digits example resumes to the same weights", |project| {

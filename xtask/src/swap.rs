@@ -88,7 +88,7 @@ pub fn install(project: &Project, folder: &Path) -> Result<()> {
     let engine = dropin::engine(project)?;
     project.part(&format!("modules for CNTK {version}"), || {
         dropin::build(project, host, &engine)?;
-        dropin::driver(project).map(drop)
+        dropin::driver(project, "host_replay").map(drop)
     })?;
     let swapped = project.part(&format!("swapping the modules in {}", folder.display()), || {
         MODULES.iter().try_for_each(|module| {

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// A driver that prints nothing for so long will not go on: steps take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
 const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
 
@@ -81,18 +81,18 @@ impl Drivers {
         }
         let mut cntk = Command::new(&self.host);
         cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
-        let cntk = run(cntk, folder, "cntk")?;
+        let cntk = run(cntk, folder, "cntk", PATIENCE)?;
         let mut ours = Command::new(&self.ours);
         if let Some(module) = &self.own_module {
             ours.arg(module).env("LD_LIBRARY_PATH", &self.library_path);
         }
         ours.arg(&config).arg(&script);
-        Ok((run(ours, folder, "ours")?, cntk))
+        Ok((run(ours, folder, "ours", PATIENCE)?, cntk))
     }
 }
 
-/// Runs a driver with its output into files.
-fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
+/// Runs a driver with its output into files; one that prints nothing for longer than `patience` is stopped.
+pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) -> Result<Output> {
     let path = folder.join(format!("{name}.jsonl"));
     let messages = File::create(folder.join(format!("{name}.messages.txt")))?;
     command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(messages);
@@ -110,7 +110,7 @@ fn run(mut command: Command, folder: &Path, name: &str) -> Result<Output> {
         if length > printed {
             (clock, printed) = (Instant::now(), length);
         }
-        if clock.elapsed() > if printed == 0 { PATIENCE_AT_FIRST } else { PATIENCE } {
+        if clock.elapsed() > if printed == 0 { PATIENCE_AT_FIRST } else { patience } {
             child.kill()?;
             child.wait()?;
             break End::Hung;

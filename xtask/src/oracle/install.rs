@@ -89,6 +89,16 @@ impl Cntk {
         self.folder.join("libs").join(format!("Cntk.Composite-{}.so", self.version))
     }
 
+    /// The folder of its libraries.
+    pub fn libraries(&self) -> PathBuf {
+        self.folder.join("libs")
+    }
+
+    /// The Python that has it as a package; its environment needs [`Cntk::library_path`].
+    pub fn python(&self) -> PathBuf {
+        self.folder.join("venv/bin/python")
+    }
+
     /// Where the loader finds its libraries.
     pub fn library_path(&self) -> String {
         format!("{0}/mpi:{0}/libs", self.folder.display())

@@ -1,7 +1,7 @@
 //! `cargo xtask oracle`: this library against real CNTK, case by case, line by line.
 
 mod compare;
-mod drive;
+pub mod drive;
 mod generate;
 pub mod install;
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What the command exits with when CNTK cannot be installed: nothing was compared.
-const NOT_INSTALLED: i32 = 3;
+pub const NOT_INSTALLED: i32 = 3;
 /// Random cases of the step in `cargo xtask test`.
 const STEP_CASES: u64 = 150;
 /// Characters of a line that a report shows.
@@ -204,7 +204,7 @@ impl Folders {
 }
 
 /// How often a case that differs is run again.
-const ATTEMPTS: usize = 3;
+pub const ATTEMPTS: usize = 3;
 
 /// How one case came out.
 enum Report {
@@ -254,7 +254,8 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
     report().unwrap_or_else(|error| Report::Failed(format!("{}: {error:#}", case.name)))
 }
 
-fn short(line: &str) -> String {
+/// The beginning of a line.
+pub fn short(line: &str) -> String {
     match line.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{} ...", &line[..end]),
         None => line.to_owned(),

@@ -1,0 +1,69 @@
+// What the drivers of CNTK's native interfaces share: libraries, configurations and exceptions of the host.
+// Includes definitions: for one source of a program.
+
+#ifndef CNTK_READER_CPP_TESTS_HOST_HPP
+#define CNTK_READER_CPP_TESTS_HOST_HPP
+
+#include <dlfcn.h>
+
+#include <codecvt>
+#include <fstream>
+#include <iterator>
+#include <locale>
+#include <stdexcept>
+#include <string>
+
+#include "../dropin/host_types.hpp"
+
+// CNTK's modules pause for a second after each failed attempt to read a file. The data do not change
+// meanwhile, and malformed data should not make a comparison slow: this takes the place of the C library's
+// function.
+extern "C" __attribute__((visibility("default"))) unsigned sleep(unsigned) { return 0; }
+
+namespace driver {
+
+inline std::string narrow(const std::wstring& text) {
+  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().to_bytes(text);
+}
+
+inline std::wstring wide(const std::string& text) {
+  return std::wstring_convert<std::codecvt_utf8<wchar_t>>().from_bytes(text);
+}
+
+template <typename Function>
+Function* symbol(void* library, const char* name) {
+  void* address = dlsym(library, name);
+  if (address == nullptr) throw std::runtime_error(std::string("no symbol ") + name + ": " + dlerror());
+  return reinterpret_cast<Function*>(address);
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot open " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The kinds of exception that the recorded cases know. CNTK's own exceptions derive from these.
+inline std::string kind_of(const std::exception& error) {
+  if (dynamic_cast<const std::invalid_argument*>(&error)) return "invalid_argument";
+  if (dynamic_cast<const std::logic_error*>(&error)) return "logic_error";
+  return "runtime_error";
+}
+
+// Has the host's own parser (in its libCntk.Math) fill a section from a file, as CNTK's API does. `@DIR@` in
+// the text stands for the file's folder.
+inline void parse(void* math, const std::string& path, cntk_host::ConfigParameters& config) {
+  std::string text = read_file(path);
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  for (size_t at = 0; (at = text.find("@DIR@", at)) != std::string::npos;) text.replace(at, 5, folder);
+  config.vtable = symbol<char>(math, "_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE") + 16;
+  auto parser = symbol<void(cntk_host::ConfigParameters*, const std::string&, size_t)>(
+      math,
+      "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEm");
+  parser(&config, text, 0);
+}
+
+}  // namespace driver
+
+#endif  // CNTK_READER_CPP_TESTS_HOST_HPP

@@ -1,0 +1,59 @@
+"""Runs cases under CNTK and prints what they read, for one side of a comparison.
+
+usage: dump.py FOLDER NAME ...       each case works in FOLDER/NAME
+       dump.py --list                names and properties of all cases
+
+Before a case goes {"case": NAME}, after it {"end": NAME}: a case without its end took the process with it. The last line
+names the reader modules that were loaded.
+"""
+
+import json
+import os
+import shutil
+import sys
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import recorder     # noqa: E402
+from cases import binary, endurance, faults, image, joined, sequences, speech, text, user     # noqa: E402,F401
+
+
+def main(arguments):
+    # Native code prints to standard output now and then; lines go to a copy of it that nobody else knows.
+    out = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)
+
+    def print_line(line):
+        out.write(line + '\n')
+        out.flush()
+
+    cases = {function.__name__: (function, about) for function, about in recorder.CASES}
+    if arguments == ['--list']:
+        for function, about in recorder.CASES:
+            print_line(json.dumps(dict(about, name=function.__name__), sort_keys=True))
+        return
+    folder, names = os.path.abspath(arguments[0]), arguments[1:]
+    for name in names:
+        place = os.path.join(folder, name)
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place)
+        os.chdir(place)
+        print_line(json.dumps({'case': name}))
+        recording = recorder.Recorder(print_line)
+        try:
+            cases[name][0](recording)
+        except recorder.Ended:
+            pass
+        except Exception as error:
+            traceback.print_exc()   # a mistake in the case itself: the same on both sides, and seen
+            recording.line(step='case', error=type(error).__name__, message=recorder.first_line(error))
+        print_line(json.dumps({'end': name}))
+    print_line(json.dumps({'modules': recorder.modules()}))
+    sys.stderr.flush()
+    # Sources that still read make the interpreter's own end a gamble.
+    os._exit(0)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

@@ -1,0 +1,165 @@
+"""What a case reads, printed to the bit: one JSON line for each step."""
+
+import json
+import os
+
+import cntk
+import numpy as np
+from cntk.internal.utils import _py_dict_to_cntk_dict
+from cntk.io import MinibatchSource
+
+CASES = []
+
+# Sources stay to the end of the process: CNTK crashes where one ends while it reads ahead in Python.
+KEPT = []
+
+
+def case(function=None, **about):
+    """Registers a case: a function that takes a Recorder.
+
+    short=True: it belongs to the short form of the comparison. needs='images': it takes CNTK's image module.
+    differs='why': the two sides differ, deliberately.
+    """
+    def register(function):
+        CASES.append((function, about))
+        return function
+    return register(function) if function else register
+
+
+class Ended(Exception):
+    """There is nothing left to do in this case."""
+
+
+def first_line(error):
+    """Of an exception's text, without the folder of the case: each side has its own."""
+    return str(error).split('\n')[0].replace(os.getcwd() + '/', '')
+
+
+class Recorder:
+    """Reads for one case. Its folder is the process's, and empty at first."""
+
+    def __init__(self, print_line):
+        self._print = print_line
+
+    def line(self, **values):
+        self._print(json.dumps(values, sort_keys=True))
+
+    def attempt(self, what, action):
+        """Does something; an exception becomes a line. Gives the result, or None."""
+        try:
+            return action()
+        except Ended:
+            raise
+        except Exception as error:      # whatever it is, its class is what is compared
+            self.line(step=what, error=type(error).__name__, message=first_line(error))
+            return None
+
+    def source(self, deserializers, **options):
+        """Creates a source of deserializers, also of bare dictionaries; where that fails, the case ends."""
+        made = [_py_dict_to_cntk_dict(d) if type(d) is dict else d for d in deserializers]
+        source = self.attempt('create', lambda: MinibatchSource(made, **options))
+        if source is None:
+            raise Ended()
+        KEPT.append(source)
+        infos = sorted(source.stream_infos(), key=lambda info: info.m_name)
+        # Streams that nobody named have another name in each process.
+        named = [info for info in infos if not info.m_name.startswith('_ignore')]
+        self.line(step='create', streams=[describe(info) for info in named])
+        return source
+
+    def read(self, source, size, count=200, workers=1, rank=0):
+        """Reads minibatches until there are none or so many were read. False after an error."""
+        for _ in range(count):
+            read = self.attempt('read', lambda: [source.next_minibatch(
+                size, num_data_partitions=workers, partition_index=rank)])
+            if read is None:
+                return False
+            minibatch = read.pop()
+            streams = {info.m_name: contents(minibatch[info], info) for info in minibatch
+                       if not info.m_name.startswith('_ignore')}
+            self.line(step='read', streams=streams, state=state_of(source))
+            if not minibatch:
+                break
+            del minibatch
+        return True
+
+    def state(self, source):
+        state = source.get_checkpoint_state()
+        self.line(step='state', state=plain(state))
+        return state
+
+    def restore(self, source, state):
+        self.attempt('restore', lambda: source.restore_from_checkpoint(state))
+        self.line(step='restored', state=state_of(source))
+
+
+def describe(info):
+    return {'name': info.m_name, 'id': info.m_id, 'sparse': info.m_storage_format != 0,
+            'shape': list(info.m_sample_layout.dimensions()) if info.m_sample_layout.rank() else [],
+            'defines': info.m_defines_mb_size}
+
+
+def plain(state):
+    return {key: state[key] for key in state.keys()}
+
+
+def state_of(source):
+    return plain(source.get_checkpoint_state())
+
+
+def contents(data, info):
+    """Everything that a minibatch says of a stream."""
+    result = {'sequences': data.num_sequences, 'samples': data.num_samples, 'sweep_end': bool(data.end_of_sweep),
+              'shape': list(data.shape)}
+    if data.num_samples == 0:
+        return result
+    try:
+        return dict(result, **unpacked(data, info))
+    except RuntimeError as error:
+        if 'truncated' not in str(error):
+            raise
+        # CNTK does not unpack truncated sequences; networks take them.
+        return dict(result, sum=total(data, info))
+
+
+def unpacked(data, info):
+    """Values, and where gaps are. Gaps hold nothing, so they are blanked."""
+    result = {}
+    try:
+        mask = np.asarray(data.mask)
+        result['mask'] = mask.tolist()
+    except AttributeError:      # without gaps there is no mask
+        mask = None
+    if data.is_sparse:
+        variable = cntk.sequence.input_variable(info.m_sample_layout.dimensions(), is_sparse=True)
+        result['values'] = [triplets(sequence) for sequence in data.as_sequences(variable)]
+    else:
+        values = np.array(data.data.asarray())
+        if mask is not None:
+            values[mask == 0] = 0
+        result['values'] = values.tolist()
+    return result
+
+
+def total(data, info):
+    """The sum of all values, by a network."""
+    variable = cntk.sequence.input_variable(info.m_sample_layout.dimensions())
+    return float(cntk.reduce_sum(variable, axis=cntk.Axis.all_axes()).eval({variable: data}))
+
+
+def triplets(matrix):
+    matrix = matrix.tocoo()
+    return sorted([int(row), int(column), float(value)]
+                  for row, column, value in zip(matrix.row, matrix.col, matrix.data))
+
+
+def memory():
+    """Resident memory of this process, in bytes."""
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+def modules():
+    """The files that stand for CNTK's reader modules in this process."""
+    with open('/proc/self/maps') as maps:
+        return sorted({line.split()[-1] for line in maps if 'Cntk.Composite' in line or 'Cntk.Deserializers' in line})

@@ -1,0 +1,221 @@
+//! `cargo xtask wheel`: programs in Python under an unmodified CNTK, with its own reader modules and with this project's.
+
+mod judge;
+mod side;
+mod train;
+mod v1;
+
+use crate::dropin::{self, Host};
+use crate::oracle::install::{self, Cntk, Installed};
+use crate::oracle::{ATTEMPTS, NOT_INSTALLED, short};
+use crate::project::Project;
+use crate::steps::Tally;
+use anyhow::{Context, Result, bail};
+use judge::{Verdict, judge};
+use side::{Modules, Side};
+use std::collections::BTreeMap;
+
+/// What to compare.
+struct Options {
+    versions: Vec<String>,
+    /// Beginnings of the names of cases; all if empty.
+    names: Vec<String>,
+    /// Only the cases of the step in `cargo xtask test`.
+    short: bool,
+    modules: Modules,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options> {
+        let mut options = Options {
+            versions: vec![install::VERSIONS[0].to_owned()],
+            names: Vec::new(),
+            short: false,
+            modules: Modules::Ours,
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--version" => {
+                    let version = arguments.next().context("--version takes a version, or `all`")?;
+                    options.versions = match version.as_str() {
+                        "all" => install::VERSIONS.map(str::to_owned).to_vec(),
+                        version => vec![version.to_owned()],
+                    };
+                }
+                "--short" => options.short = true,
+                "--below-original" => options.modules = Modules::BelowOriginal,
+                option if option.starts_with('-') => {
+                    bail!("This command does not know '{option}'. See cargo xtask help.")
+                }
+                name => options.names.push(name.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The command.
+pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments)?;
+    let engine = dropin::engine(project)?;
+    for version in &options.versions {
+        let host = Host::by_version(version)?;
+        project.part(&format!("modules for CNTK {version}"), || dropin::build(project, host, &engine))?;
+    }
+    project.part("driver host_v1", || dropin::driver(project, "host_v1").map(drop))?;
+    let mut failed = 0;
+    for version in &options.versions {
+        match install::install(project, version)? {
+            Installed::Yes(cntk) => failed += run(project, &cntk, &options)?.failed,
+            Installed::No(reason) => {
+                println!("\nCNTK {version}: nothing was compared: {reason}.");
+                std::process::exit(NOT_INSTALLED);
+            }
+        }
+    }
+    if failed > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// The short form, a step of `cargo xtask test`: expects the modules to be built.
+pub fn step(project: &Project) -> Result<Tally> {
+    let options = Options { short: true, ..Options::parse(&[])? };
+    match install::install(project, &options.versions[0])? {
+        Installed::Yes(cntk) => run(project, &cntk, &options),
+        Installed::No(reason) => {
+            println!("      skipped: {reason}");
+            Tally::passed(0)
+        }
+    }
+}
+
+/// A case, as the scripts list it.
+struct Case {
+    name: String,
+    differs: Option<String>,
+}
+
+/// Compares everything with one version of CNTK, and sums up.
+fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
+    let original = Side::new(project, cntk, Modules::Original)?;
+    let ours = Side::new(project, cntk, options.modules)?;
+    // What can be loaded is asked of CNTK itself; the short form installs nothing beyond it.
+    let images = !options.short
+        && install::images(project, cntk)?
+            .inspect(|reason| {
+                println!("The image module cannot be loaded: {reason}. Cases with images are left out.");
+            })
+            .is_none();
+    let cases = choose(&original, options, images)?;
+    let mut sums = Sums::default();
+    let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let mut verdicts = compare(&ours, &original, &cases, &names)?;
+    // CNTK reads a binary or secondary file on two threads through one handle: now and then it fails, or gives wrong
+    // values, where it is right the next time.
+    for _ in 1..ATTEMPTS {
+        let again: Vec<String> = verdicts
+            .iter()
+            .filter(|(_, verdict)| matches!(verdict, Verdict::Different(..)))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if again.is_empty() {
+            break;
+        }
+        verdicts.extend(compare(&ours, &original, &cases, &again)?);
+    }
+    for (name, verdict) in verdicts {
+        sums.add(&name, verdict, project.verbose);
+    }
+    sums.print(&format!("Python with CNTK {}", cntk.version()));
+    let mut tally = sums.tally();
+    if options.names.is_empty() {
+        let mut sums = Sums::default();
+        for (name, verdict) in v1::compare(project, cntk.version(), &ours, &original)? {
+            sums.add(&name, verdict, project.verbose);
+        }
+        sums.print(&format!("BrainScript's interface of CNTK {}", cntk.version()));
+        tally = tally.and(sums.tally());
+        let trained = train::compare(project, &ours, &original)?;
+        println!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
+        tally = tally.and(trained);
+    }
+    Ok(tally)
+}
+
+/// The cases that the options ask for and this CNTK can do.
+fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for about in side.list()? {
+        let name = about["name"].as_str().context("a case without a name")?.to_owned();
+        let asked =
+            options.names.is_empty() || options.names.iter().any(|start| name.starts_with(start.as_str()));
+        let fits = !options.short || about["short"] == true;
+        if asked && fits && (images || about["needs"] != "images") {
+            cases.push(Case { name, differs: about["differs"].as_str().map(str::to_owned) });
+        }
+    }
+    if cases.is_empty() { bail!("There are no such cases.") } else { Ok(cases) }
+}
+
+/// Runs the named cases on both sides at once, and judges them.
+fn compare(ours: &Side, cntk: &Side, cases: &[Case], names: &[String]) -> Result<BTreeMap<String, Verdict>> {
+    let (ours, cntk) = std::thread::scope(|scope| {
+        let cntk = scope.spawn(|| cntk.cases(names));
+        let ours = ours.cases(names);
+        let cntk = cntk.join().unwrap_or_else(|_| bail!("a thread has panicked"));
+        (ours, cntk)
+    });
+    let (ours, cntk) = (ours?, cntk?);
+    let chosen = cases.iter().filter(|case| names.contains(&case.name));
+    let verdicts = chosen.map(|case| {
+        let both = ours.get(&case.name).zip(cntk.get(&case.name));
+        let (ours, cntk) = both.with_context(|| format!("{} did not run", case.name))?;
+        Ok((case.name.clone(), judge(case.differs.as_deref(), ours, cntk)))
+    });
+    verdicts.collect()
+}
+
+#[derive(Default)]
+struct Sums {
+    same: usize,
+    failed: usize,
+    known: BTreeMap<String, usize>,
+}
+
+impl Sums {
+    fn add(&mut self, name: &str, verdict: Verdict, verbose: bool) {
+        match verdict {
+            Verdict::Same => self.same += 1,
+            Verdict::Known(reason) => {
+                if verbose {
+                    println!("{name}: {reason}");
+                }
+                *self.known.entry(reason).or_default() += 1;
+            }
+            Verdict::Different(ours, cntk) => {
+                self.failed += 1;
+                println!("{name}\n  ours   {}\n  CNTK   {}\n", short(&ours), short(&cntk));
+            }
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        Tally { passed: self.same + self.known.values().sum::<usize>(), failed: self.failed }
+    }
+
+    fn print(&self, what: &str) {
+        let known: usize = self.known.values().sum();
+        println!(
+            "      {what}: {} cases: {} the same, {known} with a known difference, {} not",
+            self.same + known + self.failed,
+            self.same,
+            self.failed
+        );
+        for (reason, count) in &self.known {
+            println!("      {count:>5} {reason}");
+        }
+    }
+}
