@@ -45,12 +45,16 @@ _buffer_bytes = lib.checked("buffer_bytes", quick=True)
 
 def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
     """Destroys a reader; its users' deserializers live until that is done."""
+
+    def work() -> None:
+        lib.destroy(handle)
+        bridges.clear()
+
     if inside_callback():
         # The collector ran here, on a thread that the destruction waits for.
-        threading.Thread(target=lib.destroy, args=(handle,)).start()
+        threading.Thread(target=work).start()
     else:
-        lib.destroy(handle)
-    bridges.clear()
+        work()
 
 
 class MinibatchSource:
@@ -263,8 +267,10 @@ class MinibatchSource:
             raise ValueError("No minibatch size was given, neither here nor to the source.")
         workers = self.workers if num_data_partitions is None else num_data_partitions
         rank = self.rank if partition_index is None else partition_index
-        if min(size, workers, rank) < 0:
-            raise ValueError("Sizes and numbers of workers cannot be negative.")
+        if size <= 0:
+            raise ValueError("The minibatch size must be above 0.")
+        if min(workers, rank) < 0:
+            raise ValueError("Workers and rank cannot be negative.")
         handle = c_void_p()
         with self._exclusive(), self._causes():
             if self._in_force != (size, workers, rank):
