@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod cmake;
 mod consumers;
+mod csv_bench;
 mod demo;
 mod dist;
 mod dropin;
@@ -15,6 +16,7 @@ mod machine;
 mod oracle;
 mod portable;
 mod project;
+mod python;
 mod replay;
 mod repository;
 mod run;
@@ -43,6 +45,7 @@ cargo xtask COMMAND [OPTIONS]
       --shape NAME         one shape of data instead of all
       --minibatch N        minibatch size (default 256)
       --no-record          prints the result only
+      --csv                instead: a CSV table by users' deserializers, in Python, Rust, and CNTK (--rows N, --no-record)
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
@@ -76,6 +79,9 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "build" => no_more(&arguments).and_then(|()| build::command(&project)),
         "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
         "test" => test::command(&project, &arguments),
+        "bench" if arguments.first().is_some_and(|first| first == "--csv") => {
+            csv_bench::command(&project, &arguments[1..])
+        }
         "bench" => bench::command(&project, &arguments),
         "oracle" => oracle::command(&project, &arguments),
         "dropin" => dropin::command(&project, &arguments),

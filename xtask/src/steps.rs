@@ -3,7 +3,7 @@
 use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
-use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, replay, repository, symbols};
+use crate::{bench, build, consumers, demo, dist, fmt, header, oracle, python, replay, repository, symbols};
 use anyhow::Result;
 
 /// How many checks of a step went well, and how many did not.
@@ -60,6 +60,7 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
+    step("python", "the Python module: golden records, users' deserializers, installing", python::step),
     step("oracle", "golden and random cases against real CNTK", |project| {
         built(project)?;
         oracle::step(project)
