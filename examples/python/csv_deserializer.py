@@ -1,6 +1,6 @@
 """Tables of numbers in CSV files, by pandas: a user's deserializer. Runs under CNTK's own Python package as well.
 
-    python csv_deserializer.py table.csv 151
+python csv_deserializer.py table.csv 151
 """
 
 import math

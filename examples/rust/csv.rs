@@ -223,7 +223,8 @@ fn long_way(
 ) -> std::result::Result<(f32, usize), (usize, &'static str)> {
     let is_end = |byte: &u8| if is_quoted { *byte == b'"' } else { matches!(byte, b',' | b'\r' | b'\n') };
     let length = text[begin..].iter().position(is_end).unwrap_or(text.len() - begin);
-    let number = std::str::from_utf8(&text[begin..begin + length]).ok().and_then(|text| text.trim().parse().ok());
+    let number =
+        std::str::from_utf8(&text[begin..begin + length]).ok().and_then(|text| text.trim().parse().ok());
     Ok((number.ok_or((begin, "no number"))?, begin + length + usize::from(is_quoted)))
 }
 
@@ -232,19 +233,19 @@ fn broken(message: String) -> Error {
 }
 
 /// Reads a sweep; gives each minibatch to `see`.
-fn sweep(path: &str, columns: usize, minibatch: u64, text: &str, mut see: impl FnMut(&Minibatch)) -> Result<()> {
+fn sweep(
+    path: &str,
+    columns: usize,
+    minibatch: u64,
+    text: &str,
+    mut see: impl FnMut(&Minibatch),
+) -> Result<()> {
     let deserializer = UserDeserializer::Simple(Arc::new(Csv::open(path, columns)?));
     let registered = [Registered { name: "csv".to_owned(), deserializer }];
     let users = [config::UserType { name: "csv", composable: false }];
     let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &registered)?;
-    let read = ReadConfig {
-        workers: 1,
-        rank: 0,
-        minibatch,
-        truncation: 0,
-        right_splice: 0,
-        cross_sweeps: true,
-    };
+    let read =
+        ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
     reader.start_epoch(&EpochStart { read, samples: SIZE_OF_SWEEP, sweeps: 1, index: 0 })?;
     loop {
         let minibatch = reader.read()?;

@@ -67,7 +67,8 @@ fn measure(project: &Project, rows: u64) -> Result<String> {
     let order = |is_shuffled| if is_shuffled { "shuffled" } else { "ordered" };
     let script = project.path("benches/csv/read.py");
     let read = |run: Run, package: &str, is_shuffled: bool, is_checked: bool| {
-        let run = run.arg(&script).arg(package).arg(&path).args([columns.as_str(), MINIBATCH, order(is_shuffled)]);
+        let run =
+            run.arg(&script).arg(package).arg(&path).args([columns.as_str(), MINIBATCH, order(is_shuffled)]);
         if is_checked { run } else { run.arg("unchecked") }
     };
     let environment = python::environment(project)?;

@@ -22,7 +22,9 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
         return Ok(Ok(python));
     }
     let test = format!("import sys; sys.exit(sys.version_info < ({}))", OLDEST.replace('.', ", "));
-    if tools::on_path("python3").is_none() || project.run("python3").args(["-c", &test]).silent().go().is_err() {
+    if tools::on_path("python3").is_none()
+        || project.run("python3").args(["-c", &test]).silent().go().is_err()
+    {
         return Ok(Err(format!("there is no python3, or it is older than {OLDEST}")));
     }
     std::fs::create_dir_all(&folder)?;

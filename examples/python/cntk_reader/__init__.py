@@ -1,11 +1,11 @@
 """Reads CNTK's training data, without CNTK: the same minibatches, in the same order, as NumPy arrays and SciPy matrices.
 
-    from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 
-    streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
-    with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1) as source:
-        for minibatch in source.minibatches(64):
-            train(minibatch["features"].array, minibatch["labels"].csr)
+streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1) as source:
+    for minibatch in source.minibatches(64):
+        train(minibatch["features"].array, minibatch["labels"].csr)
 """
 
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs

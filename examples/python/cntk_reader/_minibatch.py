@@ -73,9 +73,7 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "owner")
 
-    def __init__(
-        self, owner: _Owner, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
+    def __init__(self, owner: _Owner, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.owner = owner
         self.__array_interface__ = {
             "version": 3,

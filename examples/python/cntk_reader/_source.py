@@ -170,9 +170,7 @@ class MinibatchSource:
         source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
         return source
 
-    def _open(
-        self, text: str | None, path: str | os.PathLike[str] | None, users: dict[str, UserDeserializer]
-    ) -> None:
+    def _open(self, text: str | None, path: str | os.PathLike[str] | None, users: dict[str, UserDeserializer]) -> None:
         handle = c_void_p()
         self._bridges = [Bridge(user, name) for name, user in users.items()]
         with self._causes():
@@ -192,9 +190,7 @@ class MinibatchSource:
         # Also called when the interpreter ends, while the library's threads can still call users' code.
         self._finalizer = weakref.finalize(self, _destroy, handle, list(self._bridges))
 
-    def _set_up(
-        self, max_samples: int, max_sweeps: int, minibatch_size: int | None, workers: int, rank: int
-    ) -> None:
+    def _set_up(self, max_samples: int, max_sweeps: int, minibatch_size: int | None, workers: int, rank: int) -> None:
         if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
             self.close()
             raise ValueError("max_samples and max_sweeps are mutually exclusive.")

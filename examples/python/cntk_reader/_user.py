@@ -217,9 +217,7 @@ class _ChunkMemory:
         elif _is_csr(value) or isinstance(value, np.ndarray):
             raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
         else:
-            raise TypeError(
-                f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected."
-            )
+            raise TypeError(f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected.")
         table = np.zeros(len(described), _ARRAY)
         for field in {key for values, _ in described for key in values}:
             table[field] = [values.get(field, 0) for values, _ in described]

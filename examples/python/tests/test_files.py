@@ -72,7 +72,9 @@ class Golden(unittest.TestCase):
         compared = 0
         sizes = {"workers": int(workers), "rank": int(rank), "minibatch_size": int(size)}
         with MinibatchSource.from_text(text, **limits, **sizes) as source:
-            self.assertEqual([info.name for info in source.stream_infos()], [s["name"] for s in case["create"]["streams"]])
+            self.assertEqual(
+                [info.name for info in source.stream_infos()], [s["name"] for s in case["create"]["streams"]]
+            )
             for number, step in enumerate(case["steps"]):
                 op, result = step["op"].split(), step["result"]
                 if (number == 0 and "error" in result) or (number > 0 and op[0] in ("start", "config")):

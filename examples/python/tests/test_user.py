@@ -180,7 +180,9 @@ class Arrays(unittest.TestCase):
         ):
             self.assertEqual(dense(values).array[0].tolist(), values.tolist())
         cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-        self.assertEqual(dense(cube.transpose(0, 2, 1), shape=(4, 3)).array[0].tolist(), cube.transpose(0, 2, 1).tolist())
+        self.assertEqual(
+            dense(cube.transpose(0, 2, 1), shape=(4, 3)).array[0].tolist(), cube.transpose(0, 2, 1).tolist()
+        )
         self.assertEqual(dense(base[:, 1], shape=()).array.tolist(), [base[:, 1].tolist()])
 
     def test_arrays_are_used_in_place(self):
@@ -215,7 +217,9 @@ class Arrays(unittest.TestCase):
             self.assertEqual([[len(one) for one in part["x"].as_sequences()] for part in parts], groups)
         rows = sp.csr_matrix(np.eye(6, dtype=np.float32))
         part = dense([rows[:2], rows[2:5], rows[5]], "sparse", (6,))
-        self.assertEqual([one.toarray().argmax(axis=1).tolist() for one in part.as_sequences()], [[0, 1], [2, 3, 4], [5]])
+        self.assertEqual(
+            [one.toarray().argmax(axis=1).tolist() for one in part.as_sequences()], [[0, 1], [2, 3, 4], [5]]
+        )
 
     def test_double_precision(self):
         class Doubles(Chunks):
