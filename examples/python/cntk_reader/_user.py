@@ -199,7 +199,8 @@ class _ChunkMemory:
             try:
                 self._add(self.streams[place], by_name[name], info)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"Stream '{name}': {error}") from None
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"Stream '{name}': {error}") from error
 
     @staticmethod
     def _name(name: Any) -> str:

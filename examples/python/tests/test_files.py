@@ -12,6 +12,7 @@ import numpy as np
 from cntk_reader import (
     CBFDeserializer,
     CTFDeserializer,
+    Deserializer,
     MinibatchSource,
     ReaderError,
     ReaderValueError,
@@ -235,6 +236,38 @@ class Continuing(unittest.TestCase):
             rest = self.rest(source, 333)
         with digits(max_sweeps=1, randomize=False) as source:
             self.assertTrue((np.concatenate([first.reshape(-1, 64), rest]) == self.rest(source, 100)).all())
+
+
+class Deserializers(unittest.TestCase):
+    def test_binary_files(self):
+        cases = json.loads((ROOT / "tests" / "golden" / "cbf.json").read_text())
+        case = next(case for case in cases if len(case["files"]) == 1 and "streams" in case["create"])
+        names = [stream["name"] for stream in case["create"]["streams"]]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.bin"
+            path.write_bytes(bytes.fromhex(case["files"][0]["hex"]))
+            with MinibatchSource(CBFDeserializer(path)) as source:
+                file_names = [info.name for info in source.stream_infos()]
+                self.assertEqual(len(file_names), len(names))
+                first = source.next_minibatch(5)
+            renamed = CBFDeserializer(path, {"other": StreamDef(file_names[0])}, keep_data_in_memory=True)
+            with MinibatchSource(renamed) as source:
+                self.assertEqual(source.stream_infos()[0].name, "other")
+                self.assertEqual(source.next_minibatch(5)["other"].num_samples, first[file_names[0]].num_samples)
+
+    def test_any_keys(self):
+        section = {
+            "file": str(DIGITS),
+            "input": {"features": {"dim": 64, "format": "dense"}, "labels": {"dim": 10, "format": "sparse"}},
+            "chunkSizeInBytes": 10000,
+        }
+        anything = Deserializer("CNTKTextFormatDeserializer", "CNTKTextFormatReader", section)
+        same = CTFDeserializer(DIGITS, STREAMS, chunk_size_in_bytes=10000)
+        arrays = []
+        for deserializer in anything, same:
+            with MinibatchSource([deserializer], randomization_window_in_samples=200) as source:
+                arrays.append(source.next_minibatch(300)["features"].array)
+        self.assertTrue((arrays[0] == arrays[1]).all())
 
 
 class Errors(unittest.TestCase):
