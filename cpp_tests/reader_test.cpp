@@ -98,7 +98,23 @@ TEST_F(ReaderTest, ChangesItsConfiguration) {
   cr::ReaderConfiguration configuration;
   configuration.minibatch_size = 3;
   reader.SetConfiguration(configuration);
+  EXPECT_EQ(reader.GetConfiguration().minibatch_size, 3u);
   EXPECT_EQ(reader.GetMinibatch()["x"].Samples(), 3u);
+}
+
+TEST_F(ReaderTest, TellsTheConfigurationOfARestoredCheckpoint) {
+  cr::Reader reader = Open(Lines(8)), other = Open(Lines(8));
+  EXPECT_THROW(other.GetConfiguration(), cr::Error);
+  cr::EpochConfiguration epoch = Sweep(4);
+  epoch.workers = 2;
+  epoch.rank = 1;
+  reader.StartEpoch(epoch);
+  other.RestoreCheckpoint(reader.SaveCheckpoint());
+  const cr::ReaderConfiguration configuration = other.GetConfiguration();
+  EXPECT_EQ(configuration.minibatch_size, 4u);
+  EXPECT_EQ(configuration.workers, 2u);
+  EXPECT_EQ(configuration.rank, 1u);
+  EXPECT_TRUE(configuration.cross_sweeps);
 }
 
 TEST_F(ReaderTest, SharesDataAmongWorkers) {

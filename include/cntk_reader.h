@@ -1277,6 +1277,14 @@ cntk_reader_status cntk_reader_set_configuration(cntk_reader *reader,
                                                  cntk_reader_error **error);
 
 /**
+ * Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
+ * set. An epoch must have been started, or a checkpoint restored.
+ */
+cntk_reader_status cntk_reader_get_configuration(const cntk_reader *reader,
+                                                 cntk_reader_configuration *configuration,
+                                                 cntk_reader_error **error);
+
+/**
  * Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
  * Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
  * get one without streams earlier, when none of the data is its share. After an error in the data the next call goes

@@ -196,6 +196,13 @@ class Reader {
     detail::Call(cntk_reader_set_configuration, handle_.get(), &raw);
   }
 
+  /// The sizes, workers and flags in force, those of a restored checkpoint too.
+  ReaderConfiguration GetConfiguration() const {
+    cntk_reader_configuration raw = CNTK_READER_CONFIGURATION_INIT;
+    detail::Call(cntk_reader_get_configuration, handle_.get(), &raw);
+    return {raw.workers, raw.rank, raw.minibatch, raw.truncation, raw.right_splice, raw.cross_sweeps != 0};
+  }
+
   /// Reads the next minibatch. Behind the end of the epoch: one without data, again and again. Workers that
   /// keep step with others should call this until EndOfEpoch(), since one of them may get no data while
   /// others do.

@@ -103,6 +103,21 @@ impl From<cntk_reader_configuration> for ReadConfig {
     }
 }
 
+impl From<ReadConfig> for cntk_reader_configuration {
+    fn from(config: ReadConfig) -> Self {
+        let ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps } = config;
+        cntk_reader_configuration {
+            struct_size: size_of::<Self>(),
+            workers,
+            rank,
+            minibatch,
+            truncation,
+            right_splice,
+            cross_sweeps: cross_sweeps.into(),
+        }
+    }
+}
+
 impl From<cntk_reader_epoch> for EpochStart {
     fn from(epoch: cntk_reader_epoch) -> Self {
         let cross_sweeps = epoch.cross_sweeps != 0;

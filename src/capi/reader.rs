@@ -231,6 +231,24 @@ pub unsafe extern "C" fn cntk_reader_set_configuration(
     }
 }
 
+/// Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
+/// set. An epoch must have been started, or a checkpoint restored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_get_configuration(
+    reader: *const cntk_reader,
+    configuration: *mut cntk_reader_configuration,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let configuration = SizedOutput::new(configuration)?;
+            configuration.set(input(reader, "reader")?.with(|reader| reader.config())?.into());
+            Ok(())
+        })
+    }
+}
+
 /// Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
 /// Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
 /// get one without streams earlier, when none of the data is its share. After an error in the data the next call goes

@@ -154,6 +154,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Sizes, workers and flags in force.
+    pub fn config(&self) -> Result<ReadConfig> {
+        self.epoch().map(|(_, read)| read)
+    }
+
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
     ///
     /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.

@@ -5,6 +5,7 @@ mod build;
 mod cmake;
 mod consumers;
 mod csharp;
+mod csv_bench;
 mod demo;
 mod dist;
 mod dropin;
@@ -18,6 +19,7 @@ mod mpi;
 mod oracle;
 mod portable;
 mod project;
+mod python;
 mod replay;
 mod repository;
 mod run;
@@ -53,6 +55,7 @@ cargo xtask COMMAND [OPTIONS]
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
       --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1
       --no-record          prints the result only
+      --csv                instead: a CSV table by users' deserializers, in Python, Rust, and CNTK (--rows N, --no-record)
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
@@ -97,6 +100,9 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "build" => no_more(&arguments).and_then(|()| build::command(&project)),
         "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
         "test" => test::command(&project, &arguments),
+        "bench" if arguments.first().is_some_and(|first| first == "--csv") => {
+            csv_bench::command(&project, &arguments[1..])
+        }
         "bench" => bench::command(&project, &arguments),
         "oracle" => oracle::command(&project, &arguments),
         "fuzz" => fuzz::command(&project, &arguments),

@@ -4,8 +4,8 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, replay, repository, symbols,
-    wheel,
+    bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, python, replay, repository,
+    symbols, wheel,
 };
 use anyhow::Result;
 
@@ -69,6 +69,7 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
+    step("python", "the Python module: golden records, users' deserializers, installing", python::step),
     step("oracle", "golden and random cases against real CNTK", |project| {
         built(project)?;
         oracle::step(project)

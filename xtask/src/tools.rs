@@ -126,7 +126,7 @@ pub fn clang_format(project: &Project) -> Option<String> {
 }
 
 /// Where a program is.
-fn on_path(program: &str) -> Option<PathBuf> {
+pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

@@ -385,6 +385,10 @@ impl LocalTimeline {
             self.windows.ahead(next, &self.workers, true, &mut self.ahead);
             self.make_room(chunks);
             self.wanted.iter().for_each(|&chunk| chunks.expect(chunk));
+            // Those of the next sweep may not be needed, which is known only in `start_segment`.
+            self.ahead.clear();
+            self.windows.ahead(next, &self.workers, false, &mut self.ahead);
+            self.ahead.iter().for_each(|&chunk| chunks.expect(chunk));
             self.windows.produce(cursor, &self.workers, chunks, &mut segment)?;
             if segment.has(&self.position) {
                 self.start_segment(segment, chunks);

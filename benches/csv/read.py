@@ -1,0 +1,74 @@
+"""Times reading of a CSV table through `examples/python/csv_deserializer.py`, and checks what was read.
+
+    python read.py cntk_reader|cntk FILE COLUMNS MINIBATCH ordered|shuffled [unchecked]
+
+The same class and the same loop run under this project's Python module and under CNTK's. Prints one line of JSON: samples,
+seconds of the sweep, calls of get_chunk, peak of resident memory in bytes, and two checks that depend on each value and its
+place: sum of (position mod 1009 + 1) times value, of the labels and of the features. They are taken in a sweep of their own,
+which `unchecked` leaves out: for a reader that takes minutes.
+"""
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+
+import numpy as np
+
+
+def main():
+    package, filename, columns, minibatch, order = sys.argv[1:6]
+    checked = sys.argv[6:] != ["unchecked"]
+    if package == "cntk":
+        sys.modules["cntk_reader"] = importlib.import_module("cntk.io")
+    from cntk_reader import MinibatchSource
+    from csv_deserializer import CSVDeserializer
+
+    class Counting(CSVDeserializer):
+        loads = 0
+
+        def get_chunk(self, chunk_id):
+            Counting.loads += 1
+            return super().get_chunk(chunk_id)
+
+    width = int(columns) - 1
+    # CNTK crashes if a source is destroyed while chunks are being loaded for longer than a minute.
+    sources = []
+
+    def sweep(check):
+        deserializer = Counting(filename, [("label", 1), ("features", width)])
+        source = MinibatchSource([deserializer], randomize=order == "shuffled", max_sweeps=1)
+        sources.append(source)
+        samples, sums = 0, [0.0, 0.0]
+        while True:
+            data = source.next_minibatch(int(minibatch))
+            if not data:
+                return samples, sums
+            count = data[source.streams.label].num_samples
+            if check:
+                weights = np.arange(samples, samples + count) % 1009 + 1.0
+                for i, (name, size) in enumerate((("label", 1), ("features", width))):
+                    part = data[source.streams[name]]
+                    values = np.asarray(part.asarray(), np.float64).reshape(count, size)
+                    sums[i] += float(weights.dot(values.sum(axis=1)))
+                # CNTK cannot read on while arrays of the last minibatch are alive.
+                part = values = None
+            samples += count
+            data = None
+
+    start = time.perf_counter()
+    samples, sums = sweep(False)
+    seconds = time.perf_counter() - start
+    loads = Counting.loads
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    result = {"samples": samples, "seconds": seconds, "loads": loads, "memory": peak}
+    if checked:
+        result["samples"], (result["label"], result["features"]) = sweep(True)
+    print(json.dumps(result), flush=True)
+    # CNTK may abort a process that ends while a chunk is being loaded.
+    os._exit(0)
+
+
+main()

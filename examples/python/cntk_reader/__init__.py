@@ -1,0 +1,48 @@
+"""Reads CNTK's training data, without CNTK: the same minibatches, in the same order, as NumPy arrays and SciPy matrices.
+
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+
+streams = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1) as source:
+    for minibatch in source.minibatches(64):
+        train(minibatch["features"].array, minibatch["labels"].csr)
+"""
+
+from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
+from ._library import ReaderError, ReaderValueError
+from ._library import path as library_path
+from ._library import version_text as _version_text
+from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
+from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
+from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, MinibatchSource
+from ._user import ComposableUserDeserializer, SequenceList, UserDeserializer
+
+__version__ = _version_text().decode()
+
+__all__ = [
+    "CBFDeserializer",
+    "CTFDeserializer",
+    "ComposableUserDeserializer",
+    "Deserializer",
+    "ERROR",
+    "FULL_DATA_SWEEP",
+    "GAP",
+    "INFINITELY_REPEAT",
+    "INFO",
+    "Minibatch",
+    "MinibatchSource",
+    "RECORD",
+    "ReaderError",
+    "ReaderValueError",
+    "SequenceList",
+    "StreamDef",
+    "StreamDefs",
+    "StreamInformation",
+    "StreamMinibatch",
+    "UserDeserializer",
+    "WARNING",
+    "get_threads",
+    "library_path",
+    "set_log_callback",
+    "set_threads",
+]

@@ -1,0 +1,155 @@
+"""Deserializers as Python objects, and how they become a text in CNTK's configuration language."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+Section = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StreamDef:
+    """A stream of a file: what it is called there, and what a sample is."""
+
+    field: str | None = None  #: name in the file; the stream's own name if None
+    shape: int | tuple[int, ...] | None = None  #: shape of a sample; binary files know it themselves
+    is_sparse: bool = False
+    defines_mb_size: bool = False
+
+    @property
+    def size(self) -> int:
+        """Values of a sample."""
+        if self.shape is None:
+            raise ValueError("This stream needs a shape.")
+        shape = (self.shape,) if isinstance(self.shape, int) else self.shape
+        size = 1
+        for dimension in shape:
+            size *= dimension
+        return size
+
+
+class StreamDefs(dict[str, StreamDef]):
+    """Streams by name: ``StreamDefs(features=StreamDef("x", 10), labels=StreamDef("y", 2, is_sparse=True))``."""
+
+    def __init__(self, **streams: StreamDef) -> None:
+        super().__init__(streams)
+
+
+@dataclass(frozen=True)
+class Deserializer:
+    """An element of ``deserializers`` with any keys: for those that have no class here."""
+
+    type: str
+    module: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return {"type": self.type, "module": self.module, **self.options}
+
+
+@dataclass(frozen=True)
+class CTFDeserializer:
+    """A file in CNTK's text format. The other settings are described with the keys of the configuration."""
+
+    filename: str | os.PathLike[str]
+    streams: Mapping[str, StreamDef]
+    max_errors: int = 0
+    chunk_size_in_bytes: int | None = None
+    skip_sequence_ids: bool = False
+    cache_index: bool = False
+    keep_data_in_memory: bool = False
+    strict_sequences: bool = True
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        section: Section = {
+            "type": "CNTKTextFormatDeserializer",
+            "module": "CNTKTextFormatReader",
+            "file": os.fspath(self.filename),
+            "input": {
+                name: {
+                    "alias": stream.field or name,
+                    "dim": stream.size,
+                    "format": "sparse" if stream.is_sparse else "dense",
+                    "definesMBSize": stream.defines_mb_size,
+                }
+                for name, stream in self.streams.items()
+            },
+        }
+        if self.max_errors:
+            section["maxErrors"] = self.max_errors
+        if self.chunk_size_in_bytes is not None:
+            section["chunkSizeInBytes"] = self.chunk_size_in_bytes
+        flags = {
+            "skipSequenceIds": self.skip_sequence_ids,
+            "cacheIndex": self.cache_index,
+            "keepDataInMemory": self.keep_data_in_memory,
+        }
+        section.update({key: True for key, value in flags.items() if value})
+        if not self.strict_sequences:
+            section["strictSequences"] = False
+        return section
+
+
+@dataclass(frozen=True)
+class CBFDeserializer:
+    """A file in CNTK's binary format. ``streams`` renames: ``{"features": StreamDef("name in the file")}``."""
+
+    filename: str | os.PathLike[str]
+    streams: Mapping[str, StreamDef] = field(default_factory=dict)
+    keep_data_in_memory: bool = False
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        section: Section = {
+            "type": "CNTKBinaryFormatDeserializer",
+            "module": "CNTKBinaryReader",
+            "file": os.fspath(self.filename),
+        }
+        renamed = {name: {"alias": stream.field} for name, stream in self.streams.items() if stream.field}
+        if renamed:
+            section["input"] = renamed
+        if self.keep_data_in_memory:
+            section["keepDataInMemory"] = True
+        return section
+
+
+#: Deserializers that are files, in contrast to users' classes.
+FileDeserializer = Union[CTFDeserializer, CBFDeserializer, Deserializer]
+
+
+def _name(name: str) -> str:
+    if not name or any(c in '=,;[](){}"#$\n\r' for c in name):
+        raise ValueError(f"The name {name!r} cannot be written in a configuration.")
+    return name
+
+
+def _string(text: str) -> str:
+    # Quotes protect neither of these, and there is no escape.
+    if '"' in text or "\n" in text or text.count("$") > 1 or " #" in text or "\t#" in text or not text.strip():
+        raise ValueError(f"The text {text!r} cannot be written in a configuration.")
+    return f'"{text}"'
+
+
+def render_value(value: Any) -> str:
+    """A value in the configuration language."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, Mapping):
+        return "[\n" + render(value) + "]"
+    if isinstance(value, Sequence):
+        return "(" + " : ".join(render_value(item) for item in value) + ")"
+    raise TypeError(f"{value!r} cannot be written in a configuration.")
+
+
+def render(section: Mapping[str, Any]) -> str:
+    """The keys of a section in the configuration language, one to a line."""
+    return "".join(f"{_name(key)} = {render_value(value)}\n" for key, value in section.items())

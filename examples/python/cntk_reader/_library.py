@@ -1,0 +1,385 @@
+"""The shared library: where it is, its structs and functions, and its errors as exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+from pathlib import Path
+from typing import Any, Callable
+
+NUL_TERMINATED = 2**64 - 1
+GAP = 2**64 - 1
+UNKNOWN = 2**64 - 1
+UNLIMITED_SAMPLES = 2**63 - 1
+ONE_SWEEP = 2**62 - 1
+UNLIMITED_SWEEPS = 2**64 - 1
+
+INVALID_ARGUMENT = 3  # of cntk_reader_exception
+STATUS_NAMES = {
+    1: "config",
+    2: "invalid_argument",
+    3: "io",
+    4: "data",
+    5: "checkpoint",
+    6: "state",
+    7: "user",
+    8: "internal",
+}
+
+
+class Sized(Structure):
+    """A struct that begins with its size, which is set."""
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        super().__init__(*args, **values)
+        self.struct_size = ctypes.sizeof(self)
+
+
+class ErrorInfo(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kind", c_int),
+        ("exception", c_int),
+        ("message", c_char_p),
+        ("file", c_char_p),
+        ("offset", c_uint64),
+        ("line", c_uint64),
+        ("stream", c_char_p),
+        ("key", c_char_p),
+    ]
+
+
+class StreamInfo(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("name_length", c_size_t),
+        ("id", c_size_t),
+        ("storage", c_int),
+        ("element", c_int),
+        ("shape", POINTER(c_size_t)),
+        ("shape_rank", c_size_t),
+        ("sample_size", c_size_t),
+        ("defines_mb_size", c_uint32),
+        ("is_binary", c_uint32),
+    ]
+
+
+class Configuration(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("workers", c_uint64),
+        ("rank", c_uint64),
+        ("minibatch", c_uint64),
+        ("truncation", c_uint64),
+        ("right_splice", c_uint64),
+        ("cross_sweeps", c_uint64),
+    ]
+
+
+class Epoch(Sized):
+    _fields_ = Configuration._fields_ + [
+        ("samples", c_uint64),
+        ("sweeps", c_uint64),
+        ("index", c_uint64),
+    ]
+
+
+class MinibatchInfo(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("end_of_sweep", c_uint32),
+        ("end_of_epoch", c_uint32),
+        ("stream_count", c_size_t),
+        ("keys", c_void_p),
+        ("key_count", c_size_t),
+    ]
+
+
+class StreamMinibatch(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("steps", c_size_t),
+        ("rows", c_size_t),
+        ("columns", c_size_t),
+        ("samples", c_size_t),
+        ("sequences", c_size_t),
+        ("records", c_void_p),
+        ("record_count", c_size_t),
+        ("right_splice", c_uint64),
+        ("storage", c_int),
+        ("element", c_int),
+        ("sample_size", c_size_t),
+        ("values", c_void_p),
+        ("value_count", c_size_t),
+        ("row_indices", c_void_p),
+        ("column_starts", c_void_p),
+        ("block", c_void_p),
+        ("block_size", c_size_t),
+    ]
+
+
+class StateEntry(Structure):
+    _fields_ = [("key", c_char_p), ("key_length", c_size_t), ("value", c_uint64)]
+
+
+class UserStream(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("name_length", c_size_t),
+        ("shape", POINTER(c_size_t)),
+        ("shape_rank", c_size_t),
+        ("storage", c_uint32),
+        ("element", c_uint32),
+        ("defines_mb_size", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Array(Structure):
+    _fields_ = [
+        ("values", c_void_p),
+        ("values_size", c_size_t),
+        ("offset", c_size_t),
+        ("samples", c_size_t),
+        ("shape", c_void_p),
+        ("shape_rank", c_size_t),
+        ("strides", c_void_p),
+        ("stride_count", c_size_t),
+        ("indices", c_void_p),
+        ("index_count", c_size_t),
+        ("starts", c_void_p),
+        ("index_size", c_uint32),
+        ("start_size", c_uint32),
+        ("element", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class StreamData(Structure):
+    _fields_ = [
+        ("grouping", c_uint32),
+        ("reserved", c_uint32),
+        ("arrays", c_void_p),
+        ("array_count", c_size_t),
+        ("lengths", c_void_p),
+        ("length_count", c_size_t),
+    ]
+
+
+class Chunk(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("handle", c_void_p),
+        ("streams", c_void_p),
+        ("stream_count", c_size_t),
+        ("keys", c_void_p),
+        ("key_count", c_size_t),
+    ]
+
+
+class Sequences(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("count", c_size_t),
+        ("lengths", c_void_p),
+        ("keys", c_void_p),
+        ("key_texts", c_void_p),
+    ]
+
+
+GetChunk = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(Chunk), c_void_p)
+ReleaseChunk = CFUNCTYPE(None, c_void_p, c_void_p)
+ListSequences = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(Sequences), c_void_p)
+Finalizer = CFUNCTYPE(None, c_void_p)
+LogCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_size_t)
+
+
+class Deserializer(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("userdata", c_void_p),
+        ("name", c_char_p),
+        ("name_length", c_size_t),
+        ("streams", POINTER(UserStream)),
+        ("stream_count", c_size_t),
+        ("chunk_count", c_uint32),
+        ("thread_safe", c_uint32),
+        ("get_chunk", GetChunk),
+        ("release", ReleaseChunk),
+        ("sequences", ListSequences),
+        ("finalizer", Finalizer),
+    ]
+
+
+class ReaderError(RuntimeError):
+    """A call failed. Derived classes say which way: :class:`ReaderValueError` for wrong arguments.
+
+    ``str`` gives the message with the place. Places that are not known are None.
+    """
+
+    kind: str = "internal"  #: config, invalid_argument, io, data, checkpoint, state, user or internal
+    message: str = ""  #: the message alone
+    file: str | None = None  #: path of the data or configuration file
+    line: int | None = None  #: line in the file, from 1
+    offset: int | None = None  #: byte offset in the file
+    stream: str | None = None  #: name of the stream
+    key: str | None = None  #: key of the sequence
+
+
+class ReaderValueError(ReaderError, ValueError):
+    """Where CNTK's Python API raises ValueError: an argument or a setting is wrong."""
+
+
+def state_error(message: str) -> ReaderError:
+    """The error of a call that the state does not allow, found before the library was called."""
+    error = ReaderError(message)
+    error.kind, error.message = "state", message
+    return error
+
+
+def _candidates() -> list[str]:
+    """Where the library may be, the user's word first."""
+    chosen = os.environ.get("CNTK_READER_LIBRARY")
+    if chosen:
+        return [chosen]
+    here = Path(__file__).resolve().parent
+    places = [here / "libcntk_reader.so"]
+    # A checkout's examples/python/cntk_reader.
+    if len(here.parents) > 2:
+        places.append(here.parents[2] / "target" / "dist" / "lib" / "libcntk_reader.so")
+    found = [str(place) for place in places if place.exists()]
+    on_path = ctypes.util.find_library("cntk_reader")
+    return found + ([on_path] if on_path else []) + ["libcntk_reader.so.0"]
+
+
+_HELP = (
+    "Build it with `cargo xtask build`, and set CNTK_READER_LIBRARY to the path of libcntk_reader.so if it is neither "
+    "beside this module, nor in target/dist/lib of its checkout, nor on the loader's path."
+)
+
+
+def _load() -> tuple[str, ctypes.CDLL]:
+    failures = []
+    for path in _candidates():
+        try:
+            return path, ctypes.CDLL(path)
+        except OSError as error:
+            failures.append(str(error))
+    raise ImportError("libcntk_reader.so was not found: " + "; ".join(failures) + ". " + _HELP)
+
+
+#: Path of the library, and the library itself.
+path, library = _load()
+# Calls that never wait keep the interpreter's lock.
+quick_library = ctypes.PyDLL(path)
+
+_HANDLE = c_void_p
+_HANDLE_OUT = POINTER(c_void_p)
+
+# Functions that may fail, by their arguments without the last one, the place for the error.
+_PROTOTYPES: dict[str, list[Any]] = {
+    "open_text": [c_char_p, c_size_t, _HANDLE_OUT],
+    "open_file": [c_char_p, c_size_t, _HANDLE_OUT],
+    "open_custom": [c_char_p, c_size_t, POINTER(POINTER(Deserializer)), c_size_t, _HANDLE_OUT],
+    "stream_count": [_HANDLE, POINTER(c_size_t)],
+    "describe_stream": [_HANDLE, c_size_t, POINTER(StreamInfo)],
+    "has_numeric_keys": [_HANDLE, POINTER(c_uint32)],
+    "start_epoch": [_HANDLE, POINTER(Epoch)],
+    "set_configuration": [_HANDLE, POINTER(Configuration)],
+    "get_configuration": [_HANDLE, POINTER(Configuration)],
+    "read_minibatch": [_HANDLE, _HANDLE_OUT],
+    "save_checkpoint": [_HANDLE, _HANDLE_OUT],
+    "restore_checkpoint": [_HANDLE, c_char_p, c_size_t],
+    "describe_minibatch": [_HANDLE, POINTER(MinibatchInfo)],
+    "minibatch_stream": [_HANDLE, c_size_t, POINTER(StreamMinibatch)],
+    "minibatch_key_text": [_HANDLE, c_size_t, c_char_p, c_size_t, POINTER(c_size_t)],
+    "get_state": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
+    "set_state": [_HANDLE, POINTER(StateEntry), c_size_t],
+    "buffer_bytes": [_HANDLE, _HANDLE_OUT, POINTER(c_size_t)],
+    "set_threads": [c_size_t],
+    "get_threads": [POINTER(c_size_t)],
+    "set_log_callback": [c_void_p, LogCallback, Finalizer],
+}
+# The others: result and arguments.
+_PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
+    "destroy": (None, [_HANDLE]),
+    "minibatch_release": (None, [_HANDLE]),
+    "buffer_free": (None, [_HANDLE]),
+    "error_describe": (c_int, [_HANDLE, POINTER(ErrorInfo)]),
+    "error_text": (c_char_p, [_HANDLE]),
+    "error_free": (None, [_HANDLE]),
+    "fail": (None, [c_void_p, c_char_p, c_size_t]),
+    "version_text": (c_char_p, []),
+}
+
+
+def _function(name: str, quick: bool = False) -> Callable[..., Any]:
+    """A function of the library."""
+    made = getattr(quick_library if quick else library, "cntk_reader_" + name)
+    if name in _PLAIN_PROTOTYPES:
+        made.restype, made.argtypes = _PLAIN_PROTOTYPES[name]
+    else:
+        made.restype, made.argtypes = c_int, [*_PROTOTYPES[name], POINTER(c_void_p)]
+    return made  # type: ignore[no-any-return]
+
+
+destroy = _function("destroy")
+minibatch_release = _function("minibatch_release")
+buffer_free = _function("buffer_free")
+fail = _function("fail", quick=True)
+version_text = _function("version_text")
+_error_describe = _function("error_describe", quick=True)
+_error_text = _function("error_text", quick=True)
+_error_free = _function("error_free", quick=True)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def take_error(error: c_void_p) -> ReaderError:
+    """The exception for an error of the library, which is freed."""
+    info = ErrorInfo()
+    try:
+        _error_describe(error, byref(info))
+        made = ReaderValueError if info.exception == INVALID_ARGUMENT else ReaderError
+        exception = made(_text(_error_text(error)))
+        exception.kind = STATUS_NAMES.get(info.kind, str(info.kind))
+        exception.message = _text(info.message) or ""
+        exception.file = _text(info.file)
+        exception.line = info.line or None
+        exception.offset = None if info.offset == UNKNOWN else info.offset
+        exception.stream = _text(info.stream)
+        exception.key = _text(info.key)
+        return exception
+    finally:
+        _error_free(error)
+
+
+def checked(name: str, quick: bool = False) -> Callable[..., None]:
+    """A function of the library that raises instead of returning a status."""
+    function = _function(name, quick)
+
+    def call(*arguments: Any) -> None:
+        error = c_void_p()
+        if function(*arguments, byref(error)) != 0:
+            raise take_error(error)
+
+    call.__name__ = name
+    return call

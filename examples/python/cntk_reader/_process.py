@@ -1,0 +1,75 @@
+"""Settings of the process: log lines and loading threads."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+from collections.abc import Callable
+from ctypes import byref, c_size_t
+from typing import Any
+
+from . import _library as lib
+
+ERROR, WARNING, INFO = 0, 1, 2
+
+_set_threads = lib.checked("set_threads")
+_get_threads = lib.checked("get_threads")
+_set_log_callback = lib.checked("set_log_callback")
+
+_numbers = itertools.count(1)
+# Callbacks that the library may still call, and what tells that it does not any more.
+_registered: dict[int, tuple[Any, threading.Event]] = {}
+
+
+def _forget(number: int) -> None:
+    _registered.pop(number)[1].set()
+
+
+_finalizer = lib.Finalizer(_forget)
+_NO_CALLBACK = lib.LogCallback(0)
+_NO_FINALIZER = lib.Finalizer(0)
+
+
+def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
+    """Sends the log lines of all readers to ``callback(level, line)``, or with None to standard error again.
+
+    Levels are ERROR, WARNING and INFO. It is called from any thread, and must not use the reader that is being called.
+    """
+    if callback is None:
+        _set_log_callback(None, _NO_CALLBACK, _NO_FINALIZER)
+        return
+
+    def receive(_: Any, level: int, line: bytes, length: int) -> None:
+        callback(level, line.decode("utf-8", "replace"))
+
+    number = next(_numbers)
+    made = lib.LogCallback(receive)
+    _registered[number] = made, threading.Event()
+    try:
+        _set_log_callback(number, made, _finalizer)
+    except lib.ReaderError:
+        del _registered[number]
+        raise
+
+
+@atexit.register
+def _at_exit() -> None:
+    # The library's threads must not call into an interpreter that has ended.
+    waiting = list(_registered.values())
+    if waiting:
+        set_log_callback(None)
+        for _, done in waiting:
+            done.wait(5)
+
+
+def set_threads(threads: int) -> None:
+    """Sets the number of loading threads for sources made from now on; 0 brings the default back."""
+    _set_threads(threads)
+
+
+def get_threads() -> int:
+    """The number of loading threads that a source made now would use."""
+    threads = c_size_t()
+    _get_threads(byref(threads))
+    return threads.value

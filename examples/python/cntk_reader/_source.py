@@ -1,0 +1,416 @@
+"""The source of minibatches."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from ctypes import POINTER, byref, c_size_t, c_void_p
+from typing import Any, Union
+
+import numpy as np
+
+from . import _library as lib
+from ._configuration import FileDeserializer, render
+from ._minibatch import Minibatch, StreamInformation
+from ._user import Bridge, Streams, UserDeserializer, inside_callback
+
+#: For ``max_samples`` and ``max_sweeps``: no limit.
+INFINITELY_REPEAT = 2**64 - 1
+#: For ``max_samples``: one sweep.
+FULL_DATA_SWEEP = 2**64 - 2
+#: CNTK's default window.
+DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
+
+State = Union[Mapping[str, int], bytes]
+
+_open_text = lib.checked("open_text")
+_open_file = lib.checked("open_file")
+_open_custom = lib.checked("open_custom")
+_stream_count = lib.checked("stream_count", quick=True)
+_describe_stream = lib.checked("describe_stream", quick=True)
+_has_numeric_keys = lib.checked("has_numeric_keys", quick=True)
+_start_epoch = lib.checked("start_epoch")
+_set_configuration = lib.checked("set_configuration")
+_get_configuration = lib.checked("get_configuration")
+_read_minibatch = lib.checked("read_minibatch")
+_save_checkpoint = lib.checked("save_checkpoint")
+_restore_checkpoint = lib.checked("restore_checkpoint")
+_get_state = lib.checked("get_state")
+_set_state = lib.checked("set_state")
+_buffer_bytes = lib.checked("buffer_bytes", quick=True)
+
+
+def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
+    """Destroys a reader; its users' deserializers live until that is done."""
+
+    def work() -> None:
+        lib.destroy(handle)
+        bridges.clear()
+
+    if inside_callback():
+        # The collector ran here, on a thread that the destruction waits for.
+        threading.Thread(target=work).start()
+    else:
+        work()
+
+
+class MinibatchSource:
+    """Delivers minibatches, as CNTK's class of that name does: the same data in the same order.
+
+    ``deserializers`` is one deserializer or a list of them: files, joined by sequence key, or users' classes.
+
+    ``max_samples`` and ``max_sweeps`` limit what is delivered (one of them at most); ``randomization_window_in_chunks``
+    (default 128) or ``randomization_window_in_samples`` is the window of the randomizer; ``randomize=False`` gives the
+    data's order; ``truncation_length`` makes minibatches of so many steps; with ``frame_mode`` every sequence is one
+    sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
+    ``minibatch_size``, ``workers`` and ``rank`` are what :meth:`next_minibatch` and iteration use if nothing is said.
+
+    One thread at a time may use a source; another one gets an error. It belongs to the process that made it: in the child
+    of a fork every call is an error. Close it, or use it in a ``with`` statement; it is closed in any case when it is
+    collected, and when the interpreter ends. Minibatches live on.
+    """
+
+    def __init__(
+        self,
+        deserializers: FileDeserializer | UserDeserializer | Sequence[FileDeserializer | UserDeserializer],
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        max_sweeps: int = INFINITELY_REPEAT,
+        randomization_window_in_chunks: int | None = None,
+        randomization_window_in_samples: int = 0,
+        randomization_seed: int = 0,
+        randomize: bool = True,
+        frame_mode: bool = False,
+        truncation_length: int = 0,
+        precision: str = "float",
+        max_errors: int = 0,
+        trace_level: int = 1,
+        options: Mapping[str, Any] | None = None,
+        minibatch_size: int | None = None,
+        workers: int = 1,
+        rank: int = 0,
+    ) -> None:
+        if not isinstance(deserializers, Sequence):
+            deserializers = [deserializers]
+        if not deserializers:
+            raise ValueError("A source needs a deserializer.")
+        in_chunks = randomization_window_in_chunks
+        if in_chunks is None:
+            in_chunks = 0 if randomization_window_in_samples else DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+        if in_chunks and randomization_window_in_samples:
+            raise ValueError("The randomization window is given in chunks and in samples.")
+        if frame_mode and truncation_length:
+            raise ValueError("Truncation and frame mode are mutually exclusive.")
+        window = in_chunks or randomization_window_in_samples
+        configuration: dict[str, Any] = {"randomize": bool(randomize and window)}
+        if configuration["randomize"]:
+            configuration["randomizationWindow"] = window
+            configuration["sampleBasedRandomizationWindow"] = not in_chunks
+            configuration["randomizationSeed"] = randomization_seed
+        if truncation_length:
+            configuration["truncated"] = True
+            configuration["truncationLength"] = truncation_length
+        configuration["frameMode"] = frame_mode
+        configuration["precision"] = precision
+        configuration["traceLevel"] = trace_level
+        if max_errors:
+            configuration["maxErrors"] = max_errors
+        configuration.update(options or {})
+        users: dict[str, UserDeserializer] = {}
+        sections = []
+        for number, deserializer in enumerate(deserializers):
+            if isinstance(deserializer, UserDeserializer):
+                name = f"user{number}"
+                users[name] = deserializer
+                sections.append({"type": name})
+            else:
+                sections.append(deserializer.section())
+        configuration["deserializers"] = sections
+        self._open(render(configuration), None, users)
+        self._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+
+    @classmethod
+    def from_text(
+        cls,
+        text: str,
+        users: Mapping[str, UserDeserializer] | None = None,
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        max_sweeps: int = INFINITELY_REPEAT,
+        minibatch_size: int | None = None,
+        workers: int = 1,
+        rank: int = 0,
+    ) -> MinibatchSource:
+        """A source from a text in CNTK's configuration language.
+
+        ``users`` are users' deserializers by the name that the text has as ``type``.
+        """
+        source = cls.__new__(cls)
+        source._open(text, None, dict(users or {}))
+        source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+        return source
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        max_samples: int = INFINITELY_REPEAT,
+        max_sweeps: int = INFINITELY_REPEAT,
+        minibatch_size: int | None = None,
+        workers: int = 1,
+        rank: int = 0,
+    ) -> MinibatchSource:
+        """A source from a file in CNTK's configuration language."""
+        source = cls.__new__(cls)
+        source._open(None, path, {})
+        source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+        return source
+
+    def _open(self, text: str | None, path: str | os.PathLike[str] | None, users: dict[str, UserDeserializer]) -> None:
+        handle = c_void_p()
+        self._bridges = [Bridge(user, name) for name, user in users.items()]
+        with self._causes():
+            if path is not None:
+                encoded = os.fsencode(path)
+                _open_file(encoded, len(encoded), byref(handle))
+            elif not users:
+                encoded = (text or "").encode()
+                _open_text(encoded, len(encoded), byref(handle))
+            else:
+                encoded = (text or "").encode()
+                pointers = [ctypes.pointer(bridge.table) for bridge in self._bridges]
+                tables = (POINTER(lib.Deserializer) * len(pointers))(*pointers)
+                _open_custom(encoded, len(encoded), tables, len(tables), byref(handle))
+        self._handle = handle
+        self._lock = threading.Lock()
+        # Also called when the interpreter ends, while the library's threads can still call users' code.
+        self._finalizer = weakref.finalize(self, _destroy, handle, list(self._bridges))
+
+    def _set_up(self, max_samples: int, max_sweeps: int, minibatch_size: int | None, workers: int, rank: int) -> None:
+        if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
+            self.close()
+            raise ValueError("max_samples and max_sweeps are mutually exclusive.")
+        named = {INFINITELY_REPEAT: lib.UNLIMITED_SAMPLES, FULL_DATA_SWEEP: lib.ONE_SWEEP}
+        self._samples = named.get(max_samples, max_samples)
+        self._sweeps = max_sweeps
+        self.minibatch_size = minibatch_size
+        self.workers = workers
+        self.rank = rank
+        #: Minibatch size, workers and rank in force; None before the first minibatch.
+        self._in_force: tuple[int, int, int] | None = None
+        #: CNTK's state, restored before the first minibatch.
+        self._pending: dict[str, int] | None = None
+        #: The streams, by name and as attributes.
+        self.streams = Streams({info.name: info for info in self._describe()})
+
+    def _describe(self) -> list[StreamInformation]:
+        count = c_size_t()
+        _stream_count(self._handle, byref(count))
+        infos = []
+        for index in range(count.value):
+            info = lib.StreamInfo()
+            _describe_stream(self._handle, index, byref(info))
+            infos.append(
+                StreamInformation(
+                    name=info.name.decode(),
+                    stream_id=info.id,
+                    storage_format="sparse" if info.storage == 1 else "dense",
+                    dtype=np.dtype(np.float32 if info.element == 1 else np.float64),
+                    shape=tuple(info.shape[: info.shape_rank][::-1]),
+                    defines_mb_size=info.defines_mb_size != 0,
+                )
+            )
+        return infos
+
+    def stream_infos(self) -> list[StreamInformation]:
+        """The streams, by number."""
+        return list(self.streams.values())
+
+    @property
+    def has_numeric_keys(self) -> bool:
+        """Whether sequence keys are numbers in the data."""
+        numeric = ctypes.c_uint32()
+        with self._exclusive():
+            _has_numeric_keys(self._handle, byref(numeric))
+        return numeric.value != 0
+
+    def __getitem__(self, name: str) -> StreamInformation:
+        return self.streams[name]
+
+    def _causes(self) -> _Causes:
+        return _Causes(self._bridges)
+
+    def _exclusive(self) -> _Exclusive:
+        return _Exclusive(self)
+
+    def next_minibatch(
+        self,
+        minibatch_size_in_samples: int | None = None,
+        *,
+        num_data_partitions: int | None = None,
+        partition_index: int | None = None,
+    ) -> Minibatch:
+        """The next minibatch: of that many samples of all workers together, the share of this one.
+
+        At the end of the data it is empty. Sizes and workers may change from call to call.
+        """
+        size = self.minibatch_size if minibatch_size_in_samples is None else minibatch_size_in_samples
+        if size is None:
+            raise ValueError("No minibatch size was given, neither here nor to the source.")
+        workers = self.workers if num_data_partitions is None else num_data_partitions
+        rank = self.rank if partition_index is None else partition_index
+        if size <= 0:
+            raise ValueError("The minibatch size must be above 0.")
+        if min(workers, rank) < 0:
+            raise ValueError("Workers and rank cannot be negative.")
+        handle = c_void_p()
+        with self._exclusive(), self._causes():
+            if self._in_force != (size, workers, rank):
+                self._configure(size, workers, rank)
+            _read_minibatch(self._handle, byref(handle))
+        return Minibatch(handle, self.streams)
+
+    def _configure(self, size: int, workers: int, rank: int) -> None:
+        if self._in_force is None:
+            epoch = lib.Epoch(
+                workers=workers,
+                rank=rank,
+                minibatch=size,
+                cross_sweeps=1,
+                samples=self._samples,
+                sweeps=self._sweeps,
+            )
+            _start_epoch(self._handle, byref(epoch))
+        else:
+            # The truncation in force stays.
+            configuration = lib.Configuration()
+            _get_configuration(self._handle, byref(configuration))
+            configuration.workers, configuration.rank, configuration.minibatch = workers, rank, size
+            _set_configuration(self._handle, byref(configuration))
+        self._in_force = size, workers, rank
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._set_state(pending)
+
+    def minibatches(
+        self,
+        minibatch_size_in_samples: int | None = None,
+        *,
+        num_data_partitions: int | None = None,
+        partition_index: int | None = None,
+    ) -> Iterator[Minibatch]:
+        """The minibatches to the end of the data, those without data left out."""
+        while True:
+            minibatch = self.next_minibatch(
+                minibatch_size_in_samples,
+                num_data_partitions=num_data_partitions,
+                partition_index=partition_index,
+            )
+            if minibatch:
+                yield minibatch
+            if minibatch.end_of_epoch:
+                return
+
+    def __iter__(self) -> Iterator[Minibatch]:
+        return self.minibatches()
+
+    def get_checkpoint_state(self) -> dict[str, int]:
+        """CNTK's state, that of the minibatch read last. It continues exactly in most modes."""
+        if self._pending is not None:
+            return dict(self._pending)
+        entries = (lib.StateEntry * 16)()
+        count = c_size_t()
+        with self._exclusive():
+            _get_state(self._handle, entries, len(entries), byref(count))
+        return {entry.key.decode(): entry.value for entry in entries[: count.value]}
+
+    def save_checkpoint(self) -> bytes:
+        """A checkpoint that continues exactly in every mode, a few hundred bytes in most. Not before the first minibatch."""
+        buffer, start, size = c_void_p(), c_void_p(), c_size_t()
+        with self._exclusive():
+            _save_checkpoint(self._handle, byref(buffer))
+        try:
+            _buffer_bytes(buffer, byref(start), byref(size))
+            return ctypes.string_at(start, size.value)
+        finally:
+            lib.buffer_free(buffer)
+
+    def restore_from_checkpoint(self, checkpoint: State) -> None:
+        """Goes on where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
+
+        The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only.
+        """
+        with self._exclusive(), self._causes():
+            if isinstance(checkpoint, (bytes, bytearray, memoryview)):
+                data = bytes(checkpoint)
+                _restore_checkpoint(self._handle, data, len(data))
+                configuration = lib.Configuration()
+                _get_configuration(self._handle, byref(configuration))
+                self._in_force = configuration.minibatch, configuration.workers, configuration.rank
+                self._pending = None
+            elif self._in_force is None:
+                self._pending = {str(key): int(value) for key, value in checkpoint.items()}
+            else:
+                self._set_state(checkpoint)
+
+    def _set_state(self, state: Mapping[str, int]) -> None:
+        entries = (lib.StateEntry * len(state))()
+        for entry, (key, value) in zip(entries, state.items()):
+            entry.key, entry.key_length, entry.value = key.encode(), lib.NUL_TERMINATED, value
+        _set_state(self._handle, entries, len(entries))
+
+    def close(self) -> None:
+        """Ends the source; waits for a user's deserializer that is loading. May be called again."""
+        if not self._finalizer.alive:
+            return
+        with self._exclusive():
+            self._finalizer()
+            self._bridges.clear()
+
+    def __enter__(self) -> MinibatchSource:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Exclusive:
+    """One thread at a time: the library would say so too, but destruction has to be kept away from calls."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: MinibatchSource) -> None:
+        self.source = source
+
+    def __enter__(self) -> None:
+        if not self.source._lock.acquire(blocking=False):
+            raise lib.state_error(
+                "The source is in use, by another thread or by the call that this callback came from."
+            )
+        if not self.source._finalizer.alive:
+            self.source._lock.release()
+            raise lib.state_error("The source is closed.")
+
+    def __exit__(self, *_: object) -> None:
+        self.source._lock.release()
+
+
+class _Causes:
+    """Gives errors of users' code the exception that they came from as their cause."""
+
+    __slots__ = ("bridges",)
+
+    def __init__(self, bridges: list[Bridge]) -> None:
+        self.bridges = bridges
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, lib.ReaderError) and error.kind == "user":
+            causes = (bridge.cause(error.message) for bridge in self.bridges)
+            error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)

@@ -1,0 +1,348 @@
+"""Users' deserializers: Python classes that give the data, chunk by chunk.
+
+The library calls them on a thread of its own, one call at a time. Arrays are read where they lie, and kept until the
+library does not need the chunk any more; they must not be changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from ctypes import c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _library as lib
+from ._minibatch import StreamInformation
+
+_ARRAY = np.dtype(lib.Array)
+_SAMPLES, _ARRAYS = 0, 2  # of cntk_reader_grouping
+_ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
+
+_callbacks = threading.local()
+
+
+def inside_callback() -> bool:
+    """Whether this thread is running a user's deserializer."""
+    return getattr(_callbacks, "depth", 0) > 0
+
+
+class Streams(dict[str, StreamInformation]):
+    """Streams by name, also as attributes: ``streams.features``."""
+
+    def __getattr__(self, name: str) -> StreamInformation:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"There is no stream '{name}'.") from None
+
+
+class UserDeserializer:
+    """Derive from this, as from CNTK's class of that name.
+
+    The sequences of a chunk are known when it was loaded, so every worker has an order of its own, windows do not
+    overlap, and :meth:`MinibatchSource.get_checkpoint_state` has CNTK's keys for such data.
+    """
+
+    #: Set it to True if several threads may be inside :meth:`get_chunk` at once.
+    thread_safe = False
+
+    _described: tuple[int, Streams] | None = None
+
+    def stream_infos(self) -> list[StreamInformation]:
+        """The streams, at least one; ``stream_id`` is the place in the list. Called once."""
+        raise NotImplementedError
+
+    def num_chunks(self) -> int:
+        """The number of chunks, at least 1. Called once."""
+        raise NotImplementedError
+
+    def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
+        """The data of a chunk: for each stream, by name,
+
+        * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence, or
+        * a list of sequences, each an array (samples, *shape), an array of the sample's shape, or a CSR matrix.
+
+        Values have the stream's dtype. All streams have the same number of sequences. May be called again for the same
+        chunk, and has to give the same data then.
+        """
+        raise NotImplementedError
+
+    def describe(self) -> tuple[int, Streams]:
+        """Number of chunks and streams, asked once."""
+        if self._described is None:
+            chunks = self.num_chunks()
+            infos = list(self.stream_infos())
+            for place, info in enumerate(infos):
+                if info.stream_id != place:
+                    raise ValueError(
+                        f"The stream '{info.name}' has the id {info.stream_id}, but its place in the list is {place}."
+                    )
+            self._described = chunks, Streams({info.name: info for info in infos})
+            if len(self._described[1]) != len(infos):
+                raise ValueError("Two streams have the same name.")
+        return self._described
+
+    @property
+    def streams(self) -> Streams:
+        """The streams by name."""
+        return self.describe()[1]
+
+
+@dataclass(frozen=True)
+class SequenceList:
+    """The sequences of a chunk: how many, the length of each in samples, and the key of each, numbers or texts.
+
+    Without lengths all are one sample long; without keys a key is the running number in the whole data.
+    """
+
+    count: int
+    lengths: Sequence[int] | np.ndarray[Any, Any] | None = None
+    keys: Sequence[int] | Sequence[str] | np.ndarray[Any, Any] | None = None
+
+
+class ComposableUserDeserializer(UserDeserializer):
+    """A deserializer that also tells the sequences of its chunks beforehand.
+
+    It has the full randomizer and CNTK's checkpoint key of files, and may be joined with other deserializers by key.
+    """
+
+    def get_sequences(self, chunk_id: int) -> SequenceList:
+        """The sequences of a chunk. Called once for each chunk, when the source is made."""
+        raise NotImplementedError
+
+
+def _is_csr(value: Any) -> bool:
+    return getattr(value, "format", None) == "csr" and hasattr(value, "indptr")
+
+
+def _dense(array: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
+    """An array of samples, wherever its values lie."""
+    element = np.dtype(info.dtype)
+    if array.dtype != element:
+        raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
+    if array.ndim != len(info.shape) + 1:
+        raise ValueError("Dense data supported only as single sample per row.")
+    if array.shape[1:] != tuple(info.shape):
+        raise ValueError(f"A sample has the shape {array.shape[1:]}, the stream {tuple(info.shape)}.")
+    values = {"samples": len(array), "element": _ELEMENTS[element], "values": array.__array_interface__["data"][0]}
+    if array.flags.c_contiguous:
+        return {**values, "values_size": array.nbytes}, [array]
+    reaches = [(dimension - 1) * stride for dimension, stride in zip(array.shape, array.strides)]
+    low = sum(min(reach, 0) for reach in reaches)
+    high = sum(max(reach, 0) for reach in reaches) + array.itemsize
+    strides = np.array(array.strides[1:][::-1] + array.strides[:1], np.intp)
+    values["values"] += low
+    values.update(values_size=high - low, offset=-low, strides=strides.ctypes.data, stride_count=len(strides))
+    return values, [array, strides]
+
+
+def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
+    """A CSR matrix, one row a sample."""
+    element = np.dtype(info.dtype)
+    if matrix.data.dtype != element:
+        raise TypeError(f"Only {element} numbers are supported here, not {matrix.data.dtype}.")
+    if matrix.shape[1] != info.sample_size:
+        raise ValueError(f"The matrix is {matrix.shape[1]} wide, a sample has {info.sample_size} values.")
+    data = np.ascontiguousarray(matrix.data)
+    integers = [
+        np.ascontiguousarray(part, part.dtype if part.dtype in (np.int32, np.int64) else np.int64)
+        for part in (matrix.indices, matrix.indptr)
+    ]
+    indices, starts = integers
+    if len(starts) != matrix.shape[0] + 1:
+        raise ValueError(f"The matrix has {matrix.shape[0]} rows, but {len(starts)} starts.")
+    values = {
+        "values": data.__array_interface__["data"][0],
+        "values_size": data.nbytes,
+        "samples": matrix.shape[0],
+        "indices": indices.__array_interface__["data"][0],
+        "index_count": len(indices),
+        "starts": starts.__array_interface__["data"][0],
+        "index_size": indices.itemsize,
+        "start_size": starts.itemsize,
+        "element": _ELEMENTS[element],
+    }
+    return values, [data, indices, starts]
+
+
+def _sequence(item: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
+    """One sequence of a list."""
+    if info.is_sparse:
+        if not _is_csr(item):
+            raise TypeError("Expecting sparse data to be represented as a csr_matrix.")
+        return _sparse(item, info)
+    if not isinstance(item, np.ndarray):
+        raise TypeError("Expecting dense data to be represented as a numpy array.")
+    return _dense(item[np.newaxis] if item.ndim == len(info.shape) else item, info)
+
+
+class _ChunkMemory:
+    """What the library sees of a chunk, and all that it lies in."""
+
+    def __init__(self, data: Any, streams: Streams) -> None:
+        if not isinstance(data, Mapping):
+            raise TypeError("The chunk should be a dictionary of a stream name into a list of sequences")
+        by_name = {self._name(name): value for name, value in data.items()}
+        for name in by_name:
+            if name not in streams:
+                raise ValueError(f"Stream with name '{name}' does not exist")
+        self.keep: list[Any] = []
+        self.streams = (lib.StreamData * len(streams))()
+        for place, (name, info) in enumerate(streams.items()):
+            if name not in by_name:
+                raise ValueError(f"The stream '{name}' is missing in the chunk.")
+            try:
+                self._add(self.streams[place], by_name[name], info)
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"Stream '{name}': {error}") from error
+
+    @staticmethod
+    def _name(name: Any) -> str:
+        if not isinstance(name, (str, bytes)):
+            raise TypeError(f"Expected a string, '{type(name).__name__}' was provided.")
+        return name.decode() if isinstance(name, bytes) else name
+
+    def _add(self, part: lib.StreamData, value: Any, info: StreamInformation) -> None:
+        if isinstance(value, list):
+            part.grouping = _ARRAYS
+            described = [_sequence(item, info) for item in value]
+        elif _is_csr(value) if info.is_sparse else isinstance(value, np.ndarray):
+            part.grouping = _SAMPLES
+            described = [_sparse(value, info) if info.is_sparse else _dense(value, info)]
+        elif _is_csr(value) or isinstance(value, np.ndarray):
+            raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
+        else:
+            raise TypeError(f"Unexpected type {type(value).__name__}, only list, numpy or csr_matrix are expected.")
+        table = np.zeros(len(described), _ARRAY)
+        for field in {key for values, _ in described for key in values}:
+            table[field] = [values.get(field, 0) for values, _ in described]
+        self.keep.append((table, [kept for _, kept in described]))
+        part.arrays = table.ctypes.data
+        part.array_count = len(table)
+
+
+class Bridge:
+    """A user's deserializer as the library's table of callbacks. It has to live until the reader is destroyed."""
+
+    def __init__(self, user: UserDeserializer, name: str) -> None:
+        chunks, streams = user.describe()
+        self._user = user
+        self._streams = streams
+        self._held: dict[int, _ChunkMemory] = {}
+        self._numbers = itertools.count(1)
+        self._listed: Any = None
+        #: By chunk: what was said of a failure, and the exception.
+        self._failures: dict[int, tuple[str, BaseException]] = {}
+        infos = (lib.UserStream * len(streams))()
+        self._shapes: list[Any] = []
+        for place, info in zip(infos, streams.values()):
+            self._fill(place, info)
+        is_composable = isinstance(user, ComposableUserDeserializer)
+        encoded = name.encode()
+        self.table = lib.Deserializer(
+            name=encoded,
+            name_length=len(encoded),
+            streams=infos,
+            stream_count=len(streams),
+            chunk_count=chunks,
+            thread_safe=bool(user.thread_safe),
+            get_chunk=lib.GetChunk(self._get_chunk),
+            release=lib.ReleaseChunk(self._release),
+            sequences=lib.ListSequences(self._list if is_composable else 0),
+        )
+
+    def _fill(self, place: lib.UserStream, info: StreamInformation) -> None:
+        if info.storage_format not in ("dense", "sparse"):
+            raise ValueError(f"The storage format of '{info.name}' is '{info.storage_format}', not dense or sparse.")
+        element = _ELEMENTS.get(np.dtype(info.dtype))
+        if element is None:
+            raise ValueError(f"The stream '{info.name}' has the dtype {np.dtype(info.dtype)}, not float32 or float64.")
+        if any(dimension < 0 for dimension in info.shape):
+            raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
+        shape = (c_size_t * len(info.shape))(*reversed(info.shape))
+        self._shapes.append(shape)
+        place.name = info.name.encode()
+        place.name_length = len(info.name.encode())
+        place.shape = shape
+        place.shape_rank = len(info.shape)
+        place.storage = int(info.is_sparse)
+        place.element = element
+        place.defines_mb_size = bool(info.defines_mb_size)
+
+    def cause(self, message: str) -> BaseException | None:
+        """The exception that a message of the library tells of."""
+        for text, error in list(self._failures.values()):
+            if text == message:
+                return error
+        return None
+
+    def _guarded(self, what: str, chunk: int, failure: c_void_p, work: Any) -> int:
+        _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
+        try:
+            work()
+            self._failures.pop(chunk, None)
+            return 0
+        # Whatever it is, it must not end the library's thread.
+        except BaseException as error:
+            text = f"{what}({chunk}) of {type(self._user).__name__}: {type(error).__name__}: {error}"
+            text = text.replace("\0", " ")
+            self._failures[chunk] = text, error
+            encoded = text.encode("utf-8", "replace")
+            lib.fail(failure, encoded, len(encoded))
+            return 1
+        finally:
+            _callbacks.depth -= 1
+
+    def _get_chunk(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
+        def load() -> None:
+            memory = _ChunkMemory(self._user.get_chunk(chunk), self._streams)
+            handle = next(self._numbers)
+            self._held[handle] = memory
+            data = place.contents
+            data.handle = handle
+            data.streams = ctypes.addressof(memory.streams)
+            data.stream_count = len(memory.streams)
+
+        return self._guarded("get_chunk", chunk, failure, load)
+
+    def _release(self, _: Any, handle: int) -> None:
+        _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
+        try:
+            self._held.pop(handle, None)
+        finally:
+            _callbacks.depth -= 1
+
+    def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
+        def tell() -> None:
+            listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
+            sequences = place.contents
+            sequences.count = listed.count
+            kept: list[Any] = []
+            if listed.lengths is not None:
+                kept.append(self._of_all(listed.lengths, listed.count, np.uint32, "lengths"))
+                sequences.lengths = kept[-1].ctypes.data
+            if listed.keys is not None and len(listed.keys) and isinstance(listed.keys[0], str):
+                if len(listed.keys) != listed.count:
+                    raise ValueError(f"There are {len(listed.keys)} keys for {listed.count} sequences.")
+                texts = (ctypes.c_char_p * listed.count)(*(str(key).encode() for key in listed.keys))
+                kept.append(texts)
+                sequences.key_texts = ctypes.addressof(texts)
+            elif listed.keys is not None:
+                kept.append(self._of_all(listed.keys, listed.count, np.uint64, "keys"))
+                sequences.keys = kept[-1].ctypes.data
+            self._listed = kept
+
+        return self._guarded("get_sequences", chunk, failure, tell)
+
+    @staticmethod
+    def _of_all(values: Any, count: int, dtype: Any, what: str) -> Any:
+        array = np.ascontiguousarray(values, dtype)
+        if array.shape != (count,):
+            raise ValueError(f"There are {len(array)} {what} for {count} sequences.")
+        return array

@@ -1,0 +1,334 @@
+"""Files: golden records, layout, checkpoints, workers, errors, the README's programs."""
+
+import contextlib
+import io
+import json
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import (
+    CBFDeserializer,
+    CTFDeserializer,
+    Deserializer,
+    MinibatchSource,
+    ReaderError,
+    ReaderValueError,
+    StreamDef,
+    StreamDefs,
+    set_log_callback,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+DIGITS = ROOT / "examples" / "data" / "digits.train.ctf"
+STREAMS = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+
+
+def setUpModule():
+    set_log_callback(lambda level, line: None)
+
+
+def tearDownModule():
+    set_log_callback(None)
+
+
+def digits(**settings):
+    return MinibatchSource(CTFDeserializer(DIGITS, STREAMS), **settings)
+
+
+class Golden(unittest.TestCase):
+    """What CNTK 2.7 was recorded to deliver, through Python: cases of one epoch."""
+
+    def test_records(self):
+        compared = 0
+        for path in sorted((ROOT / "tests" / "golden").glob("*.json")):
+            for case in json.loads(path.read_text()):
+                with self.subTest(case["name"]), tempfile.TemporaryDirectory() as folder:
+                    compared += self.replay(case, Path(folder))
+        self.assertGreater(compared, 2000, "results that were compared")
+
+    def replay(self, case, folder):
+        for file in case["files"]:
+            content = bytes.fromhex(file["hex"]) if "hex" in file else "\n".join(file["lines"]).encode()
+            (folder / file["name"]).write_bytes(content)
+        text = "\n".join(case["config"]).replace("@DIR@", str(folder))
+        start = case["steps"][0]["op"].split() if case["steps"] else ["start"] + ["1"] * 9
+        # The source's way to start: at the beginning, across the ends of sweeps. Other steps change sizes and workers.
+        workers, rank, size, _, _, cross, samples, sweeps, epoch = start[1:]
+        if start[0] != "start" or cross != "1" or epoch != "0":
+            return 0
+        limits = {}
+        if sweeps != "inf":
+            limits["max_sweeps"] = int(sweeps)
+        elif samples != "inf":
+            limits["max_samples"] = 2**64 - 2 if samples == "sweep" else int(samples)
+        error = case["create"].get("error")
+        if error:
+            with self.assertRaises(ReaderError) as caught:
+                MinibatchSource.from_text(text)
+            self.assert_kind(caught.exception, error)
+            return 1
+        compared = 0
+        sizes = {"workers": int(workers), "rank": int(rank), "minibatch_size": int(size)}
+        with MinibatchSource.from_text(text, **limits, **sizes) as source:
+            self.assertEqual(
+                [info.name for info in source.stream_infos()], [s["name"] for s in case["create"]["streams"]]
+            )
+            for number, step in enumerate(case["steps"]):
+                op, result = step["op"].split(), step["result"]
+                if (number == 0 and "error" in result) or (number > 0 and op[0] in ("start", "config")):
+                    break
+                if op[0] == "read":
+                    if "error" in result:
+                        with self.assertRaises(ReaderError) as caught:
+                            source.next_minibatch()
+                        self.assert_kind(caught.exception, result["error"])
+                    else:
+                        self.assert_same(source.next_minibatch(), result)
+                    compared += 1
+                elif op[0] == "state" and number > 1:
+                    self.assertEqual(source.get_checkpoint_state(), result["state"])
+                    compared += 1
+                elif op[0] == "restore" and "error" not in result:
+                    source.restore_from_checkpoint(dict(zip(op[1::2], map(int, op[2::2]))))
+        return compared
+
+    def assert_kind(self, error, kind):
+        self.assertEqual(isinstance(error, ValueError), kind == "invalid_argument", error)
+
+    def assert_same(self, minibatch, recorded):
+        self.assertEqual(minibatch.end_of_sweep, recorded["end_of_sweep"])
+        self.assertEqual(minibatch.end_of_epoch, recorded["end_of_epoch"])
+        self.assertEqual(len(minibatch), len(recorded["streams"]))
+        for part, stream in zip(minibatch.values(), recorded["streams"]):
+            self.assertEqual((part.steps, part.rows), (stream["num_time_steps"], stream["num_parallel"]))
+            records = [[r["sequence"], r["row"], r["begin"], r["end"]] for r in part.records]
+            recorded_records = [[2**64 - 1 if r[0] == -1 else r[0], *r[1:]] for r in stream["sequences"]]
+            self.assertEqual([[int(n) for n in r] for r in records], recorded_records)
+            keys = [minibatch.key_text(int(r[0])) for r in records if r[0] != 2**64 - 1]
+            self.assertEqual(keys, [str(key) for key in stream["keys"]])
+            if "dense" in stream:
+                columns = part.array.reshape(part.steps * part.rows, -1)
+                for column, values in zip(columns, stream["dense"]):
+                    self.assert_bits(column, values)
+            else:
+                csr = part.csr
+                self.assert_bits(csr.data, stream["values"])
+                self.assertEqual(csr.indices.tolist(), stream["rows"])
+                self.assertEqual(csr.indptr.tolist(), stream["cols"])
+
+    def assert_bits(self, values, recorded):
+        if recorded is None:
+            self.assertFalse(values.any())
+            return
+        expected = np.array([float(value) for value in recorded], values.dtype)
+        self.assertEqual(len(values), len(expected))
+        unsigned = "u4" if values.dtype == np.float32 else "u8"
+        # The records have no signs of zeros and NaNs.
+        same = (values == expected) | (np.isnan(values) & np.isnan(expected))
+        same &= (values == 0) | np.isnan(values) | (values.view(unsigned) == expected.view(unsigned))
+        self.assertTrue(same.all(), f"{values} instead of {recorded}")
+
+
+class Views(unittest.TestCase):
+    def test_arrays_lie_in_the_minibatch(self):
+        minibatch = digits().next_minibatch(100)
+        part = minibatch["features"]
+        self.assertEqual(part.array.ctypes.data, part._part.values)
+        self.assertEqual(part.array.ctypes.data % 64, 0)
+        labels = minibatch["labels"]
+        csr = labels.csr
+        addresses = [part.ctypes.data for part in (csr.data, csr.indices, csr.indptr)]
+        raw = labels._part
+        self.assertEqual(addresses, [raw.values, raw.row_indices, raw.column_starts])
+        with self.assertRaises(ValueError):
+            part.array[:] = 0
+        self.assertEqual(labels.asarray().shape, (1, 100, 10))
+        self.assertTrue((labels.asarray().sum(axis=2) == 1).all())
+        with self.assertRaises(TypeError):
+            labels.array
+
+    def test_arrays_outlive_minibatch_and_source(self):
+        source = digits(randomize=False)
+        array = source.next_minibatch(50)["features"].array
+        before = array.copy()
+        sequence = source.next_minibatch(50)["labels"].as_sequences()[3]
+        source.close()
+        del source
+        # Memory that was given back would be used by these.
+        with digits(randomize=True) as other:
+            for _ in range(20):
+                other.next_minibatch(50)
+        self.assertTrue((array == before).all())
+        self.assertEqual(sequence.sum(), 1)
+
+    def test_sequences_in_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "s.ctf"
+            lines = [f"{i} |x {10 * i + t} |s {t}:{10 * i + t}" for i, n in enumerate([3, 1, 2]) for t in range(n)]
+            path.write_text("\n".join(lines) + "\n")
+            streams = StreamDefs(x=StreamDef(shape=1), s=StreamDef(shape=4, is_sparse=True))
+            with MinibatchSource(CTFDeserializer(path, streams), randomize=False) as source:
+                minibatch = source.next_minibatch(6)
+        x, s = minibatch["x"], minibatch[source["s"]]
+        self.assertEqual(x.steps, 3)
+        self.assertEqual([part[:, 0].tolist() for part in x.as_sequences()], [[0, 1, 2], [10], [20, 21]])
+        dense = [part.toarray().max(axis=1).tolist() for part in s.as_sequences()]
+        self.assertEqual(dense, [[0, 1, 2], [10], [20, 21]])
+        self.assertTrue(np.shares_memory(x.as_sequences()[0], x.array))
+        self.assertEqual(minibatch.keys_of_sequences.tolist(), [0, 1, 2])
+
+
+class Continuing(unittest.TestCase):
+    def rest(self, source, size):
+        return np.concatenate([part["features"].array.reshape(-1, 64) for part in source.minibatches(size)])
+
+    def test_state_and_checkpoint(self):
+        with digits(max_sweeps=2) as source:
+            self.assertEqual(source.get_checkpoint_state(), {"minibatchSourcePosition": 0})
+            for _ in range(7):
+                source.next_minibatch(60)
+            state, checkpoint = source.get_checkpoint_state(), source.save_checkpoint()
+            expected = self.rest(source, 60)
+            source.restore_from_checkpoint(state)
+            self.assertTrue((self.rest(source, 60) == expected).all())
+        self.assertEqual(state, {"minibatchSourcePosition": 420})
+        for saved in state, checkpoint:
+            with digits(max_sweeps=2) as other:
+                other.restore_from_checkpoint(saved)
+                self.assertEqual(other.get_checkpoint_state(), state)
+                self.assertTrue((self.rest(other, 60) == expected).all())
+
+    def test_truncated_checkpoints_are_exact(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "s.ctf"
+            path.write_text("".join(f"{i} |x {100 * i + t}\n" for i in range(40) for t in range(1 + i * 7 % 11)))
+            file = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=1)))
+
+            def values(source):
+                return [part["x"].array.ravel().tolist() for part in source.minibatches(8)]
+
+            with MinibatchSource(file, truncation_length=4, max_sweeps=1) as source:
+                source.next_minibatch(8)
+                source.next_minibatch(8)
+                checkpoint = source.save_checkpoint()
+                expected = values(source)
+            with MinibatchSource(file, truncation_length=4, max_sweeps=1) as other:
+                other.restore_from_checkpoint(checkpoint)
+                self.assertEqual(values(other), expected)
+        self.assertGreater(len(expected), 5)
+
+    def test_workers_share_the_data(self):
+        seen = []
+        for rank in range(3):
+            with digits(max_sweeps=1) as source:
+                parts = source.minibatches(90, num_data_partitions=3, partition_index=rank)
+                seen += [row.tobytes() for part in parts for row in part["features"].array.reshape(-1, 64)]
+        with digits(max_sweeps=1, randomize=False) as source:
+            expected = [row.tobytes() for row in self.rest(source, 100)]
+        self.assertEqual(sorted(seen), sorted(expected))
+
+    def test_sizes_may_change(self):
+        with digits(max_sweeps=1, randomize=False) as source:
+            first = source.next_minibatch(10)["features"].array
+            rest = self.rest(source, 333)
+        with digits(max_sweeps=1, randomize=False) as source:
+            self.assertTrue((np.concatenate([first.reshape(-1, 64), rest]) == self.rest(source, 100)).all())
+
+
+class Deserializers(unittest.TestCase):
+    def test_binary_files(self):
+        cases = json.loads((ROOT / "tests" / "golden" / "cbf.json").read_text())
+        case = next(case for case in cases if len(case["files"]) == 1 and "streams" in case["create"])
+        names = [stream["name"] for stream in case["create"]["streams"]]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.bin"
+            path.write_bytes(bytes.fromhex(case["files"][0]["hex"]))
+            with MinibatchSource(CBFDeserializer(path)) as source:
+                file_names = [info.name for info in source.stream_infos()]
+                self.assertEqual(len(file_names), len(names))
+                first = source.next_minibatch(5)
+            renamed = CBFDeserializer(path, {"other": StreamDef(file_names[0])}, keep_data_in_memory=True)
+            with MinibatchSource(renamed) as source:
+                self.assertEqual(source.stream_infos()[0].name, "other")
+                self.assertEqual(source.next_minibatch(5)["other"].num_samples, first[file_names[0]].num_samples)
+
+    def test_any_keys(self):
+        section = {
+            "file": str(DIGITS),
+            "input": {"features": {"dim": 64, "format": "dense"}, "labels": {"dim": 10, "format": "sparse"}},
+            "chunkSizeInBytes": 10000,
+        }
+        anything = Deserializer("CNTKTextFormatDeserializer", "CNTKTextFormatReader", section)
+        same = CTFDeserializer(DIGITS, STREAMS, chunk_size_in_bytes=10000)
+        arrays = []
+        for deserializer in anything, same:
+            with MinibatchSource([deserializer], randomization_window_in_samples=200) as source:
+                arrays.append(source.next_minibatch(300)["features"].array)
+        self.assertTrue((arrays[0] == arrays[1]).all())
+
+
+class Errors(unittest.TestCase):
+    def test_places(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "bad.ctf"
+            path.write_text("0 |x 1\n1 |x one\n")
+            with MinibatchSource(CTFDeserializer(path, StreamDefs(x=StreamDef(shape=1)))) as source:
+                with self.assertRaises(ReaderError) as caught:
+                    source.next_minibatch(1)
+        error = caught.exception
+        self.assertEqual((error.kind, error.file, error.line), ("data", str(path), 2))
+        self.assertIsInstance(error, RuntimeError)
+        self.assertNotIsInstance(error, ValueError)
+
+    def test_arguments(self):
+        with self.assertRaises(ReaderValueError) as caught:
+            MinibatchSource.from_text('deserializers = ([ type = "Nothing" ; module = "CNTKTextFormatReader" ])')
+        self.assertIsInstance(caught.exception, ValueError)
+        with digits() as source:
+            for call in (
+                lambda: source.next_minibatch(),
+                lambda: source.next_minibatch(0),
+                lambda: source.next_minibatch(-1),
+                lambda: source.next_minibatch(1, num_data_partitions=2, partition_index=2),
+            ):
+                self.assertRaises(ValueError, call)
+            self.assertEqual(source.next_minibatch(4)["features"].num_samples, 4)
+            self.assertRaises(KeyError, lambda: source.next_minibatch(4)["nothing"])
+            self.assertRaises(ReaderError, source.restore_from_checkpoint, b"nonsense")
+        self.assertRaises(ValueError, digits, max_sweeps=1, max_samples=1)
+        self.assertRaises(ValueError, digits, frame_mode=True, truncation_length=1)
+        self.assertRaises(ValueError, digits, randomization_window_in_chunks=1, randomization_window_in_samples=1)
+        self.assertRaises(ValueError, MinibatchSource, CBFDeserializer('a"b'))
+        self.assertRaises(ValueError, MinibatchSource, [])
+        with self.assertRaises(ReaderError) as caught:
+            MinibatchSource(CBFDeserializer("nowhere.bin"))
+        self.assertIn("nowhere.bin", str(caught.exception))
+
+    def test_closed(self):
+        source = digits()
+        source.next_minibatch(1)
+        source.close()
+        source.close()
+        with self.assertRaises(ReaderError) as caught:
+            source.next_minibatch(1)
+        self.assertEqual(caught.exception.kind, "state")
+
+
+class Readme(unittest.TestCase):
+    def test_programs_print_what_it_says(self):
+        text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+        programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
+        self.assertEqual(len(programs), 2)
+        for program, expected in programs:
+            program = program.replace("examples/data/digits.train.ctf", str(DIGITS))
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(program, "README.md", "exec"), {})
+            self.assertEqual(printed.getvalue(), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+//! The Python module under examples/python: its environment, and its tests.
+
+use crate::dist::Dist;
+use crate::project::{Project, empty_folder};
+use crate::run::Run;
+use crate::steps::Tally;
+use crate::{dist, tools};
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+/// What tests and examples need.
+const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools"];
+
+/// The oldest Python that the module runs on.
+const OLDEST: &str = "3.9";
+
+/// A Python with [`PACKAGES`], in target/python/venv; or the reason why there is none.
+pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    let folder = project.target.join("python");
+    let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
+    if ready.exists() {
+        return Ok(Ok(python));
+    }
+    let test = format!("import sys; sys.exit(sys.version_info < ({}))", OLDEST.replace('.', ", "));
+    if tools::on_path("python3").is_none()
+        || project.run("python3").args(["-c", &test]).silent().go().is_err()
+    {
+        return Ok(Err(format!("there is no python3, or it is older than {OLDEST}")));
+    }
+    std::fs::create_dir_all(&folder)?;
+    let made = project.part(&format!("Python with {}", PACKAGES.join(", ")), || {
+        project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
+        let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+        pip.arg("--disable-pip-version-check").args(PACKAGES).go()
+    });
+    match made {
+        Ok(_) => {
+            std::fs::write(ready, "")?;
+            Ok(Ok(python))
+        }
+        Err(error) => {
+            // The cause is in the last lines of pip's output.
+            let text = format!("{error:#}");
+            let line = text.lines().rfind(|line| line.starts_with("ERROR")).unwrap_or(&text);
+            Ok(Err(format!("Python's packages cannot be installed: {line}")))
+        }
+    }
+}
+
+/// A Python program that uses the module of the checkout and the library of `dist`.
+pub fn program(project: &Project, dist: &Dist, python: &str) -> Run {
+    project
+        .run(python)
+        .env("PYTHONPATH", project.path("examples/python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CNTK_READER_LIBRARY", dist.library())
+}
+
+/// The tests, and the module as pip installs it.
+pub fn step(project: &Project) -> Result<Tally> {
+    let python = match environment(project)? {
+        Ok(python) => python.to_string_lossy().into_owned(),
+        Err(reason) => {
+            println!("      skipped: {reason}");
+            return Tally::passed(0);
+        }
+    };
+    let dist = dist::build(project)?;
+    let run = program(project, &dist, &python).args(["-m", "unittest", "discover"]);
+    let output = run.args(["-s", "examples/python/tests", "-t", "examples/python"]).go()?;
+    let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
+    let count: usize = line.and_then(|count| count.parse().ok()).context("unittest told no number")?;
+    installed(project, &dist, &python)?;
+    Tally::passed(count + 1)
+}
+
+/// Installs the module with the library in it, and imports it from there.
+fn installed(project: &Project, dist: &Dist, python: &str) -> Result<()> {
+    let scratch = project.target.join("python/installed");
+    empty_folder(&scratch)?;
+    // pip leaves files in the folder that it builds.
+    let source = scratch.join("source");
+    project.run("cp").args(["-r", "examples/python"]).arg(&source).go()?;
+    std::fs::copy(dist.library(), source.join("cntk_reader/libcntk_reader.so"))?;
+    let site = scratch.join("site");
+    let pip = project.run(python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
+    pip.args(["--no-build-isolation", "--no-deps", "--target"]).arg(&site).arg(&source).go()?;
+    let test = "import cntk_reader, os, sys; sys.exit(not os.path.samefile(os.path.dirname(cntk_reader.library_path), \
+                os.path.dirname(cntk_reader.__file__)))";
+    project.run(python).folder(&scratch).env("PYTHONPATH", &site).args(["-c", test]).go()?;
+    Ok(())
+}
