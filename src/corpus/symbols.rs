@@ -74,7 +74,8 @@ fn hash(text: &[u8], seed: u64) -> u32 {
         (product as u64) ^ ((product >> 64) as u64)
     };
     let (words, rest) = text.as_chunks::<8>();
-    let mut hash = words.iter().fold(seed ^ text.len() as u64, |hash, word| fold(hash, u64::from_le_bytes(*word)));
+    let mut hash =
+        words.iter().fold(seed ^ text.len() as u64, |hash, word| fold(hash, u64::from_le_bytes(*word)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     hash = fold(hash, u64::from_le_bytes(last));

@@ -170,10 +170,7 @@ fn data(deserializer: &dyn Deserializer) -> Vec<Fact> {
     } else {
         format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())
     };
-    vec![
-        ("data", data),
-        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint())),
-    ]
+    vec![("data", data), ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint()))]
 }
 
 /// Writes a checkpoint.

@@ -140,14 +140,8 @@ fn a_checkpoint_compares_what_was_read() {
     );
     let lines: Vec<String> = (0..100).map(|key| format!("{key} |x 1\n")).collect();
     std::fs::write(&file, lines.concat()).expect("writing the data");
-    let read = ReadConfig {
-        workers: 1,
-        rank: 0,
-        minibatch: 4,
-        truncation: 0,
-        right_splice: 0,
-        cross_sweeps: true,
-    };
+    let read =
+        ReadConfig { workers: 1, rank: 0, minibatch: 4, truncation: 0, right_splice: 0, cross_sweeps: true };
     let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
     let mut reader = open(&config, Some(40));
     reader.start_epoch(&epoch).expect("an epoch");

@@ -486,7 +486,8 @@ impl Timeline for InOrder {
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(self.before);
         // Once around, and not beyond the epoch's end or what is known.
         for _ in 0..known.chunks {
-            if window.ahead.len() == ahead || samples >= self.epoch.end || next.chunk as usize >= known.chunks {
+            if window.ahead.len() == ahead || samples >= self.epoch.end || next.chunk as usize >= known.chunks
+            {
                 break;
             }
             let Ok(info) = self.info(next.chunk) else { break };

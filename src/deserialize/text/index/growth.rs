@@ -15,6 +15,7 @@ use super::parts::{Part, Parts};
 use super::read::Source;
 use super::scan::Cut;
 use super::start::Start;
+use super::table::Table;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Known};
 use crate::log::{Level, Logger};
@@ -34,7 +35,7 @@ pub const STEP: u64 = 64 << 20;
 /// Steps that scanning stays ahead of reading.
 const STEPS_AHEAD: u64 = 4;
 
-/// Who waits long is told so now and then.
+/// Who waits is told how far it is, but not more often than this.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An index in the making.
@@ -73,6 +74,8 @@ struct State {
     wanted: usize,
     /// Where the farthest chunk in use ends.
     used: u64,
+    /// When somebody who waits was last told how far it is.
+    told: Instant,
 }
 
 impl Growth {
@@ -98,6 +101,7 @@ impl Growth {
             outcome: None,
             wanted: 1,
             used: start.content,
+            told: Instant::now(),
         };
         let shared = Shared {
             size: source.size,
@@ -156,9 +160,7 @@ impl Growth {
         let state = self.0.state.lock();
         Known { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
     }
-}
 
-impl Growth {
     /// Ends it: the step under way ends early, and whoever waits gets an error.
     pub fn abandon(&self) {
         self.0.abandoned.store(true, Ordering::Relaxed);
@@ -177,51 +179,63 @@ impl Drop for Growth {
 
 impl Shared {
     /// Scans a step further and adds what that completes.
-    fn step(&self, mut indexer: Indexer) -> MutexGuard<'_, State> {
+    fn step(&self, indexer: Indexer) -> MutexGuard<'_, State> {
+        let at = indexer.at();
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.scan(indexer)));
+        let (mut advanced, table, indexer) = outcome.unwrap_or_else(|_| {
+            let error = Error::internal("Indexing panicked.").in_file(&self.options.file);
+            (Err(error), Table::default(), None)
+        });
+        // Steps come one after the other: nobody else changes this.
+        let before = self.state.lock().fingerprint;
+        let mut fingerprint = before;
+        fingerprint.add(&table, table.chunks.len());
+
+        let mut state = self.state.lock();
+        state.scanned = at.saturating_add(self.step).min(self.size);
+        state.fingerprint = fingerprint;
+        let chunks = table.chunks.len();
+        if chunks > 0 {
+            if self.parts.add(state.parts, Part::new(table, state.chunks, before)) {
+                state.parts += 1;
+                state.chunks += chunks;
+            } else {
+                advanced = Err(Error::internal("an index of more parts than there is room for"));
+            }
+        }
+        let is_abandoned = state.outcome.is_some();
+        let is_done = indexer.is_none();
+        state.indexer = indexer;
+        if !is_abandoned && (is_done || advanced.is_err()) {
+            state.outcome = Some(advanced.clone());
+        }
+        self.changed.notify_all();
+        MutexGuard::unlocked(&mut state, || {
+            let log = Logger { trace_level: self.options.trace_level };
+            match advanced {
+                _ if is_abandoned => {}
+                Ok(()) if !is_done => {}
+                Ok(()) => {
+                    self.parts.announce(&log, &self.options.file, ", while it was read", self.begun.elapsed())
+                }
+                Err(error) => log.write(Level::Warning, &format!("Reading will end with an error: {error}")),
+            }
+        });
+        state
+    }
+
+    /// How far scanning came, what that completed, and the indexer if there is more to do.
+    fn scan(&self, mut indexer: Indexer) -> (Result<()>, Table, Option<Indexer>) {
         let Shared { file, size, modified, options, corpus, needle, .. } = self;
         let abandoned = Some(&self.abandoned);
         let source = Source { file, name: &options.file, size: *size, modified: *modified, abandoned };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
-        let advanced = catch_unwind(AssertUnwindSafe(|| indexer.advance(&scan, to)))
-            .unwrap_or_else(|_| Err(Error::internal("Indexing panicked.")))
-            .map_err(|error| error.in_file(&options.file));
-        let (scanned, is_done) = (indexer.at(), indexer.is_done());
-        let (table, indexer) = if is_done && advanced.is_ok() {
-            (indexer.finish(), None)
-        } else {
-            (indexer.take_complete(), Some(indexer))
-        };
-
-        let mut state = self.state.lock();
-        state.scanned = scanned;
-        if !table.chunks.is_empty() {
-            let before = state.fingerprint;
-            state.fingerprint.add(&table, table.chunks.len());
-            let first = state.chunks;
-            state.chunks += table.chunks.len();
-            // There is room for one part of each step.
-            self.parts.add(state.parts, Part::new(table, first, before));
-            state.parts += 1;
+        match indexer.advance(&scan, to) {
+            Ok(()) if indexer.is_done() => (Ok(()), indexer.finish(), None),
+            Ok(()) => (Ok(()), indexer.take_complete(), Some(indexer)),
+            Err(error) => (Err(error.in_file(&options.file)), indexer.take_complete(), None),
         }
-        let log = Logger { trace_level: options.trace_level };
-        match advanced {
-            // Abandoned.
-            _ if state.outcome.is_some() => {}
-            Ok(()) if is_done => {
-                state.outcome = Some(Ok(()));
-                self.parts.announce(&log, &options.file, ", while it was read", self.begun.elapsed());
-            }
-            Ok(()) => state.indexer = indexer,
-            Err(error) => {
-                if !self.abandoned.load(Ordering::Relaxed) {
-                    log.write(Level::Warning, &format!("Reading will end with an error: {error}"));
-                }
-                state.outcome = Some(Err(error));
-            }
-        }
-        self.changed.notify_all();
-        state
     }
 
     /// Starts a step if one is needed and none is under way.
@@ -244,7 +258,9 @@ impl Shared {
             }
             state.wanted = state.wanted.max(chunks);
             self.go_on(state);
-            if self.changed.wait_for(state, PATIENCE).timed_out() && log.shows(Level::Info) {
+            self.changed.wait_for(state, PATIENCE);
+            if state.told.elapsed() >= PATIENCE && log.shows(Level::Info) {
+                state.told = Instant::now();
                 let (done, all) = (state.scanned >> 20, self.size >> 20);
                 let line = format!("Indexing '{}': {done} of {all} MB are done.", self.options.file);
                 MutexGuard::unlocked(state, || log.write(Level::Info, &line));

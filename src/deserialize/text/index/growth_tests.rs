@@ -51,9 +51,10 @@ fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corp
             for count in 0..=chunks.len() {
                 assert_eq!(grown.fingerprint_of(count), whole.fingerprint_of(count));
             }
-            let ids: Vec<_> = (0..).zip(&chunks).flat_map(|(chunk, info)| {
-                (0..info.sequences).map(move |index| SequenceId { chunk, index })
-            }).collect();
+            let ids: Vec<_> = (0..)
+                .zip(&chunks)
+                .flat_map(|(chunk, info)| (0..info.sequences).map(move |index| SequenceId { chunk, index }))
+                .collect();
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             grown.keys(&ids, &mut ours);
             whole.keys(&ids, &mut theirs);

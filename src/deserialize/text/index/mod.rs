@@ -6,6 +6,7 @@
 //!
 //! An index is made whole, or part after part while its file is read (`growth`); `parts` is what is known of it.
 
+mod breaks;
 mod cache;
 #[cfg(test)]
 mod cache_tests;
@@ -100,7 +101,12 @@ impl Index {
     /// Builds the start of the index from the file, at least one chunk if there is one; all the rest in the background
     /// when [`Index::chunk`] gets near it. What is wrong with the rest is known only then. Small files, and those
     /// whose index is to be kept in a cache, are indexed at once.
-    pub fn open_growing(file: &File, options: &IndexOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Index> {
+    pub fn open_growing(
+        file: &File,
+        options: &IndexOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+    ) -> Result<Index> {
         Self::open_in_steps(file, options, corpus, pool, growth::STEP)
     }
 

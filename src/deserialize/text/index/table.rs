@@ -257,7 +257,13 @@ impl Builder {
             offsets: self.table.offsets.split_off(first),
             keys: self.table.keys.split_off(first),
             chunks: self.table.chunks.split_off(chunks),
-            places: self.table.places.split_off(chunks).into_iter().map(|last| Place { first: 0, ..last }).collect(),
+            places: self
+                .table
+                .places
+                .split_off(chunks)
+                .into_iter()
+                .map(|last| Place { first: 0, ..last })
+                .collect(),
             ascending: self.table.ascending,
         };
         std::mem::replace(&mut self.table, last).shrunk()
