@@ -1,9 +1,11 @@
 //! The keys of a corpus: numbers as they stand, or text mapped to numbers for as long as the reader lives.
 
+mod symbols;
+
 use crate::sequence::SequenceKey;
 use parking_lot::RwLock;
-use std::collections::HashMap;
 use std::fmt;
+pub use symbols::Symbols;
 
 /// Numbers a textual key; `None` if that failed.
 pub type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
@@ -31,13 +33,6 @@ impl fmt::Debug for Corpus {
     }
 }
 
-/// The two directions of a symbolic corpus.
-#[derive(Debug, Default)]
-pub struct Symbols {
-    numbers: HashMap<Box<[u8]>, SequenceKey>,
-    texts: Vec<Box<[u8]>>,
-}
-
 impl Corpus {
     /// A corpus of textual keys.
     pub fn symbolic() -> Self {
@@ -54,25 +49,14 @@ impl Corpus {
         matches!(self, Corpus::Hashed)
     }
 
-    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus, and if the
-    /// host cannot number it.
+    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus, if the host
+    /// cannot number it, and for a symbolic corpus' key number 2^32.
     pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
         match self {
             Corpus::Numeric => None,
             Corpus::Hashed => Some(hash(text)),
             Corpus::Host(number) => number(text),
-            Corpus::Symbolic(symbols) => {
-                if let Some(&number) = symbols.read().numbers.get(text) {
-                    return Some(number);
-                }
-                let mut symbols = symbols.write();
-                let next = symbols.texts.len() as SequenceKey;
-                let number = *symbols.numbers.entry(text.into()).or_insert(next);
-                if number == next {
-                    symbols.texts.push(text.into());
-                }
-                Some(number)
-            }
+            Corpus::Symbolic(symbols) => symbols.write().number_of(text),
         }
     }
 
@@ -81,7 +65,7 @@ impl Corpus {
         match self {
             Corpus::Numeric | Corpus::Host(_) => key.to_string(),
             Corpus::Hashed => format!("<Unknown, hash {key}>"),
-            Corpus::Symbolic(symbols) => match symbols.read().texts.get(key as usize) {
+            Corpus::Symbolic(symbols) => match symbols.read().text_of(key) {
                 Some(text) => String::from_utf8_lossy(text).into_owned(),
                 None => format!("<Unknown, number {key}>"),
             },

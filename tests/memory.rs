@@ -1,6 +1,6 @@
-//! Memory stays bounded by the randomization window, however large the data are.
+//! Memory stays bounded by the randomization window, however large the data are; and an index is small.
 //!
-//! The data are 200 MB unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
+//! The windowed data are 200 MB unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
 
 mod common;
 
@@ -8,7 +8,7 @@ use cntk_reader::config::from_text;
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,6 +104,40 @@ fn child_reads() {
     }
     common::child::say(&samples.to_string());
     common::child::say(&peak_resident().to_string());
+}
+
+/// Sequences of the index, and what may be in memory once it is complete.
+const SEQUENCES: u64 = 10_000_000;
+const INDEX_LIMIT: u64 = 200 * MEGABYTE;
+
+#[test]
+fn an_index_is_small() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let mut out = BufWriter::new(File::create(folder.path().join("data.ctf")).expect("creating the data"));
+    for sequence in 0..SEQUENCES {
+        // Keys do not count up and lengths differ, so both have to be stored.
+        let lines = if sequence % 1_000 == 0 { 2 } else { 1 };
+        (0..lines).for_each(|_| writeln!(out, "{} |x 1", 3 * sequence).expect("writing the data"));
+    }
+    out.into_inner().expect("writing the data");
+    let said = common::child::run("child_indexes", folder.path());
+    let peak: u64 = said.concat().parse().expect("a number");
+    println!("peak resident memory: {} MB for {SEQUENCES} sequences", peak / MEGABYTE);
+    assert!(peak <= INDEX_LIMIT, "peak resident memory is {} MB", peak / MEGABYTE);
+}
+
+/// Opens the data and tells the peak of its memory; does nothing unless the test above started it.
+#[test]
+fn child_indexes() {
+    let Some(folder) = common::child::directory() else { return };
+    let config = format!(
+        "randomize = true\ndeserializers = ([\ntype = \"CNTKTextFormatDeserializer\"\n\
+         module = \"CNTKTextFormatReader\"\nfile = \"{}\"\ninput = [\nx = [ dim = 1 ; format = \"dense\" ]\n]\n])\n",
+        folder.join("data.ctf").display()
+    );
+    let reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+    common::child::say(&peak_resident().to_string());
+    drop(reader);
 }
 
 /// The most memory that this process ever had resident, in bytes.

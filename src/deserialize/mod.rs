@@ -67,13 +67,44 @@ impl Listing<'_> {
     }
 }
 
+/// How much of a table of chunks is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// So many chunks, from the first one on.
+    pub chunks: usize,
+    /// There are no others.
+    pub all: bool,
+}
+
 /// The table of chunks: all that the order of sequences depends on.
+///
+/// A table may grow at its end while its data are read ([`ChunkTable::grows`]). Who goes through it from front to back by
+/// [`ChunkTable::chunk`] need not wait until it is complete; everybody else may ignore that.
 pub trait ChunkTable: Send + Sync {
-    /// All chunks, in the data's order. May be empty.
+    /// All chunks, in the data's order. May be empty. Waits for a table that grows, and gives what there is if that fails.
     fn chunks(&self) -> &[ChunkInfo];
 
-    /// Declared lengths of the sequences of a chunk.
+    /// Declared lengths of the sequences of a chunk that is known.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
+
+    /// Size of a chunk; `None` behind the last one. Of a table that grows it waits until that is known, and fails if
+    /// the data there are wrong; so it must not be called on a thread of the pool.
+    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+        Ok(self.chunks().get(chunk as usize).copied())
+    }
+
+    /// How much is known without waiting.
+    fn known(&self) -> Known {
+        Known { chunks: self.chunks().len(), all: true }
+    }
+
+    /// Whether it was not known as a whole from the start.
+    fn grows(&self) -> bool {
+        false
+    }
+
+    /// Nobody needs what is not known yet: a table need not grow any more, and whoever waits for it gets an error.
+    fn abandon(&self) {}
 }
 
 /// A source of sequences. Stateless: any thread may load any chunk at any time, and loading twice gives the same.
@@ -99,6 +130,12 @@ pub trait Deserializer: ChunkTable {
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunk table,
     /// lengths and keys, not the values.
     fn fingerprint(&self) -> u64;
+
+    /// The same of so many chunks from the first one on, which must be known. A number of its own if such parts have
+    /// none: only tables that grow are asked, and those that may take their place.
+    fn fingerprint_of(&self, _chunks: usize) -> u64 {
+        self.fingerprint()
+    }
 
     /// Whether a chunk tells its sequences only when it is loaded ([`Chunk::listing`]). Its table then has the number
     /// of chunks and nothing else, no key can be found, and order is the affair of [`crate::randomize::local`].

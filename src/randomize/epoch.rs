@@ -59,6 +59,11 @@ pub struct EpochSpan {
 }
 
 impl EpochConfig {
+    /// Whether its size is given in sweeps, not in samples.
+    pub fn is_in_sweeps(&self) -> bool {
+        self.sweeps != SWEEPS_UNLIMITED || self.samples == SIZE_OF_SWEEP
+    }
+
     /// The span of this epoch over data whose sweep has `sweep` samples.
     ///
     /// CNTK 2.7: the size is `sweep * sweeps` if sweeps are limited, else one sweep if the size is [`SIZE_OF_SWEEP`],

@@ -1,6 +1,6 @@
 //! From options to deserializers.
 
-use crate::config::options::{DeserializerOptions, ReaderOptions};
+use crate::config::options::{DeserializerOptions, Order, ReaderOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::binary::BinaryDeserializer;
@@ -28,10 +28,12 @@ pub(super) fn deserializer(
     corpus: &Arc<Corpus>,
     pool: &Pool,
 ) -> Result<Arc<dyn Deserializer>> {
+    // In the data's own order the table of chunks is needed from front to back: it may grow while data are read.
+    let grows = options.order == Order::InOrder && options.deserializers.len() == 1;
     let mut members = Vec::with_capacity(options.deserializers.len());
     for one in &options.deserializers {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, registered, corpus, pool)?;
+        let deserializer = open(one, registered, corpus, pool, grows)?;
         members.push(Member { name: one.name().to_owned(), deserializer });
     }
     let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
@@ -44,7 +46,10 @@ pub(super) fn deserializer(
         return Err(Error::argument("A reader needs a deserializer."));
     };
     // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
-    let is_empty = deserializer.chunks().iter().all(|chunk| chunk.samples == 0);
+    let is_empty = match deserializer.grows() {
+        true => deserializer.chunk(0)?.is_none(),
+        false => deserializer.chunks().iter().all(|chunk| chunk.samples == 0),
+    };
     if is_empty && !deserializer.lists_when_loaded() {
         let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
         return Err(Error::data(message).in_file(&name));
@@ -52,17 +57,20 @@ pub(super) fn deserializer(
     Ok(deserializer)
 }
 
-/// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it.
+/// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it. If it `grows`,
+/// its table may.
 fn open(
     options: &DeserializerOptions,
     registered: &[Registered],
     corpus: &Arc<Corpus>,
     pool: &Pool,
+    grows: bool,
 ) -> Result<Arc<dyn Deserializer>> {
     Ok(match options {
-        DeserializerOptions::Text(text) => {
-            pool.install(|| Ok::<_, Error>(Arc::new(TextDeserializer::open(text, corpus)?)))?
-        }
+        DeserializerOptions::Text(text) => Arc::new(pool.install(|| match grows {
+            true => TextDeserializer::open_growing(text, corpus, pool),
+            false => TextDeserializer::open(text, corpus),
+        })?),
         DeserializerOptions::Binary(binary) => {
             pool.install(|| Ok::<_, Error>(Arc::new(BinaryDeserializer::open(binary, corpus)?)))?
         }

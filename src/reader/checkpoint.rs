@@ -3,6 +3,10 @@
 //! Format, little endian: magic (8 bytes) | version `u32` | facts | epoch | progress | CRC-32 of all before it `u32`.
 //! The *facts* are pairs of texts, name and value, that say what the order and the content of the minibatches depend on.
 //! A reader compares them with its own, so a refusal can name what differs.
+//!
+//! Data whose table of chunks grows while it is read are not all known in the first sweep, and a checkpoint does not wait
+//! for the rest: its facts cover the chunks up to where it was taken, and say how many these are. The same chunks
+//! are compared when it is restored, so the facts do not depend on how far ahead of reading the table has grown.
 
 use super::place::Place;
 use super::{EpochStart, ReadConfig};
@@ -10,9 +14,11 @@ use crate::config::options::{Order, Packing, ReaderOptions, WindowSize};
 use crate::deserialize::Deserializer;
 use crate::error::ExceptionClass;
 use crate::pack::Queue;
-use crate::sequence::SequenceId;
+use crate::randomize::Position;
+use crate::sequence::{ChunkId, SequenceId};
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
+use std::sync::{Arc, OnceLock};
 
 const MAGIC: &[u8; 8] = b"cntkrdr\n";
 const VERSION: u32 = 1;
@@ -40,8 +46,81 @@ pub(super) struct Checkpoint {
     pub progress: Progress,
 }
 
+/// Name of the fact that says how many chunks the facts about the data cover; without it, all.
+const COVERED: &str = "chunks compared";
+
 /// What order and content of the minibatches depend on.
-pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) -> Vec<Fact> {
+pub(super) struct Facts {
+    /// Those that do not come from the data.
+    settings: Vec<Fact>,
+    /// Those about all data; costly, so they wait for the first checkpoint.
+    data: OnceLock<Vec<Fact>>,
+    deserializer: Arc<dyn Deserializer>,
+}
+
+impl Facts {
+    pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>) -> Facts {
+        Facts { settings: settings(options, &*deserializer), data: OnceLock::new(), deserializer }
+    }
+
+    /// The reader ends: nobody needs to know more about the data.
+    pub(super) fn abandon(&self) {
+        self.deserializer.abandon();
+    }
+
+    /// The facts for a checkpoint that is taken here.
+    pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
+        self.covering(match progress.place {
+            Place::Global(position) if self.deserializer.grows() => self.chunks_before(position)?,
+            _ => None,
+        })
+    }
+
+    /// The facts that a checkpoint with these facts is held against.
+    fn against(&self, theirs: &[(String, String)]) -> Result<Vec<Fact>> {
+        let covered = theirs.iter().find(|(name, _)| name == COVERED);
+        self.covering(covered.and_then(|(_, chunks)| chunks.parse().ok()))
+    }
+
+    /// Chunks of the first sweep that begin before this position; `None` if it is in a later one.
+    fn chunks_before(&self, position: Position) -> Result<Option<ChunkId>> {
+        let (mut chunks, mut samples) = (0, 0);
+        while samples < position.samples {
+            let Some(info) = self.deserializer.chunk(chunks)? else { return Ok(None) };
+            samples += info.samples;
+            chunks += 1;
+        }
+        Ok(Some(chunks))
+    }
+
+    fn covering(&self, chunks: Option<ChunkId>) -> Result<Vec<Fact>> {
+        let mut facts = self.settings.clone();
+        match chunks {
+            None => facts.extend(self.data.get_or_init(|| data(&*self.deserializer)).iter().cloned()),
+            Some(chunks) => facts.extend(first_chunks(&*self.deserializer, chunks)?),
+        }
+        Ok(facts)
+    }
+}
+
+/// The facts about the first chunks.
+fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<Fact>> {
+    let (mut sequences, mut samples) = (0, 0);
+    for chunk in 0..chunks {
+        let Some(info) = deserializer.chunk(chunk)? else {
+            return Ok(vec![(COVERED, format!("{chunk}, there are no others"))]);
+        };
+        sequences += u64::from(info.sequences);
+        samples += info.samples;
+    }
+    Ok(vec![
+        (COVERED, chunks.to_string()),
+        ("data", format!("{sequences} sequences, {samples} samples in the first chunks")),
+        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint_of(chunks as usize))),
+    ])
+}
+
+fn settings(options: &ReaderOptions, deserializer: &dyn Deserializer) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
         Order::Block { window: WindowSize::Chunks(size), seed } => {
@@ -73,6 +152,16 @@ pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) ->
             format!("{} {storage} {element} {:?}", stream.name, stream.shape)
         })
         .collect();
+    vec![
+        ("order", order),
+        ("packing", packing),
+        ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
+        ("streams", streams.join("; ")),
+    ]
+}
+
+/// The facts about all data.
+fn data(deserializer: &dyn Deserializer) -> Vec<Fact> {
     let chunks = deserializer.chunks();
     let sequences: u64 = chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum();
     let samples: u64 = chunks.iter().map(|chunk| chunk.samples).sum();
@@ -81,14 +170,7 @@ pub(super) fn facts(options: &ReaderOptions, deserializer: &dyn Deserializer) ->
     } else {
         format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())
     };
-    vec![
-        ("order", order),
-        ("packing", packing),
-        ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
-        ("streams", streams.join("; ")),
-        ("data", data),
-        ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint())),
-    ]
+    vec![("data", data), ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint()))]
 }
 
 /// Writes a checkpoint.
@@ -120,8 +202,15 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
     out
 }
 
-/// Reads a checkpoint, and refuses one that is damaged or has other facts than `own`.
-pub(super) fn decode(bytes: &[u8], own: &[Fact]) -> Result<Checkpoint> {
+/// Reads a checkpoint, and refuses one that is damaged or has other facts than the reader.
+pub(super) fn decode(bytes: &[u8], facts: &Facts) -> Result<Checkpoint> {
+    decode_against(bytes, |theirs| facts.against(theirs))
+}
+
+fn decode_against(
+    bytes: &[u8],
+    own: impl FnOnce(&[(String, String)]) -> Result<Vec<Fact>>,
+) -> Result<Checkpoint> {
     let refuse = |why: String| Error::checkpoint(ExceptionClass::Runtime, why);
     let damaged = || refuse("The checkpoint is damaged.".to_owned());
     if !bytes.starts_with(MAGIC) {
@@ -141,7 +230,7 @@ pub(super) fn decode(bytes: &[u8], own: &[Fact]) -> Result<Checkpoint> {
     }
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
-    compare(&theirs, own)?;
+    compare(&theirs, &own(&theirs)?)?;
     input.checkpoint().filter(|_| input.0.is_empty()).ok_or_else(damaged)
 }
 
@@ -254,7 +343,10 @@ impl Input<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::randomize::Position;
+
+    fn decode(bytes: &[u8], facts: &[Fact]) -> Result<Checkpoint> {
+        decode_against(bytes, |_| Ok(facts.to_vec()))
+    }
 
     fn example() -> (Vec<Fact>, Checkpoint) {
         let read = ReadConfig {

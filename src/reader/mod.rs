@@ -7,11 +7,14 @@ mod listed;
 mod pipeline;
 mod place;
 mod store;
+#[cfg(test)]
+mod tests;
 
 pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::ReaderOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::Deserializer;
 use crate::deserialize::custom::Registered;
 use crate::fork::Process;
 use crate::pack::{Minibatch, output_streams};
@@ -19,7 +22,7 @@ use crate::pool::Pool;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use assembler::{Assembled, Assembler};
-use checkpoint::{Checkpoint, Progress};
+use checkpoint::{Checkpoint, Facts, Progress};
 use pipeline::Pipeline;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -68,7 +71,7 @@ const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 pub struct Reader {
     streams: Vec<StreamInfo>,
     corpus: Arc<Corpus>,
-    facts: Vec<(&'static str, String)>,
+    facts: Facts,
     /// CNTK's names of the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
     prefetch: bool,
@@ -103,11 +106,21 @@ impl Reader {
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
         let deserializer = build::deserializer(options, registered, &corpus, &pool)?;
+        Ok(Reader::over(deserializer, options, corpus, pool, process))
+    }
+
+    fn over(
+        deserializer: Arc<dyn Deserializer>,
+        options: &ReaderOptions,
+        corpus: Arc<Corpus>,
+        pool: Pool,
+        process: Process,
+    ) -> Reader {
         let streams = output_streams(deserializer.streams(), options.packing);
-        let facts = checkpoint::facts(options, &*deserializer);
+        let facts = Facts::new(options, Arc::clone(&deserializer));
         let pipeline = Box::new(Pipeline::new(options, deserializer, pool));
         let delivered = pipeline.progress(Progress::default());
-        Ok(Reader {
+        Reader {
             streams,
             corpus,
             facts,
@@ -119,7 +132,7 @@ impl Reader {
             returned: None,
             engine: ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None }),
             process,
-        })
+        }
     }
 
     /// The streams as delivered, by number: sparse streams are dense in truncated mode.
@@ -215,10 +228,12 @@ impl Reader {
     }
 
     /// A checkpoint that continues exactly behind the minibatch last delivered, in every mode: opaque, versioned,
-    /// checksummed.
+    /// checksummed. In the first sweep over a file that is still being indexed it knows the data by the chunks up to
+    /// here; it never waits for the rest.
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let (epoch, read) = self.epoch()?;
-        Ok(checkpoint::encode(&self.facts, &Checkpoint { epoch, read, progress: self.delivered.clone() }))
+        let facts = self.facts.at(&self.delivered)?;
+        Ok(checkpoint::encode(&facts, &Checkpoint { epoch, read, progress: self.delivered.clone() }))
     }
 
     /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
@@ -266,6 +281,8 @@ impl Drop for Reader {
         // SAFETY: the engine is not used again; this is the only place that takes it.
         let engine = unsafe { ManuallyDrop::take(&mut self.engine) };
         if self.process.is_current() {
+            // A minibatch that is assembled ahead may wait for a table that grows.
+            self.facts.abandon();
             return drop(engine);
         }
         std::mem::forget(engine.pipeline);

@@ -57,7 +57,7 @@ impl Load {
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     pool: Pool,
-    /// By chunk id: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
+    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
     resident: Vec<Option<Arc<dyn Chunk>>>,
     /// Chunks that are being loaded, or wait to be admitted.
     loads: HashMap<ChunkId, Arc<Load>>,
@@ -72,16 +72,15 @@ pub(super) struct ChunkStore {
 
 impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
-        let chunks = deserializer.chunks().len();
         ChunkStore {
             deserializer,
             pool,
-            resident: vec![None; chunks],
+            resident: Vec::new(),
             loads: HashMap::new(),
             window: Window::default(),
             stamp: None,
             failed: HashMap::new(),
-            needed: vec![false; chunks],
+            needed: Vec::new(),
         }
     }
 
@@ -113,6 +112,10 @@ impl ChunkStore {
     fn move_window(&mut self, timeline: &dyn Timeline) -> Result<()> {
         self.failed.clear();
         timeline.window(AHEAD, &mut self.window);
+        let last = self.window.resident.iter().chain(&self.window.ahead).max();
+        let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
+        self.resident.resize(chunks, None);
+        self.needed.resize(chunks, false);
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
         for (resident, needed) in self.resident.iter_mut().zip(&self.needed) {
             if !needed {
@@ -142,11 +145,11 @@ impl ChunkStore {
 
     /// Loads one chunk for a restored checkpoint, without regard to the window.
     pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        if chunk as usize >= self.resident.len() {
-            return Err(Error::internal(format!("There is no chunk {chunk}.")));
-        }
-        if let Some(loaded) = &self.resident[chunk as usize] {
+        if let Some(Some(loaded)) = self.resident.get(chunk as usize) {
             return Ok(loaded.clone());
+        }
+        if self.deserializer.chunk(chunk)?.is_none() {
+            return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
         let deserializer = &self.deserializer;
         let loaded = match deserializer.loader() {

@@ -28,8 +28,9 @@ mod x86;
 
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths};
 use crate::log::Level;
+use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
@@ -75,6 +76,37 @@ struct Shared {
 impl TextDeserializer {
     /// Opens and indexes the file. Runs on a thread of the library's pool.
     pub fn open(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        Self::open_by(options, corpus, |file, options| Index::open(file, options, corpus))
+    }
+
+    /// Opens the file, and indexes it while it is read from front to back: see [`ChunkTable::grows`]. Runs on a thread
+    /// of the pool.
+    pub fn open_growing(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
+        // Chunks that are kept have their places from the start.
+        if options.keep_data_in_memory {
+            return Self::open(options, corpus);
+        }
+        Self::open_by(options, corpus, |file, options| Index::open_growing(file, options, corpus, pool))
+    }
+
+    /// The same with steps of another size, small files and those with a cache excepted.
+    #[cfg(test)]
+    pub(crate) fn open_in_steps(
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+        step: u64,
+    ) -> Result<Self> {
+        Self::open_by(options, corpus, |file, options| {
+            Index::open_in_steps(file, options, corpus, pool, step)
+        })
+    }
+
+    fn open_by(
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        index: impl FnOnce(&File, &IndexOptions) -> Result<Index>,
+    ) -> Result<Self> {
         let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
         let index_options = IndexOptions {
             file: options.file.clone(),
@@ -86,7 +118,7 @@ impl TextDeserializer {
         };
         let rules = Rules::new(options, corpus)?;
         let file = source::open(&options.file)?;
-        let index = Index::open(&file, &index_options, corpus)?;
+        let index = index(&file, &index_options)?;
         Ok(Self::with_index(options, rules, file, index))
     }
 
@@ -126,6 +158,22 @@ impl ChunkTable for TextDeserializer {
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
         self.shared.index.lengths(chunk)
     }
+
+    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+        self.shared.index.chunk(chunk)
+    }
+
+    fn known(&self) -> Known {
+        self.shared.index.known()
+    }
+
+    fn grows(&self) -> bool {
+        self.shared.index.grows()
+    }
+
+    fn abandon(&self) {
+        self.shared.index.abandon();
+    }
 }
 
 impl Deserializer for TextDeserializer {
@@ -134,7 +182,7 @@ impl Deserializer for TextDeserializer {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        keys.extend(sequences.iter().map(|&sequence| self.shared.index.key(sequence)));
+        self.shared.index.keys(sequences, keys);
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
@@ -157,6 +205,10 @@ impl Deserializer for TextDeserializer {
     fn fingerprint(&self) -> u64 {
         self.shared.index.fingerprint()
     }
+
+    fn fingerprint_of(&self, chunks: usize) -> u64 {
+        self.shared.index.fingerprint_of(chunks)
+    }
 }
 
 impl Shared {
@@ -169,7 +221,7 @@ impl Shared {
     }
 
     fn load_as<T: Scratched>(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
-        let sequences = self.index.chunks()[id as usize].sequences;
+        let sequences = self.index.info(id).sequences;
         let shift = self.shift(id, sequences);
         let size = 1u64 << shift;
         let count = u64::from(sequences).div_ceil(size) as u32;
@@ -270,7 +322,7 @@ impl Shared {
     /// the segment is parsed once more.
     fn limit_error(&self, id: ChunkId, shift: u32, segments: &[Segment], before: u64) -> Error {
         let mut left = before;
-        let sequences = self.index.chunks()[id as usize].sequences;
+        let sequences = self.index.info(id).sequences;
         for (i, segment) in segments.iter().enumerate() {
             if segment.errors <= left && i + 1 < segments.len() && segment.stop.is_none() {
                 left -= segment.errors;

@@ -3,6 +3,9 @@
 //! A sequence belongs to the worker `running number mod workers`. The number goes on from sweep to sweep, so if the
 //! sequences of a sweep are no multiple of the workers, a worker's share is another one in every sweep. It starts over
 //! with [`Timeline::seek`], from the index in the sweep, as CNTK's does.
+//!
+//! The table may grow while it is read. Then how long a sweep is becomes known only at the end of the first one; until
+//! then sweeps count as endless, which says the same of every position before that end.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +14,7 @@ use super::{
     EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
-use crate::deserialize::ChunkTable;
-use crate::deserialize::Lengths;
+use crate::deserialize::{ChunkInfo, ChunkTable, Lengths};
 use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
@@ -21,12 +23,18 @@ use std::sync::Arc;
 /// The largest minibatch: CNTK refuses a request whose limits are both beyond.
 const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
 
+/// Size of a sweep that is not known.
+const ENDLESS: u64 = u64::MAX;
+
 /// A timeline without randomization.
 pub struct InOrder {
     table: Arc<dyn ChunkTable>,
+    /// Samples and sequences of a sweep, or both [`ENDLESS`].
     sweep_samples: u64,
     sweep_sequences: u64,
     workers: WorkerConfig,
+    /// The epoch, and what it spans of the timeline.
+    epoch_config: Option<EpochConfig>,
     epoch: EpochSpan,
     /// Samples of all workers since the start of sweep 0.
     samples: u64,
@@ -34,11 +42,13 @@ pub struct InOrder {
     counter: u64,
     /// The next sequence; its index is less than the chunk's number of sequences.
     next: SequenceId,
+    /// Samples of the sweep's chunks before that one.
+    before: u64,
     /// This worker's chunks in the last selection that was not empty, in order, each once.
     touched: Vec<ChunkId>,
     /// The same while it is being made.
     touching: Vec<ChunkId>,
-    /// For each chunk the last selection that touched it.
+    /// For each chunk the last selection that touched it, up to the last chunk that was.
     touched_in: Vec<u64>,
     /// The selection that `touched` is of; 0 for none.
     touched_by: u64,
@@ -62,23 +72,61 @@ struct Progress {
 impl InOrder {
     /// A timeline over the table. A table without samples is refused when it is used.
     pub fn new(table: Arc<dyn ChunkTable>) -> Self {
-        let chunks = table.chunks();
-        InOrder {
-            sweep_samples: total_samples(&*table),
-            sweep_sequences: chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum(),
-            touched_in: vec![0; chunks.len()],
+        let mut timeline = InOrder {
+            sweep_samples: ENDLESS,
+            sweep_sequences: ENDLESS,
+            touched_in: Vec::new(),
             table,
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
+            epoch_config: None,
             epoch: EpochSpan::default(),
             samples: 0,
             counter: 0,
             next: SequenceId { chunk: 0, index: 0 },
+            before: 0,
             touched: Vec::new(),
             touching: Vec::new(),
             touched_by: 0,
             selections: 0,
             stamp: 0,
+        };
+        if !timeline.table.grows() {
+            timeline.learn();
         }
+        timeline
+    }
+
+    fn is_endless(&self) -> bool {
+        self.sweep_samples == ENDLESS
+    }
+
+    /// All chunks are known: takes over how long a sweep is.
+    fn learn(&mut self) {
+        let sequences = self.table.chunks().iter().map(|chunk| u64::from(chunk.sequences));
+        self.sweep_sequences = sequences.sum();
+        self.sweep_samples = total_samples(&*self.table);
+        // Where the epoch starts did not depend on it, or was not known before.
+        if let Some(Ok(span)) = self.epoch_config.map(|epoch| epoch.span(self.sweep_samples)) {
+            self.epoch.end = span.end;
+        }
+    }
+
+    /// Waits until all chunks are known.
+    fn learn_all(&mut self) -> Result<()> {
+        if self.is_endless() {
+            let mut chunk = self.next.chunk;
+            while self.table.chunk(chunk)?.is_some() {
+                chunk += 1;
+            }
+            self.learn();
+        }
+        Ok(())
+    }
+
+    /// Size of a chunk that is there.
+    fn info(&self, chunk: ChunkId) -> Result<ChunkInfo> {
+        let behind = || Error::internal("A sequence was looked for behind the end of the data.");
+        self.table.chunk(chunk)?.ok_or_else(behind)
     }
 
     /// Sequences from one with this running number to this worker's next one.
@@ -90,8 +138,8 @@ impl InOrder {
 
     /// Declared lengths of a chunk, held against the chunk table.
     fn lengths(&self, chunk: ChunkId) -> Result<Lengths<'_>> {
+        let info = self.info(chunk)?;
         let lengths = self.table.lengths(chunk);
-        let info = self.table.chunks()[chunk as usize];
         let agrees = match lengths {
             Lengths::Ones => info.samples == u64::from(info.sequences),
             Lengths::Each(lengths) => lengths.len() == info.sequences as usize,
@@ -107,31 +155,50 @@ impl InOrder {
 
     /// Goes on behind the current chunk if it is used up; returns whether a sweep ended.
     fn settle(&mut self) -> bool {
-        let chunks = self.table.chunks();
         let mut wrapped = false;
-        while self.next.index == chunks[self.next.chunk as usize].sequences {
-            self.next = SequenceId { chunk: self.next.chunk + 1, index: 0 };
-            if self.next.chunk as usize == chunks.len() {
-                self.next.chunk = 0;
-                wrapped = true;
+        loop {
+            match self.table.chunk(self.next.chunk) {
+                Ok(Some(info)) if self.next.index == info.sequences => {
+                    self.next = SequenceId { chunk: self.next.chunk + 1, index: 0 };
+                    self.before = self.before.saturating_add(info.samples);
+                }
+                Ok(None) if self.next.chunk > 0 => {
+                    self.next.chunk = 0;
+                    self.before = 0;
+                    wrapped = true;
+                    if self.is_endless() {
+                        self.learn();
+                    }
+                }
+                // That the next chunk is wrong concerns who wants a sequence of it.
+                Ok(_) | Err(_) => return wrapped,
             }
         }
-        wrapped
     }
 
     /// Goes to the first sequence that starts at or after `samples`.
     fn go_to(&mut self, samples: u64) -> Result<()> {
-        let offset = samples % self.sweep_samples;
-        let (mut start, mut sequences, mut chunk) = (0_u64, 0_u64, 0);
-        let chunks = self.table.chunks();
-        while start < offset && chunks[chunk].samples < offset - start {
-            start += chunks[chunk].samples;
-            sequences += u64::from(chunks[chunk].sequences);
+        let offset = if self.is_endless() { samples } else { samples % self.sweep_samples };
+        let (mut before, mut sequences, mut chunk) = (0_u64, 0_u64, 0);
+        while before < offset {
+            let Some(info) = self.table.chunk(chunk)? else {
+                // This is not the first sweep.
+                self.learn();
+                if self.sweep_samples == 0 {
+                    return Err(no_samples());
+                }
+                return self.go_to(samples);
+            };
+            if info.samples >= offset - before {
+                break;
+            }
+            before += info.samples;
+            sequences += u64::from(info.sequences);
             chunk += 1;
         }
-        let mut index = 0;
+        let (mut start, mut index) = (before, 0);
         if start < offset {
-            match self.lengths(chunk as ChunkId)? {
+            match self.lengths(chunk)? {
                 Lengths::Ones => {
                     index = (offset - start) as u32;
                     start = offset;
@@ -145,34 +212,35 @@ impl InOrder {
             }
         }
         self.samples = (samples - offset).saturating_add(start);
-        self.counter = (sequences + u64::from(index)) % self.sweep_sequences;
-        self.next = SequenceId { chunk: chunk as ChunkId, index };
-        self.settle();
+        self.next = SequenceId { chunk, index };
+        self.before = before;
+        self.counter = if self.settle() { 0 } else { sequences + u64::from(index) };
         self.touched.clear();
         self.touched_by = 0;
         self.stamp += 1;
         Ok(())
     }
 
-    /// Samples before a sequence of the sweep, and where it is.
-    fn locate(&self, sequence: u64) -> Result<(u64, SequenceId)> {
-        let (mut rest, mut samples) = (sequence, 0);
-        for (chunk, info) in self.table.chunks().iter().enumerate() {
+    /// Where a sequence of the sweep is, samples before its chunk, and samples before itself. `None` behind the end.
+    fn locate(&self, sequence: u64) -> Result<Option<(SequenceId, u64, u64)>> {
+        let (mut rest, mut before, mut chunk) = (sequence, 0, 0);
+        while let Some(info) = self.table.chunk(chunk)? {
             if rest >= u64::from(info.sequences) {
                 rest -= u64::from(info.sequences);
-                samples += info.samples;
+                before += info.samples;
+                chunk += 1;
                 continue;
             }
-            let (chunk, index) = (chunk as ChunkId, rest as u32);
-            samples += match self.lengths(chunk)? {
+            let index = rest as u32;
+            let samples: u64 = match self.lengths(chunk)? {
                 Lengths::Ones => rest,
                 Lengths::Each(lengths) => {
                     lengths[..index as usize].iter().map(|&length| u64::from(length)).sum()
                 }
             };
-            return Ok((samples, SequenceId { chunk, index }));
+            return Ok(Some((SequenceId { chunk, index }, before, before + samples)));
         }
-        Err(Error::internal("A sequence was looked for behind the end of the data."))
+        Ok(None)
     }
 
     /// Passes whole sweeps in which this worker, one of very many, has no sequence.
@@ -191,7 +259,7 @@ impl InOrder {
     fn take(&mut self, progress: &mut Progress, sequences: &mut Vec<SequenceId>) -> Result<bool> {
         let chunk = self.next.chunk;
         let first = self.next.index;
-        let left = self.table.chunks()[chunk as usize].sequences - first;
+        let left = self.info(chunk)?.sequences - first;
         let before = sequences.len();
         let workers = self.workers.workers;
         let Progress { global_limit, local_limit, .. } = *progress;
@@ -255,6 +323,9 @@ impl InOrder {
     }
 
     fn touch(&mut self, chunk: ChunkId) {
+        if self.touched_in.len() <= chunk as usize {
+            self.touched_in.resize(chunk as usize + 1, 0);
+        }
         let last = &mut self.touched_in[chunk as usize];
         if *last != self.selections {
             *last = self.selections;
@@ -269,9 +340,14 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        let span = epoch.span(self.sweep_samples)?;
-        self.go_to(span.start)?;
-        self.epoch = span;
+        if epoch.index > 0 && epoch.is_in_sweeps() {
+            self.learn_all()?;
+        }
+        let start = epoch.span(self.sweep_samples)?.start;
+        self.go_to(start)?;
+        // Going there may have told how long a sweep is.
+        self.epoch = epoch.span(self.sweep_samples)?;
+        self.epoch_config = Some(*epoch);
         self.workers = epoch.workers;
         Ok(())
     }
@@ -288,6 +364,10 @@ impl Timeline for InOrder {
         check_limits(global, local)?;
         if self.sweep_samples == 0 {
             return Err(no_samples());
+        }
+        // What a minibatch may have depends on what is left of the sweep only if it is very large.
+        if !self.workers.cross_sweeps && global.min(local) > LARGEST_MINIBATCH {
+            self.learn_all()?;
         }
         let (sweep, offset) = (self.samples / self.sweep_samples, self.samples % self.sweep_samples);
         if self.samples >= self.epoch.end {
@@ -330,7 +410,7 @@ impl Timeline for InOrder {
             // all sequences of this worker are empty.
             if self.settle() {
                 progress.sweeps_without += 1;
-                if progress.sweeps_without > self.workers.workers {
+                if progress.sweeps_without > self.workers.workers || !self.workers.cross_sweeps {
                     break;
                 }
             }
@@ -363,8 +443,14 @@ impl Timeline for InOrder {
             return Err(no_samples());
         }
         // The running number also tells the index in the sweep: both start there and go on together.
-        let (start, next) = self.locate(position.counter % self.sweep_sequences)?;
-        if start != position.samples % self.sweep_samples {
+        let mut found = self.locate(position.counter % self.sweep_sequences)?;
+        if self.is_endless() && found.is_none_or(|(_, _, start)| start != position.samples) {
+            // This is not the first sweep.
+            self.learn_all()?;
+            found = self.locate(position.counter % self.sweep_sequences)?;
+        }
+        let start = position.samples % self.sweep_samples;
+        let Some((next, before, _)) = found.filter(|found| found.2 == start) else {
             return Err(Error::checkpoint(
                 ExceptionClass::Runtime,
                 format!(
@@ -372,10 +458,11 @@ impl Timeline for InOrder {
                     position.counter, position.samples
                 ),
             ));
-        }
+        };
         self.samples = position.samples;
         self.counter = position.counter;
         self.next = next;
+        self.before = before;
         self.touched.clear();
         self.touched_by = 0;
         self.stamp += 1;
@@ -393,20 +480,20 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return;
         }
-        let chunks = self.table.chunks();
+        let known = self.table.known();
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
         // Where the chunk starts on the timeline.
-        let before =
-            chunks[..next.chunk as usize].iter().fold(0_u64, |sum, info| sum.saturating_add(info.samples));
-        let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(before);
-        // Once around, and not beyond the epoch's end.
-        for _ in 0..chunks.len() {
-            if window.ahead.len() == ahead || samples >= self.epoch.end {
+        let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(self.before);
+        // Once around, and not beyond the epoch's end or what is known.
+        for _ in 0..known.chunks {
+            if window.ahead.len() == ahead || samples >= self.epoch.end || next.chunk as usize >= known.chunks
+            {
                 break;
             }
-            let info = chunks[next.chunk as usize];
+            let Ok(info) = self.info(next.chunk) else { break };
             let left = u64::from(info.sequences - next.index);
-            let is_resident = self.touched_by > 0 && self.touched_in[next.chunk as usize] == self.touched_by;
+            let touched_in = self.touched_in.get(next.chunk as usize);
+            let is_resident = self.touched_by > 0 && touched_in == Some(&self.touched_by);
             if until_own < left && !is_resident {
                 window.ahead.push(next.chunk);
             }
@@ -417,7 +504,10 @@ impl Timeline for InOrder {
                 }
             };
             samples = samples.saturating_add(info.samples);
-            next = SequenceId { chunk: (next.chunk + 1) % chunks.len() as u32, index: 0 };
+            next = SequenceId { chunk: next.chunk + 1, index: 0 };
+            if known.all && next.chunk as usize == known.chunks {
+                next.chunk = 0;
+            }
         }
     }
 }

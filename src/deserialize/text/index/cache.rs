@@ -10,11 +10,12 @@
 //!
 //! What remains possible is a file whose inside was changed within the second of its indexing, to the same size.
 
+use super::IndexOptions;
+use super::indexer::Scan;
 use super::number::Digits;
 use super::read::Source;
 use super::start::Start;
 use super::table::{Builder, Record, Table};
-use super::{IndexOptions, Scan};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::log::{Level, Logger};

@@ -1,5 +1,6 @@
 //! Id mode: lines with the same id that follow each other, and lines without an id after them, are one sequence.
 
+use super::breaks::Breaks;
 use super::main_stream::{Needle, Search};
 use super::number::Digits;
 use super::scan::Scanner;
@@ -177,11 +178,10 @@ impl<'a> IdScanner<'a> {
         self.state = State::Done;
     }
 
-    /// Reads the rest of a line, from behind its id, and counts the line. Gives the start of the next one, or `None`
-    /// if the block ends first.
+    /// Reads the rest of a line, from behind its id to its end, and counts the line. Gives the start of the next one,
+    /// or `None` if the block ends first.
     #[inline]
-    fn read_body(&mut self, block: &[u8], from: usize) -> Option<usize> {
-        let line_end = memchr(b'\n', &block[from..]).map(|length| from + length);
+    fn read_body(&mut self, block: &[u8], from: usize, line_end: Option<usize>) -> Option<usize> {
         let counted = match &mut self.search {
             None => true,
             Some(search) => {
@@ -257,12 +257,17 @@ impl Scanner for IdScanner<'_> {
             State::Before => memchr(b'\n', block).map(|end| end + 1),
             State::Within { counted } => self.go_on_with_body(block, counted),
             State::Number { .. } | State::Text { .. } => match self.go_on_with_id(block) {
-                Some(behind_id) => self.read_body(block, behind_id),
+                Some(behind_id) => {
+                    let line_end = memchr(b'\n', &block[behind_id..]).map(|length| behind_id + length);
+                    self.read_body(block, behind_id, line_end)
+                }
                 None => None,
             },
             State::Done => None,
         };
         let Some(mut from) = next else { return };
+        // Ids have no line breaks, so each line takes the next one.
+        let mut breaks = Breaks::new(block, from);
         loop {
             let offset = at + from as u64;
             if offset >= self.range.end {
@@ -277,7 +282,7 @@ impl Scanner for IdScanner<'_> {
             let Some(behind_id) = self.read_id(block, from, (offset - self.range.start) as u32) else {
                 return;
             };
-            match self.read_body(block, behind_id) {
+            match self.read_body(block, behind_id, breaks.next()) {
                 Some(next) => from = next,
                 None => return,
             }

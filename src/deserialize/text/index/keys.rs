@@ -75,6 +75,15 @@ impl Keys {
         *self = Keys::Any(keys);
     }
 
+    /// Takes out the keys from a position on, where a chunk begins.
+    pub fn split_off(&mut self, position: usize) -> Keys {
+        match self {
+            Keys::Counting { first } => Keys::Counting { first: first.wrapping_add(position as u64) },
+            Keys::Near(differences) => Keys::Near(differences.split_off(position)),
+            Keys::Any(keys) => Keys::Any(keys.split_off(position)),
+        }
+    }
+
     pub fn shrink(&mut self) {
         match self {
             Keys::Counting { .. } => {}

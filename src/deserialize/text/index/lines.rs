@@ -1,11 +1,12 @@
 //! Line mode: every line is a sequence, or every line that contains the main stream. Its key is its line number.
 
+use super::breaks::Breaks;
 use super::main_stream::{Needle, Search};
 use super::scan::Scanner;
 use super::start::Start;
 use super::table::{Builder, Record};
 use crate::Result;
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
 use std::ops::Range;
 
 /// Scanner of line mode, and what it has found in its range.
@@ -109,7 +110,7 @@ impl Scanner for LineScanner<'_> {
         let Some(search) = &mut self.search else {
             // Where the range begins, seen from the block: line starts are relative to it.
             let shift = at.wrapping_sub(self.range.start).wrapping_add(1) as u32;
-            self.starts.extend(memchr_iter(b'\n', block).map(|place| shift.wrapping_add(place as u32)));
+            self.starts.extend(Breaks::new(block, 0).map(|place| shift.wrapping_add(place as u32)));
             if self.at == self.range.end && block.last() == Some(&b'\n') {
                 self.starts.pop();
             }

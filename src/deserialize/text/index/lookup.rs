@@ -123,19 +123,43 @@ impl Table {
             keys => keys.get(position, &self.places[self.chunk_of(position)]),
         }
     }
+}
 
-    /// A hash of chunks, lengths and keys that does not depend on how they are stored. Checkpoints carry it: it must
-    /// not change between versions.
-    pub fn fingerprint(&self) -> u64 {
-        let mut hash = SEED;
-        for (chunk, place) in self.places.iter().enumerate() {
-            hash = mix(hash, self.chunks[chunk].samples, u64::from(self.chunks[chunk].sequences));
-            for position in self.positions(chunk) {
-                let length = self.samples.get(position).copied().unwrap_or(1);
-                hash = mix(hash, self.keys.get(position, place), u64::from(length));
+/// A hash of chunks, lengths and keys that does not depend on how they are stored. Checkpoints carry it: it must not
+/// change between versions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fingerprint {
+    hash: u64,
+    sequences: u64,
+    chunks: u64,
+}
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Fingerprint { hash: SEED, sequences: 0, chunks: 0 }
+    }
+}
+
+impl Fingerprint {
+    /// Goes on with the first chunks of a table.
+    pub fn add(&mut self, table: &Table, chunks: usize) {
+        let mut hash = self.hash;
+        for (chunk, place) in table.places[..chunks].iter().enumerate() {
+            let info = table.chunks[chunk];
+            hash = mix(hash, info.samples, u64::from(info.sequences));
+            for position in table.positions(chunk) {
+                let length = table.samples.get(position).copied().unwrap_or(1);
+                hash = mix(hash, table.keys.get(position, place), u64::from(length));
             }
+            self.sequences += u64::from(info.sequences);
         }
-        mix(hash, self.len() as u64, self.chunks.len() as u64)
+        self.hash = hash;
+        self.chunks += chunks as u64;
+    }
+
+    /// The hash of what was added.
+    pub fn value(&self) -> u64 {
+        mix(self.hash, self.sequences, self.chunks)
     }
 }
 

@@ -3,16 +3,24 @@
 //! `start` looks at the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs
 //! their scanners over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts
 //! chunks and stores what comes out. `cache` keeps it beside the data; `lookup` answers where a key is.
+//!
+//! An index is made whole, or part after part while its file is read (`growth`); `parts` is what is known of it.
 
+mod breaks;
 mod cache;
 #[cfg(test)]
 mod cache_tests;
+mod growth;
+#[cfg(test)]
+mod growth_tests;
 mod ids;
+mod indexer;
 mod keys;
 mod lines;
 mod lookup;
 mod main_stream;
 mod number;
+mod parts;
 mod read;
 mod scan;
 mod start;
@@ -24,20 +32,23 @@ mod twin;
 
 use crate::Result;
 use crate::corpus::Corpus;
-use crate::deserialize::{ChunkInfo, Lengths};
-use crate::log::{Level, Logger};
+use crate::deserialize::{ChunkInfo, Known, Lengths};
+use crate::log::Logger;
+use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use ids::{IdJoiner, IdScanner};
-use lines::{LineJoiner, LineScanner};
+use growth::Growth;
+use indexer::Scan;
 use main_stream::Needle;
+use parts::Parts;
 use read::Source;
 use scan::Cut;
 use start::Start;
+use std::fmt;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use table::{Builder, Table};
+use table::{Place, Table};
 
 /// What an index depends on, beside the file.
 #[derive(Debug, Clone)]
@@ -70,11 +81,12 @@ pub struct SequenceSpan {
 }
 
 /// The index.
-#[derive(Debug, Default)]
 pub struct Index {
-    table: Table,
-    /// Positions in the order of their keys, made when a key is first looked for and keys are in no order.
-    sorted: OnceLock<lookup::Sorted>,
+    parts: Arc<Parts>,
+    /// Finds the parts behind those; `None` if all were known from the start.
+    growth: Option<Growth>,
+    /// The chunks of all parts, once they were asked for and if there are several parts.
+    chunks: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
 }
 
@@ -84,6 +96,35 @@ impl Index {
     /// says why it is not.
     pub fn open(file: &File, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
         Self::open_cut(file, options, corpus, Cut::default()).map_err(|error| error.in_file(&options.file))
+    }
+
+    /// Builds the start of the index from the file, at least one chunk if there is one; all the rest in the background
+    /// when [`Index::chunk`] gets near it. What is wrong with the rest is known only then. Small files, and those
+    /// whose index is to be kept in a cache, are indexed at once.
+    pub fn open_growing(
+        file: &File,
+        options: &IndexOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+    ) -> Result<Index> {
+        Self::open_in_steps(file, options, corpus, pool, growth::STEP)
+    }
+
+    /// The same with another size of steps.
+    pub(super) fn open_in_steps(
+        file: &File,
+        options: &IndexOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+        step: u64,
+    ) -> Result<Index> {
+        let size = Source::new(file, &options.file)?.size;
+        if options.cache || size <= step {
+            return Self::open(file, options, corpus);
+        }
+        let growth = Growth::begin(file, options, corpus, pool, step);
+        let growth = growth.map_err(|error| error.in_file(&options.file))?;
+        Ok(Self::of(Arc::clone(growth.parts()), Some(growth)))
     }
 
     fn open_cut(file: &File, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
@@ -109,39 +150,74 @@ impl Index {
                 table
             }
         };
-        if log.shows(Level::Info) {
-            log.write(
-                Level::Info,
-                &format!(
-                    "Indexed '{}'{origin}: {} sequences in {} chunks, {} ms, {} bytes of memory.",
-                    options.file,
-                    table.len(),
-                    table.chunks.len(),
-                    begun.elapsed().as_millis(),
-                    table.bytes()
-                ),
-            );
-        }
-        Ok(Index { table, ..Index::default() })
+        let index = Self::of(Arc::new(Parts::whole(table)), None);
+        index.parts.announce(&log, &options.file, origin, begun.elapsed());
+        Ok(index)
     }
 
-    /// The chunks.
+    fn of(parts: Arc<Parts>, growth: Option<Growth>) -> Index {
+        Index { parts, growth, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
+    }
+
+    /// All chunks. Waits until they are known; if the file turns out to be wrong somewhere, those before.
     pub fn chunks(&self) -> &[ChunkInfo] {
-        &self.table.chunks
+        match &self.growth {
+            None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
+            Some(growth) => self.chunks.get_or_init(|| {
+                // The failure is told by whoever asks for what lies behind it.
+                let _ = growth.wait_for_all();
+                self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect()
+            }),
+        }
     }
 
-    /// Where a chunk's bytes are in the file, from its first sequence to its last with the gaps between them.
-    pub fn extent(&self, chunk: ChunkId) -> Range<u64> {
-        let place = &self.table.places[chunk as usize];
-        place.offset..place.end
+    /// A chunk; `None` behind the last one. Waits until that is known, so not on a thread of the pool.
+    pub fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+        match &self.growth {
+            None => Ok(self.parts.find(chunk).map(|(part, chunk)| part.table.chunks[chunk])),
+            Some(growth) => growth.chunk(chunk),
+        }
+    }
+
+    /// What is known without waiting.
+    pub fn known(&self) -> Known {
+        match &self.growth {
+            None => Known { chunks: self.chunks().len(), all: true },
+            Some(growth) => growth.known(),
+        }
+    }
+
+    /// Whether it was not known as a whole from the start.
+    pub fn grows(&self) -> bool {
+        self.growth.is_some()
+    }
+
+    /// Nobody needs what is not known yet: whoever waits for it gets an error.
+    pub fn abandon(&self) {
+        if let Some(growth) = &self.growth {
+            growth.abandon();
+        }
+    }
+
+    /// The part that a chunk is in, and its place there. Chunks that were never told of are the caller's mistake.
+    fn place(&self, chunk: ChunkId) -> (&Table, usize, &Place) {
+        let Some((part, chunk)) = self.parts.find(chunk) else { panic!("There is no chunk {chunk}.") };
+        (&part.table, chunk, &part.table.places[chunk])
+    }
+
+    /// Size of a chunk that is known.
+    pub fn info(&self, chunk: ChunkId) -> ChunkInfo {
+        let (table, chunk, _) = self.place(chunk);
+        table.chunks[chunk]
     }
 
     /// Declared lengths of a chunk's sequences.
     pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
-        if self.table.samples.is_empty() {
+        let (table, chunk, _) = self.place(chunk);
+        if table.samples.is_empty() {
             return Lengths::Ones;
         }
-        Lengths::Each(&self.table.samples[self.table.positions(chunk as usize)])
+        Lengths::Each(&table.samples[table.positions(chunk)])
     }
 
     /// The sequences of a chunk with these indexes, in file order. Each takes the same time, wherever the indexes start.
@@ -150,58 +226,45 @@ impl Index {
         chunk: ChunkId,
         indexes: Range<u32>,
     ) -> impl ExactSizeIterator<Item = SequenceSpan> + DoubleEndedIterator + '_ {
-        let place = &self.table.places[chunk as usize];
-        let end = self.table.positions(chunk as usize).end;
-        indexes.map(move |index| self.table.span(place.first + index as usize, place, end))
+        let (table, chunk, place) = self.place(chunk);
+        let end = table.positions(chunk).end;
+        indexes.map(move |index| table.span(place.first + index as usize, place, end))
     }
 
-    /// Key of a sequence.
-    pub fn key(&self, sequence: SequenceId) -> SequenceKey {
-        let place = &self.table.places[sequence.chunk as usize];
-        self.table.keys.get(place.first + sequence.index as usize, place)
+    /// Appends the keys of sequences.
+    pub fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        for run in sequences.chunk_by(|one, next| one.chunk == next.chunk) {
+            let (table, _, place) = self.place(run[0].chunk);
+            keys.extend(run.iter().map(|one| table.keys.get(place.first + one.index as usize, place)));
+        }
     }
 
-    /// The sequence that CNTK finds for this key.
+    /// The sequence that CNTK finds for this key. An index that grows is no secondary deserializer's: nothing is looked
+    /// up there but by tests, and of equal keys it gives one of the first part that has any.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        self.table.find(key, &self.sorted)
+        self.chunks();
+        self.parts.iter().find_map(|part| part.find_key(key))
     }
 
     /// 64-bit hash of chunk table, lengths and keys.
     pub fn fingerprint(&self) -> u64 {
-        *self.fingerprint.get_or_init(|| self.table.fingerprint())
+        let chunks = self.chunks().len();
+        *self.fingerprint.get_or_init(|| self.parts.fingerprint(chunks))
+    }
+
+    /// The same of the first chunks, as if there were no others; they must be known.
+    pub fn fingerprint_of(&self, chunks: usize) -> u64 {
+        self.parts.fingerprint(chunks)
     }
 
     /// Bytes of memory that the index takes.
     pub fn memory(&self) -> usize {
-        self.table.bytes() + self.sorted.get().map_or(0, lookup::Sorted::bytes)
+        self.parts.bytes()
     }
 }
 
-/// Everything that scanning depends on.
-struct Scan<'a> {
-    source: &'a Source<'a>,
-    corpus: &'a Corpus,
-    main_stream: Option<&'a Needle>,
-    cut: Cut,
-}
-
-impl Scan<'_> {
-    /// Indexes the file from `start` to `end`, both at the start of a sequence or at the end of the file.
-    fn table(&self, start: Start, end: u64, chunk_size: u64) -> Result<Table> {
-        let Scan { source, corpus, main_stream, cut } = *self;
-        let mut builder = Builder::new(chunk_size, start.by_line);
-        let extent = start.content..end;
-        if start.by_line {
-            let mut joiner = LineJoiner::new(&start);
-            let scanner = || LineScanner::new(main_stream);
-            scan::scan(source, extent, cut, scanner, |piece| joiner.take(piece, &mut builder))?;
-            joiner.finish(end, &mut builder)?;
-        } else {
-            let mut joiner = IdJoiner::new(&start);
-            let scanner = || IdScanner::new(corpus, main_stream);
-            scan::scan(source, extent, cut, scanner, |piece| joiner.take(piece, &mut builder))?;
-            joiner.finish(end, &mut builder)?;
-        }
-        Ok(builder.finish())
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("known", &self.known()).finish_non_exhaustive()
     }
 }

@@ -4,6 +4,7 @@ use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A file as it was when it was opened.
 pub(super) struct Source<'a> {
@@ -13,12 +14,14 @@ pub(super) struct Source<'a> {
     pub size: u64,
     /// Time of its last change: seconds and nanoseconds.
     pub modified: (i64, i64),
+    /// Set as soon as nobody wants to know any more: reading fails then.
+    pub abandoned: Option<&'a AtomicBool>,
 }
 
 impl<'a> Source<'a> {
     pub fn new(file: &'a File, name: &'a str) -> Result<Self> {
         let (size, modified) = state(file).map_err(|cause| error(name, &cause))?;
-        Ok(Source { file, name, size, modified })
+        Ok(Source { file, name, size, modified, abandoned: None })
     }
 
     /// Whether the file is still as it was.
@@ -28,6 +31,9 @@ impl<'a> Source<'a> {
 
     /// Fills `block` from `offset` on; the file must have that much.
     pub fn read(&self, block: &mut [u8], offset: u64) -> Result<()> {
+        if self.abandoned.is_some_and(|abandoned| abandoned.load(Ordering::Relaxed)) {
+            return Err(Error::state("The reader was closed while its data were indexed."));
+        }
         self.file.read_exact_at(block, offset).map_err(|cause| error(self.name, &cause).at(offset, None))
     }
 }

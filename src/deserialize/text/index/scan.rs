@@ -46,21 +46,23 @@ impl Default for Cut {
     }
 }
 
-/// Scans `extent`, which starts with a line, and calls `take` with the scanner of each range in order.
+/// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each range in order. The extent
+/// starts with a line, and is all there is; the part may begin and end anywhere in it.
 pub(super) fn scan<S: Scanner>(
     source: &Source<'_>,
     extent: Range<u64>,
+    part: Range<u64>,
     cut: Cut,
     scanner: impl Fn() -> S,
     take: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
-    let ranges = (extent.end - extent.start).div_ceil(cut.range);
+    let ranges = (part.end - part.start).div_ceil(cut.range);
     let threads = if ranges > 1 { rayon::current_num_threads() } else { 1 };
     // Enough that no thread waits for the one that is behind.
     let workers = ranges.min(2 * threads as u64 + 1);
     let shared = Shared {
         queue: Mutex::new(Queue {
-            next: extent.start,
+            next: part.start,
             pending: VecDeque::new(),
             taken: 0,
             spare: (0..workers).map(|_| Worker::new(scanner())).collect(),
@@ -71,6 +73,7 @@ pub(super) fn scan<S: Scanner>(
         take: Mutex::new(take),
         source,
         extent,
+        end: part.end,
         cut,
     };
     if threads == 1 {
@@ -92,6 +95,8 @@ struct Shared<'a, S, T> {
     take: Mutex<T>,
     source: &'a Source<'a>,
     extent: Range<u64>,
+    /// Where the last range ends.
+    end: u64,
     cut: Cut,
 }
 
@@ -147,7 +152,7 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
     fn next_job(&self) -> Option<Job<S>> {
         let mut queue = self.queue.lock();
         loop {
-            if queue.end.is_some() || queue.pending.is_empty() && queue.next == self.extent.end {
+            if queue.end.is_some() || queue.pending.is_empty() && queue.next == self.end {
                 return None;
             }
             if !queue.taking
@@ -158,10 +163,10 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
                 queue.taking = true;
                 return Some(Job::Take(worker));
             }
-            if queue.next < self.extent.end
+            if queue.next < self.end
                 && let Some(mut worker) = queue.spare.pop()
             {
-                let end = self.extent.end.min(queue.next.saturating_add(self.cut.range));
+                let end = self.end.min(queue.next.saturating_add(self.cut.range));
                 worker.range = queue.next..end;
                 queue.next = end;
                 queue.pending.push_back(None);

@@ -240,15 +240,50 @@ impl Builder {
         Error::data(message).at(record.offset, line).for_key(record.key.to_string())
     }
 
+    /// Takes out all chunks but the last one, which may still grow.
+    pub fn take_complete(&mut self) -> Table {
+        let (Some(first), Some(chunks)) =
+            (self.table.places.last().map(|place| place.first), self.table.chunks.len().checked_sub(1))
+        else {
+            return Table::default();
+        };
+        if chunks == 0 {
+            return Table::default();
+        }
+        let Table { sizes, samples, .. } = &mut self.table;
+        let last = Table {
+            sizes: sizes.split_off(first.min(sizes.len())),
+            samples: samples.split_off(first.min(samples.len())),
+            offsets: self.table.offsets.split_off(first),
+            keys: self.table.keys.split_off(first),
+            chunks: self.table.chunks.split_off(chunks),
+            places: self
+                .table
+                .places
+                .split_off(chunks)
+                .into_iter()
+                .map(|last| Place { first: 0, ..last })
+                .collect(),
+            ascending: self.table.ascending,
+        };
+        std::mem::replace(&mut self.table, last).shrunk()
+    }
+
     /// The table.
     pub fn finish(self) -> Table {
-        let mut table = self.table;
+        self.table.shrunk()
+    }
+}
+
+impl Table {
+    fn shrunk(mut self) -> Table {
+        let table = &mut self;
         table.chunks.shrink_to_fit();
         table.places.shrink_to_fit();
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
         table.samples.shrink_to_fit();
         table.keys.shrink();
-        table
+        self
     }
 }

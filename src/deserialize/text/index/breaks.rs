@@ -1,0 +1,76 @@
+//! The line breaks of a block, 64 bytes at a time: searching for one after the other costs more than short lines are long.
+
+/// Places of line breaks, in order.
+pub(super) struct Breaks<'a> {
+    block: &'a [u8],
+    /// Where the next 64 bytes begin.
+    at: usize,
+    /// One bit per line break among the 64 bytes before that, less those that were taken.
+    mask: u64,
+}
+
+impl<'a> Breaks<'a> {
+    /// The line breaks from a place on.
+    #[inline]
+    pub fn new(block: &'a [u8], from: usize) -> Self {
+        Breaks { block, at: from, mask: 0 }
+    }
+}
+
+impl Iterator for Breaks<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.mask == 0 {
+            let rest = self.block.get(self.at..)?;
+            self.mask = match rest.first_chunk::<64>() {
+                Some(bytes) => mask_of(bytes),
+                None if rest.is_empty() => return None,
+                // The last bytes, one by one.
+                None => rest.iter().rev().fold(0, |mask, &byte| mask << 1 | u64::from(byte == b'\n')),
+            };
+            self.at += 64;
+        }
+        let place = self.at - 64 + self.mask.trailing_zeros() as usize;
+        self.mask &= self.mask - 1;
+        Some(place)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn mask_of(bytes: &[u8; 64]) -> u64 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
+    let quarter = |i: usize| {
+        // SAFETY: the 16 bytes lie within the 64; every x86-64 processor has SSE2.
+        let bits = unsafe {
+            let bytes = _mm_loadu_si128(bytes.as_ptr().add(16 * i).cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\n' as i8)))
+        };
+        u64::from(bits as u16) << (16 * i)
+    };
+    quarter(0) | quarter(1) | quarter(2) | quarter(3)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn mask_of(bytes: &[u8; 64]) -> u64 {
+    (0..64).fold(0, |mask, i| mask | u64::from(bytes[i] == b'\n') << i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn finds_all_and_nothing_else(
+            block in proptest::collection::vec(prop_oneof![2 => Just(b'\n'), 9 => any::<u8>()], 0..300), from in 0usize..300,
+        ) {
+            let plain: Vec<usize> = (from..block.len()).filter(|&i| block[i] == b'\n').collect();
+            prop_assert_eq!(Breaks::new(&block, from).collect::<Vec<_>>(), plain);
+        }
+    }
+}

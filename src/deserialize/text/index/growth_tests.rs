@@ -1,0 +1,148 @@
+//! The index that grows held against the one that is made whole.
+
+use super::tests::{options, records};
+use super::twin::text;
+use super::*;
+use crate::error::ErrorKind;
+use proptest::prelude::*;
+use std::io::Write as _;
+
+fn file_of(text: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(text).expect("a temporary file");
+    file
+}
+
+fn grown(file: &File, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
+    let pool = Pool::shared().expect("threads");
+    pool.install(|| Index::open_in_steps(file, options, corpus, &pool, step))
+}
+
+/// What is known of a file when it is read chunk by chunk, and how that ends.
+fn read(index: &Index) -> (Vec<ChunkInfo>, Result<()>) {
+    let mut chunks = Vec::new();
+    loop {
+        match index.chunk(chunks.len() as ChunkId) {
+            Ok(Some(info)) => chunks.push(info),
+            Ok(None) => return (chunks, Ok(())),
+            Err(error) => return (chunks, Err(error)),
+        }
+    }
+}
+
+fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corpus: fn() -> Corpus) {
+    let file = file_of(text);
+    let options = IndexOptions { chunk_size: limit, ..options("f", main_stream) };
+    let whole = Index::open(&file, &options, &new_corpus());
+    let corpus = Arc::new(new_corpus());
+    let grown = match (grown(&file, &options, &corpus, step), &whole) {
+        (Ok(grown), _) => grown,
+        (Err(error), Err(expected)) => return assert_eq!(error.to_string(), expected.to_string()),
+        (Err(error), Ok(_)) => panic!("{error}"),
+    };
+    let (chunks, end) = read(&grown);
+    match (&whole, end) {
+        (Ok(whole), Ok(())) => {
+            assert_eq!(chunks, whole.chunks());
+            assert_eq!(grown.chunks(), whole.chunks());
+            assert_eq!(records(&grown), records(whole));
+            assert_eq!(grown.fingerprint(), whole.fingerprint());
+            assert_eq!(grown.known(), Known { chunks: chunks.len(), all: true });
+            for count in 0..=chunks.len() {
+                assert_eq!(grown.fingerprint_of(count), whole.fingerprint_of(count));
+            }
+            let ids: Vec<_> = (0..)
+                .zip(&chunks)
+                .flat_map(|(chunk, info)| (0..info.sequences).map(move |index| SequenceId { chunk, index }))
+                .collect();
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            grown.keys(&ids, &mut ours);
+            whole.keys(&ids, &mut theirs);
+            assert_eq!(ours, theirs);
+            for key in ours {
+                let found = grown.find(key).expect("the key is there");
+                let mut same = Vec::new();
+                grown.keys(&[found], &mut same);
+                assert_eq!(same, [key]);
+            }
+        }
+        (Err(expected), Err(error)) => assert_eq!(error.to_string(), expected.to_string()),
+        (whole, end) => panic!("{end:?} instead of {whole:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn says_the_same_as_the_whole_one(
+        text in text(), limit in 1u64..60, step in 1u64..40, main in any::<bool>(),
+    ) {
+        let main_stream = main.then_some("x");
+        check(&text, main_stream, limit, step, || Corpus::Numeric);
+        check(&text, main_stream, limit, step, Corpus::symbolic);
+    }
+}
+
+#[test]
+fn an_error_waits_for_its_chunk() {
+    let file = file_of(b"1 |x\n2 |x\n3 |x\n18446744073709551616 |x\n5 |x\n");
+    let options = IndexOptions { chunk_size: 1, ..options("f", None) };
+    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 5).expect("its start is good");
+    let (chunks, end) = read(&index);
+    let error = end.expect_err("a key that is too large");
+    // The sequence before the error is never known to be complete, nor is the chunk before that.
+    assert_eq!((chunks.len(), error.kind(), error.place().offset), (1, ErrorKind::Data, Some(15)));
+    assert_eq!(error.place().file.as_deref(), Some("f"));
+    assert_eq!(index.chunks().len(), 1);
+    assert!(index.chunk(1).is_err() && index.chunk(0).is_ok());
+    assert!(!index.known().all);
+}
+
+#[test]
+fn scans_no_further_than_is_needed() {
+    let line = b"|x 1\n";
+    let text = line.repeat(1000);
+    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    let index = grown(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    assert!(index.known().chunks >= 1 && index.known().chunks < 3, "{index:?}");
+    assert!(index.chunk(20).expect("a chunk").is_some());
+    // To where four steps behind that chunk end, then it stops.
+    let settled = || {
+        let mut last = index.known();
+        loop {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            match index.known() {
+                now if now == last => return now,
+                now => last = now,
+            }
+        }
+    };
+    let known = settled();
+    assert!(known.chunks > 20 && known.chunks < 40 && !known.all, "{known:?}");
+    assert_eq!(index.chunks().len(), 100);
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error_where_it_ends() {
+    let text = b"|x 1\n".repeat(1000);
+    let file = file_of(&text);
+    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    file.set_len(2500).expect("a file");
+    let (chunks, end) = read(&index);
+    assert_eq!(end.expect_err("the end is missing").kind(), ErrorKind::Io);
+    assert!(chunks.len() <= 50, "{}", chunks.len());
+}
+
+#[test]
+fn whoever_waits_is_told_that_it_was_abandoned() {
+    let file = file_of(&b"|x 1\n".repeat(100));
+    file.set_len(1 << 40).expect("a sparse file");
+    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 1 << 20).expect("an index");
+    let waited = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| index.chunk(1000));
+        index.abandon();
+        waiting.join().expect("no panic")
+    });
+    assert_eq!(waited.expect_err("nothing came").kind(), ErrorKind::State);
+}

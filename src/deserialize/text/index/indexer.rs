@@ -1,0 +1,101 @@
+//! Indexes a file from front to back, in one go or in steps of any size.
+
+use super::ids::{IdJoiner, IdScanner};
+use super::lines::{LineJoiner, LineScanner};
+use super::main_stream::Needle;
+use super::read::Source;
+use super::scan::{self, Cut};
+use super::start::Start;
+use super::table::{Builder, Table};
+use crate::Result;
+use crate::corpus::Corpus;
+use std::ops::Range;
+
+/// Everything that scanning depends on.
+pub(super) struct Scan<'a> {
+    pub source: &'a Source<'a>,
+    pub corpus: &'a Corpus,
+    pub main_stream: Option<&'a Needle>,
+    pub cut: Cut,
+}
+
+impl Scan<'_> {
+    /// Indexes the file from `start` to `end`, both at the start of a sequence or at the end of the file.
+    pub fn table(&self, start: Start, end: u64, chunk_size: u64) -> Result<Table> {
+        let mut indexer = Indexer::new(start, end, chunk_size);
+        indexer.advance(self, end)?;
+        Ok(indexer.finish())
+    }
+}
+
+/// A table in the making, and how far its file is scanned.
+pub(super) struct Indexer {
+    joiner: Joiner,
+    builder: Builder,
+    extent: Range<u64>,
+    /// Lines that start before this have been scanned.
+    at: u64,
+}
+
+enum Joiner {
+    Lines(LineJoiner),
+    Ids(IdJoiner),
+}
+
+impl Indexer {
+    /// Begins at `start`; `end` is the end of the file, or the start of a sequence that is not wanted any more.
+    pub fn new(start: Start, end: u64, chunk_size: u64) -> Self {
+        let joiner = if start.by_line {
+            Joiner::Lines(LineJoiner::new(&start))
+        } else {
+            Joiner::Ids(IdJoiner::new(&start))
+        };
+        let builder = Builder::new(chunk_size, start.by_line);
+        Indexer { joiner, builder, extent: start.content..end, at: start.content }
+    }
+
+    /// How far the file is scanned.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Whether the whole file is scanned.
+    pub fn is_done(&self) -> bool {
+        self.at == self.extent.end
+    }
+
+    /// Scans the lines that start before `to`.
+    pub fn advance(&mut self, scan: &Scan<'_>, to: u64) -> Result<()> {
+        let Scan { source, corpus, main_stream, cut } = *scan;
+        let Indexer { joiner, builder, extent, at } = self;
+        let part = *at..to.min(extent.end);
+        *at = part.end;
+        match joiner {
+            Joiner::Lines(joiner) => {
+                let scanner = || LineScanner::new(main_stream);
+                scan::scan(source, extent.clone(), part, cut, scanner, |piece| joiner.take(piece, builder))?;
+                if *at == extent.end {
+                    joiner.finish(*at, builder)?;
+                }
+            }
+            Joiner::Ids(joiner) => {
+                let scanner = || IdScanner::new(corpus, main_stream);
+                scan::scan(source, extent.clone(), part, cut, scanner, |piece| joiner.take(piece, builder))?;
+                if *at == extent.end {
+                    joiner.finish(*at, builder)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out the chunks that are complete: all but the last one.
+    pub fn take_complete(&mut self) -> Table {
+        self.builder.take_complete()
+    }
+
+    /// What has not been taken out.
+    pub fn finish(self) -> Table {
+        self.builder.finish()
+    }
+}

@@ -1,0 +1,196 @@
+//! A reader whose index grows held against one that has it from the start: same minibatches, flags, states and
+//! checkpoints, wherever either is restored.
+
+use super::*;
+use crate::config::from_text;
+use crate::config::options::DeserializerOptions;
+use crate::deserialize::text::TextDeserializer;
+use crate::randomize::random::Random;
+use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A reader of this configuration, its index whole or growing in steps of so many bytes.
+fn open(config: &str, step: Option<u64>) -> Reader {
+    let options = from_text(config).expect("a configuration");
+    let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
+    let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
+    let deserializer = pool.install(|| match step {
+        Some(step) => TextDeserializer::open_in_steps(text, &corpus, &pool, step),
+        None => TextDeserializer::open(text, &corpus),
+    });
+    Reader::over(Arc::new(deserializer.expect("good data")), &options, corpus, pool, Process::current())
+}
+
+fn write_data(random: &mut Random, file: &Path) {
+    let mut text = String::new();
+    let (by_line, longest) = (random.range(0, 2) == 0, random.range(1, 5));
+    for sequence in 0..random.range(20, 120) {
+        for sample in 0..if by_line { 1 } else { random.range(1, longest + 1) } {
+            if !by_line {
+                write!(text, "{} ", 3 * sequence).expect("a string");
+            }
+            writeln!(text, "|x {sequence} {sample}").expect("a string");
+        }
+    }
+    std::fs::write(file, text).expect("writing the data");
+}
+
+fn random_read(random: &mut Random) -> ReadConfig {
+    let workers = random.range(1, 4);
+    ReadConfig {
+        workers,
+        rank: random.range(0, workers),
+        minibatch: random.range(1, 25),
+        truncation: 0,
+        right_splice: 0,
+        cross_sweeps: random.range(0, 3) > 0,
+    }
+}
+
+fn random_epoch(random: &mut Random) -> EpochStart {
+    let read = random_read(random);
+    let (samples, sweeps, index) = match random.range(0, 4) {
+        0 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 3)),
+        1 => (SIZE_UNLIMITED, random.range(1, 4), random.range(0, 2)),
+        2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0),
+        _ => (random.range(1, 200), SWEEPS_UNLIMITED, random.range(0, 4)),
+    };
+    EpochStart { read, samples, sweeps, index }
+}
+
+/// Everything that can be seen of a read.
+fn read(reader: &mut Reader) -> String {
+    let minibatch = reader.read().expect("a minibatch");
+    let streams: Vec<_> =
+        minibatch.streams.iter().map(|stream| (&stream.layout, stream.data.bytes())).collect();
+    let Minibatch { end_of_sweep, end_of_epoch, keys, .. } = &minibatch;
+    format!("{streams:?} {keys:?} {end_of_sweep} {end_of_epoch} {:?}", reader.state())
+}
+
+#[test]
+fn a_growing_index_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    let mut random = Random::new(11);
+    for scenario in 0..150 {
+        write_data(&mut random, &file);
+        let truncated = random.range(0, 3) == 0;
+        let config = format!(
+            "randomize = false\nlocalTimeline = {}\ntruncated = {truncated}\ntruncationLength = {}\ndeserializers = ([\n\
+             type = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\nfile = \"{}\"\n\
+             chunkSizeInBytes = {}\ninput = [ x = [ dim = 2 ; format = \"dense\" ] ]\n])\n",
+            random.range(0, 2) == 0,
+            if truncated { 3 } else { 0 },
+            file.display(),
+            random.range(1, 300),
+        );
+        let step = random.range(1, 500);
+        let (mut whole, mut growing) = (open(&config, None), open(&config, Some(step)));
+        let epoch = random_epoch(&mut random);
+        // Too many workers for the slots of a truncated minibatch, as often as not.
+        match (whole.start_epoch(&epoch), growing.start_epoch(&epoch)) {
+            (Ok(()), Ok(())) => {}
+            (Err(error), Err(other)) if error.message() == other.message() => continue,
+            (one, other) => panic!("scenario {scenario}: {one:?}, {other:?}"),
+        }
+        let mut checkpoints = vec![growing.checkpoint().expect("a checkpoint")];
+        for step in 0..random.range(5, 40) {
+            let what = format!("scenario {scenario}, step {step}, {epoch:?}\n{config}");
+            match random.range(0, 12) {
+                0 => {
+                    let state = [(POSITION_KEY, random.range(0, 400))];
+                    whole.set_state(&state).expect("a state");
+                    growing.set_state(&state).expect("a state");
+                }
+                1 => {
+                    let mut read = random_read(&mut random);
+                    read.truncation = epoch.read.truncation;
+                    if !truncated {
+                        whole.configure(&read).expect("a configuration");
+                        growing.configure(&read).expect("a configuration");
+                    }
+                }
+                2 => {
+                    // From either kind of reader into either kind.
+                    checkpoints.push(whole.checkpoint().expect("a checkpoint"));
+                    checkpoints.push(growing.checkpoint().expect("a checkpoint"));
+                    let checkpoint = &checkpoints[random.range(0, checkpoints.len() as u64) as usize];
+                    if random.range(0, 2) == 0 {
+                        growing = open(&config, Some(random.range(1, 500)));
+                    }
+                    whole.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
+                    growing.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
+                }
+                _ => assert_eq!(read(&mut growing), read(&mut whole), "{what}"),
+            }
+            assert_eq!(growing.state(), whole.state(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_compares_what_was_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    let config = format!(
+        "randomize = false\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"\n\
+         file = \"{}\" ; chunkSizeInBytes = 20 ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ])\n",
+        file.display()
+    );
+    let lines: Vec<String> = (0..100).map(|key| format!("{key} |x 1\n")).collect();
+    std::fs::write(&file, lines.concat()).expect("writing the data");
+    let read =
+        ReadConfig { workers: 1, rank: 0, minibatch: 4, truncation: 0, right_splice: 0, cross_sweeps: true };
+    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
+    let mut reader = open(&config, Some(40));
+    reader.start_epoch(&epoch).expect("an epoch");
+    (0..3).for_each(|_| drop(reader.read().expect("a minibatch")));
+    let early = reader.checkpoint().expect("a checkpoint");
+    (0..30).for_each(|_| drop(reader.read().expect("a minibatch")));
+    let late = reader.checkpoint().expect("a checkpoint");
+
+    // Data that differ behind the first checkpoint, then before it.
+    let refused = |checkpoint: &[u8]| open(&config, Some(40)).restore(checkpoint).is_err();
+    let change = |line: usize| {
+        let mut lines = lines.clone();
+        lines[line] = "7777 |x 1\n".to_owned();
+        std::fs::write(&file, lines.concat()).expect("writing the data");
+    };
+    change(90);
+    assert!(!refused(&early));
+    assert!(refused(&late));
+    change(5);
+    assert!(refused(&early) && refused(&late));
+    std::fs::write(&file, &lines[..10].concat()).expect("writing the data");
+    assert!(refused(&early) && refused(&late));
+}
+
+#[test]
+fn a_reader_may_be_dropped_while_its_data_are_indexed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    // Behind the first chunks a line that takes longer to scan than anybody will wait.
+    std::fs::write(&file, "|x 1\n".repeat(1000)).expect("writing the data");
+    let sparse = std::fs::File::options().write(true).open(&file).and_then(|file| file.set_len(1 << 40));
+    sparse.expect("a sparse file");
+    let config = format!(
+        "randomize = false\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"\n\
+         file = \"{}\" ; chunkSizeInBytes = 2500 ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ])\n",
+        file.display()
+    );
+    let mut reader = open(&config, Some(1 << 20));
+    let read = ReadConfig {
+        workers: 1,
+        rank: 0,
+        minibatch: 400,
+        truncation: 0,
+        right_splice: 0,
+        cross_sweeps: true,
+    };
+    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
+    reader.start_epoch(&epoch).expect("an epoch");
+    // The next one, assembled ahead, waits for the end of the line.
+    assert_eq!(reader.read().expect("a minibatch").streams[0].layout.samples(), 400);
+    drop(reader);
+}
