@@ -6,7 +6,7 @@ use super::sequence::WholePacker;
 use super::{Feed, PackConfig, Packer, Queue};
 use crate::Result;
 use crate::deserialize::Chunk;
-use crate::sequence::ChunkId;
+use crate::sequence::SequenceId;
 use crate::stream::StreamInfo;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Packer for FramePacker {
     fn requeue(
         &mut self,
         _queues: &[Queue],
-        _chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+        _chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()> {
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The pipeline: timeline, chunks and packer, one minibatch per read. Reads nothing ahead but chunks.
 
 use super::checkpoint::Progress;
+use super::fetcher::Fetcher;
 use super::listed::ListedChunks;
 use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
 use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
+use crate::deserialize::fetch::Fetched;
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::buffer::BufferPool;
@@ -18,7 +20,8 @@ use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
-use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::sequence::{SequenceId, SequenceKey};
+use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -33,6 +36,8 @@ pub(super) struct Pipeline {
 struct Source {
     deserializer: Arc<dyn Deserializer>,
     course: Course,
+    /// For chunks that do not have their sequences ready.
+    fetcher: Option<Fetcher>,
     selection: Selection,
     truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
@@ -49,7 +54,15 @@ enum Course {
 }
 
 impl Pipeline {
-    pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
+    pub(super) fn new(
+        options: &ReaderOptions,
+        deserializer: Arc<dyn Deserializer>,
+        shapes: &Arc<LateShapes>,
+        pool: Pool,
+    ) -> Self {
+        let truncated = matches!(options.packing, Packing::Truncated { .. });
+        let threads = options.multithreaded.then(|| pool.clone());
+        let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
         let course = Course::new(options.order, &deserializer, pool);
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
@@ -62,8 +75,9 @@ impl Pipeline {
         let source = Source {
             deserializer,
             course,
+            fetcher,
             selection: Selection::default(),
-            truncated: matches!(options.packing, Packing::Truncated { .. }),
+            truncated,
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -133,7 +147,7 @@ impl Pipeline {
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
         let course = &mut self.source.course;
-        self.packer.requeue(&progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
+        self.packer.requeue(&progress.queues, &mut |id| course.fetch(id))
     }
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
@@ -149,7 +163,7 @@ impl Pipeline {
         self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
         let course = &mut self.source.course;
-        self.packer.restore(&read.pack(), &progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
+        self.packer.restore(&read.pack(), &progress.queues, &mut |id| course.fetch(id))
     }
 }
 
@@ -208,11 +222,18 @@ impl Course {
         }
     }
 
-    fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        match self {
-            Course::Global(_, store) => store.fetch(chunk),
-            Course::Local(_, store) => store.fetch(chunk),
+    /// The chunk of a sequence that the packer holds in another pipeline.
+    fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
+        let (is_fetched, chunk) = match self {
+            Course::Global(_, store) => store.fetch(id.chunk)?,
+            Course::Local(_, store) => store.fetch(id.chunk)?,
+        };
+        if !is_fetched {
+            return Ok(chunk);
         }
+        let mut fetched = Fetched::new(&chunk, id.index)?;
+        fetched.prepare(0)?;
+        Ok(Arc::new(fetched))
     }
 
     /// Selects the next sequences, and sees to it that their chunks are in memory.
@@ -264,11 +285,16 @@ impl ReadConfig {
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
         self.course.next(global, local, &mut self.selection)?;
+        if let Some(fetcher) = &mut self.fetcher {
+            fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.course.chunks())?;
+        }
+        let fetcher = self.fetcher.as_ref();
         Ok(Batch {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,
-            chunks: self.course.chunks(),
+            chunks: fetcher.map_or_else(|| self.course.chunks(), Fetcher::fetched),
+            fetched: fetcher.map(Fetcher::shapes),
         })
     }
 
@@ -286,6 +312,9 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.reported_keys(sequences, self.truncated, keys);
+        match &self.fetcher {
+            Some(fetcher) => fetcher.keys(sequences, keys),
+            None => self.deserializer.reported_keys(sequences, self.truncated, keys),
+        }
     }
 }

@@ -141,20 +141,21 @@ impl ChunkStore {
     }
 
     /// Loads one chunk for a restored checkpoint, without regard to the window.
-    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+    /// Tells also whether its sequences have to be fetched.
+    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<(bool, Arc<dyn Chunk>)> {
         if chunk as usize >= self.resident.len() {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
-        if let Some(loaded) = &self.resident[chunk as usize] {
-            return Ok(loaded.clone());
-        }
         let deserializer = &self.deserializer;
+        if let Some(loaded) = &self.resident[chunk as usize] {
+            return Ok((deserializer.is_fetched(), loaded.clone()));
+        }
         let loaded = match deserializer.loader() {
             Some(_) => deserializer.load(chunk),
             None => self.pool.install(|| deserializer.load(chunk)),
         }?;
         loaded.settle()?;
-        Ok(loaded)
+        Ok((deserializer.is_fetched(), loaded))
     }
 
     /// Starts loading a chunk unless it is here or on its way.

@@ -58,12 +58,25 @@ pub struct Module {
 pub const MODULES: [Module; 2] = [
     Module {
         stem: "Cntk.Composite",
-        sources: &["composite", "original", "reader", "layout", "data_reader", "engine", "text"],
+        sources: &[
+            "composite",
+            "foreign",
+            "transforms",
+            "plugin",
+            "corpus",
+            "module_config",
+            "reader",
+            "layout",
+            "data_reader",
+            "engine",
+            "exception",
+            "text",
+        ],
         exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
-        sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "text"],
+        sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "exception", "text"],
         exports: &["CreateDeserializer", "GetReaderD", "GetReaderF"],
     },
 ];
@@ -76,7 +89,8 @@ impl Module {
 }
 
 /// The beginnings of the names of the host's symbols.
-const HOST_SYMBOLS: [&str; 3] = ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZN4CNTK"];
+const HOST_SYMBOLS: [&str; 4] =
+    ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZTVN9Microsoft3MSR4CNTK", "_ZN4CNTK"];
 
 /// Tools that building takes.
 pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];
