@@ -2,6 +2,7 @@
 
 #include "data_reader.hpp"
 #include "foreign.hpp"
+#include "original.hpp"
 #include "reader.hpp"
 
 #define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -12,8 +13,12 @@ namespace host = cntk_host;
 
 host::Reader* create(const host::ConfigParameters& config) {
   const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  return new cntk_dropin::EngineReader(section.get(), CNTK_READER_COMPOSITE,
-                                       std::make_unique<cntk_dropin::ForeignModules>());
+  try {
+    return new cntk_dropin::EngineReader(section.get(), CNTK_READER_COMPOSITE,
+                                         std::make_unique<cntk_dropin::ForeignModules>());
+  } catch (const cntk_dropin::BinaryStream&) {
+    return cntk_dropin::create_by_original(config);
+  }
 }
 
 std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {

@@ -9,8 +9,8 @@
 
 namespace cntk_dropin {
 
-// Throws a failed call's error as the exception that CNTK throws for it, with the place in its message, or the
-// very exception of a module that the call has failed with. Frees the error.
+// Throws a failed call's error as the exception that CNTK throws for it, with the place in its message, or
+// the very exception of a module that the call has failed with. Frees the error.
 [[noreturn]] void raise(cntk_reader_error* error);
 
 // Calls a function of the engine whose last parameter is the place for its error.

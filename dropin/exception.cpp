@@ -4,15 +4,15 @@
 
 namespace cntk_dropin {
 
-// The members of std::exception_ptr that libstdc++ exports in the version of the oldest hosts. The class itself
-// would be compiled to calls of newer ones.
+// The members of std::exception_ptr that libstdc++ exports in the version of the oldest hosts. The class
+// itself would be compiled to calls of newer ones.
 namespace libstdcxx {
 struct Kept {
   void* exception;
 };
 void current(Kept* out) __asm__("_ZSt17current_exceptionv");
-[[noreturn]] void rethrow(const Kept* kept)
-    __asm__("_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE");
+[[noreturn]] void rethrow(const Kept* kept) __asm__(
+    "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE");
 void release(Kept* kept) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
 }  // namespace libstdcxx
 

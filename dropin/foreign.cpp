@@ -101,7 +101,7 @@ class ForeignDeserializer {
                                  " is not supported.");
       }
       if (stream.is_binary) {
-        throw std::runtime_error("The stream '" + names_[i] + "' has binary data, which are not supported.");
+        throw BinaryStream("The stream '" + names_[i] + "' has binary data.");
       }
       cntk_reader_user_stream info = {};
       info.name = names_[i].data();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "reader.hpp"
@@ -10,6 +11,11 @@
 namespace cntk_dropin {
 
 class ForeignDeserializer;
+
+// A stream holds binary data, such as lattices: the engine has no layout for these.
+struct BinaryStream : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // The modules that take part in one reader.
 class ForeignModules : public Companion {

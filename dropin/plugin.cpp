@@ -25,7 +25,8 @@ std::shared_ptr<host::DataDeserializer> create_deserializer(
   auto* const create = load<host::CreateDeserializer>(module, "CreateDeserializer");
   std::shared_ptr<host::DataDeserializer> made;
   if (!create(made, widen(type), config, corpus, is_primary) || made == nullptr) {
-    throw std::runtime_error("Cannot create deserializer. Please check module and type in the configuration.");
+    throw std::runtime_error(
+        "Cannot create deserializer. Please check module and type in the configuration.");
   }
   return made;
 }

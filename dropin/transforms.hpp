@@ -19,8 +19,8 @@ class Transforms {
   // `epoch_configuration` is the host's.
   void start_epoch(const void* epoch_configuration);
 
-  // Transforms a sequence of a stream. `position` is its place in the minibatch. Several threads may transform
-  // sequences with different positions at the same time.
+  // Transforms a sequence of a stream. `position` is its place in the minibatch. Several threads may
+  // transform sequences with different positions at the same time.
   std::shared_ptr<cntk_host::SequenceData> apply(size_t stream,
                                                  std::shared_ptr<cntk_host::SequenceData> sequence,
                                                  uint32_t position) const;

@@ -1,11 +1,11 @@
 //! Errors as objects of the caller.
 
 use super::call::{guard_silently, input};
+use super::custom::UserCause;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
 use crate::Error;
-use super::custom::UserCause;
 use crate::error::{Cause, ExceptionClass};
 use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};

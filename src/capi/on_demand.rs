@@ -95,7 +95,8 @@ pub type cntk_reader_prepare_sequence = Option<
 >;
 
 /// Releases a chunk or a sequence: called once for each one, with its handle, by any thread.
-pub type cntk_reader_release_handle = Option<unsafe extern "C" fn(userdata: *mut c_void, handle: *mut c_void)>;
+pub type cntk_reader_release_handle =
+    Option<unsafe extern "C" fn(userdata: *mut c_void, handle: *mut c_void)>;
 
 /// A deserializer whose sequences are fetched one by one, when a minibatch needs them. Initialize with zeros and set
 /// `struct_size`.
@@ -348,8 +349,7 @@ impl OnDemandChunk for Chunk {
         let prepare = table.prepare.ok_or_else(|| missing("prepare"))?;
         let (mut fetched, mut failure) = (cntk_reader_fetched::default(), cntk_reader_failure::default());
         // SAFETY: registered for this use; the outputs live until it returns.
-        let status =
-            unsafe { fetch(table.userdata, self.handle, index, &raw mut fetched, &raw mut failure) };
+        let status = unsafe { fetch(table.userdata, self.handle, index, &raw mut fetched, &raw mut failure) };
         failure.check("fetch", status)?;
         let table = Arc::clone(&self.table);
         let (userdata, release) = (table.table.userdata, table.table.release_sequence);
@@ -363,8 +363,7 @@ impl OnDemandChunk for Chunk {
         let (mut start, mut count, mut failure) = (null(), 0, cntk_reader_failure::default());
         // SAFETY: registered for this use; the outputs live until it returns, and the list until the next callback.
         let infos = unsafe {
-            let status =
-                list(table.userdata, self.handle, &raw mut start, &raw mut count, &raw mut failure);
+            let status = list(table.userdata, self.handle, &raw mut start, &raw mut count, &raw mut failure);
             failure.check("list_loaded", status)?;
             infos(start, count)?
         };

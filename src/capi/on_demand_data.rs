@@ -164,7 +164,11 @@ impl FetchedData for Data {
 impl Stream {
     /// # Safety
     /// Pointers are as the header demands, and outlive this object.
-    unsafe fn new(told: &cntk_reader_fetched_stream, storage: Storage, element: ElementType) -> Result<Stream> {
+    unsafe fn new(
+        told: &cntk_reader_fetched_stream,
+        storage: Storage,
+        element: ElementType,
+    ) -> Result<Stream> {
         let samples = u32::try_from(told.samples).map_err(|_| wrong("A sequence has too many samples."))?;
         // SAFETY: the caller's promise.
         let (values, shape) = unsafe {
@@ -202,11 +206,16 @@ unsafe fn sparse(told: &cntk_reader_fetched_stream, samples: u32) -> Result<(&'s
     starts.push(end);
     for count in counts.as_chunks::<4>().0 {
         let count = u32::try_from(i32::from_ne_bytes(*count)).ok();
-        end = count.and_then(|count| end.checked_add(count)).ok_or_else(|| wrong("A sample has an impossible number of values."))?;
+        end = count
+            .and_then(|count| end.checked_add(count))
+            .ok_or_else(|| wrong("A sample has an impossible number of values."))?;
         starts.push(end);
     }
     if end as usize != told.value_count {
-        return Err(wrong(format!("A sequence's samples have {end} values instead of {}.", told.value_count)));
+        return Err(wrong(format!(
+            "A sequence's samples have {end} values instead of {}.",
+            told.value_count
+        )));
     }
     Ok((rows, starts))
 }

@@ -43,7 +43,12 @@ pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) ->
 ///
 /// # Safety
 /// `place` may be written for `capacity` bytes.
-pub(super) unsafe fn write(text: &str, place: *mut c_char, capacity: usize, length: Output<usize>) -> Result<()> {
+pub(super) unsafe fn write(
+    text: &str,
+    place: *mut c_char,
+    capacity: usize,
+    length: Output<usize>,
+) -> Result<()> {
     if capacity > 0 {
         let fits = text.len().min(capacity - 1);
         // SAFETY: the caller's promise.

@@ -6,7 +6,8 @@ use super::Others;
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
 use super::options::{
-    DeserializerOptions, ForeignOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions, WindowSize,
+    DeserializerOptions, ForeignOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions,
+    WindowSize,
 };
 use super::section::Section;
 use super::{binary, text};

@@ -6,9 +6,9 @@
 //! and know by then at which position of the minibatch they will be.
 
 use super::{Chunk, Loaded};
+use crate::Result;
 use crate::sequence::SequenceKey;
 use crate::stream::StreamInfo;
-use crate::Result;
 use std::sync::Arc;
 
 /// One deserializer's share of a fetched sequence. Streams are counted within the deserializer.
@@ -101,12 +101,8 @@ pub fn check_late_shapes(streams: &[StreamInfo], truncated: bool) -> Result<()> 
         None => Ok(()),
         Some(stream) => {
             let message = "Input streams with unknown sample shape are currently not supported.";
-            Err(crate::Error::new(
-                crate::ErrorKind::User,
-                crate::error::ExceptionClass::Runtime,
-                message,
-            )
-            .in_stream(&stream.name))
+            Err(crate::Error::new(crate::ErrorKind::User, crate::error::ExceptionClass::Runtime, message)
+                .in_stream(&stream.name))
         }
     }
 }

@@ -100,7 +100,8 @@ pub trait Deserializer: ChunkTable {
         let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
         let mut keys = Vec::with_capacity(ids.len());
         self.keys(&ids, &mut keys);
-        let info = |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
+        let info =
+            |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
         sequences.extend(ids.into_iter().zip(keys).map(info));
         Ok(())
     }

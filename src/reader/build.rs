@@ -1,12 +1,12 @@
 //! From options to deserializers.
 
 use super::Others;
+use crate::config::options::Packing;
 use crate::config::options::{DeserializerOptions, ForeignOptions, ReaderOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::{Bundle, Member, check_names};
-use crate::config::options::Packing;
 use crate::deserialize::custom::{self, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::text::TextDeserializer;

@@ -66,35 +66,54 @@ impl Fetcher {
             Some(chunk) => Fetched::new(chunk, id.index),
             None => Err(Error::internal("The chunk of a sequence is not in memory.")),
         };
-        let fetched: Vec<Result<Fetched>> = match &self.pool {
-            Some(pool) => pool.install(|| sequences.par_iter().map(fetch).collect()),
-            None => sequences.iter().map(fetch).collect(),
+        let mut fetched: Vec<Fetched> = match &self.pool {
+            Some(pool) => in_order(pool.install(|| sequences.par_iter().map(fetch).collect()))?,
+            None => sequences.iter().map(fetch).collect::<Result<_>>()?,
         };
-        let mut fetched: Vec<Fetched> = fetched.into_iter().collect::<Result<_>>()?;
-        let mut whole: Vec<(u32, &mut Fetched)> = (0..)
-            .zip(fetched.iter_mut().filter(|fetched| fetched.is_whole(self.streams.len())))
-            .collect();
+        let mut whole: Vec<(u32, &mut Fetched)> =
+            (0..).zip(fetched.iter_mut().filter(|fetched| fetched.is_whole(self.streams.len()))).collect();
         let prepare = |(position, fetched): &mut (u32, &mut Fetched)| fetched.prepare(*position);
-        let prepared: Vec<Result<()>> = match &self.pool {
-            Some(pool) => pool.install(|| whole.par_iter_mut().map(prepare).collect()),
-            None => whole.iter_mut().map(prepare).collect(),
-        };
-        prepared.into_iter().collect::<Result<()>>()?;
+        match &self.pool {
+            Some(pool) => in_order(pool.install(|| whole.par_iter_mut().map(prepare).collect()))?,
+            None => whole.iter_mut().try_for_each(prepare)?,
+        }
         for (_, fetched) in &whole {
             self.check_shapes(fetched)?;
         }
         for (&id, fetched) in sequences.iter().zip(fetched) {
-            let mut key = fetched.key(self.key_stream);
-            if key.is_none() {
-                let mut keys = Vec::with_capacity(1);
-                deserializer.reported_keys(&[id], self.truncated, &mut keys);
-                key = keys.pop();
-            }
-            let fetched: Arc<dyn Chunk> = Arc::new(fetched);
-            self.keys.push((id, key.unwrap_or_default(), Arc::downgrade(&fetched)));
+            let fetched = self.remember(deserializer, id, fetched);
             self.fetched.push(Some(fetched));
         }
         Ok(())
+    }
+
+    /// Fetches one sequence for a packer that had it before.
+    pub(super) fn refetch(
+        &mut self,
+        deserializer: &dyn Deserializer,
+        id: SequenceId,
+        chunk: &Arc<dyn Chunk>,
+    ) -> Result<Arc<dyn Chunk>> {
+        let mut fetched = Fetched::new(chunk, id.index)?;
+        fetched.prepare(0)?;
+        Ok(self.remember(deserializer, id, fetched))
+    }
+
+    /// Notes the key of a sequence.
+    fn remember(
+        &mut self,
+        deserializer: &dyn Deserializer,
+        id: SequenceId,
+        fetched: Fetched,
+    ) -> Arc<dyn Chunk> {
+        let key = fetched.key(self.key_stream).or_else(|| {
+            let mut keys = Vec::with_capacity(1);
+            deserializer.reported_keys(&[id], self.truncated, &mut keys);
+            keys.pop()
+        });
+        let fetched: Arc<dyn Chunk> = Arc::new(fetched);
+        self.keys.push((id, key.unwrap_or_default(), Arc::downgrade(&fetched)));
+        fetched
     }
 
     /// All samples of a stream have one shape, whether it was told beforehand or by the first of them.
@@ -140,4 +159,9 @@ impl Fetcher {
             }
         }
     }
+}
+
+/// The results of threads, all of which have done their work: the first failure in the order of sequences.
+fn in_order<T, R: FromIterator<T>>(results: Vec<Result<T>>) -> Result<R> {
+    results.into_iter().collect()
 }

@@ -38,14 +38,12 @@ impl ListedChunks {
     }
 
     /// Loads one chunk for a restored checkpoint, without regard to the timeline.
-    /// Tells also whether its sequences have to be fetched.
-    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<(bool, Arc<dyn Chunk>)> {
-        let loaded = match self.resident.get(chunk as usize) {
-            None => return Err(Error::internal(format!("There is no chunk {chunk}."))),
-            Some(Some(loaded)) => Arc::clone(loaded),
-            Some(None) => self.deserializer.load(chunk)?,
-        };
-        Ok((self.deserializer.is_fetched(), loaded))
+    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        match self.resident.get(chunk as usize) {
+            None => Err(Error::internal(format!("There is no chunk {chunk}."))),
+            Some(Some(loaded)) => Ok(Arc::clone(loaded)),
+            Some(None) => self.deserializer.load(chunk),
+        }
     }
 }
 

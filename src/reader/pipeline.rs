@@ -7,7 +7,6 @@ use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
 use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
-use crate::deserialize::fetch::Fetched;
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::buffer::BufferPool;
@@ -20,7 +19,7 @@ use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
-use crate::sequence::{SequenceId, SequenceKey};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -146,8 +145,8 @@ impl Pipeline {
     /// Goes back exactly to where [`Pipeline::progress`] was taken.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
-        let course = &mut self.source.course;
-        self.packer.requeue(&progress.queues, &mut |id| course.fetch(id))
+        let source = &mut self.source;
+        self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
     }
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
@@ -162,8 +161,8 @@ impl Pipeline {
         self.source.course.start_epoch(&epoch.timeline())?;
         self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
-        let course = &mut self.source.course;
-        self.packer.restore(&read.pack(), &progress.queues, &mut |id| course.fetch(id))
+        let source = &mut self.source;
+        self.packer.restore(&read.pack(), &progress.queues, &mut |id| source.fetch(id))
     }
 }
 
@@ -171,6 +170,15 @@ impl Source {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.invalid = progress.invalid;
         self.course.resume(progress.place)
+    }
+
+    /// A sequence that the packer held where a checkpoint was made, with its chunk or fetched.
+    fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
+        let chunk = self.course.fetch(id.chunk)?;
+        match &mut self.fetcher {
+            Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk),
+            None => Ok(chunk),
+        }
     }
 }
 
@@ -222,18 +230,11 @@ impl Course {
         }
     }
 
-    /// The chunk of a sequence that the packer holds in another pipeline.
-    fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
-        let (is_fetched, chunk) = match self {
-            Course::Global(_, store) => store.fetch(id.chunk)?,
-            Course::Local(_, store) => store.fetch(id.chunk)?,
-        };
-        if !is_fetched {
-            return Ok(chunk);
+    fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        match self {
+            Course::Global(_, store) => store.fetch(chunk),
+            Course::Local(_, store) => store.fetch(chunk),
         }
-        let mut fetched = Fetched::new(&chunk, id.index)?;
-        fetched.prepare(0)?;
-        Ok(Arc::new(fetched))
     }
 
     /// Selects the next sequences, and sees to it that their chunks are in memory.

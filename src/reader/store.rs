@@ -141,21 +141,20 @@ impl ChunkStore {
     }
 
     /// Loads one chunk for a restored checkpoint, without regard to the window.
-    /// Tells also whether its sequences have to be fetched.
-    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<(bool, Arc<dyn Chunk>)> {
+    pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         if chunk as usize >= self.resident.len() {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
-        let deserializer = &self.deserializer;
         if let Some(loaded) = &self.resident[chunk as usize] {
-            return Ok((deserializer.is_fetched(), loaded.clone()));
+            return Ok(loaded.clone());
         }
+        let deserializer = &self.deserializer;
         let loaded = match deserializer.loader() {
             Some(_) => deserializer.load(chunk),
             None => self.pool.install(|| deserializer.load(chunk)),
         }?;
         loaded.settle()?;
-        Ok((deserializer.is_fetched(), loaded))
+        Ok(loaded)
     }
 
     /// Starts loading a chunk unless it is here or on its way.

@@ -60,6 +60,7 @@ pub const MODULES: [Module; 2] = [
         stem: "Cntk.Composite",
         sources: &[
             "composite",
+            "original",
             "foreign",
             "transforms",
             "plugin",
@@ -76,7 +77,16 @@ pub const MODULES: [Module; 2] = [
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
-        sources: &["text_module", "text_deserializer", "reader", "layout", "data_reader", "engine", "exception", "text"],
+        sources: &[
+            "text_module",
+            "text_deserializer",
+            "reader",
+            "layout",
+            "data_reader",
+            "engine",
+            "exception",
+            "text",
+        ],
         exports: &["CreateDeserializer", "GetReaderD", "GetReaderF"],
     },
 ];

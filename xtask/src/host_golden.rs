@@ -107,7 +107,12 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     std::os::unix::fs::symlink(from, text.join(&name))?;
     let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
-    for case in golden::load(project)? {
+    let mut cases = golden::load(project)?;
+    // The text module has no part in these.
+    if !matches!(setup, Setup::Text) {
+        cases.extend(golden::load_for_host(project)?);
+    }
+    for case in cases {
         let (config, script) = case.unpack(&scratch.join(&case.name))?;
         let read = |composite: &Path, before: &[&Path]| {
             let run = project.run(&driver).arg(composite).arg(&config).arg(&script);

@@ -82,7 +82,14 @@ impl Bundle {
         let mut members = members.into_iter().map(|member| member.deserializer);
         let primary = members.next().ok_or_else(|| Error::internal("a bundle of nothing"))?;
         let secondaries = members.map(Secondary::new).collect();
-        Ok(Bundle { streams, primary, secondaries, shared: Arc::new(Shared { join, routes, firsts }), is_fetched, fingerprint })
+        Ok(Bundle {
+            streams,
+            primary,
+            secondaries,
+            shared: Arc::new(Shared { join, routes, firsts }),
+            is_fetched,
+            fingerprint,
+        })
     }
 
     /// The partner of a sequence in the last deserializer.

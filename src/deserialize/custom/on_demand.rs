@@ -91,8 +91,9 @@ impl OnDemandDeserializer {
 
     /// Adds a chunk; one without sequences is left out.
     fn add(&mut self, number: ChunkId, listed: &[SequenceInfo], print: &mut Fingerprint) -> Result<()> {
-        let sequences = u32::try_from(listed.len())
-            .map_err(|_| wrong(format!("Chunk {number} of the user's deserializer has too many sequences.")))?;
+        let sequences = u32::try_from(listed.len()).map_err(|_| {
+            wrong(format!("Chunk {number} of the user's deserializer has too many sequences."))
+        })?;
         if sequences == 0 {
             return Ok(());
         }
@@ -156,9 +157,11 @@ impl Deserializer for OnDemandDeserializer {
         match self.chunks.get(id.chunk as usize) {
             Some(chunk) if chunk.sequences == 0 || id.index < chunk.sequences => Ok(Some((id, samples))),
             _ => Err(wrong(format!(
-                "The user's deserializer has found a sequence at index {} of its chunk {}, which has no such one.",
-                id.index, id.chunk
-            ))),
+                "The user's deserializer has less data for a key than the reader's first one: its chunk {} has no \
+                 sequence {}.",
+                id.chunk, id.index
+            ))
+            .for_key(of.key.to_string())),
         }
     }
 
@@ -216,6 +219,7 @@ impl Chunk for LoadedChunk {
     }
 
     fn listing(&self) -> Option<Listing<'_>> {
-        self.late.then(|| Listing { sequences: self.lengths.len() as u32, lengths: Lengths::Each(&self.lengths) })
+        self.late
+            .then(|| Listing { sequences: self.lengths.len() as u32, lengths: Lengths::Each(&self.lengths) })
     }
 }
