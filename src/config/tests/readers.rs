@@ -63,6 +63,7 @@ fn defaults_of_a_composite_reader() {
         element: ElementType::Float,
         trace_level: 0,
         verbosity: 0,
+        multithreaded: false,
         prefetch: true,
     };
     assert_eq!(composite("", "").unwrap(), expected);
