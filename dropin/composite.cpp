@@ -1,6 +1,7 @@
 // The composite module: what a host loads for a configuration with `deserializers`.
 
 #include "data_reader.hpp"
+#include "foreign.hpp"
 #include "original.hpp"
 #include "reader.hpp"
 
@@ -10,16 +11,14 @@ namespace {
 
 namespace host = cntk_host;
 
-bool is_served(const cntk_reader_section* section) {
-  uint32_t served = 0;
-  cntk_dropin::call(cntk_reader_section_is_served, section, &served);
-  return served != 0;
-}
-
 host::Reader* create(const host::ConfigParameters& config) {
   const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  if (!is_served(section.get())) return cntk_dropin::create_by_original(config);
-  return new cntk_dropin::EngineReader(section.get(), CNTK_READER_COMPOSITE);
+  try {
+    return new cntk_dropin::EngineReader(section.get(), CNTK_READER_COMPOSITE,
+                                         std::make_unique<cntk_dropin::ForeignModules>());
+  } catch (const cntk_dropin::BinaryStream&) {
+    return cntk_dropin::create_by_original(config);
+  }
 }
 
 std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "exception.hpp"
 #include "host_versions.hpp"
 #include "text.hpp"
 
@@ -10,6 +11,7 @@ namespace cntk_dropin {
 
 void raise(cntk_reader_error* error, const char* old_style_reader) {
   const std::unique_ptr<cntk_reader_error, Free<cntk_reader_error_free>> owner(error);
+  throw_kept(error);
   std::string text = cntk_reader_error_text(error);
   cntk_reader_error_info info = {};
   info.struct_size = sizeof info;

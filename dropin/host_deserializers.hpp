@@ -73,6 +73,17 @@ class DataDeserializer {
 };
 static_assert(sizeof(DataDeserializer) == 8);
 
+// Changes sequences before they are packed.
+class Transformer {
+ public:
+  virtual void StartEpoch(const void* epoch_configuration) = 0;
+  virtual StreamInformation Transform(const StreamInformation& stream) = 0;
+  // `index` is the sequence's place in its minibatch. The result may be the sequence itself.
+  virtual std::shared_ptr<SequenceData> Transform(std::shared_ptr<SequenceData> sequence, int index) = 0;
+  virtual ~Transformer() = default;
+};
+static_assert(sizeof(Transformer) == 8);
+
 // How the sequence keys of all deserializers of a reader become numbers. The registry is its creator's own.
 struct CorpusDescriptor {
   std::function<size_t(const std::string&)> key_to_id;
@@ -83,5 +94,12 @@ struct CorpusDescriptor {
   std::deque<const std::string*> texts;
 };
 static_assert(sizeof(CorpusDescriptor) == 200 && sizeof(std::map<std::string, size_t>) == 48);
+
+// What modules export. Arguments of class type are passed by the address of a copy that stays the caller's.
+using CreateDeserializer = bool(std::shared_ptr<DataDeserializer>& deserializer, const std::wstring& type,
+                                const ConfigParameters& config, std::shared_ptr<CorpusDescriptor> corpus,
+                                bool is_primary);
+using CreateTransformer = bool(Transformer** transformer, const std::wstring& type,
+                               const ConfigParameters& config);
 
 }  // namespace cntk_host

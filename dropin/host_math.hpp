@@ -19,6 +19,17 @@ float* floats_of(const void* matrix) __asm__("_ZNK9Microsoft3MSR4CNTK6MatrixIfE4
 void construct_chars(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcEC1Ei");
 void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev");
 
+// ---- Modules
+// ---------------------------------------------------------------------------------------------------------
+
+// Finds a function in a module, which it loads. `plugin` is the address of a null pointer. With `is_known`
+// the name may be one of the host's own for its modules.
+void* load_plugin(const void* plugin, const std::string& module, const std::string& symbol, bool is_known) __asm__(
+    "_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESA_b");
+
+// The table of virtual functions of ConfigParameters.
+extern const void* const config_parameters_table[] __asm__("_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE");
+
 // ---- Page-locked memory
 // ----------------------------------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ cntk_host::Reader* create_by_original(const cntk_host::ConfigParameters& config)
   const std::string path = own_path() + ".original";
   if (access(path.c_str(), F_OK) != 0) {
     throw std::runtime_error(
-        "The configuration names deserializers or transforms that this reader does not have, and CNTK's own "
-        "reader, "
-        "which could take over, is not there: '" +
+        "The configuration names a deserializer of binary data (lattices), which this reader does not pack, "
+        "and "
+        "CNTK's own reader, which could take over, is not there: '" +
         path + "'.");
   }
   // As the host loads modules, and like those it stays loaded.

@@ -20,7 +20,8 @@ bool flag(const cntk_reader_section* section, std::string_view key) {
   return value != 0;
 }
 
-ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) {
+ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind, Companion* companion) {
+  if (companion != nullptr) return companion->open(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
   if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) != CNTK_READER_OK) {
@@ -53,20 +54,24 @@ std::string key_text(const MinibatchHandle& minibatch, size_t sequence) {
 
 }  // namespace
 
-EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind kind)
+EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind kind,
+                           std::unique_ptr<Companion> companion)
     : kind_(kind),
       // CNTK's binary reader packs sequences, whatever the key says.
       frame_mode_(kind != CNTK_READER_BINARY && flag(section, "frameMode")),
-      reader_(open(section, kind)),
+      companion_(std::move(companion)),
+      reader_(open(section, kind, companion_.get())),
       staging_({host::math::lock_pages, host::math::unlock_pages}) {
   size_t count = 0;
   call(cntk_reader_stream_count, reader_.get(), &count);
-  for (size_t i = 0; i < count; ++i) {
-    cntk_reader_stream_info info = {};
-    info.struct_size = sizeof info;
-    call(cntk_reader_describe_stream, reader_.get(), i, &info);
-    streams_.push_back(describe(info));
-  }
+  for (size_t i = 0; i < count; ++i) streams_.push_back(describe_stream(i));
+}
+
+host::StreamInformation EngineReader::describe_stream(size_t stream) const {
+  cntk_reader_stream_info info = {};
+  info.struct_size = sizeof info;
+  call(cntk_reader_describe_stream, reader_.get(), stream, &info);
+  return describe(info);
 }
 
 EngineReader::~EngineReader() {
@@ -83,6 +88,7 @@ void EngineReader::StartEpoch(const void* epoch_configuration, const host::Devic
   epoch.samples = from.samples;
   epoch.sweeps = from.sweeps;
   epoch.index = from.index;
+  if (companion_ != nullptr) companion_->start_epoch(epoch_configuration);
   call(cntk_reader_start_epoch, reader_.get(), &epoch);
   started_ = true;
   early_state_.reset();
@@ -143,7 +149,12 @@ std::shared_ptr<host::StreamMinibatch> EngineReader::stream_minibatch(const Mini
   // Hosts only read the data, though their interface does not say so.
   result->data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
   result->layout = make_layout(part, frame_mode_);
-  result->sample_shape = streams_[stream].shape;
+  host::Shape& shape = streams_[stream].shape;
+  // The first minibatch tells what was left open.
+  if (shape.dimensions == std::vector<size_t>{CNTK_READER_UNKNOWN_DIMENSION}) {
+    shape = describe_stream(stream).shape;
+  }
+  result->sample_shape = shape;
   return result;
 }
 

@@ -12,10 +12,20 @@
 
 namespace cntk_dropin {
 
+// What takes part in a reader beside the engine.
+class Companion {
+ public:
+  virtual ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) = 0;
+  // `epoch_configuration` is the host's.
+  virtual void start_epoch(const void* epoch_configuration) = 0;
+  virtual ~Companion() = default;
+};
+
 class EngineReader : public cntk_host::Reader {
  public:
-  // `kind` is what the host takes this module for.
-  EngineReader(const cntk_reader_section* section, cntk_reader_kind kind);
+  // `kind` is what the host takes this module for. Without a companion all is the engine's.
+  EngineReader(const cntk_reader_section* section, cntk_reader_kind kind,
+               std::unique_ptr<Companion> companion = nullptr);
   ~EngineReader() override;
 
   void StartEpoch(const void* epoch_configuration, const cntk_host::DeviceByStream& devices) override;
@@ -26,12 +36,14 @@ class EngineReader : public cntk_host::Reader {
   void SetState(const cntk_host::State& state) override;
 
  private:
+  cntk_host::StreamInformation describe_stream(size_t stream) const;
   void select_devices(const cntk_host::DeviceByStream& devices);
   std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch,
                                                                size_t stream);
 
   const cntk_reader_kind kind_;
   const bool frame_mode_;
+  const std::unique_ptr<Companion> companion_;
   ReaderHandle reader_;
   std::vector<cntk_host::StreamInformation> streams_;
   // A state that was restored before any epoch was started. Hosts restore it again once one is, if it is

@@ -123,6 +123,9 @@
 /** The sequence number of a record that is a gap. */
 #define CNTK_READER_GAP UINT64_MAX
 
+/** In a shape: the dimensions are known once there are data. */
+#define CNTK_READER_UNKNOWN_DIMENSION (SIZE_MAX - 1)
+
 /** A byte offset that is not known. */
 #define CNTK_READER_UNKNOWN UINT64_MAX
 
@@ -343,6 +346,14 @@ typedef struct cntk_reader_error cntk_reader_error;
 typedef struct cntk_reader_failure cntk_reader_failure;
 
 /**
+ * How the keys of a reader's sequences become numbers, the same in all its deserializers. A deserializer of one's own
+ * gets it when it is made (cntk_reader_request), and takes a reference of its own to keep it.
+ *
+ * Threads: may be shared.
+ */
+typedef struct cntk_reader_keys cntk_reader_keys;
+
+/**
  * One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
  * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
  * back for later minibatches. It may outlive its reader.
@@ -431,7 +442,8 @@ typedef struct {
    */
   cntk_reader_element element;
   /**
-   * Shape of one sample, first dimension varying fastest (column-major).
+   * Shape of one sample, first dimension varying fastest (column-major). One dimension CNTK_READER_UNKNOWN_DIMENSION
+   * means that it is known once a minibatch was read.
    */
   const size_t *shape;
   /**
@@ -1064,9 +1076,9 @@ typedef struct {
    */
   uint32_t samples;
   /**
-   * 0.
+   * Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
    */
-  uint32_t reserved;
+  uint32_t sample;
   /**
    * Its key as a number.
    */
@@ -1173,6 +1185,248 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
                                          const char *line,
                                          size_t length);
 
+/**
+ * What a factory is to make. All of it lives until the callback returns.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_request), set by the library.
+   */
+  size_t struct_size;
+  /**
+   * The deserializer's section, with the keys that the reader puts into it: `frameMode`, `precision`, `traceLevel`.
+   */
+  const cntk_reader_section *section;
+  /**
+   * Its `type`: UTF-8, `type_length` bytes.
+   */
+  const char *type_name;
+  /**
+   * Bytes of the type.
+   */
+  size_t type_length;
+  /**
+   * How keys become numbers in this reader.
+   */
+  const cntk_reader_keys *keys;
+  /**
+   * 1 if it is the reader's first deserializer, whose chunks and order count.
+   */
+  uint32_t is_primary;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_request;
+
+/**
+ * Lists the sequences of a chunk, whose index is their place in the list. The list stays valid until the next callback.
+ * Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_list_chunk)(void *userdata,
+                                          uint32_t chunk,
+                                          const cntk_reader_sequence_info **sequences,
+                                          size_t *count,
+                                          cntk_reader_failure *failure);
+
+/**
+ * Looks for the sequence that belongs to one of the reader's first deserializer: chunk, index and length are written to
+ * `partner`, and 1 to `found`, if there is one. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_find_partner)(void *userdata,
+                                            const cntk_reader_sequence_info *of,
+                                            cntk_reader_sequence_info *partner,
+                                            uint32_t *found,
+                                            cntk_reader_failure *failure);
+
+/**
+ * Loads a chunk and writes a handle of it. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_load_chunk)(void *userdata,
+                                          uint32_t chunk,
+                                          void **handle,
+                                          cntk_reader_failure *failure);
+
+/**
+ * Lists the sequences of a chunk that was loaded; otherwise as cntk_reader_list_chunk.
+ */
+typedef int32_t (*cntk_reader_list_loaded)(void *userdata,
+                                           void *chunk,
+                                           const cntk_reader_sequence_info **sequences,
+                                           size_t *count,
+                                           cntk_reader_failure *failure);
+
+/**
+ * Releases a chunk or a sequence: called once for each one, with its handle, by any thread.
+ */
+typedef void (*cntk_reader_release_handle)(void *userdata, void *handle);
+
+/**
+ * A sequence that was fetched.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_fetched), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * The sequence for later callbacks.
+   */
+  void *handle;
+  /**
+   * 1 if it can be used in all streams; 0 if it is to be left out and counted against the reader's `maxErrors`.
+   */
+  uint32_t is_valid;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_fetched;
+
+/**
+ * Fetches a sequence of a loaded chunk. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_fetch_sequence)(void *userdata,
+                                              void *chunk,
+                                              uint32_t index,
+                                              cntk_reader_fetched *fetched,
+                                              cntk_reader_failure *failure);
+
+/**
+ * A sequence's data in one stream. The element type is the stream's.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_fetched_stream), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Number of samples.
+   */
+  size_t samples;
+  /**
+   * Dense: the values of all samples, one after the other. Sparse: the stored values, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values. Must be samples times the size of a sample if the stream is dense.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each value within its sample.
+   */
+  const int32_t *row_indices;
+  /**
+   * Sparse: how many values each sample has.
+   */
+  const int32_t *sample_counts;
+  /**
+   * Shape of a sample, if the stream's description leaves it open.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * The key that minibatches report. They take it from the first stream, truncated ones from the last.
+   */
+  uint64_t key;
+} cntk_reader_fetched_stream;
+
+/**
+ * Makes the data of a sequence ready and describes them, one struct for each stream. `position` is that of the sequence
+ * in its minibatch; invalid ones have none, and are not prepared. All pointers that are written stay valid until the
+ * sequence is released. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_prepare_sequence)(void *userdata,
+                                                void *sequence,
+                                                uint32_t position,
+                                                cntk_reader_fetched_stream *streams,
+                                                cntk_reader_failure *failure);
+
+/**
+ * A deserializer whose sequences are fetched one by one, when a minibatch needs them. Initialize with zeros and set
+ * `struct_size`.
+ *
+ * `list` and `partner` are called by the thread that opens the reader, before that call returns. Chunks are loaded by
+ * one thread at a time, which is one of the library's. Sequences are fetched and prepared by the thread that reads, or
+ * by several at once if the configuration says `multiThreadedDeserialization`. A chunk is released after its
+ * sequences. Callbacks must not throw.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_on_demand).
+   */
+  size_t struct_size;
+  /**
+   * The first argument of every callback.
+   */
+  void *userdata;
+  /**
+   * The streams, at least one. A shape of one dimension CNTK_READER_UNKNOWN_DIMENSION is told by the first sequence,
+   * and the same from then on. Copied when the deserializer was made.
+   */
+  const cntk_reader_user_stream *streams;
+  /**
+   * Their number.
+   */
+  size_t stream_count;
+  /**
+   * The chunks, at least one; `struct_size` is not looked at. Sizes are not needed if `list_loaded` is what counts, or
+   * 0 where they are not known. Copied.
+   */
+  const cntk_reader_chunk_info *chunks;
+  /**
+   * Their number.
+   */
+  size_t chunk_count;
+  /**
+   * Lists a chunk before it is loaded. Needed if the deserializer is the reader's first and composable.
+   */
+  cntk_reader_list_chunk list;
+  /**
+   * Finds sequences by those of the reader's first deserializer. Needed if it is not that one itself.
+   */
+  cntk_reader_find_partner partner;
+  /**
+   * Loads a chunk. Must be set.
+   */
+  cntk_reader_load_chunk load;
+  /**
+   * Lists a chunk that was loaded. Needed if the deserializer is not composable.
+   */
+  cntk_reader_list_loaded list_loaded;
+  /**
+   * Releases a chunk; may be NULL.
+   */
+  cntk_reader_release_handle release_chunk;
+  /**
+   * Fetches a sequence. Must be set.
+   */
+  cntk_reader_fetch_sequence fetch;
+  /**
+   * Makes its data ready. Must be set.
+   */
+  cntk_reader_prepare_sequence prepare;
+  /**
+   * Releases a sequence; may be NULL.
+   */
+  cntk_reader_release_handle release_sequence;
+  /**
+   * Called once, when all chunks and sequences were released; may be NULL.
+   */
+  cntk_reader_finalizer finalizer;
+} cntk_reader_on_demand;
+
+/**
+ * Makes a deserializer. `made` has its size set and is zero otherwise. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_make_deserializer)(void *userdata,
+                                                 const cntk_reader_request *request,
+                                                 cntk_reader_on_demand *made,
+                                                 cntk_reader_failure *failure);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1204,6 +1458,12 @@ cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error,
  * The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
  */
 const char *cntk_reader_error_text(const cntk_reader_error *error);
+
+/**
+ * The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
+ * error.
+ */
+void *cntk_reader_error_cause(const cntk_reader_error *error);
 
 /**
  * Frees an error. NULL is allowed.
@@ -1391,12 +1651,44 @@ cntk_reader_status cntk_reader_section_new(const char *path,
 void cntk_reader_section_free(cntk_reader_section *section);
 
 /**
- * Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
- * or some belong to other modules (0). Mistakes in the section do not matter here.
+ * Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
+ * NULL if `capacity` is 0.
  */
-cntk_reader_status cntk_reader_section_is_served(const cntk_reader_section *section,
-                                                 uint32_t *served,
-                                                 cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_path(const cntk_reader_section *section,
+                                            char *text,
+                                            size_t capacity,
+                                            size_t *length,
+                                            cntk_reader_error **error);
+
+/**
+ * Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
+ * their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
+ */
+cntk_reader_status cntk_reader_section_entries(const cntk_reader_section *section,
+                                               cntk_reader_section_entry *entries,
+                                               size_t capacity,
+                                               size_t *count,
+                                               cntk_reader_error **error);
+
+/**
+ * Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
+ */
+cntk_reader_status cntk_reader_section_child(const cntk_reader_section *section,
+                                             const char *key,
+                                             size_t key_length,
+                                             cntk_reader_section **child,
+                                             cntk_reader_error **error);
+
+/**
+ * Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
+ * Gives NULL behind the last one. The caller frees it.
+ */
+cntk_reader_status cntk_reader_section_element(const cntk_reader_section *section,
+                                               const char *key,
+                                               size_t key_length,
+                                               size_t index,
+                                               cntk_reader_section **element,
+                                               cntk_reader_error **error);
 
 /**
  * Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
@@ -1579,6 +1871,14 @@ void cntk_reader_fail(cntk_reader_failure *failure,
                       size_t length);
 
 /**
+ * Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
+ * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+ */
+void cntk_reader_fail_with(cntk_reader_failure *failure,
+                           void *cause,
+                           cntk_reader_finalizer finalizer);
+
+/**
  * Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
  * tables, which are copied.
  *
@@ -1593,6 +1893,60 @@ cntk_reader_status cntk_reader_open_custom(const char *text,
                                            size_t count,
                                            cntk_reader **reader,
                                            cntk_reader_error **error);
+
+/**
+ * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_free.
+ */
+cntk_reader_status cntk_reader_keys_share(const cntk_reader_keys *keys,
+                                          cntk_reader_keys **shared,
+                                          cntk_reader_error **error);
+
+/**
+ * Frees a handle. NULL is allowed.
+ */
+void cntk_reader_keys_free(cntk_reader_keys *keys);
+
+/**
+ * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+ */
+cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
+                                             uint32_t *numeric,
+                                             uint32_t *hashed,
+                                             cntk_reader_error **error);
+
+/**
+ * Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
+ * keys are numbers, it is the number that the key begins with.
+ */
+cntk_reader_status cntk_reader_keys_number(const cntk_reader_keys *keys,
+                                           const char *key,
+                                           size_t length,
+                                           uint64_t *number,
+                                           cntk_reader_error **error);
+
+/**
+ * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
+ * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
+ * is 0.
+ */
+cntk_reader_status cntk_reader_keys_text(const cntk_reader_keys *keys,
+                                         uint64_t number,
+                                         char *text,
+                                         size_t capacity,
+                                         size_t *length,
+                                         cntk_reader_error **error);
+
+/**
+ * Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
+ * section names and this library does not have. It is called with `userdata`, in the section's order, before this call
+ * returns. `kind` is a cntk_reader_kind. With such deserializers no minibatch is assembled ahead.
+ */
+cntk_reader_status cntk_reader_open_section_with(const cntk_reader_section *section,
+                                                 uint32_t kind,
+                                                 cntk_reader_make_deserializer make,
+                                                 void *userdata,
+                                                 cntk_reader **reader,
+                                                 cntk_reader_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,6 +1,8 @@
 //! The one error type of the library: a stable kind, CNTK's class of exception, a message and a place.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// Result of everything that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -65,12 +67,23 @@ struct Inner {
     class: ExceptionClass,
     message: String,
     place: Place,
+    cause: Option<Cause>,
+}
+
+/// What failed in the user's code, for the user to see again: the error carries it without looking at it.
+#[derive(Clone)]
+pub struct Cause(pub Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cause")
+    }
 }
 
 impl Error {
     /// An error with the class of exception that CNTK gives it.
     pub fn new(kind: ErrorKind, class: ExceptionClass, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, class, message: message.into(), place: Place::default() }))
+        Error(Box::new(Inner { kind, class, message: message.into(), place: Place::default(), cause: None }))
     }
 
     /// The content of a data file is wrong (`runtime_error`).
@@ -142,6 +155,18 @@ impl Error {
     pub fn for_key(mut self, key: impl Into<String>) -> Self {
         self.0.place.key = Some(key.into());
         self
+    }
+
+    /// Adds what failed in the user's code.
+    #[must_use]
+    pub fn caused_by(mut self, cause: Cause) -> Self {
+        self.0.cause = Some(cause);
+        self
+    }
+
+    /// What failed in the user's code, if that told.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.0.cause.as_ref()
     }
 
     /// What went wrong.

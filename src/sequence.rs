@@ -15,6 +15,19 @@ pub struct SequenceId {
     pub index: u32,
 }
 
+/// What is known of a sequence before it is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceInfo {
+    /// Where it is.
+    pub id: SequenceId,
+    /// Declared length.
+    pub samples: u32,
+    /// Its key.
+    pub key: SequenceKey,
+    /// Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
+    pub sample: u32,
+}
+
 /// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's
 /// element type and without promise of alignment: packing only moves them.
 #[derive(Debug, Clone, Copy)]

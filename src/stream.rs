@@ -1,5 +1,7 @@
 //! What a stream is: its name, storage, element type and sample shape.
 
+use std::sync::OnceLock;
+
 /// Type of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
@@ -30,6 +32,9 @@ pub enum Storage {
     SparseCsc = 1,
 }
 
+/// The only dimension of a shape that is known once there are data: see [`LateShapes`]. CNTK's number for it.
+pub const UNKNOWN_DIMENSION: usize = usize::MAX - 1;
+
 /// Description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamInfo {
@@ -49,5 +54,40 @@ impl StreamInfo {
     /// Values of one sample.
     pub fn sample_size(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// Whether the first data tell the shape.
+    pub fn has_late_shape(&self) -> bool {
+        self.shape == [UNKNOWN_DIMENSION]
+    }
+}
+
+/// The shapes that the first data tell, by stream; shared by all who need them. Once told, a shape stays.
+#[derive(Debug, Default)]
+pub struct LateShapes(Box<[OnceLock<Box<[usize]>>]>);
+
+impl LateShapes {
+    /// None is told yet.
+    pub fn new(streams: usize) -> LateShapes {
+        LateShapes((0..streams).map(|_| OnceLock::new()).collect())
+    }
+
+    /// The shape of a stream, if the data have told it.
+    pub fn get(&self, stream: usize) -> Option<&[usize]> {
+        self.0.get(stream)?.get().map(|shape| &**shape)
+    }
+
+    /// Tells a shape, and gives the one that was told first.
+    pub fn tell(&self, stream: usize, shape: &[usize]) -> Option<&[usize]> {
+        self.0.get(stream).map(|place| &**place.get_or_init(|| shape.into()))
+    }
+
+    /// Completes the descriptions of the streams as far as shapes are known.
+    pub fn complete(&self, streams: &mut [StreamInfo]) {
+        for (number, stream) in streams.iter_mut().enumerate() {
+            if let (true, Some(shape)) = (stream.has_late_shape(), self.get(number)) {
+                stream.shape = shape.to_vec();
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use cntk_reader::config::{self, UserType};
 use cntk_reader::deserialize::custom::{
     Array, ChunkData, Composable, DenseArray, Registered, Sequences, Simple, StreamData, UserDeserializer,
 };
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -92,7 +92,8 @@ fn open_with(
         false => UserDeserializer::Simple(numbers),
     };
     let options = config::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
-    Reader::open_with(&options, &[Registered { name: "Numbers".to_owned(), deserializer }])
+    let registered = [Registered { name: "Numbers".to_owned(), deserializer }];
+    Reader::open_with(&options, &Others { registered: &registered, factory: None })
 }
 
 fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> EpochStart {
@@ -321,7 +322,9 @@ fn user_code_may_read_with_another_reader() {
     let options = config::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
     let deserializer = UserDeserializer::Simple(Arc::new(Nested(Mutex::new(inner))));
     let registered = [Registered { name: "n".to_owned(), deserializer }];
-    let mut outer = Reader::open_with(&options.expect("options"), &registered).expect("a reader");
+    let mut outer =
+        Reader::open_with(&options.expect("options"), &Others { registered: &registered, factory: None })
+            .expect("a reader");
     outer.start_epoch(&epoch(7, 1, 1, 0)).expect("an epoch");
     let all = read_all(&mut outer);
     let numbers: Vec<u32> = all.split(['*', ';', ' ']).filter_map(|n| n.parse().ok()).collect();

@@ -10,6 +10,8 @@ use super::status::cntk_reader_status;
 use super::text;
 use crate::config::{self, UserType};
 use crate::deserialize::custom::{ChunkData, Composable, Registered, Sequences, Simple, UserDeserializer};
+use crate::error::Cause;
+use crate::reader::Others;
 use crate::sequence::ChunkId;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -21,7 +23,47 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// Threads: exclusive, during the callback only.
 #[derive(Default)]
-pub struct cntk_reader_failure(String);
+pub struct cntk_reader_failure {
+    text: String,
+    cause: Option<Cause>,
+}
+
+/// What the user's code has failed with, for the user.
+pub(super) struct UserCause {
+    pub(super) pointer: *mut c_void,
+    finalizer: cntk_reader_finalizer,
+}
+
+// SAFETY: the pointer is only passed back; the header demands a finalizer that any thread may call.
+unsafe impl Send for UserCause {}
+// SAFETY: as above.
+unsafe impl Sync for UserCause {}
+
+impl Drop for UserCause {
+    fn drop(&mut self) {
+        if let Some(finalizer) = self.finalizer {
+            // SAFETY: registered for this use, and this is the only and last one.
+            unsafe { finalizer(self.pointer) };
+        }
+    }
+}
+
+impl cntk_reader_failure {
+    /// The error of a callback that returned `status`.
+    pub(super) fn check(self, callback: &str, status: i32) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        let error = match self.text.as_str() {
+            "" => wrong(format!("The callback {callback} failed with status {status} and did not say why.")),
+            text => wrong(text),
+        };
+        Err(match self.cause {
+            Some(cause) => error.caused_by(cause),
+            None => error,
+        })
+    }
+}
 
 /// Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
 /// the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
@@ -36,7 +78,24 @@ pub unsafe extern "C" fn cntk_reader_fail(
         // SAFETY: the caller's promises, as the header states them.
         let (failure, text) = unsafe { (failure.as_mut(), text::bytes(text, length, "text")) };
         if let (Some(failure), Ok(text)) = (failure, text) {
-            failure.0 = String::from_utf8_lossy(text).into_owned();
+            failure.text = String::from_utf8_lossy(text).into_owned();
+        }
+    });
+}
+
+/// Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
+/// `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_fail_with(
+    failure: *mut cntk_reader_failure,
+    cause: *mut c_void,
+    finalizer: cntk_reader_finalizer,
+) {
+    super::call::guard_silently(|| {
+        let cause = Cause(Arc::new(UserCause { pointer: cause, finalizer }));
+        // SAFETY: the caller's promise.
+        if let Some(failure) = unsafe { failure.as_mut() } {
+            failure.cause = Some(cause);
         }
     });
 }
@@ -179,13 +238,7 @@ struct User(Arc<Callbacks>);
 
 impl User {
     fn check(&self, what: &str, chunk: ChunkId, status: i32, failure: cntk_reader_failure) -> Result<()> {
-        match (status, failure.0) {
-            (0, _) => Ok(()),
-            (_, text) if !text.is_empty() => Err(wrong(text)),
-            _ => Err(wrong(format!(
-                "{what} of chunk {chunk} failed with status {status} and did not say why."
-            ))),
-        }
+        failure.check(&format!("{what} of chunk {chunk}"), status)
     }
 }
 
@@ -204,7 +257,7 @@ impl Simple for User {
         let (mut data, mut failure) = (cntk_reader_chunk::default(), cntk_reader_failure::default());
         // SAFETY: registered for this use; both outputs live until it returns.
         let status = unsafe { get_chunk(table.userdata, chunk, &mut data, &mut failure) };
-        self.check("The callback get_chunk", chunk, status, failure)?;
+        self.check("get_chunk", chunk, status, failure)?;
         let held = Held { callbacks: Arc::clone(&self.0), handle: data.handle };
         let owner: Arc<dyn Send + Sync> = Arc::new(held);
         // SAFETY: the header demands that all of it is valid until the chunk is released, which the owner does.
@@ -224,7 +277,7 @@ impl Composable for User {
         let (mut sequences, mut failure) = (cntk_reader_sequences::default(), cntk_reader_failure::default());
         // SAFETY: registered for this use; both outputs live until it returns.
         let status = unsafe { list(table.userdata, chunk, &mut sequences, &mut failure) };
-        self.check("The callback sequences", chunk, status, failure)?;
+        self.check("sequences", chunk, status, failure)?;
         // SAFETY: the header demands valid lists, up to the next callback.
         let sequences = unsafe { sequences.to_sequences() };
         sequences.map_err(|error| error.before(&format!("Chunk {chunk} of the user's deserializer: ")))
@@ -295,7 +348,7 @@ pub unsafe extern "C" fn cntk_reader_open_custom(
                 .map(|one| UserType { name: &one.name, composable: one.is_composable() })
                 .collect();
             let options = config::from_text_with(text, &users)?;
-            let opened = cntk_reader::open(&options, &registered)?;
+            let opened = cntk_reader::open(&options, &Others { registered: &registered, factory: None })?;
             callbacks.iter().for_each(|callbacks| callbacks.is_open.store(true, Ordering::Relaxed));
             reader.set(opened);
             Ok(())

@@ -184,7 +184,7 @@ pub(super) fn wrong(message: impl Into<String>) -> Error {
 ///
 /// # Safety
 /// `start` is NULL, or `count` elements from it on are readable during `'a`.
-unsafe fn list<'a, T>(start: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+pub(super) unsafe fn list<'a, T>(start: *const T, count: usize, what: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }

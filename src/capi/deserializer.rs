@@ -85,8 +85,8 @@ pub struct cntk_reader_sequence_info {
     pub index: u32,
     /// Its length in samples.
     pub samples: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
+    pub sample: u32,
     /// Its key as a number.
     pub key: u64,
 }
@@ -147,7 +147,7 @@ impl cntk_reader_deserializer {
             chunk: id.chunk,
             index: id.index,
             samples: self.deserializer.lengths(id.chunk).get(id.index),
-            reserved: 0,
+            sample: 0,
             key: keys.first().copied().unwrap_or_default(),
         }
     }
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_stream(
             let (deserializer, info) = (input(deserializer, "deserializer")?, SizedOutput::new(info)?);
             let stream = deserializer.streams.get(index);
             let stream = stream.ok_or_else(|| Error::argument(format!("There is no stream {index}.")))?;
-            info.set(stream.describe(index));
+            info.set(stream.describe(index, &stream.info.shape));
             Ok(())
         })
     }

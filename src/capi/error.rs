@@ -1,12 +1,13 @@
 //! Errors as objects of the caller.
 
 use super::call::{guard_silently, input};
+use super::custom::UserCause;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
 use crate::Error;
-use crate::error::ExceptionClass;
-use std::ffi::{CString, c_char};
+use crate::error::{Cause, ExceptionClass};
+use std::ffi::{CString, c_char, c_void};
 use std::ptr::{null, null_mut};
 
 /// Which C++ exception CNTK throws where this error is reported.
@@ -34,6 +35,7 @@ pub struct cntk_reader_error {
     key: Option<CString>,
     offset: u64,
     line: u64,
+    cause: Option<Cause>,
 }
 
 impl cntk_reader_error {
@@ -56,6 +58,7 @@ impl cntk_reader_error {
             key: optional(&place.key),
             offset: place.offset.unwrap_or(u64::MAX),
             line: place.line.unwrap_or(0),
+            cause: error.cause().cloned(),
         }
     }
 }
@@ -122,6 +125,16 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
 pub unsafe extern "C" fn cntk_reader_error_text(error: *const cntk_reader_error) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.text.as_ptr())
+}
+
+/// The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
+/// error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_error_cause(error: *const cntk_reader_error) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let cause = unsafe { error.as_ref() }.and_then(|error| error.cause.as_ref());
+    let cause = cause.and_then(|Cause(cause)| cause.downcast_ref::<UserCause>());
+    cause.map_or(null_mut(), |cause| cause.pointer)
 }
 
 /// Frees an error. NULL is allowed.

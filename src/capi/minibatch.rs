@@ -193,7 +193,7 @@ impl cntk_reader_minibatch {
             right_splice: layout.right_splice,
             storage: stream.storage,
             element: stream.element,
-            sample_size: stream.info.sample_size(),
+            sample_size: self.shared()?.sample_size(index)?,
             values: parts.values.cast(),
             value_count: parts.count,
             row_indices: parts.rows,
@@ -339,15 +339,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_key_text(
     unsafe {
         guard(error, || {
             let (minibatch, length) = (input(minibatch, "minibatch")?, Output::new(length, "length")?);
-            let key = minibatch.key_text(sequence)?;
-            if capacity > 0 {
-                Output::new(text, "text")?;
-                let fits = key.len().min(capacity - 1);
-                key.as_ptr().copy_to_nonoverlapping(text.cast(), fits);
-                text.add(fits).write(0);
-            }
-            length.set(key.len());
-            Ok(())
+            super::text::write(&minibatch.key_text(sequence)?, text, capacity, length)
         })
     }
 }

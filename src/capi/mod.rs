@@ -49,3 +49,9 @@ pub mod log;
 pub mod custom_data;
 
 pub mod custom;
+
+pub mod keys;
+
+pub mod on_demand_data;
+
+pub mod on_demand;

@@ -11,9 +11,9 @@ use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
 use crate::config::{self, options::ReaderOptions};
 use crate::corpus::Corpus;
-use crate::deserialize::custom::Registered;
 use crate::fork::Process;
-use crate::reader::Reader;
+use crate::reader::{Others, Reader};
+use crate::stream::LateShapes;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::path::Path;
@@ -35,6 +35,7 @@ pub struct cntk_reader {
 /// What a reader's minibatches need of it, even when it is gone.
 pub(super) struct Shared {
     pub(super) streams: Vec<Stream>,
+    pub(super) shapes: Arc<LateShapes>,
     pub(super) corpus: Arc<Corpus>,
     pub(super) idle: IdleHandles,
 }
@@ -47,12 +48,25 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// The shape of a stream's samples, as far as it is known.
+    pub(super) fn shape(&self, index: usize) -> Result<&[usize]> {
+        let stream = self.stream(index)?;
+        let late = stream.info.has_late_shape().then(|| self.shapes.get(index)).flatten();
+        Ok(late.unwrap_or(&stream.info.shape))
+    }
+
+    pub(super) fn sample_size(&self, index: usize) -> Result<usize> {
+        Ok(self.shape(index)?.iter().product())
+    }
+}
+
 impl cntk_reader {
-    pub(super) fn open(options: &ReaderOptions, registered: &[Registered]) -> Result<*mut cntk_reader> {
-        let reader = Reader::open_with(options, registered)?;
+    pub(super) fn open(options: &ReaderOptions, others: &Others<'_>) -> Result<*mut cntk_reader> {
+        let reader = Reader::open_with(options, others)?;
         let streams = reader.streams().iter().map(Stream::new).collect();
-        let corpus = Arc::clone(reader.corpus());
-        let shared = Arc::new(Shared { streams, corpus, idle: IdleHandles::default() });
+        let (shapes, corpus) = (Arc::clone(reader.shapes()), Arc::clone(reader.corpus()));
+        let shared = Arc::new(Shared { streams, shapes, corpus, idle: IdleHandles::default() });
         let handle = cntk_reader { process: Process::current(), shared, reader: Mutex::new(reader) };
         Ok(Box::into_raw(Box::new(handle)))
     }
@@ -90,7 +104,7 @@ pub unsafe extern "C" fn cntk_reader_open_text(
     unsafe {
         guard(error, || {
             let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_text(text)?, &[])?);
+            reader.set(cntk_reader::open(&config::from_text(text)?, &Others::default())?);
             Ok(())
         })
     }
@@ -109,7 +123,7 @@ pub unsafe extern "C" fn cntk_reader_open_file(
     unsafe {
         guard(error, || {
             let (path, reader) = (text::bytes(path, length, "path")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?, &[])?);
+            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?, &Others::default())?);
             Ok(())
         })
     }
@@ -172,7 +186,7 @@ pub unsafe extern "C" fn cntk_reader_describe_stream(
     unsafe {
         guard(error, || {
             let (reader, info) = (input(reader, "reader")?, SizedOutput::new(info)?);
-            info.set(reader.shared.stream(index)?.describe(index));
+            info.set(reader.shared.stream(index)?.describe(index, reader.shared.shape(index)?));
             Ok(())
         })
     }
@@ -325,7 +339,7 @@ mod tests {
             file.display()
         );
         let options = config::from_text(&text).expect("a configuration");
-        let reader = cntk_reader::open(&options, &[]).expect("a reader");
+        let reader = cntk_reader::open(&options, &Others::default()).expect("a reader");
         // SAFETY: `open` gives a box's pointer.
         (unsafe { Box::from_raw(reader) }, folder)
     }

@@ -7,6 +7,7 @@ use super::status::cntk_reader_status;
 use super::text;
 use crate::Result;
 use crate::config::{self, ReaderType, Section};
+use crate::reader::Others;
 use std::ffi::c_char;
 
 /// A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
@@ -43,7 +44,7 @@ pub enum cntk_reader_kind {
 }
 
 /// The kind by its number: C may pass any.
-fn kind(number: u32) -> Result<ReaderType> {
+pub(super) fn kind(number: u32) -> Result<ReaderType> {
     match number {
         0 => Ok(ReaderType::Composite),
         1 => Ok(ReaderType::Text),
@@ -93,20 +94,100 @@ pub unsafe extern "C" fn cntk_reader_section_free(section: *mut cntk_reader_sect
     }
 }
 
-/// Tells whether this library has all deserializers and transforms that the section of a composite reader names (1),
-/// or some belong to other modules (0). Mistakes in the section do not matter here.
+/// Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
+/// NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_is_served(
+pub unsafe extern "C" fn cntk_reader_section_path(
     section: *const cntk_reader_section,
-    served: *mut u32,
+    text: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
     error: *mut *mut cntk_reader_error,
 ) -> cntk_reader_status {
     // SAFETY: the caller's promises, as the header states them.
     unsafe {
         guard(error, || {
-            let (cntk_reader_section(section), served) =
-                (input(section, "section")?, Output::new(served, "served")?);
-            served.set(config::is_served(section).into());
+            let (cntk_reader_section(section), length) =
+                (input(section, "section")?, Output::new(length, "length")?);
+            text::write(section.path(), text, capacity, length)
+        })
+    }
+}
+
+/// Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
+/// their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_entries(
+    section: *const cntk_reader_section,
+    entries: *mut cntk_reader_section_entry,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), count) =
+                (input(section, "section")?, Output::new(count, "count")?);
+            for (i, key) in section.keys().enumerate().take(capacity) {
+                let raw = section.raw(key).unwrap_or_default();
+                Output::new(entries.wrapping_add(i), "entries")?.set(cntk_reader_section_entry {
+                    key: key.as_ptr().cast(),
+                    key_length: key.len(),
+                    text: raw.as_ptr().cast(),
+                    text_length: raw.len(),
+                });
+            }
+            count.set(section.keys().count());
+            Ok(())
+        })
+    }
+}
+
+/// Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_child(
+    section: *const cntk_reader_section,
+    key: *const c_char,
+    key_length: usize,
+    child: *mut *mut cntk_reader_section,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), output) =
+                (input(section, "section")?, Output::new(child, "child")?);
+            let key = text::utf8(key, key_length, "key")?;
+            output.set(match section.exists_here(key) {
+                true => Box::into_raw(Box::new(cntk_reader_section(section.child(key)?))),
+                false => std::ptr::null_mut(),
+            });
+            Ok(())
+        })
+    }
+}
+
+/// Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
+/// Gives NULL behind the last one. The caller frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_section_element(
+    section: *const cntk_reader_section,
+    key: *const c_char,
+    key_length: usize,
+    index: usize,
+    element: *mut *mut cntk_reader_section,
+    error: *mut *mut cntk_reader_error,
+) -> cntk_reader_status {
+    // SAFETY: the caller's promises, as the header states them.
+    unsafe {
+        guard(error, || {
+            let (cntk_reader_section(section), output) =
+                (input(section, "section")?, Output::new(element, "element")?);
+            let array = section.array_or_empty(text::utf8(key, key_length, "key")?)?;
+            let found = array.sections().nth(index).transpose()?;
+            let found = found.map(|found| Box::into_raw(Box::new(cntk_reader_section(found))));
+            output.set(found.unwrap_or(std::ptr::null_mut()));
             Ok(())
         })
     }
@@ -146,8 +227,8 @@ pub unsafe extern "C" fn cntk_reader_open_section(
         guard(error, || {
             let (cntk_reader_section(section), reader) =
                 (input(section, "section")?, Output::new(reader, "reader")?);
-            let options = config::from_reader_section(section, self::kind(kind)?)?;
-            reader.set(cntk_reader::open(&options, &[])?);
+            let options = config::from_reader_section(section, self::kind(kind)?, false)?;
+            reader.set(cntk_reader::open(&options, &Others::default())?);
             Ok(())
         })
     }

@@ -41,7 +41,8 @@ pub struct cntk_reader_stream_info {
     pub storage: cntk_reader_storage,
     /// Type of its values.
     pub element: cntk_reader_element,
-    /// Shape of one sample, first dimension varying fastest (column-major).
+    /// Shape of one sample, first dimension varying fastest (column-major). One dimension CNTK_READER_UNKNOWN_DIMENSION
+    /// means that it is known once a minibatch was read.
     pub shape: *const usize,
     /// Dimensions in `shape`.
     pub shape_rank: usize,
@@ -82,7 +83,7 @@ impl Stream {
         }
     }
 
-    pub(super) fn describe(&self, id: usize) -> cntk_reader_stream_info {
+    pub(super) fn describe(&self, id: usize, shape: &[usize]) -> cntk_reader_stream_info {
         cntk_reader_stream_info {
             struct_size: 0,
             name: self.name.as_ptr(),
@@ -90,9 +91,9 @@ impl Stream {
             id,
             storage: self.storage,
             element: self.element,
-            shape: self.info.shape.as_ptr(),
-            shape_rank: self.info.shape.len(),
-            sample_size: self.info.sample_size(),
+            shape: shape.as_ptr(),
+            shape_rank: shape.len(),
+            sample_size: shape.iter().product(),
             defines_mb_size: self.info.defines_mb_size.into(),
             is_binary: 0,
         }

@@ -1,5 +1,6 @@
 //! Strings across the boundary.
 
+use super::call::Output;
 use crate::{Error, Result};
 use std::ffi::{CString, c_char};
 
@@ -36,6 +37,29 @@ pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) ->
     let bytes = unsafe { bytes(text, length, name) }?;
     std::str::from_utf8(bytes)
         .map_err(|cause| Error::argument(format!("The argument '{name}' is not UTF-8: {cause}.")))
+}
+
+/// Gives a text to a caller who has so much room: as much of it as fits, always with a NUL, and its whole length.
+///
+/// # Safety
+/// `place` may be written for `capacity` bytes.
+pub(super) unsafe fn write(
+    text: &str,
+    place: *mut c_char,
+    capacity: usize,
+    length: Output<usize>,
+) -> Result<()> {
+    if capacity > 0 {
+        let fits = text.len().min(capacity - 1);
+        // SAFETY: the caller's promise.
+        unsafe {
+            Output::new(place, "text")?;
+            text.as_ptr().copy_to_nonoverlapping(place.cast(), fits);
+            place.add(fits).write(0);
+        }
+    }
+    length.set(text.len());
+    Ok(())
 }
 
 /// A NUL-terminated copy; NULs inside, which damaged data can bring into messages, become replacement characters.

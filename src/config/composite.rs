@@ -2,12 +2,12 @@
 //!
 //! The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
-use super::UserType;
+use super::Others;
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
 use super::options::{
-    BinaryOptions, DeserializerOptions, Order, Packing, ReaderOptions, Shape, TextOptions, UserOptions,
-    WindowSize,
+    BinaryOptions, DeserializerOptions, ForeignOptions, Order, Packing, ReaderOptions, Shape, TextOptions,
+    UserOptions, WindowSize,
 };
 use super::section::Section;
 use super::{binary, text};
@@ -23,10 +23,11 @@ const DEFAULT_USER_WINDOW: u64 = 128;
 
 const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
 const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
+const IMAGE_TYPE: &str = "ImageDeserializer";
 
 /// Deserializers of CNTK 2.7 that this library does not read yet, with the modules that they are in.
 const OTHER_TYPES: [(&str, Module); 6] = [
-    ("ImageDeserializer", Module::Image),
+    (IMAGE_TYPE, Module::Image),
     ("Base64ImageDeserializer", Module::Image),
     ("HTKFeatureDeserializer", Module::Htk),
     ("HTKMLFDeserializer", Module::Htk),
@@ -62,13 +63,8 @@ struct Inherited {
     trace_level: String,
 }
 
-/// Options of a section with `deserializers`.
-pub(super) fn read(section: &Section) -> Result<ReaderOptions> {
-    read_with(section, &[])
-}
-
-/// Options of a section with `deserializers`, some of which may be the user's. Without any, the user's only one.
-pub(super) fn read_with(section: &Section, users: &[UserType<'_>]) -> Result<ReaderOptions> {
+/// Options of a section with `deserializers`, some of which may be others'. Without any, the user's only one.
+pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderOptions> {
     section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
     let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
     let mut elements = Vec::new();
@@ -84,14 +80,14 @@ pub(super) fn read_with(section: &Section, users: &[UserType<'_>]) -> Result<Rea
     if numeric_keys && hash_keys {
         return Err(Error::config(Runtime, "Hashing should not be used with numeric sequence keys."));
     }
-    let packing = read_packing(section, write)?;
+    let mut packing = read_packing(section, write)?;
     let inherited = Inherited {
         frame_mode: packing == Packing::Frame,
         precision: section.text_or("precision", "float")?,
         trace_level: section.text_or("traceLevel", "")?,
     };
-    let mut deserializers = read_deserializers(&elements, &inherited, users)?;
-    if let ([], [only]) = (deserializers.as_slice(), users) {
+    let mut deserializers = read_deserializers(&elements, &inherited, others)?;
+    if let ([], [only]) = (deserializers.as_slice(), others.users) {
         let user = UserOptions { name: only.name.to_owned(), composable: only.composable };
         deserializers.push(DeserializerOptions::User(user));
     }
@@ -103,9 +99,14 @@ pub(super) fn read_with(section: &Section, users: &[UserType<'_>]) -> Result<Rea
         section.get_or("checkData", true)?;
     }
     let order = if !write && section.get_or("randomize", true)? {
+        let only_images = deserializers.len() == 1 && has(IMAGE_TYPE);
         Order::Block {
             window: if is_listed_late(&deserializers) {
                 read_user_window(section)?
+            } else if only_images {
+                // CNTK 2.7: every image is one sample, in whatever mode.
+                packing = Packing::Frame;
+                read_image_window(section)?
             } else {
                 read_window(section, has(TEXT_TYPE))?
             },
@@ -122,7 +123,7 @@ pub(super) fn read_with(section: &Section, users: &[UserType<'_>]) -> Result<Rea
         ]);
         Order::InOrder
     };
-    section.get_or("multiThreadedDeserialization", has("ImageDeserializer"))?;
+    let multithreaded = section.get_or("multiThreadedDeserialization", has(IMAGE_TYPE))?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let local_timeline = section.get_or("localTimeline", true)?;
     let prefetch = read_common(section)?;
@@ -142,6 +143,7 @@ pub(super) fn read_with(section: &Section, users: &[UserType<'_>]) -> Result<Rea
         element: element_type(&inherited.precision)?,
         trace_level,
         verbosity,
+        multithreaded,
         prefetch,
     })
 }
@@ -202,9 +204,20 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
     Ok(text::window_size(text::automatic_window(text::read_chunk_size(section)?), false))
 }
 
+/// The window of a reader of images and nothing else: within one chunk, which is one image.
+fn read_image_window(section: &Section) -> Result<WindowSize> {
+    section.ignore(&["chunkSizeInBytes"]);
+    let window = section.get_or("randomizationWindow", 1)?;
+    Ok(text::window_size(window, section.get_or("sampleBasedRandomizationWindow", true)?))
+}
+
 /// Whether the only deserializer lists the sequences of a chunk when it loads it.
 fn is_listed_late(deserializers: &[DeserializerOptions]) -> bool {
-    matches!(deserializers, [DeserializerOptions::User(user)] if !user.composable)
+    match deserializers {
+        [DeserializerOptions::User(user)] => !user.composable,
+        [DeserializerOptions::Foreign(foreign)] => !foreign.composable,
+        _ => false,
+    }
 }
 
 /// The window of users' deserializers. CNTK's default, all of the data, would have no end; its API always says 128
@@ -223,14 +236,14 @@ fn read_user_window(section: &Section) -> Result<WindowSize> {
 fn read_deserializers(
     elements: &[(String, Section)],
     inherited: &Inherited,
-    users: &[UserType<'_>],
+    others: Others<'_>,
 ) -> Result<Vec<DeserializerOptions>> {
     let mut deserializers = Vec::new();
     let mut all_composable = true;
     for (name, element) in elements {
         element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
         let is_composable = element.get_or("composable", true)?;
-        if let Some(user) = users.iter().find(|user| user.name == name) {
+        if let Some(user) = others.users.iter().find(|user| user.name == name) {
             let composable = user.composable && is_composable;
             all_composable &= composable;
             let user = UserOptions { name: name.clone(), composable };
@@ -245,6 +258,15 @@ fn read_deserializers(
         }
         let element = element.with(&values);
         let module = element.text("module")?;
+        if others.foreign && is_foreign(&module) {
+            element.ignore(&element.keys().collect::<Vec<_>>());
+            deserializers.push(DeserializerOptions::Foreign(ForeignOptions {
+                name: name.clone(),
+                section: element,
+                composable: is_composable,
+            }));
+            continue;
+        }
         let module = check_type(&module, name)?;
         let precision = element_type(&inherited.precision)?;
         deserializers.push(if module == Module::Binary {
@@ -267,34 +289,6 @@ fn read_deserializers(
     ))
 }
 
-/// See [`super::is_served`].
-pub(super) fn is_served(section: &Section) -> bool {
-    let Ok(deserializers) = section.array_or_empty("deserializers") else { return true };
-    let elements: Result<Vec<Section>> = deserializers.sections().collect();
-    elements.map_or(true, |elements| elements.iter().all(is_served_deserializer))
-}
-
-fn is_served_deserializer(element: &Section) -> bool {
-    let (Ok(name), Ok(module)) = (element.text("type"), element.text("module")) else { return true };
-    if element.get_or("composable", true).is_ok_and(|composable| !composable) {
-        return false;
-    }
-    let Some(module) = Module::by_name(&module) else { return false };
-    // What no module has is not foreign but wrong.
-    !OTHER_TYPES.contains(&(name.as_str(), module)) && !has_foreign_transforms(element)
-}
-
-/// Transforms that are in a module of their own. Others would be in the deserializer's, and those read here have none.
-fn has_foreign_transforms(element: &Section) -> bool {
-    let Ok(input) = element.section("input") else { return false };
-    input.keys().filter_map(|stream| input.child(stream).ok()).any(|stream| {
-        let Ok(transforms) = stream.array_or_empty("transforms") else { return false };
-        transforms
-            .sections()
-            .any(|transform| transform.is_ok_and(|transform| transform.exists_here("module")))
-    })
-}
-
 /// See [`super::text_deserializer`].
 pub(super) fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
     let element = element_of(section, name, TEXT_TYPE)?;
@@ -313,6 +307,11 @@ fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> 
         return Err(Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'")));
     }
     element_type(&section.text_or("precision", "float")?)
+}
+
+/// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
+fn is_foreign(module: &str) -> bool {
+    !matches!(Module::by_name(module), Some(Module::Text | Module::Binary))
 }
 
 /// The module, if it has a deserializer of this type that this library can read.

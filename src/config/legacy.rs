@@ -120,6 +120,7 @@ fn with_one(
         element,
         trace_level,
         verbosity,
+        multithreaded: false,
         prefetch,
         deserializers: vec![deserializer],
     })

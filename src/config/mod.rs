@@ -46,6 +46,15 @@ pub struct UserType<'a> {
     pub composable: bool,
 }
 
+/// Deserializers that a configuration may name beside the library's own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Others<'a> {
+    /// Those of users.
+    pub users: &'a [UserType<'a>],
+    /// All in modules that the library does not have: somebody else makes them.
+    pub foreign: bool,
+}
+
 /// Options from the text of a configuration for users' deserializers. An element of `deserializers` whose `type` is the
 /// name of one stands for that one, and needs no `module`. Without `deserializers` the only one that there is is meant.
 pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOptions> {
@@ -54,7 +63,7 @@ pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOption
         true => section.section("reader")?,
         false => section,
     };
-    let options = composite::read_with(&section, users)?;
+    let options = composite::read_with(&section, Others { users, foreign: false })?;
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)
 }
@@ -75,24 +84,19 @@ pub fn from_file(path: &Path) -> Result<ReaderOptions> {
 /// Keys that nothing reads are logged as warnings at trace level 1.
 pub fn from_section(section: &Section) -> Result<ReaderOptions> {
     let section = reader_section(section)?;
-    from_reader_section(&section, legacy::reader_type(&section)?)
+    from_reader_section(&section, legacy::reader_type(&section)?, false)
 }
 
 /// Options from the very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
-pub fn from_reader_section(section: &Section, kind: ReaderType) -> Result<ReaderOptions> {
+/// With `foreign`, deserializers that this library does not have are left to others.
+pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderOptions> {
     let options = match kind {
-        ReaderType::Composite => composite::read(section)?,
+        ReaderType::Composite => composite::read_with(section, Others { users: &[], foreign })?,
         ReaderType::Text => legacy::read_text(section)?,
         ReaderType::Binary => legacy::read_binary(section)?,
     };
     section.log().report(section.path(), Logger { trace_level: options.trace_level });
     Ok(options)
-}
-
-/// Whether this library has all deserializers and transforms that the section of a composite reader names. One that
-/// cannot be read counts as such: reading it in earnest then says what is wrong with it.
-pub fn is_served(section: &Section) -> bool {
-    composite::is_served(section)
 }
 
 /// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.

@@ -1,5 +1,6 @@
 //! Typed options: what a configuration means to the engine.
 
+use super::Section;
 use crate::stream::{ElementType, Storage};
 
 /// Everything a reader is built from.
@@ -28,6 +29,8 @@ pub struct ReaderOptions {
     pub trace_level: u32,
     /// `verbosity`.
     pub verbosity: i32,
+    /// Sequences that are fetched one by one are fetched by several threads (`multiThreadedDeserialization`).
+    pub multithreaded: bool,
     /// One minibatch is assembled ahead (`prefetch`).
     pub prefetch: bool,
 }
@@ -96,6 +99,19 @@ pub enum DeserializerOptions {
     Binary(BinaryOptions),
     /// A format of the user's own.
     User(UserOptions),
+    /// A format of another module.
+    Foreign(ForeignOptions),
+}
+
+/// Options of a deserializer that this library does not have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForeignOptions {
+    /// The section's `type`.
+    pub name: String,
+    /// Its section, with what the reader puts into it.
+    pub section: Section,
+    /// Its sequences are known beforehand (`composable`).
+    pub composable: bool,
 }
 
 /// Options of a user's deserializer. All else it gets from its user.
@@ -114,6 +130,7 @@ impl DeserializerOptions {
             DeserializerOptions::Text(text) => &text.file,
             DeserializerOptions::Binary(binary) => &binary.file,
             DeserializerOptions::User(user) => &user.name,
+            DeserializerOptions::Foreign(foreign) => &foreign.name,
         }
     }
 }

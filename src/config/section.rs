@@ -29,6 +29,13 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub struct Section(Arc<Inner>);
 
+/// A section is only equal to itself.
+impl PartialEq for Section {
+    fn eq(&self, other: &Section) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     path: String,

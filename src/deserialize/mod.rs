@@ -6,12 +6,13 @@
 pub mod binary;
 pub mod bundle;
 pub mod custom;
+pub mod fetch;
 mod fingerprint;
 mod sort;
 pub mod text;
 
 use crate::Result;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey, SequenceView};
+use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use std::sync::Arc;
 
@@ -124,6 +125,29 @@ pub trait Deserializer: ChunkTable {
     /// Where the sequence with this key is; of several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
 
+    /// Appends what is known of each sequence of a chunk.
+    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
+        let (count, lengths) = (self.chunks()[chunk as usize].sequences, self.lengths(chunk));
+        let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
+        let mut keys = Vec::with_capacity(ids.len());
+        self.keys(&ids, &mut keys);
+        let info =
+            |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
+        sequences.extend(ids.into_iter().zip(keys).map(info));
+        Ok(())
+    }
+
+    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
+    fn partner(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
+    }
+
+    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`]. Such a deserializer is asked for lists and
+    /// partners one after the other, on the thread that opens the reader.
+    fn is_fetched(&self) -> bool {
+        false
+    }
+
     /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
 
@@ -170,6 +194,12 @@ pub trait Chunk: Send + Sync {
     /// once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
     /// depend on threads.
     fn admit(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
+    /// chunk's first stream among those of the reader. May be called by several threads at once.
+    fn fetch(&self, _index: u32, _first: usize, _parts: &mut Vec<fetch::Part>) -> Result<()> {
         Ok(())
     }
 

@@ -23,8 +23,8 @@ pub use truncated::TruncatedPacker;
 
 use crate::config::options::Packing;
 use crate::deserialize::Chunk;
-use crate::sequence::{ChunkId, SequenceId, SequenceKey, SequenceView};
-use crate::stream::{Storage, StreamInfo};
+use crate::sequence::{SequenceId, SequenceKey, SequenceView};
+use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -52,12 +52,14 @@ pub struct Batch<'a> {
     pub end_of_epoch: bool,
     /// The loaded chunks, by chunk id; only those of `sequences` are certain to be there.
     pub chunks: &'a [Option<Arc<dyn Chunk>>],
+    /// Sequences were fetched one by one: `chunks` has one for each sequence, by its position in `sequences`.
+    pub fetched: Option<&'a LateShapes>,
 }
 
 impl<'a> Batch<'a> {
-    /// The chunk of a sequence, to be kept beyond this batch.
-    pub fn chunk(&self, chunk: ChunkId) -> Option<&'a Arc<dyn Chunk>> {
-        self.chunks.get(chunk as usize)?.as_ref()
+    /// The chunk of a sequence, to be kept beyond this batch. `position` is the sequence's place in `sequences`.
+    pub fn chunk(&self, position: usize, id: SequenceId) -> Option<&'a Arc<dyn Chunk>> {
+        self.chunks.get(if self.fetched.is_some() { position } else { id.chunk as usize })?.as_ref()
     }
 }
 
@@ -91,12 +93,13 @@ pub trait Packer: Send {
     /// packer, nothing for packers that hold nothing. The list's memory is used again: this is asked after each read.
     fn queued(&self, queues: &mut Vec<Queue>);
 
-    /// Takes back what [`Packer::queued`] gave, after [`Packer::configure`] with the same sizes; `chunk` loads chunks.
+    /// Takes back what [`Packer::queued`] gave, after [`Packer::configure`] with the same sizes; `chunk` loads the chunk of
+    /// a sequence.
     /// The number of queues becomes the number of slots. To continue from a checkpoint use [`Packer::restore`].
     fn requeue(
         &mut self,
         queues: &[Queue],
-        chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+        chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()>;
 
     /// Brings a new packer to where another one was: the sizes that the other one took last, and what its
@@ -108,7 +111,7 @@ pub trait Packer: Send {
         &mut self,
         config: &PackConfig,
         queues: &[Queue],
-        chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+        chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()> {
         self.configure(&PackConfig { workers: 1, rank: 0, ..*config })?;
         self.configure(config)?;

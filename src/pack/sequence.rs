@@ -7,7 +7,7 @@ use super::minibatch::Minibatch;
 use super::{Batch, Feed, PackConfig, Packer, Queue, check_view, write};
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::error::ExceptionClass;
-use crate::sequence::{ChunkId, SequenceId, SequenceView};
+use crate::sequence::{SequenceId, SequenceView};
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -86,12 +86,12 @@ impl SequencePacker {
             input.lengths.clear();
         }
         for (i, &id) in batch.sequences.iter().enumerate() {
-            if i % TOGETHER == 0 {
+            if i % TOGETHER == 0 && batch.fetched.is_none() {
                 let next = &batch.sequences[i..batch.sequences.len().min(i + TOGETHER)];
                 prefetch(batch, next, Ahead::Far);
                 prefetch(batch, next, Ahead::Near);
             }
-            let Some(chunk) = batch.chunk(id.chunk) else {
+            let Some(chunk) = batch.chunk(i, id) else {
                 return Err(Error::internal("The chunk of a sequence is not in memory."));
             };
             let kept = self.sequences.len();
@@ -201,6 +201,9 @@ impl Packer for SequencePacker {
             return Err(Error::state("The packer has no sizes yet."));
         };
         let batch = feed.next(limits.global, limits.local)?;
+        if let Some(shapes) = batch.fetched {
+            shapes.complete(&mut self.streams);
+        }
         let packed = self.pack(&batch);
         if self.sequences.is_empty() {
             // CNTK 2.7 does not compare the number of invalid sequences with its limit while there is no data.
@@ -221,7 +224,7 @@ impl Packer for SequencePacker {
     fn requeue(
         &mut self,
         _queues: &[Queue],
-        _chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+        _chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()> {
         Ok(())
     }
@@ -230,7 +233,7 @@ impl Packer for SequencePacker {
 /// Asks for what the look-ups of these sequences will read.
 fn prefetch(batch: &Batch<'_>, sequences: &[SequenceId], ahead: Ahead) {
     for id in sequences {
-        if let Some(chunk) = batch.chunk(id.chunk) {
+        if let Some(chunk) = batch.chunk(0, *id) {
             chunk.prefetch(id.index, ahead);
         }
     }

@@ -210,7 +210,13 @@ impl Feed for TestFeed {
             self.position / sweep != first_sweep
         };
         let end_of_epoch = self.position >= self.end;
-        Ok(Batch { sequences: &self.selected, end_of_sweep, end_of_epoch, chunks: &self.chunks })
+        Ok(Batch {
+            sequences: &self.selected,
+            end_of_sweep,
+            end_of_epoch,
+            chunks: &self.chunks,
+            fetched: None,
+        })
     }
 
     fn count_invalid(&mut self, sequences: u64) -> Result<()> {

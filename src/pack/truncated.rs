@@ -12,7 +12,7 @@ use super::write::{self, Columns};
 use super::{Feed, PackConfig, Packer, Queue, check_view, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
-use crate::sequence::{ChunkId, SequenceId};
+use crate::sequence::SequenceId;
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -101,8 +101,8 @@ impl TruncatedPacker {
             let batch = feed.next(u64::MAX, 1)?;
             let (end_of_sweep, end_of_epoch) = (batch.end_of_sweep, batch.end_of_epoch);
             self.fetched.clear();
-            for &id in batch.sequences {
-                let Some(chunk) = batch.chunk(id.chunk) else {
+            for (position, &id) in batch.sequences.iter().enumerate() {
+                let Some(chunk) = batch.chunk(position, id) else {
                     return Err(Error::internal("The chunk of a sequence is not in memory."));
                 };
                 match presence(&**chunk, id, self.streams.len()) {
@@ -278,7 +278,7 @@ impl Packer for TruncatedPacker {
     fn requeue(
         &mut self,
         queues: &[Queue],
-        chunk: &mut dyn FnMut(ChunkId) -> Result<Arc<dyn Chunk>>,
+        chunk: &mut dyn FnMut(SequenceId) -> Result<Arc<dyn Chunk>>,
     ) -> Result<()> {
         let damaged =
             || Error::checkpoint(ExceptionClass::Runtime, "The checkpoint's queued sequences are damaged.");
@@ -289,7 +289,7 @@ impl Packer for TruncatedPacker {
         for queue in queues {
             let mut slot = Slot::default();
             for &(id, end_of_sweep) in &queue.sequences {
-                let chunk = chunk(id.chunk)?;
+                let chunk = chunk(id)?;
                 if !matches!(presence(&*chunk, id, self.streams.len()), Presence::Whole) {
                     return Err(damaged());
                 }

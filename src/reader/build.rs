@@ -1,11 +1,14 @@
 //! From options to deserializers.
 
-use crate::config::options::{DeserializerOptions, Order, ReaderOptions};
+use super::Others;
+use crate::config::options::Packing;
+use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::{Bundle, Member, check_names};
-use crate::deserialize::custom::Registered;
+use crate::deserialize::custom::{self, Request};
+use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::text::TextDeserializer;
 use crate::log::Logger;
 use crate::pool::Pool;
@@ -24,7 +27,7 @@ pub(super) fn corpus(options: &ReaderOptions) -> Arc<Corpus> {
 /// Opens the one source of sequences that the options describe.
 pub(super) fn deserializer(
     options: &ReaderOptions,
-    registered: &[Registered],
+    others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
 ) -> Result<Arc<dyn Deserializer>> {
@@ -33,13 +36,19 @@ pub(super) fn deserializer(
     let mut members = Vec::with_capacity(options.deserializers.len());
     for one in &options.deserializers {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, registered, corpus, pool, grows)?;
+        let deserializer = open(one, members.is_empty(), others, corpus, pool, grows)?;
         members.push(Member { name: one.name().to_owned(), deserializer });
     }
     let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
     check_names(&streams)?;
+    check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
     if members.len() > 1 {
         let log = Logger { trace_level: options.trace_level };
+        if members.iter().any(|member| member.deserializer.is_fetched()) {
+            // The search by key may have to sort, which is work for the pool; all else stays on this thread.
+            pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
+            return Ok(Arc::new(Bundle::new(members, &log)?));
+        }
         return Ok(Arc::new(pool.install(|| Bundle::new(members, &log))?));
     }
     let Some(Member { name, deserializer }) = members.pop() else {
@@ -61,7 +70,8 @@ pub(super) fn deserializer(
 /// its table may.
 fn open(
     options: &DeserializerOptions,
-    registered: &[Registered],
+    is_primary: bool,
+    others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
     grows: bool,
@@ -75,9 +85,14 @@ fn open(
             pool.install(|| Ok::<_, Error>(Arc::new(BinaryDeserializer::open(binary, corpus)?)))?
         }
         DeserializerOptions::User(user) => {
-            let found = registered.iter().find(|registered| registered.name == user.name);
+            let found = others.registered.iter().find(|registered| registered.name == user.name);
             let message = || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
             found.ok_or_else(message)?.open(user.composable, corpus)?
+        }
+        DeserializerOptions::Foreign(foreign) => {
+            let ForeignOptions { name, section, composable } = foreign;
+            let factory = others.factory.ok_or_else(|| Error::internal("There is no factory."))?;
+            custom::make(factory, &Request { section, name, corpus, is_primary }, *composable)?
         }
     })
 }

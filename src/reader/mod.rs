@@ -3,6 +3,7 @@
 mod assembler;
 mod build;
 mod checkpoint;
+mod fetcher;
 mod listed;
 mod pipeline;
 mod place;
@@ -15,11 +16,11 @@ pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 use crate::config::options::ReaderOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
-use crate::deserialize::custom::Registered;
+use crate::deserialize::custom::{Factory, Registered};
 use crate::fork::Process;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
-use crate::stream::StreamInfo;
+use crate::stream::{LateShapes, StreamInfo};
 use crate::{Error, Result};
 use assembler::{Assembled, Assembler};
 use checkpoint::{Checkpoint, Facts, Progress};
@@ -70,6 +71,7 @@ const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 /// dropping it leaks its memory rather than waiting for threads that are not there.
 pub struct Reader {
     streams: Vec<StreamInfo>,
+    shapes: Arc<LateShapes>,
     corpus: Arc<Corpus>,
     facts: Facts,
     /// CNTK's names of the two numbers of a local timeline's window.
@@ -88,6 +90,15 @@ pub struct Reader {
     process: Process,
 }
 
+/// Deserializers that are not the library's own.
+#[derive(Default)]
+pub struct Others<'a> {
+    /// Those of users, by name.
+    pub registered: &'a [Registered],
+    /// Makes those that the configuration names and this library does not have.
+    pub factory: Option<&'a dyn Factory>,
+}
+
 /// The pipeline, and the thread that has it while a minibatch is assembled ahead.
 struct Engine {
     pipeline: Option<Box<Pipeline>>,
@@ -97,15 +108,15 @@ struct Engine {
 impl Reader {
     /// Builds a reader; opens and indexes its files, loads no data yet.
     pub fn open(options: &ReaderOptions) -> Result<Reader> {
-        Reader::open_with(options, &[])
+        Reader::open_with(options, &Others::default())
     }
 
-    /// Builds a reader of users' deserializers, those that the options name among them.
-    pub fn open_with(options: &ReaderOptions, registered: &[Registered]) -> Result<Reader> {
+    /// Builds a reader of the library's deserializers and others.
+    pub fn open_with(options: &ReaderOptions, others: &Others<'_>) -> Result<Reader> {
         let process = Process::current();
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
-        let deserializer = build::deserializer(options, registered, &corpus, &pool)?;
+        let deserializer = build::deserializer(options, others, &corpus, &pool)?;
         Ok(Reader::over(deserializer, options, corpus, pool, process))
     }
 
@@ -118,14 +129,19 @@ impl Reader {
     ) -> Reader {
         let streams = output_streams(deserializer.streams(), options.packing);
         let facts = Facts::new(options, Arc::clone(&deserializer));
-        let pipeline = Box::new(Pipeline::new(options, deserializer, pool));
+        // What users' code makes of a sequence may depend on how often it is asked, as CNTK's random transforms do:
+        // nothing is fetched that the caller may not get.
+        let prefetch = options.prefetch && !deserializer.is_fetched();
+        let shapes = Arc::new(LateShapes::new(streams.len()));
+        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool));
         let delivered = pipeline.progress(Progress::default());
         Reader {
             streams,
+            shapes,
             corpus,
             facts,
             window_keys: pipeline.window_keys(),
-            prefetch: options.prefetch,
+            prefetch,
             epoch: None,
             delivered,
             spare: Progress::default(),
@@ -138,6 +154,11 @@ impl Reader {
     /// The streams as delivered, by number: sparse streams are dense in truncated mode.
     pub fn streams(&self) -> &[StreamInfo] {
         &self.streams
+    }
+
+    /// Shapes of streams that the first data tell: those are incomplete in the descriptions.
+    pub fn shapes(&self) -> &Arc<LateShapes> {
+        &self.shapes
     }
 
     /// The texts of sequence keys.

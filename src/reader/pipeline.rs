@@ -1,6 +1,7 @@
 //! The pipeline: timeline, chunks and packer, one minibatch per read. Reads nothing ahead but chunks.
 
 use super::checkpoint::Progress;
+use super::fetcher::Fetcher;
 use super::listed::ListedChunks;
 use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
@@ -18,6 +19,7 @@ use crate::randomize::in_order::InOrder;
 use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ pub(super) struct Pipeline {
 struct Source {
     deserializer: Arc<dyn Deserializer>,
     course: Course,
+    /// For chunks that do not have their sequences ready.
+    fetcher: Option<Fetcher>,
     selection: Selection,
     truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
@@ -48,7 +52,15 @@ enum Course {
 }
 
 impl Pipeline {
-    pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
+    pub(super) fn new(
+        options: &ReaderOptions,
+        deserializer: Arc<dyn Deserializer>,
+        shapes: &Arc<LateShapes>,
+        pool: Pool,
+    ) -> Self {
+        let truncated = matches!(options.packing, Packing::Truncated { .. });
+        let threads = options.multithreaded.then(|| pool.clone());
+        let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
         let course = Course::new(options.order, &deserializer, pool);
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
@@ -61,8 +73,9 @@ impl Pipeline {
         let source = Source {
             deserializer,
             course,
+            fetcher,
             selection: Selection::default(),
-            truncated: matches!(options.packing, Packing::Truncated { .. }),
+            truncated,
             invalid: 0,
             tolerated: options.max_errors,
         };
@@ -129,8 +142,8 @@ impl Pipeline {
     /// Goes back exactly to where [`Pipeline::progress`] was taken.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
-        let course = &mut self.source.course;
-        self.packer.requeue(&progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
+        let source = &mut self.source;
+        self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
     }
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
@@ -146,8 +159,8 @@ impl Pipeline {
         self.source.course.start_epoch(&epoch.timeline())?;
         self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
-        let course = &mut self.source.course;
-        self.packer.restore(&read.pack(), &progress.queues, &mut |chunk: ChunkId| course.fetch(chunk))
+        let source = &mut self.source;
+        self.packer.restore(&read.pack(), &progress.queues, &mut |id| source.fetch(id))
     }
 }
 
@@ -174,6 +187,15 @@ impl Source {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.invalid = progress.invalid;
         self.course.resume(progress.place)
+    }
+
+    /// A sequence that the packer held where a checkpoint was made, with its chunk or fetched.
+    fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
+        let chunk = self.course.fetch(id.chunk)?;
+        match &mut self.fetcher {
+            Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk),
+            None => Ok(chunk),
+        }
     }
 }
 
@@ -281,11 +303,16 @@ impl ReadConfig {
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
         self.course.next(global, local, &mut self.selection)?;
+        if let Some(fetcher) = &mut self.fetcher {
+            fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.course.chunks())?;
+        }
+        let fetcher = self.fetcher.as_ref();
         Ok(Batch {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,
-            chunks: self.course.chunks(),
+            chunks: fetcher.map_or_else(|| self.course.chunks(), Fetcher::fetched),
+            fetched: fetcher.map(Fetcher::shapes),
         })
     }
 
@@ -303,6 +330,9 @@ impl Feed for Source {
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.deserializer.reported_keys(sequences, self.truncated, keys);
+        match &self.fetcher {
+            Some(fetcher) => fetcher.keys(sequences, keys),
+            None => self.deserializer.reported_keys(sequences, self.truncated, keys),
+        }
     }
 }

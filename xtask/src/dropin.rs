@@ -58,7 +58,21 @@ pub struct Module {
 pub const MODULES: [Module; 3] = [
     Module {
         stem: "Cntk.Composite",
-        sources: &["composite", "original", "reader", "layout", "data_reader", "engine", "text"],
+        sources: &[
+            "composite",
+            "original",
+            "foreign",
+            "transforms",
+            "plugin",
+            "corpus",
+            "module_config",
+            "reader",
+            "layout",
+            "data_reader",
+            "engine",
+            "exception",
+            "text",
+        ],
         exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
@@ -71,6 +85,7 @@ pub const MODULES: [Module; 3] = [
             "layout",
             "data_reader",
             "engine",
+            "exception",
             "text",
         ],
         exports: &DESERIALIZER_EXPORTS,
@@ -85,6 +100,7 @@ pub const MODULES: [Module; 3] = [
             "layout",
             "data_reader",
             "engine",
+            "exception",
             "text",
         ],
         exports: &DESERIALIZER_EXPORTS,
@@ -102,7 +118,8 @@ impl Module {
 }
 
 /// The beginnings of the names of the host's symbols.
-const HOST_SYMBOLS: [&str; 3] = ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZN4CNTK"];
+const HOST_SYMBOLS: [&str; 4] =
+    ["_ZN9Microsoft3MSR4CNTK", "_ZNK9Microsoft3MSR4CNTK", "_ZTVN9Microsoft3MSR4CNTK", "_ZN4CNTK"];
 
 /// Tools that building takes.
 pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];

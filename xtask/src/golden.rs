@@ -1,4 +1,5 @@
-//! The golden cases under tests/golden: what CNTK 2.7 was recorded to deliver.
+//! The golden cases under tests/golden, and those under tests/golden-host, which need modules of CNTK: what CNTK 2.7 was
+//! recorded to deliver.
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail};
@@ -33,11 +34,19 @@ pub struct Rewritten {
     pub flags: &'static str,
 }
 
-/// All cases, file by file in alphabetical order.
+/// All cases of this library's own formats, file by file in alphabetical order.
 pub fn load(project: &Project) -> Result<Vec<Case>> {
-    let folder = project.path("tests/golden");
+    load_folder(&project.path("tests/golden"))
+}
+
+/// All cases with deserializers of CNTK's modules.
+pub fn load_for_host(project: &Project) -> Result<Vec<Case>> {
+    load_folder(&project.path("tests/golden-host"))
+}
+
+fn load_folder(folder: &Path) -> Result<Vec<Case>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
+    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             files.push(path);
@@ -89,7 +98,15 @@ impl Case {
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {
-            std::fs::write(folder.join(name), content)?;
+            // Lists of files have their places in them.
+            match name.ends_with(".scp") {
+                true => {
+                    let text = String::from_utf8_lossy(content);
+                    let place = folder.display().to_string();
+                    std::fs::write(folder.join(name), text.replace("@DIR@", &place))?;
+                }
+                false => std::fs::write(folder.join(name), content)?,
+            }
         }
         let (config, script) = (folder.join("config.cntk"), folder.join("script.txt"));
         std::fs::write(&config, &self.config)?;

@@ -63,6 +63,7 @@ fn defaults_of_a_composite_reader() {
         element: ElementType::Float,
         trace_level: 0,
         verbosity: 0,
+        multithreaded: false,
         prefetch: true,
     };
     assert_eq!(composite("", "").unwrap(), expected);
@@ -373,7 +374,7 @@ fn keys_that_nothing_reads() {
     let unread = |text: &str| {
         let section = reader_section(&Section::parse("unknown", text).unwrap()).unwrap();
         match legacy::reader_type(&section).unwrap() {
-            ReaderType::Composite => composite::read(&section).unwrap(),
+            ReaderType::Composite => composite::read_with(&section, Others::default()).unwrap(),
             ReaderType::Text => legacy::read_text(&section).unwrap(),
             ReaderType::Binary => legacy::read_binary(&section).unwrap(),
         };

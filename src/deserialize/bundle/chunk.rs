@@ -3,6 +3,7 @@
 use super::Shared;
 use super::share::Part;
 use crate::Result;
+use crate::deserialize::fetch::Part as Fetch;
 use crate::deserialize::{Chunk, Loaded};
 use crate::sequence::ChunkId;
 use std::sync::Arc;
@@ -40,6 +41,18 @@ impl Chunk for BundleChunk {
                 }
             }
         }
+    }
+
+    fn fetch(&self, index: u32, first: usize, parts: &mut Vec<Fetch>) -> Result<()> {
+        let joined = &self.shared.join.chunks[self.id as usize];
+        self.primary.fetch(joined.primary_index(index), first, parts)?;
+        let members = joined.partners.iter().zip(&self.partners).zip(&self.shared.firsts[1..]);
+        for ((partner, chunks), own_first) in members {
+            let (part, index) = partner.places.get(index);
+            // Settled before, so it is there.
+            chunks[part].wait().as_ref().map_err(Clone::clone)?.fetch(index, first + own_first, parts)?;
+        }
+        Ok(())
     }
 
     fn settle(&self) -> Result<()> {

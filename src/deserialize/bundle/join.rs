@@ -100,11 +100,13 @@ impl Join {
         // below: a thread that waits for the others would take up another turn of the loop, and wait for itself.
         secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
 
-        let chunks = primary.deserializer.chunks().len() as ChunkId;
-        let outcomes: Vec<Outcome> = (0..chunks)
-            .into_par_iter()
-            .map(|chunk| join_chunk(&*primary.deserializer, secondaries, definer, chunk))
-            .collect();
+        let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
+        let join = |chunk| join_chunk(&*primary.deserializer, secondaries, definer, chunk);
+        // What users have made is asked one by one, and here: see `Deserializer::is_fetched`.
+        let outcomes: Vec<Outcome> = match members.iter().any(|member| member.deserializer.is_fetched()) {
+            true => chunks.map(join).collect::<Result<_>>()?,
+            false => chunks.into_par_iter().map(join).collect::<Result<_>>()?,
+        };
         let mut lacking = vec![0; secondaries.len()];
         let mut join = Join { infos: Vec::new(), chunks: Vec::new() };
         for outcome in outcomes {
@@ -131,7 +133,7 @@ impl Join {
         let used: u64 = self.infos.iter().map(|info| u64::from(info.sequences)).sum();
         let mut line = format!("Joined {} deserializers by key: {used} sequences.", members.len());
         let mut complete = true;
-        let empty = total - used - lacking.iter().sum::<u64>();
+        let empty = total.saturating_sub(used + lacking.iter().sum::<u64>());
         for (secondary, &count) in secondaries.iter().zip(lacking) {
             if count > 0 {
                 complete = false;
@@ -147,7 +149,7 @@ impl Join {
         }
         for (number, secondary) in secondaries.iter().enumerate() {
             let total = sequences(&*secondary.deserializer);
-            let unused = total - self.partners_in(number, &*secondary.deserializer);
+            let unused = total.saturating_sub(self.partners_in(number, &*secondary.deserializer));
             if unused > 0 {
                 complete = false;
                 line += &format!(" Not used: {unused} of {total} of '{}'.", secondary.name);
@@ -174,7 +176,10 @@ impl Join {
             for index in 0..info.sequences {
                 let (chunk, index) = partner.places.get(index);
                 let position = firsts[partner.chunks[chunk] as usize] + index as usize;
-                used[position / 64] |= 1 << (position % 64);
+                // Users' deserializers need not have told their sizes.
+                if let Some(word) = used.get_mut(position / 64) {
+                    *word |= 1 << (position % 64);
+                }
             }
         }
         used.iter().map(|word| u64::from(word.count_ones())).sum()
@@ -190,44 +195,41 @@ fn join_chunk(
     secondaries: &[Member],
     definer: Option<usize>,
     chunk: ChunkId,
-) -> Outcome {
-    let count = primary.chunks()[chunk as usize].sequences;
-    let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
-    let mut keys = Vec::with_capacity(ids.len());
-    primary.keys(&ids, &mut keys);
-    let own = primary.lengths(chunk);
+) -> Result<Outcome> {
+    let mut own = Vec::new();
+    primary.list(chunk, &mut own)?;
 
     let mut lacking = vec![0; secondaries.len()];
-    let mut kept = Vec::with_capacity(ids.len());
-    let mut lengths = Vec::with_capacity(ids.len());
-    let mut found = vec![Vec::with_capacity(ids.len()); secondaries.len()];
+    let mut kept = Vec::with_capacity(own.len());
+    let mut lengths = Vec::with_capacity(own.len());
+    let mut found = vec![Vec::with_capacity(own.len()); secondaries.len()];
     let mut same = true;
-    for (index, &key) in (0..count).zip(&keys) {
-        let mut length = if definer.is_none_or(|definer| definer == 0) { own.get(index) } else { 0 };
+    for (index, sequence) in (0..).zip(&own) {
+        let mut length = if definer.is_none_or(|definer| definer == 0) { sequence.samples } else { 0 };
         let mut complete = true;
         for (number, secondary) in secondaries.iter().enumerate() {
-            let Some(id) = secondary.deserializer.find(key) else {
+            let Some((id, samples)) = secondary.deserializer.partner(sequence)? else {
                 lacking[number] += 1;
                 found[..number].iter_mut().for_each(|found| _ = found.pop());
                 complete = false;
                 break;
             };
             if definer.is_none_or(|definer| definer == number + 1) {
-                length = length.max(secondary.deserializer.lengths(id.chunk).get(id.index));
+                length = length.max(samples);
             }
             found[number].push(id);
         }
         if complete {
-            same &= length == own.get(index);
+            same &= length == sequence.samples;
             kept.push(index);
             lengths.push(length);
         }
     }
     let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     if samples == 0 {
-        return Outcome { chunk: None, lacking };
+        return Ok(Outcome { chunk: None, lacking });
     }
-    let all = kept.len() == ids.len();
+    let all = kept.len() == own.len();
     let info = ChunkInfo { samples, sequences: kept.len() as u32 };
     let lengths = if same && all {
         Declared::Primary
@@ -244,7 +246,7 @@ fn join_chunk(
         lengths,
         partners: partners.collect(),
     };
-    Outcome { chunk: Some((info, joined)), lacking }
+    Ok(Outcome { chunk: Some((info, joined)), lacking })
 }
 
 /// Notes where partners are, in as little memory as it takes.

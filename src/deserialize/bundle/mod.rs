@@ -38,6 +38,7 @@ pub struct Bundle {
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,
     shared: Arc<Shared>,
+    is_fetched: bool,
     fingerprint: u64,
 }
 
@@ -46,15 +47,19 @@ struct Shared {
     join: Join,
     /// For each stream its deserializer and its number there.
     routes: Vec<(usize, usize)>,
+    /// The first stream of each deserializer.
+    firsts: Vec<usize>,
 }
 
 impl Bundle {
-    /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool. One log line tells
+    /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool, unless one of them
+    /// is [fetched](Deserializer::is_fetched): then on the thread that opens the reader. One log line tells
     /// how many sequences have been dropped and why.
     pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
-        let (mut streams, mut routes) = (Vec::new(), Vec::new());
+        let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         let mut definer = None;
         for (number, member) in members.iter().enumerate() {
+            firsts.push(streams.len());
             for (inner, stream) in member.deserializer.streams().iter().enumerate() {
                 if stream.defines_mb_size && definer.replace(number).is_some() {
                     let message =
@@ -66,6 +71,7 @@ impl Bundle {
             }
         }
         let join = Join::new(&members, definer, log)?;
+        let is_fetched = members.iter().any(|member| member.deserializer.is_fetched());
         let mut fingerprint = SEED;
         for member in &members {
             fingerprint = mix(fingerprint, member.deserializer.fingerprint(), 0);
@@ -76,7 +82,21 @@ impl Bundle {
         let mut members = members.into_iter().map(|member| member.deserializer);
         let primary = members.next().ok_or_else(|| Error::internal("a bundle of nothing"))?;
         let secondaries = members.map(Secondary::new).collect();
-        Ok(Bundle { streams, primary, secondaries, shared: Arc::new(Shared { join, routes }), fingerprint })
+        Ok(Bundle {
+            streams,
+            primary,
+            secondaries,
+            shared: Arc::new(Shared { join, routes, firsts }),
+            is_fetched,
+            fingerprint,
+        })
+    }
+
+    /// The partner of a sequence in the last deserializer.
+    fn in_last(&self, id: SequenceId) -> Option<SequenceId> {
+        let partner = self.shared.join.chunks[id.chunk as usize].partners.last()?;
+        let (chunk, index) = partner.places.get(id.index);
+        Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
 
     fn in_primary(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
@@ -131,11 +151,13 @@ impl Deserializer for Bundle {
     /// CNTK 2.7 reports the keys with which its first deserializer marks sequences, and of truncated minibatches those
     /// of its last one, which are the real ones.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
-        let sequences = self.in_primary(sequences);
-        if truncated {
-            self.primary.keys(&sequences, keys);
-        } else {
-            self.primary.reported_keys(&sequences, false, keys);
+        match self.secondaries.last() {
+            // Its keys come with what is fetched; the last one has the same.
+            Some(last) if truncated && self.primary.is_fetched() => {
+                keys.extend(sequences.iter().flat_map(|&id| self.in_last(id)).flat_map(|id| last.key(id)));
+            }
+            _ if truncated => self.primary.keys(&self.in_primary(sequences), keys),
+            _ => self.primary.reported_keys(&self.in_primary(sequences), false, keys),
         }
     }
 
@@ -172,6 +194,10 @@ impl Deserializer for Bundle {
         let load_missing = || missing.par_iter().for_each(|(secondary, id, part)| secondary.load(*id, part));
         let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
         Ok(Arc::new(BundleChunk { shared: Arc::clone(&self.shared), id: chunk, primary: primary?, partners }))
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.is_fetched
     }
 
     fn fingerprint(&self) -> u64 {

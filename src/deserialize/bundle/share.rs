@@ -8,7 +8,7 @@
 //! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
 
 use crate::deserialize::{Chunk, Deserializer};
-use crate::sequence::ChunkId;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -38,6 +38,13 @@ impl Secondary {
         let part = Arc::default();
         parts.insert(chunk, Arc::downgrade(&part));
         (part, true)
+    }
+
+    /// The key of a sequence.
+    pub fn key(&self, id: SequenceId) -> Option<SequenceKey> {
+        let mut keys = Vec::with_capacity(1);
+        self.deserializer.keys(&[id], &mut keys);
+        keys.pop()
     }
 
     /// Loads a chunk into its part. Whatever happens, nobody waits for it forever.

@@ -5,6 +5,9 @@
 //! [`Composable`] one also tells the sequences of a chunk beforehand; it is a [`Deserializer`] like any other, with the
 //! full randomizer, and may be joined with others by key.
 //!
+//! An [`OnDemand`] one may be either, and its chunks give one sequence at a time, when a minibatch needs it; nothing of
+//! it is kept but lengths. A reader is told of it by a [`Factory`], which makes it while the reader is opened.
+//!
 //! Nothing that user code gives is trusted: shapes, strides, ranges and counts are checked when a chunk is loaded, and
 //! an error tells the chunk and the stream. Data are used where they lie until the chunk is not needed any more.
 //!
@@ -16,6 +19,7 @@ mod chunk;
 mod composable;
 mod data;
 mod loader;
+mod on_demand;
 mod simple;
 mod streams;
 #[cfg(test)]
@@ -24,8 +28,10 @@ mod tests;
 pub use buffer::{Buffer, Scalar};
 pub use data::{Array, ChunkData, DenseArray, SparseArray, StreamData};
 pub use loader::Loader;
+pub use on_demand::{OnDemand, OnDemandChunk};
 
 use super::Deserializer;
+use crate::config::Section;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
 use crate::sequence::ChunkId;
@@ -90,6 +96,30 @@ pub enum UserDeserializer {
     Simple(Arc<dyn Simple>),
     /// Lists sequences beforehand.
     Composable(Arc<dyn Composable>),
+}
+
+/// Makes the deserializers that a configuration names and this library does not have.
+pub trait Factory {
+    /// Makes one. Called by the thread that opens the reader, in the configuration's order.
+    fn make(&self, request: &Request<'_>) -> Result<Arc<dyn OnDemand>>;
+}
+
+/// What a [`Factory`] is to make.
+pub struct Request<'a> {
+    /// Its section, with what the reader puts into it.
+    pub section: &'a Section,
+    /// Its type.
+    pub name: &'a str,
+    /// How keys become numbers, in all deserializers of the reader.
+    pub corpus: &'a Arc<Corpus>,
+    /// It is the reader's first.
+    pub is_primary: bool,
+}
+
+/// Has a factory make a deserializer.
+pub fn make(factory: &dyn Factory, request: &Request<'_>, composable: bool) -> Result<Arc<dyn Deserializer>> {
+    let user = call("making it", || factory.make(request))?;
+    Ok(Arc::new(on_demand::OnDemandDeserializer::open(user, composable, request.is_primary)?))
 }
 
 /// A user's deserializer with the name that configurations call it by (`type`).

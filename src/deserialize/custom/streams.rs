@@ -9,15 +9,27 @@ pub(super) fn describe(user: &dyn Simple) -> Result<(Vec<StreamInfo>, u32)> {
     // CNTK's order.
     let chunks = call("telling its number of chunks", || user.chunk_count())?;
     let streams = call("describing its streams", || user.streams())?;
-    if streams.is_empty() {
-        return Err(wrong("Deserializer must provide at least one stream"));
-    }
+    check_streams(&streams)?;
+    check_count(chunks as usize)?;
+    Ok((streams, chunks))
+}
+
+/// Refuses numbers of chunks that cannot be.
+pub(super) fn check_count(chunks: usize) -> Result<()> {
     if chunks == 0 {
         return Err(wrong("Deserializer must provide at least one chunk"));
     }
-    // CNTK reserves the number for "none".
-    if chunks == u32::MAX {
+    // CNTK reserves the last number for "none".
+    if chunks >= u32::MAX as usize {
         return Err(wrong("Driving deserializer provided too many chunks."));
+    }
+    Ok(())
+}
+
+/// Refuses streams that cannot be.
+pub(super) fn check_streams(streams: &[StreamInfo]) -> Result<()> {
+    if streams.is_empty() {
+        return Err(wrong("Deserializer must provide at least one stream"));
     }
     for (i, stream) in streams.iter().enumerate() {
         check(stream).map_err(|error| error.in_stream(&stream.name))?;
@@ -29,12 +41,15 @@ pub(super) fn describe(user: &dyn Simple) -> Result<(Vec<StreamInfo>, u32)> {
             return Err(wrong(message).in_stream(&stream.name));
         }
     }
-    Ok((streams, chunks))
+    Ok(())
 }
 
 fn check(stream: &StreamInfo) -> Result<()> {
     if stream.name.is_empty() {
         return Err(wrong("A stream must have a name."));
+    }
+    if stream.has_late_shape() {
+        return Ok(());
     }
     let size = stream.shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
     let bytes = size.and_then(|size| size.checked_mul(stream.element.size()));

@@ -183,7 +183,7 @@ fn new_workers_keep_the_slots() {
     let mut second = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
     assert!(second.configure(&config).is_err());
     let chunks = feed.chunks.clone();
-    let load = &mut |chunk: ChunkId| chunks[chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+    let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
     second.restore(&config, &queues, load).expect("the checkpoint");
     assert_eq!(queued(&second), queues);
 }
@@ -199,8 +199,9 @@ fn checkpoints_continue_exactly() {
             }
             let mut second = TruncatedPacker::new(example_streams(), BufferPool::default(), false);
             let chunks = feed_1.chunks.clone();
-            let load =
-                &mut |chunk: ChunkId| chunks[chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+            let load = &mut |id: SequenceId| {
+                chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
+            };
             second.restore(&config, &queued(first), load).expect("the checkpoint");
             let feed_2 = &mut feed(2);
             (feed_2.position, feed_2.next) = (feed_1.position, feed_1.next);
@@ -218,7 +219,7 @@ fn damaged_checkpoints_are_errors() {
     read(packer, feed);
     let good = queued(packer);
     let chunks = feed.chunks.clone();
-    let load = &mut |chunk: ChunkId| chunks[chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
+    let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
     let mut beyond = good.clone();
     beyond[1].cursor = 2;
     let empty = vec![Queue { cursor: 1, sequences: Vec::new() }];

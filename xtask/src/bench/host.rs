@@ -44,7 +44,7 @@ impl Hosts {
         let engine = dropin::engine(project)?;
         let driver = project.part(&format!("the driver and the modules for CNTK {version}"), || {
             dropin::build(project, Host::by_version(version)?, &engine)?;
-            dropin::driver(project)
+            dropin::driver(project, "host_replay")
         })?;
         Ok(Hosts {
             root: project.root.clone(),

@@ -1,0 +1,12 @@
+// The keys of a reader's sequences as the host's modules take them.
+#pragma once
+
+#include "engine.hpp"
+#include "host_deserializers.hpp"
+
+namespace cntk_dropin {
+
+// A descriptor that asks the engine, and keeps its keys as long as somebody has it.
+std::shared_ptr<cntk_host::CorpusDescriptor> make_corpus(const cntk_reader_keys* keys);
+
+}  // namespace cntk_dropin

@@ -1,0 +1,53 @@
+#include "exception.hpp"
+
+#include <new>
+
+namespace cntk_dropin {
+
+// The members of std::exception_ptr that libstdc++ exports in the version of the oldest hosts. The class
+// itself would be compiled to calls of newer ones.
+namespace libstdcxx {
+struct Kept {
+  void* exception;
+};
+void current(Kept* out) __asm__("_ZSt17current_exceptionv");
+[[noreturn]] void rethrow(const Kept* kept) __asm__(
+    "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE");
+void release(Kept* kept) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
+}  // namespace libstdcxx
+
+namespace {
+
+using libstdcxx::Kept;
+
+void finalize(void* kept) {
+  libstdcxx::release(static_cast<Kept*>(kept));
+  delete static_cast<Kept*>(kept);
+}
+
+const char* text_of_current() noexcept {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "An exception of a type of its own.";
+  }
+}
+
+}  // namespace
+
+void keep_exception(cntk_reader_failure* failure) noexcept {
+  cntk_reader_fail(failure, text_of_current(), CNTK_READER_NUL_TERMINATED);
+  Kept* const kept = new (std::nothrow) Kept();
+  if (kept == nullptr) return;  // the text says it
+  libstdcxx::current(kept);
+  cntk_reader_fail_with(failure, kept, finalize);
+}
+
+void throw_kept(const cntk_reader_error* error) {
+  const auto* kept = static_cast<const Kept*>(cntk_reader_error_cause(error));
+  if (kept != nullptr) libstdcxx::rethrow(kept);
+}
+
+}  // namespace cntk_dropin

@@ -1,0 +1,290 @@
+#include "foreign.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "corpus.hpp"
+#include "exception.hpp"
+#include "plugin.hpp"
+#include "text.hpp"
+
+namespace cntk_dropin {
+namespace {
+
+namespace host = cntk_host;
+
+// A sequence in all streams of its deserializer.
+struct ForeignSequence {
+  std::vector<std::shared_ptr<host::SequenceData>> streams;
+};
+
+struct ForeignChunk {
+  std::shared_ptr<host::Chunk> chunk;
+  // Index of each sequence for the chunk, where that is not its place in the list.
+  const std::vector<size_t>* indexes = nullptr;
+  std::vector<size_t> own_indexes;
+  std::vector<cntk_reader_sequence_info> listed;
+};
+
+cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
+  cntk_reader_sequence_info to = {};
+  to.chunk = from.chunk;
+  to.index = static_cast<uint32_t>(from.index);
+  to.samples = from.samples;
+  to.sample = from.key.sample;
+  to.key = from.key.sequence;
+  return to;
+}
+
+// Converts a list, and notes indexes that are not places in the list.
+void convert(const std::vector<host::SequenceInfo>& from, std::vector<cntk_reader_sequence_info>& to,
+             std::vector<size_t>& indexes) {
+  to.clear();
+  to.reserve(from.size());
+  bool same = true;
+  for (const host::SequenceInfo& info : from) {
+    same = same && info.index == to.size();
+    to.push_back(convert(info));
+  }
+  if (same) return;
+  for (const host::SequenceInfo& info : from) indexes.push_back(info.index);
+}
+
+uint32_t element_of(const host::StreamInformation& stream) {
+  switch (stream.element) {
+    case host::Element::float32:
+      return CNTK_READER_FLOAT;
+    case host::Element::float64:
+      return CNTK_READER_DOUBLE;
+    default:
+      throw std::runtime_error("Please specify the type of the '" + narrow(stream.name) +
+                               "' stream. You can use 'Cast' transform for that.");
+  }
+}
+
+}  // namespace
+
+// A deserializer with its transforms: the engine's callbacks lead here.
+class ForeignDeserializer {
+ public:
+  ForeignDeserializer(const cntk_reader_request& request, cntk_reader_on_demand& table) {
+    const ModuleConfig config(request.section);
+    deserializer_ =
+        create_deserializer(config.required("module"), {request.type_name, request.type_length},
+                            config.parameters(), make_corpus(request.keys), request.is_primary != 0);
+    streams_ = deserializer_->StreamInfos();
+    transforms_ = std::make_shared<Transforms>(request.section, config, streams_);
+    for (const host::ChunkInfo& chunk : deserializer_->ChunkInfos()) {
+      if (chunk.id != ids_.size()) in_order_ = false;
+      places_[chunk.id] = static_cast<uint32_t>(ids_.size());
+      ids_.push_back(chunk.id);
+      sizes_.push_back({sizeof(cntk_reader_chunk_info), chunk.samples, chunk.sequences});
+    }
+    if (in_order_) places_.clear();
+    describe(table);
+  }
+
+  const std::shared_ptr<Transforms>& transforms() const { return transforms_; }
+
+  static ForeignDeserializer& of(void* self) { return *static_cast<ForeignDeserializer*>(self); }
+  static void destroy(void* self) { delete static_cast<ForeignDeserializer*>(self); }
+
+ private:
+  void describe(cntk_reader_on_demand& table) {
+    for (const host::StreamInformation& stream : streams_) names_.push_back(narrow(stream.name));
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      const host::StreamInformation& stream = streams_[i];
+      if (stream.storage != host::Storage::dense && stream.storage != host::Storage::sparse_csc) {
+        throw std::runtime_error("Storage type " + std::to_string(static_cast<int>(stream.storage)) +
+                                 " is not supported.");
+      }
+      if (stream.is_binary) {
+        throw BinaryStream("The stream '" + names_[i] + "' has binary data.");
+      }
+      cntk_reader_user_stream info = {};
+      info.name = names_[i].data();
+      info.name_length = names_[i].size();
+      info.shape = stream.shape.dimensions.data();
+      info.shape_rank = stream.shape.dimensions.size();
+      info.storage = stream.storage == host::Storage::dense ? CNTK_READER_DENSE : CNTK_READER_SPARSE_CSC;
+      info.element = element_of(stream);
+      info.defines_mb_size = stream.defines_mb_size ? 1 : 0;
+      infos_.push_back(info);
+    }
+    table.userdata = this;
+    table.streams = infos_.data();
+    table.stream_count = infos_.size();
+    table.chunks = sizes_.data();
+    table.chunk_count = sizes_.size();
+    table.list = list;
+    table.partner = partner;
+    table.load = load;
+    table.list_loaded = list_loaded;
+    table.release_chunk = release_chunk;
+    table.fetch = fetch;
+    table.prepare = prepare;
+    table.release_sequence = release_sequence;
+    table.finalizer = destroy;
+  }
+
+  static int32_t list(void* self, uint32_t chunk, const cntk_reader_sequence_info** sequences, size_t* count,
+                      cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignDeserializer& own = of(self);
+      std::vector<host::SequenceInfo> infos;
+      own.deserializer_->SequenceInfosForChunk(own.ids_.at(chunk), infos);
+      std::vector<size_t> indexes;
+      convert(infos, own.listed_, indexes);
+      if (!indexes.empty()) own.indexes_[chunk] = std::move(indexes);
+      *sequences = own.listed_.data();
+      *count = own.listed_.size();
+    });
+  }
+
+  static int32_t partner(void* self, const cntk_reader_sequence_info* of_primary,
+                         cntk_reader_sequence_info* partner, uint32_t* found, cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignDeserializer& own = of(self);
+      host::SequenceInfo primary;
+      primary.index = of_primary->index;
+      primary.samples = of_primary->samples;
+      primary.chunk = of_primary->chunk;
+      primary.key = {of_primary->key, of_primary->sample};
+      host::SequenceInfo result;
+      *found = own.deserializer_->GetSequenceInfo(primary, result) ? 1 : 0;
+      if (*found == 0) return;
+      if (result.index > UINT32_MAX) throw std::runtime_error("The index of a sequence is too large.");
+      *partner = convert(result);
+      if (!own.in_order_) partner->chunk = own.places_.at(result.chunk);
+    });
+  }
+
+  static int32_t load(void* self, uint32_t chunk, void** handle, cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignDeserializer& own = of(self);
+      auto loaded = std::make_unique<ForeignChunk>();
+      loaded->chunk = own.deserializer_->GetChunk(own.ids_.at(chunk));
+      if (loaded->chunk == nullptr) throw std::runtime_error("A module has given no chunk.");
+      const auto found = own.indexes_.find(chunk);
+      if (found != own.indexes_.end()) loaded->indexes = &found->second;
+      *handle = loaded.release();
+    });
+  }
+
+  static int32_t list_loaded(void*, void* handle, const cntk_reader_sequence_info** sequences, size_t* count,
+                             cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
+      std::vector<host::SequenceInfo> infos;
+      chunk.chunk->SequenceInfos(infos);
+      convert(infos, chunk.listed, chunk.own_indexes);
+      if (!chunk.own_indexes.empty()) chunk.indexes = &chunk.own_indexes;
+      *sequences = chunk.listed.data();
+      *count = chunk.listed.size();
+    });
+  }
+
+  static void release_chunk(void*, void* handle) { delete static_cast<ForeignChunk*>(handle); }
+
+  static int32_t fetch(void* self, void* handle, uint32_t index, cntk_reader_fetched* fetched,
+                       cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignDeserializer& own = of(self);
+      ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
+      auto sequence = std::make_unique<ForeignSequence>();
+      sequence->streams.reserve(own.streams_.size());
+      chunk.chunk->GetSequence(chunk.indexes != nullptr ? chunk.indexes->at(index) : index,
+                               sequence->streams);
+      if (sequence->streams.size() != own.streams_.size()) {
+        throw std::runtime_error("A module has given a sequence in " +
+                                 std::to_string(sequence->streams.size()) + " streams instead of " +
+                                 std::to_string(own.streams_.size()) + ".");
+      }
+      fetched->is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
+                                      [](const auto& stream) { return stream->valid; })
+                              ? 1
+                              : 0;
+      fetched->handle = sequence.release();
+    });
+  }
+
+  static int32_t prepare(void* self, void* handle, uint32_t position, cntk_reader_fetched_stream* streams,
+                         cntk_reader_failure* failure) {
+    return guarded(failure, [&] {
+      ForeignDeserializer& own = of(self);
+      ForeignSequence& sequence = *static_cast<ForeignSequence*>(handle);
+      for (size_t i = 0; i < own.streams_.size(); ++i) {
+        std::shared_ptr<host::SequenceData>& data = sequence.streams[i];
+        data = own.transforms_->apply(i, std::move(data), position);
+        view(own.streams_[i], *data, streams[i]);
+      }
+    });
+  }
+
+  static void view(const host::StreamInformation& stream, host::SequenceData& data,
+                   cntk_reader_fetched_stream& out) {
+    const host::Shape* shape = &stream.shape;
+    // Those of Python's deserializers cannot tell, and need not.
+    if (shape->dimensions == std::vector<size_t>{CNTK_READER_UNKNOWN_DIMENSION}) {
+      shape = &data.GetSampleShape();
+      out.shape = shape->dimensions.data();
+      out.shape_rank = shape->dimensions.size();
+    }
+    out.samples = data.samples;
+    out.values = data.GetDataBuffer();
+    out.key = data.key.sequence;
+    if (stream.storage == host::Storage::sparse_csc) {
+      const auto& sparse = static_cast<const host::SparseSequenceData&>(data);
+      out.value_count = static_cast<size_t>(sparse.total);
+      out.row_indices = sparse.rows;
+      out.sample_counts = sparse.counts.data();
+      if (sparse.counts.size() < data.samples) {
+        throw std::runtime_error("A module has given a sparse sequence without its samples.");
+      }
+      return;
+    }
+    out.value_count = data.samples;
+    for (const size_t dimension : shape->dimensions) out.value_count *= dimension;
+  }
+
+  static void release_sequence(void*, void* handle) { delete static_cast<ForeignSequence*>(handle); }
+
+  std::shared_ptr<host::DataDeserializer> deserializer_;
+  std::vector<host::StreamInformation> streams_;
+  std::shared_ptr<Transforms> transforms_;
+  // The modules' numbers of the chunks, and the other way round where these are not places.
+  std::vector<uint32_t> ids_;
+  std::map<uint32_t, uint32_t> places_;
+  bool in_order_ = true;
+  // Index of each sequence of a chunk, where that is not its place in the list.
+  std::map<uint32_t, std::vector<size_t>> indexes_;
+  // What the engine looks at while a reader is opened.
+  std::vector<std::string> names_;
+  std::vector<cntk_reader_user_stream> infos_;
+  std::vector<cntk_reader_chunk_info> sizes_;
+  std::vector<cntk_reader_sequence_info> listed_;
+};
+
+int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cntk_reader_on_demand* made,
+                             cntk_reader_failure* failure) {
+  return guarded(failure, [&] {
+    auto deserializer = std::make_unique<ForeignDeserializer>(*request, *made);
+    static_cast<ForeignModules*>(self)->transforms_.push_back(deserializer->transforms());
+    deserializer.release();  // the engine's, by the table's finalizer
+  });
+}
+
+ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_kind kind) {
+  cntk_reader* reader = nullptr;
+  call(cntk_reader_open_section_with, section, static_cast<uint32_t>(kind), make, static_cast<void*>(this),
+       &reader);
+  return ReaderHandle(reader);
+}
+
+void ForeignModules::start_epoch(const void* epoch_configuration) {
+  for (const auto& transforms : transforms_) transforms->start_epoch(epoch_configuration);
+}
+
+}  // namespace cntk_dropin

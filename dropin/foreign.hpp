@@ -1,0 +1,33 @@
+// Deserializers of the host's other modules as members of the engine's reader.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "reader.hpp"
+#include "transforms.hpp"
+
+namespace cntk_dropin {
+
+class ForeignDeserializer;
+
+// A stream holds binary data, such as lattices: the engine has no layout for these.
+struct BinaryStream : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The modules that take part in one reader.
+class ForeignModules : public Companion {
+ public:
+  ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) override;
+  void start_epoch(const void* epoch_configuration) override;
+
+ private:
+  static int32_t make(void* self, const cntk_reader_request* request, cntk_reader_on_demand* made,
+                      cntk_reader_failure* failure);
+
+  std::vector<std::shared_ptr<Transforms>> transforms_;
+};
+
+}  // namespace cntk_dropin

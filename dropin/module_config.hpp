@@ -1,0 +1,39 @@
+// Sections of the engine as the host's modules take them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine.hpp"
+
+namespace cntk_dropin {
+
+// A section with its own keys.
+class ModuleConfig {
+ public:
+  // `parent` is the section around it, which has to outlive this one, or null.
+  explicit ModuleConfig(const cntk_reader_section* section, const ModuleConfig* parent = nullptr);
+  ModuleConfig(const ModuleConfig&) = delete;
+  ModuleConfig& operator=(const ModuleConfig&) = delete;
+
+  const cntk_host::ConfigParameters& parameters() const { return parameters_; }
+
+  // The raw text of a key of its own, or null.
+  const std::string* find(const std::string& key) const;
+  // The raw text of a key of its own, which has to be there.
+  const std::string& required(const std::string& key) const;
+  // Replaces or adds a key.
+  void set(const std::string& key, const std::string& text);
+
+ private:
+  cntk_host::ConfigParameters parameters_;
+};
+
+// The section that a key of another one has as its value; empty if there is none.
+SectionHandle child_of(const cntk_reader_section* section, const std::string& key);
+// One of a list of sections; empty behind the last one.
+SectionHandle element_of(const cntk_reader_section* section, const std::string& key, size_t index);
+
+}  // namespace cntk_dropin

@@ -1,0 +1,374 @@
+//! Deserializers whose sequences are fetched one by one, through readers: held against the library's own text format,
+//! alone and in bundles, in every order and way of packing.
+
+mod common;
+
+use cntk_reader::config::{self, ReaderType, Section};
+use cntk_reader::corpus::Corpus;
+use cntk_reader::deserialize::custom::{Factory, OnDemand, OnDemandChunk, Request};
+use cntk_reader::deserialize::fetch::FetchedData;
+use cntk_reader::deserialize::{ChunkInfo, Loaded};
+use cntk_reader::error::Cause;
+use cntk_reader::pack::Minibatch;
+use cntk_reader::randomize::SIZE_UNLIMITED;
+use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
+use cntk_reader::sequence::{SequenceId, SequenceInfo, SequenceKey, SequenceView};
+use cntk_reader::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
+use cntk_reader::{Error, Result};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Keys of the sequences, chunk by chunk; a sequence's length follows from its key.
+const CHUNKS: [&[u64]; 4] = [&[5, 3, 9], &[1, 12], &[0, 7, 2, 8], &[4]];
+
+fn length(key: u64) -> u32 {
+    (key % 4 + 1) as u32
+}
+
+/// Sample `t` of a sequence has the value `key + t / 8`.
+fn values(key: u64) -> Vec<f32> {
+    (0..length(key)).map(|t| key as f32 + t as f32 / 8.0).collect()
+}
+
+/// What the deserializer sees of its use, and how it is to behave.
+#[derive(Default)]
+struct Control {
+    late_shape: bool,
+    /// Sequences that cannot be used.
+    invalid: Vec<u64>,
+    /// A chunk that cannot be loaded.
+    broken: Option<u32>,
+    positions: Mutex<Vec<(u32, u64)>>,
+}
+
+struct Formula {
+    corpus: Arc<Corpus>,
+    control: Arc<Control>,
+}
+
+struct FormulaChunk {
+    chunk: usize,
+    control: Arc<Control>,
+}
+
+struct FormulaSequence {
+    key: u64,
+    control: Arc<Control>,
+    bytes: Vec<u8>,
+}
+
+impl OnDemand for Formula {
+    fn streams(&self) -> Result<Vec<StreamInfo>> {
+        assert!(self.corpus.is_numeric());
+        Ok(vec![StreamInfo {
+            name: "f".to_owned(),
+            storage: Storage::Dense,
+            element: ElementType::Float,
+            shape: vec![if self.control.late_shape { UNKNOWN_DIMENSION } else { 1 }],
+            defines_mb_size: false,
+        }])
+    }
+
+    fn chunks(&self) -> Result<Vec<ChunkInfo>> {
+        let samples = |keys: &&[u64]| keys.iter().map(|&key| u64::from(length(key))).sum();
+        let info = |keys| ChunkInfo { samples: samples(keys), sequences: keys.len() as u32 };
+        Ok(CHUNKS.iter().map(info).collect())
+    }
+
+    fn list(&self, chunk: u32, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
+        sequences.extend((0..).zip(CHUNKS[chunk as usize]).map(|(index, &key)| SequenceInfo {
+            id: SequenceId { chunk, index },
+            samples: length(key),
+            key,
+            sample: 0,
+        }));
+        Ok(())
+    }
+
+    fn partner(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        let find = |(chunk, keys): (u32, &&[u64])| {
+            let index = keys.iter().position(|key| *key == of.key)? as u32;
+            Some((SequenceId { chunk, index }, length(of.key)))
+        };
+        Ok((0..).zip(&CHUNKS).find_map(find))
+    }
+
+    fn load(&self, chunk: u32) -> Result<Box<dyn OnDemandChunk>> {
+        if self.control.broken == Some(chunk) {
+            return Err(Error::data("the disk has melted").caused_by(Cause(Arc::new(chunk))));
+        }
+        Ok(Box::new(FormulaChunk { chunk: chunk as usize, control: Arc::clone(&self.control) }))
+    }
+}
+
+impl OnDemandChunk for FormulaChunk {
+    fn fetch(&self, index: u32) -> Result<Box<dyn FetchedData>> {
+        let key = CHUNKS[self.chunk][index as usize];
+        Ok(Box::new(FormulaSequence { key, control: Arc::clone(&self.control), bytes: Vec::new() }))
+    }
+
+    fn list(&self, lengths: &mut Vec<u32>) -> Result<()> {
+        lengths.extend(CHUNKS[self.chunk].iter().map(|&key| length(key)));
+        Ok(())
+    }
+}
+
+impl FetchedData for FormulaSequence {
+    fn is_valid(&self) -> bool {
+        !self.control.invalid.contains(&self.key)
+    }
+
+    fn prepare(&mut self, position: u32) -> Result<()> {
+        self.control.positions.lock().expect("a lock").push((position, self.key));
+        self.bytes = values(self.key).into_iter().flat_map(f32::to_ne_bytes).collect();
+        Ok(())
+    }
+
+    fn view(&self, _stream: usize) -> Loaded<'_> {
+        Loaded::Data(SequenceView { samples: length(self.key), values: &self.bytes, sparse: None })
+    }
+
+    fn shape(&self, _stream: usize) -> Option<&[usize]> {
+        Some(&[1])
+    }
+
+    fn key(&self, _stream: usize) -> SequenceKey {
+        self.key
+    }
+}
+
+struct Maker(Arc<Control>);
+
+impl Factory for Maker {
+    fn make(&self, request: &Request<'_>) -> Result<Arc<dyn OnDemand>> {
+        assert_eq!(request.name, "Formula");
+        assert_eq!(request.section.text("frameMode")?, "false");
+        Ok(Arc::new(Formula { corpus: Arc::clone(request.corpus), control: Arc::clone(&self.0) }))
+    }
+}
+
+const FORMULA: &str = "[ type = Formula ; module = Elsewhere ]";
+
+fn open(text: &str, control: &Arc<Control>) -> Result<Reader> {
+    common::quiet();
+    let section = Section::parse("unknown", text)?;
+    let options = config::from_reader_section(&section, ReaderType::Composite, true)?;
+    let maker = Maker(Arc::clone(control));
+    Reader::open_with(&options, &Others { registered: &[], factory: Some(&maker) })
+}
+
+fn formula(more: &str, control: &Arc<Control>) -> Reader {
+    open(&format!("deserializers = ( {FORMULA} )\n{more}"), control).expect("a reader")
+}
+
+/// The same data, or some of them, as text, in chunks of one sequence or a few.
+fn text_of(folder: &Path, stream: &str, keys: &[u64]) -> String {
+    let mut text = String::new();
+    for &key in keys {
+        for value in values(key) {
+            writeln!(text, "{key} |{stream} {value}").expect("text");
+        }
+    }
+    let file = folder.join(format!("{stream}.ctf"));
+    std::fs::write(&file, text).expect("a file");
+    format!(
+        "[ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader ; file = \"{}\"
+           chunkSizeInBytes = 40 ; input = [ {stream} = [ dim = 1 ; format = dense ] ] ]",
+        file.display()
+    )
+}
+
+fn epoch(minibatch: u64, workers: u64, rank: u64, sweeps: u64) -> EpochStart {
+    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
+    EpochStart { read, samples: SIZE_UNLIMITED, sweeps, index: 0 }
+}
+
+/// A minibatch as text: keys, layout and values of each stream, flags.
+fn show(minibatch: &Minibatch) -> String {
+    let mut text = format!("{:?} {} {}", minibatch.keys, minibatch.end_of_sweep, minibatch.end_of_epoch);
+    for stream in &minibatch.streams {
+        write!(text, " | {:?} {:?}", stream.layout, stream.data.bytes()).expect("text");
+    }
+    text
+}
+
+fn read_all(reader: &mut Reader) -> Vec<String> {
+    let mut all = Vec::new();
+    loop {
+        let minibatch = reader.read().expect("a minibatch");
+        all.push(show(&minibatch) + &format!(" {:?}", reader.state()));
+        assert!(all.len() < 500, "no end");
+        if minibatch.end_of_epoch {
+            return all;
+        }
+    }
+}
+
+const WAYS: [&str; 6] = [
+    "randomize = false",
+    "randomize = false ; multiThreadedDeserialization = true",
+    "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false ; randomizationSeed = 5",
+    "randomizationWindow = 7 ; sampleBasedRandomizationWindow = true",
+    "randomize = false ; truncated = true ; truncationLength = 3",
+    "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false ; truncated = true ; truncationLength = 2 ; rightSplice = 1",
+];
+
+#[test]
+fn the_way_from_chunk_to_minibatch_does_not_show() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys: Vec<u64> = CHUNKS.concat();
+    let text = text_of(folder.path(), "t", &keys);
+    for way in WAYS {
+        for (workers, rank) in [(1, 0), (2, 0), (2, 1)] {
+            // With the formula first both have its chunks; their streams are the same.
+            let both = format!("deserializers = ( {FORMULA} : {text} )\n{way}");
+            let mut reader = open(&both, &Arc::default()).expect("a reader");
+            reader.start_epoch(&epoch(8, workers, rank, 3)).expect("an epoch");
+            let mut alone = formula(way, &Arc::default());
+            alone.start_epoch(&epoch(8, workers, rank, 3)).expect("an epoch");
+            for line in read_all(&mut alone) {
+                let minibatch = reader.read().expect("a minibatch");
+                let shown = show(&minibatch) + &format!(" {:?}", reader.state());
+                if let [formula, text] = &minibatch.streams[..] {
+                    assert_eq!(formula.data.bytes(), text.data.bytes(), "{way}, worker {rank} of {workers}");
+                    assert_eq!(formula.layout, text.layout);
+                    let parts: Vec<&str> = shown.split(" | ").collect();
+                    let (end, state) = parts[2].split_once("] [(").expect("a state");
+                    assert_eq!(format!("{} | {end}] [({state}", parts[0]), line);
+                } else {
+                    assert_eq!(shown, line);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn either_may_be_first_in_a_bundle_and_what_is_missing_is_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = text_of(folder.path(), "t", &[12, 4, 77, 9, 3, 0, 2, 5]);
+    for way in WAYS {
+        let own_first = format!("deserializers = ( {text} : {FORMULA} )\n{way}");
+        let text_only = text_of(folder.path(), "u", &[12, 4, 9, 3, 0, 2, 5]);
+        let mut reader = open(&own_first, &Arc::default()).expect("a reader");
+        let mut other = open(&format!("deserializers = ( {text} : {text_only} )\n{way}"), &Arc::default())
+            .expect("a reader");
+        reader.start_epoch(&epoch(6, 1, 0, 2)).expect("an epoch");
+        other.start_epoch(&epoch(6, 1, 0, 2)).expect("an epoch");
+        assert_eq!(read_all(&mut reader), read_all(&mut other), "{way}");
+    }
+}
+
+#[test]
+fn positions_are_those_of_the_sequences_that_are_left() {
+    let control = Arc::new(Control { invalid: vec![3, 8], ..Control::default() });
+    let mut reader =
+        formula("randomize = false ; maxErrors = 2 ; multiThreadedDeserialization = true", &control);
+    reader.start_epoch(&epoch(100, 1, 0, 1)).expect("an epoch");
+    let minibatch = reader.read().expect("a minibatch");
+    assert_eq!(minibatch.keys, [5, 9, 1, 12, 0, 7, 2, 4]);
+    let mut positions = std::mem::take(&mut *control.positions.lock().expect("a lock"));
+    positions.sort_unstable();
+    assert_eq!(positions, (0..).zip([5, 9, 1, 12, 0, 7, 2, 4]).collect::<Vec<_>>());
+
+    let mut strict = formula("randomize = false ; maxErrors = 1", &control);
+    strict.start_epoch(&epoch(100, 1, 0, 1)).expect("an epoch");
+    let error = strict.read().expect_err("two are invalid");
+    assert!(error.message().starts_with("Number of invalid sequences '2'"), "{error}");
+}
+
+#[test]
+fn nothing_is_fetched_before_it_is_asked_for() {
+    let control = Arc::new(Control::default());
+    let mut reader = formula("randomize = false", &control);
+    reader.start_epoch(&epoch(3, 1, 0, 9)).expect("an epoch");
+    for _ in 0..4 {
+        let keys = reader.read().expect("a minibatch").keys.clone();
+        let seen = std::mem::take(&mut *control.positions.lock().expect("a lock"));
+        assert_eq!(seen.iter().map(|(_, key)| *key).collect::<Vec<_>>(), keys);
+    }
+}
+
+#[test]
+fn a_shape_may_come_with_the_data() {
+    let control = Arc::new(Control { late_shape: true, ..Control::default() });
+    let mut reader = formula("randomize = false", &control);
+    assert_eq!(reader.streams()[0].shape, [UNKNOWN_DIMENSION]);
+    assert_eq!(reader.shapes().get(0), None);
+    reader.start_epoch(&epoch(4, 1, 0, 1)).expect("an epoch");
+    let late = read_all(&mut reader);
+    assert_eq!(reader.shapes().get(0), Some(&[1][..]));
+    let mut plain = formula("randomize = false", &Arc::default());
+    plain.start_epoch(&epoch(4, 1, 0, 1)).expect("an epoch");
+    assert_eq!(late, read_all(&mut plain));
+    let truncated = format!("deserializers = ( {FORMULA} )\ntruncated = true ; truncationLength = 2");
+    assert!(open(&truncated, &control).is_err());
+}
+
+#[test]
+fn lists_may_come_with_the_chunks() {
+    let one =
+        "deserializers = ( [ type = Formula ; module = Elsewhere ; composable = false ] )\nrandomize = false";
+    let mut reader = open(one, &Arc::default()).expect("a reader");
+    reader.start_epoch(&epoch(1, 1, 0, 1)).expect("an epoch");
+    let mut keys: Vec<u64> = Vec::new();
+    loop {
+        let minibatch = reader.read().expect("a minibatch");
+        keys.extend(&minibatch.keys);
+        if minibatch.end_of_epoch {
+            break;
+        }
+    }
+    assert_eq!(keys, CHUNKS.concat());
+    assert!(reader.state().iter().any(|(key, _)| *key == "currentChunkPosition"));
+    let two = format!(
+        "deserializers = ( [ type = Formula ; module = Elsewhere ; composable = false ] : {FORMULA} )"
+    );
+    let error = open(&two, &Arc::default()).err().expect("only one");
+    assert!(
+        error.message().starts_with("Currently user defined deserializers do not support composability.")
+    );
+}
+
+#[test]
+fn a_failure_comes_with_its_cause_and_reading_goes_on() {
+    let control = Arc::new(Control { broken: Some(1), ..Control::default() });
+    let mut reader = formula("randomize = false", &control);
+    reader.start_epoch(&epoch(1, 1, 0, 1)).expect("an epoch");
+    let mut keys: Vec<u64> = Vec::new();
+    let mut failures = 0;
+    loop {
+        match reader.read() {
+            Ok(minibatch) => {
+                keys.extend(&minibatch.keys);
+                if minibatch.end_of_epoch {
+                    break;
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                assert_eq!(error.message(), "the disk has melted");
+                let Cause(cause) = error.cause().expect("a cause");
+                assert_eq!(cause.downcast_ref::<u32>(), Some(&1));
+                assert!(failures < 9);
+            }
+        }
+    }
+    assert!(failures > 0);
+    assert!(keys.ends_with(&[0, 7, 2, 8, 4]), "{keys:?}");
+}
+
+#[test]
+fn checkpoints_continue_within_truncated_sequences() {
+    let way = "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false ; truncated = true ; truncationLength = 2";
+    let mut reader = formula(way, &Arc::default());
+    reader.start_epoch(&epoch(4, 1, 0, 2)).expect("an epoch");
+    for _ in 0..3 {
+        reader.read().expect("a minibatch");
+    }
+    let checkpoint = reader.checkpoint().expect("a checkpoint");
+    let mut other = formula(way, &Arc::default());
+    other.restore(&checkpoint).expect("a restored reader");
+    assert_eq!(read_all(&mut reader), read_all(&mut other));
+}
