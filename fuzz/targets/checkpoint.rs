@@ -6,6 +6,7 @@ use crate::common::scenario::{LIMIT, Scenario, open};
 use crate::common::seen::{read, read_all};
 use crate::mutate::mutate_words;
 use cntk_reader::ErrorKind;
+use cntk_reader::reader::ReadConfig;
 
 pub fn run(case: &mut Case<'_>) {
     let scenario = Scenario::random(case.rng.bits());
@@ -16,8 +17,13 @@ pub fn run(case: &mut Case<'_>) {
         read(&mut reader).expect("a minibatch");
     }
     let bytes = reader.checkpoint().expect("a checkpoint");
+    // Sizes of minibatches and epochs may be anything: what asks for endless minibatches gets them. So either all is
+    // damaged, and sizes are set anew before reading; or only what follows the sizes is, and the queues are kept.
+    let anywhere = case.rng.once_in(2);
     let mut damaged = bytes.clone();
-    mutate_words(&mut case.rng, &mut damaged);
+    let mut part = damaged.split_off(if anywhere { 0 } else { progress(&bytes) });
+    mutate_words(&mut case.rng, &mut part);
+    damaged.extend(part);
     // A checksum that fits lets the damage through to what is behind it.
     if !case.rng.once_in(8) && damaged.len() > 4 {
         damaged.truncate(damaged.len() - 4);
@@ -26,7 +32,11 @@ pub fn run(case: &mut Case<'_>) {
     case.write("damaged.checkpoint", &damaged);
 
     let mut fresh = open(&config);
-    match fresh.restore(&damaged) {
+    let restored = fresh.restore(&damaged).and_then(|()| {
+        let read = ReadConfig { truncation: 3, ..scenario.epoch.read };
+        if anywhere { fresh.configure(&read) } else { Ok(()) }
+    });
+    match restored {
         Ok(()) => {
             let errors: Vec<_> = read_on(&mut fresh).into_iter().filter_map(Result::err).collect();
             check_errors(&errors, &damaged);
@@ -40,4 +50,12 @@ pub fn run(case: &mut Case<'_>) {
     fresh.restore(&bytes).expect("the whole checkpoint");
     let rest = read_all(&mut fresh, LIMIT).expect("the rest of the run");
     assert_eq!(rest, read_all(&mut reader, LIMIT).expect("the rest of the run"));
+}
+
+/// Where the progress begins in a checkpoint: behind magic, version, pairs of texts, and the numbers of epoch and
+/// configuration.
+fn progress(bytes: &[u8]) -> usize {
+    let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;
+    let texts = 2 * number(12);
+    (0..texts).fold(20, |at, _| at + 8 + number(at)) + 15 * 8
 }

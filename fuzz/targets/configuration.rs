@@ -22,7 +22,7 @@ pub fn run(case: &mut Case<'_>) {
         Err(error) => return check_errors(&[error], &config),
     };
     let is_small = |deserializer: &DeserializerOptions| match deserializer {
-        DeserializerOptions::Text(text) => text.streams.iter().all(|stream| u64::from(stream.dim) <= LARGEST),
+        DeserializerOptions::Text(text) => text.streams.iter().all(|stream| stream.dim <= LARGEST),
         _ => true,
     };
     if !options.deserializers.iter().all(is_small) {
