@@ -151,7 +151,7 @@ fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Re
     };
     let nnz = sparse.rows.len() / 4;
     let (first, last) = match sparse.starts {
-        [first, .., last] => (*first, *last),
+        [first, .., last] | [first @ last] => (*first, *last),
         _ => return Err(Error::internal("A chunk's sparse sequence has no entry numbers.")),
     };
     let fits = sparse.starts.len() - 1 == samples
