@@ -1,5 +1,5 @@
-// A module of one deserializer: what CNTK's own composite reader loads for its data, and what a host loads for a
-// `readerType` of its own. Which one it is says `kFormat`.
+// A module of one deserializer: what CNTK's own composite reader loads for its data, and what a host loads
+// for a `readerType` of its own. Which one it is says `kFormat`.
 
 #include "deserializer_module.hpp"
 

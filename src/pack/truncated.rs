@@ -346,14 +346,15 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
             let message = "For BPTT sequences between different input stream should have the same length.";
             return Err(Error::data(message).in_stream(&info.name));
         }
-        if view.samples == 0 {
-            return Err(empty_sequence().in_stream(&info.name));
-        }
         if let Some(sparse) = &view.sparse {
             write::ascending(sparse.starts)?;
         }
     }
-    Ok(length.unwrap_or(0) as usize)
+    // In CNTK different lengths come first.
+    match length {
+        None | Some(0) => Err(empty_sequence()),
+        Some(length) => Ok(length as usize),
+    }
 }
 
 /// All streams share the layout; it is written to the first and copied to the others at the end.
