@@ -2,15 +2,16 @@
 
 use super::Outcome;
 use super::data::{Data, Generator};
-use super::host::{Hosts, Module, Work};
+use super::host::{Hosts, Module, Read, Work};
 use super::options::Options;
-use super::subject::{Results, alternate};
+use super::subject::{Results, Subject, alternate};
 use super::sweeps;
 use super::table::{Table, number};
 use crate::machine;
 use crate::oracle::install::{self, Installed};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 
 /// Sizes of small minibatches in samples.
 const SMALL: [u64; 3] = [1, 8, 32];
@@ -96,7 +97,7 @@ impl Bench<'_> {
     fn text(&mut self, shape: &'static str) -> Result<()> {
         let data = self.generator.text(shape, self.options.size)?;
         let sparse = matches!(shape, "words" | "bags");
-        for (cpus, results) in self.sweeps(&data)? {
+        for (cpus, results) in self.sweeps(shape, &data)? {
             let goal = match (shape, cpus) {
                 ("floats", 1) => "4.5",
                 ("floats", _) => "8",
@@ -136,13 +137,9 @@ impl Bench<'_> {
     fn binary(&mut self, shape: &'static str) -> Result<()> {
         let text = self.generator.text(shape, BINARY_FACTOR * self.options.size)?;
         let data = self.generator.binary(&text)?;
-        for (cpus, results) in self.sweeps(&data)? {
-            let what = |what: &str, goal| Row {
-                what: what.to_owned(),
-                data: format!("{shape}, binary"),
-                cpus,
-                goal,
-            };
+        let name = format!("{shape}, binary");
+        for (cpus, results) in self.sweeps(&name, &data)? {
+            let what = |what: &str, goal| Row { what: what.to_owned(), data: name.clone(), cpus, goal };
             let samples = results[0].median("/samples")? / 2.0;
             let goal = if shape == "floats" && cpus > 1 { "5, and 2000 MB/s" } else { "5" };
             let comparison = &mut self.comparison;
@@ -156,33 +153,25 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Two sweeps of some data by both modules, with each number of CPUs, after their minibatches have been compared.
-    fn sweeps(&self, data: &Data) -> Result<Vec<(usize, Vec<Results>)>> {
-        let what = format!(
-            "{}{}",
-            data.shape,
-            if data.path.extension().is_some_and(|x| x == "cbf") { ", binary" } else { "" }
-        );
+    /// Two sweeps of some data by both modules, with each number of CPUs.
+    fn sweeps(&self, what: &str, data: &Data) -> Result<Vec<(usize, Vec<Results>)>> {
         let config = self.generator.config(data, &[])?;
-        let minibatch = self.options.minibatch;
-        let digest = self.hosts.script(minibatch, "inf", "2", "digest")?;
-        let all = self.most_cpus();
-        let both = self.hosts.both(&Work { config: &config, script: &digest, cpus: all });
-        alternate(self.project, &format!("{what}, the same bits"), &both, 1, &["/digest"])?;
-        let script = self.hosts.script(minibatch, "inf", "2", "bench")?;
-        let measure = |&cpus: &usize| {
-            let both = self.hosts.both(&Work { config: &config, script: &script, cpus });
-            let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
-            let results = alternate(
-                self.project,
-                &what,
-                &both,
-                self.options.repetitions,
-                &["/minibatches", "/samples"],
-            )?;
-            Ok((cpus, results))
-        };
+        let read = Read { minibatch: self.options.minibatch, samples: "inf", sweeps: "2" };
+        let measure = |&cpus: &usize| Ok((cpus, self.both(what, &config, &read, cpus)?));
         self.cpus.iter().map(measure).collect()
+    }
+
+    /// What both modules measured, CNTK's first, after their minibatches have been compared.
+    fn both(&self, what: &str, config: &Path, read: &Read<'_>, cpus: usize) -> Result<Vec<Results>> {
+        let (project, hosts) = (self.project, &self.hosts);
+        let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+        let subjects = |step| -> Result<[Subject; 2]> {
+            let script = hosts.script(read, step)?;
+            Ok(hosts.both(&Work { config, script: &script, cpus }))
+        };
+        alternate(project, &format!("{what}, the same bits"), &subjects("digest")?, 1, &["/digest"])?;
+        let equal = ["/minibatches", "/samples"];
+        alternate(project, &what, &subjects("bench")?, self.options.repetitions, &equal)
     }
 
     /// The cost of each small minibatch in the second sweep.
@@ -191,16 +180,8 @@ impl Bench<'_> {
         let data = self.generator.text(shape, self.options.size.min(SMALL_SIZE))?;
         let config = self.generator.config(&data, &[])?;
         for size in SMALL {
-            let script = self.hosts.script(size, "inf", "2", "bench")?;
-            let both = self.hosts.both(&Work { config: &config, script: &script, cpus });
-            let what = format!("{shape}, minibatches of {size}");
-            let results = alternate(
-                self.project,
-                &what,
-                &both,
-                self.options.repetitions,
-                &["/minibatches", "/samples"],
-            )?;
+            let read = Read { minibatch: size, samples: "inf", sweeps: "2" };
+            let results = self.both(&format!("{shape}, minibatches of {size}"), &config, &read, cpus)?;
             // Those of both sweeps are counted.
             let each = |results: &Results| -> Result<f64> {
                 Ok(results.median("/sweeps/1")? * 2e6 / results.median("/minibatches")?)
@@ -227,18 +208,16 @@ impl Bench<'_> {
         let cpus = self.most_cpus();
         let data = self.generator.text(shape, self.options.first_size)?;
         let minibatch = self.options.minibatch;
-        let script = self.hosts.script(minibatch, &minibatch.to_string(), "inf", "bench")?;
+        let read = Read { minibatch, samples: &minibatch.to_string(), sweeps: "inf" };
         for (what, flags) in [("", &["in-order"][..]), (" with index", &["in-order", "cache-index"])] {
             let config = self.generator.config(&data, flags)?;
-            let work = Work { config: &config, script: &script, cpus };
             if !what.is_empty() {
                 // The format is CNTK's, so that one file serves both.
-                self.hosts.subject(Module::Own, &work).once()?;
+                let script = self.hosts.script(&read, "bench")?;
+                self.hosts.subject(Module::Own, &Work { config: &config, script: &script, cpus }).once()?;
                 self.check_index(&data)?;
             }
-            let both = self.hosts.both(&work);
-            let part = format!("{shape}, first minibatch{what}");
-            let results = alternate(self.project, &part, &both, self.options.repetitions, &["/samples"])?;
+            let results = self.both(&format!("{shape}, first minibatch{what}"), &config, &read, cpus)?;
             let row = Row {
                 what: format!("first minibatch{what}, ms"),
                 data: format!("{shape}, {:.0} MB, in order", data.megabytes()),

@@ -37,6 +37,16 @@ pub struct Work<'a> {
     pub cpus: usize,
 }
 
+/// How much is read, from the data's start.
+pub struct Read<'a> {
+    /// Minibatch size in samples.
+    pub minibatch: u64,
+    /// The epoch's samples, or `inf`.
+    pub samples: &'a str,
+    /// The epoch's sweeps, or `inf`.
+    pub sweeps: &'a str,
+}
+
 impl Hosts {
     /// Builds the driver and this project's module.
     pub fn new(project: &Project, cntk: &Cntk, scripts: PathBuf) -> Result<Hosts> {
@@ -57,9 +67,9 @@ impl Hosts {
         })
     }
 
-    /// A script that reads from the data's start: the size of minibatches, the samples (or `inf`), the sweeps (or
-    /// `inf`), and the step that reads to the end.
-    pub fn script(&self, minibatch: u64, samples: &str, sweeps: &str, step: &str) -> Result<PathBuf> {
+    /// A script that reads, by the step `bench` or `digest`.
+    pub fn script(&self, read: &Read<'_>, step: &str) -> Result<PathBuf> {
+        let Read { minibatch, samples, sweeps } = read;
         let path = self.scripts.join(format!("{step}-{minibatch}-{samples}-{sweeps}.script"));
         std::fs::write(&path, format!("start 1 0 {minibatch} 0 0 1 {samples} {sweeps} 0\n{step}\n"))?;
         Ok(path)
