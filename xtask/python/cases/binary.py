@@ -1,6 +1,7 @@
 """CNTK's binary format."""
 
 import data
+from cases.text import text
 from cntk.io import CBFDeserializer, StreamDef
 from recorder import case
 
@@ -60,5 +61,4 @@ def binary_of_something_else(r):
 
 @case(differs='CNTK takes binary data as the first deserializer only; here they may come later')
 def binary_as_secondary(r):
-    from cases.text import text
     r.source([text(), CBFDeserializer(data.binary('a.cbf'))])

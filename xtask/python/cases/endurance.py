@@ -6,6 +6,7 @@ import data
 from cases.sequences import sequences
 from cases.text import text
 from cases.user import Rows
+from cntk.io import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
 from recorder import case, memory
 
 
@@ -54,7 +55,6 @@ def endurance_changes_of_size(r):
 @case(short=True)
 def endurance_destroyed_while_reading_ahead(r):
     path = data.samples('large.ctf', 3000, 9)
-    from cntk.io import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
     total = 0
     for count in range(60):
         source = MinibatchSource([CTFDeserializer(path, StreamDefs(x=StreamDef('x', 2)))])
@@ -66,7 +66,6 @@ def endurance_destroyed_while_reading_ahead(r):
 
 @case
 def endurance_user_destroyed_while_reading_ahead(r):
-    from cntk.io import MinibatchSource
     total = 0
     for count in range(30):
         source = MinibatchSource([Rows()], randomization_window_in_chunks=2)

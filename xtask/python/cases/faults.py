@@ -6,7 +6,7 @@ from cntk.io import CTFDeserializer, StreamDef, StreamDefs
 from recorder import case
 
 
-def of(text, **options):
+def of(text):
     path = data.write('data.ctf', text)
     return CTFDeserializer(path, StreamDefs(x=StreamDef('x', 2)))
 

@@ -3,8 +3,7 @@
 import os
 
 import data
-from cases.sequences import stream_defs
-from cntk.io import (CTFDeserializer, HTKFeatureDeserializer, HTKMLFDeserializer, StreamDef, StreamDefs)
+from cntk.io import HTKFeatureDeserializer, HTKMLFDeserializer, StreamDef, StreamDefs
 from recorder import case
 
 

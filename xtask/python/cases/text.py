@@ -1,12 +1,13 @@
 """Text data, sample by sample: sizes, order, workers, epochs, checkpoints."""
 
+import cntk
 import data
 from cntk.io import CTFDeserializer, INFINITELY_REPEAT, FULL_DATA_SWEEP, StreamDef, StreamDefs
 from recorder import case
 
 
-def text(count=50, seed=1, **options):
-    """A deserializer of generated samples: x dense, s sparse."""
+def text(count=50, seed=1):
+    """A deserializer of generated samples: x and y dense, s sparse."""
     path = data.samples('samples%d.ctf' % seed, count, seed)
     return CTFDeserializer(path, StreamDefs(
         x=StreamDef('x', 2), y=StreamDef('y', 3), s=StreamDef('s', 11, is_sparse=True)))
@@ -204,7 +205,6 @@ def text_comments_and_line_ends(r):
 
 @case(short=True)
 def text_input_map(r):
-    import cntk
     source = r.source([text()], max_sweeps=1)
     x, s = cntk.input_variable(2), cntk.input_variable(11, is_sparse=True)
     dense = cntk.element_times(x, 2)

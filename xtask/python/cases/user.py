@@ -4,7 +4,8 @@ import threading
 
 import numpy as np
 import scipy.sparse
-from cntk.io import StreamInformation, UserDeserializer
+from cases.text import text
+from cntk.io import MinibatchSource, StreamInformation, UserDeserializer
 from recorder import case
 
 
@@ -210,7 +211,6 @@ def user_never_on_the_main_thread(r):
 
 @case
 def user_beside_another(r):
-    from cases.text import text
     r.source([Rows(), text()])
 
 
@@ -232,7 +232,6 @@ def user_restored_before_reading(r):
 @case
 def user_declared_composable(r):
     """As CNTK wraps a deserializer, but declared composable."""
-    from cntk.io import MinibatchSource
     section = MinibatchSource._get_config(Rows())
     section['composable'] = 'true'
     r.read(r.source([section], randomize=False, max_sweeps=1), 5, 3)
