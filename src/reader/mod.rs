@@ -106,7 +106,8 @@ struct Engine {
 }
 
 impl Reader {
-    /// Builds a reader; opens and indexes its files, loads no data yet.
+    /// Builds a reader; opens and indexes its files, loads no data yet. A large text file that is read in its own order
+    /// is indexed while it is read; what is wrong behind its start is an error of the minibatch that would need it.
     pub fn open(options: &ReaderOptions) -> Result<Reader> {
         Reader::open_with(options, &Others::default())
     }
@@ -240,7 +241,7 @@ impl Reader {
     ///
     /// In truncated mode this loses what the minibatches delivered so far had left over, as in CNTK 2.7;
     /// [`Reader::restore`] does not. Without randomization and with several workers the sequences may be shared out
-    /// differently than before, as in CNTK 2.7.
+    /// differently than before, as in CNTK 2.7. A position in data that are not indexed yet is waited for.
     pub fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         let pipeline = self.recall()?;
         pipeline.set_state(state)?;

@@ -162,7 +162,7 @@ fn a_checkpoint_compares_what_was_read() {
     assert!(refused(&late));
     change(5);
     assert!(refused(&early) && refused(&late));
-    std::fs::write(&file, &lines[..10].concat()).expect("writing the data");
+    std::fs::write(&file, lines[..10].concat()).expect("writing the data");
     assert!(refused(&early) && refused(&late));
 }
 
