@@ -13,7 +13,7 @@ use cntk_reader::deserialize::custom::{
 use cntk_reader::error::ExceptionClass;
 use cntk_reader::pack::minibatch::Minibatch;
 use cntk_reader::randomize::SIZE_OF_SWEEP;
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -243,7 +243,8 @@ fn sweep(
     let deserializer = UserDeserializer::Simple(Arc::new(Csv::open(path, columns)?));
     let registered = [Registered { name: "csv".to_owned(), deserializer }];
     let users = [config::UserType { name: "csv", composable: false }];
-    let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &registered)?;
+    let others = Others { registered: &registered, ..Others::default() };
+    let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &others)?;
     let read =
         ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
     reader.start_epoch(&EpochStart { read, samples: SIZE_OF_SWEEP, sweeps: 1, index: 0 })?;
