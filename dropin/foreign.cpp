@@ -202,6 +202,9 @@ class ForeignDeserializer {
                                  std::to_string(sequence->streams.size()) + " streams instead of " +
                                  std::to_string(own.streams_.size()) + ".");
       }
+      if (std::count(sequence->streams.begin(), sequence->streams.end(), nullptr) > 0) {
+        throw std::runtime_error("A module has given no data of a sequence.");
+      }
       fetched->is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
                                       [](const auto& stream) { return stream->valid; })
                               ? 1
@@ -218,6 +221,7 @@ class ForeignDeserializer {
       for (size_t i = 0; i < own.streams_.size(); ++i) {
         std::shared_ptr<host::SequenceData>& data = sequence.streams[i];
         data = own.transforms_->apply(i, std::move(data), position);
+        if (data == nullptr) throw std::runtime_error("A transform has given no data of a sequence.");
         view(own.streams_[i], *data, streams[i]);
       }
     });
