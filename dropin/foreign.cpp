@@ -1,6 +1,7 @@
 #include "foreign.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -52,6 +53,28 @@ void convert(const std::vector<host::SequenceInfo>& from, std::vector<cntk_reade
   for (const host::SequenceInfo& info : from) indexes.push_back(info.index);
 }
 
+// HTK features may have one frame for each whole sequence of the reader's first stream. Their module takes
+// the sequence's length from the streams that it is given to append to.
+bool is_expanded(const ModuleConfig& config) {
+  const std::string* const input = config.find("input");
+  return input != nullptr && strcasestr(input->c_str(), "expandToUtterance") != nullptr;
+}
+
+// Stands for the first stream before such a module.
+class LengthOnly : public host::SequenceData {
+ public:
+  explicit LengthOnly(uint32_t length) { samples = length; }
+  const host::Shape& GetSampleShape() override { return shape_; }
+  const void* GetDataBuffer() override { return nullptr; }
+
+ private:
+  const host::Shape shape_;
+};
+
+// Samples in the first stream of the sequence that this thread is fetching: the engine asks one deserializer
+// after the other, the reader's first one at first.
+thread_local uint32_t first_length = 0;
+
 uint32_t element_of(const host::StreamInformation& stream) {
   switch (stream.element) {
     case host::Element::float32:
@@ -71,6 +94,8 @@ class ForeignDeserializer {
  public:
   ForeignDeserializer(const cntk_reader_request& request, cntk_reader_on_demand& table) {
     const ModuleConfig config(request.section);
+    is_primary_ = request.is_primary != 0;
+    is_expanded_ = !is_primary_ && is_expanded(config);
     deserializer_ =
         create_deserializer(config.required("module"), {request.type_name, request.type_length},
                             config.parameters(), make_corpus(request.keys), request.is_primary != 0);
@@ -195,17 +220,23 @@ class ForeignDeserializer {
       ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
       auto sequence = std::make_unique<ForeignSequence>();
       sequence->streams.reserve(own.streams_.size());
+      if (own.is_expanded_) sequence->streams.push_back(std::make_shared<LengthOnly>(first_length));
       chunk.chunk->GetSequence(chunk.indexes != nullptr ? chunk.indexes->at(index) : index,
                                sequence->streams);
+      if (own.is_expanded_) sequence->streams.erase(sequence->streams.begin());
       if (sequence->streams.size() != own.streams_.size()) {
         throw std::runtime_error("A module has given a sequence in " +
                                  std::to_string(sequence->streams.size()) + " streams instead of " +
                                  std::to_string(own.streams_.size()) + ".");
       }
+      if (std::count(sequence->streams.begin(), sequence->streams.end(), nullptr) > 0) {
+        throw std::runtime_error("A module has given no data of a sequence.");
+      }
       fetched->is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
                                       [](const auto& stream) { return stream->valid; })
                               ? 1
                               : 0;
+      if (own.is_primary_) first_length = sequence->streams.front()->samples;
       fetched->handle = sequence.release();
     });
   }
@@ -218,6 +249,7 @@ class ForeignDeserializer {
       for (size_t i = 0; i < own.streams_.size(); ++i) {
         std::shared_ptr<host::SequenceData>& data = sequence.streams[i];
         data = own.transforms_->apply(i, std::move(data), position);
+        if (data == nullptr) throw std::runtime_error("A transform has given no data of a sequence.");
         view(own.streams_[i], *data, streams[i]);
       }
     });
@@ -251,6 +283,8 @@ class ForeignDeserializer {
 
   static void release_sequence(void*, void* handle) { delete static_cast<ForeignSequence*>(handle); }
 
+  bool is_primary_ = false;
+  bool is_expanded_ = false;
   std::shared_ptr<host::DataDeserializer> deserializer_;
   std::vector<host::StreamInformation> streams_;
   std::shared_ptr<Transforms> transforms_;
