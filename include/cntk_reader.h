@@ -1462,6 +1462,8 @@ const char *cntk_reader_error_text(const cntk_reader_error *error);
 /**
  * The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
  * error.
+ *
+ * Since ABI 2.
  */
 void *cntk_reader_error_cause(const cntk_reader_error *error);
 
@@ -1539,6 +1541,8 @@ cntk_reader_status cntk_reader_set_configuration(cntk_reader *reader,
 /**
  * Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
  * set. An epoch must have been started, or a checkpoint restored.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_get_configuration(const cntk_reader *reader,
                                                  cntk_reader_configuration *configuration,
@@ -1653,6 +1657,8 @@ void cntk_reader_section_free(cntk_reader_section *section);
 /**
  * Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
  * NULL if `capacity` is 0.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_path(const cntk_reader_section *section,
                                             char *text,
@@ -1663,6 +1669,8 @@ cntk_reader_status cntk_reader_section_path(const cntk_reader_section *section,
 /**
  * Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
  * their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_entries(const cntk_reader_section *section,
                                                cntk_reader_section_entry *entries,
@@ -1672,6 +1680,8 @@ cntk_reader_status cntk_reader_section_entries(const cntk_reader_section *sectio
 
 /**
  * Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_child(const cntk_reader_section *section,
                                              const char *key,
@@ -1682,6 +1692,8 @@ cntk_reader_status cntk_reader_section_child(const cntk_reader_section *section,
 /**
  * Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
  * Gives NULL behind the last one. The caller frees it.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_element(const cntk_reader_section *section,
                                                const char *key,
@@ -1873,6 +1885,8 @@ void cntk_reader_fail(cntk_reader_failure *failure,
 /**
  * Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
  * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+ *
+ * Since ABI 2.
  */
 void cntk_reader_fail_with(cntk_reader_failure *failure,
                            void *cause,
@@ -1896,6 +1910,8 @@ cntk_reader_status cntk_reader_open_custom(const char *text,
 
 /**
  * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_free.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_keys_share(const cntk_reader_keys *keys,
                                           cntk_reader_keys **shared,
@@ -1903,11 +1919,15 @@ cntk_reader_status cntk_reader_keys_share(const cntk_reader_keys *keys,
 
 /**
  * Frees a handle. NULL is allowed.
+ *
+ * Since ABI 2.
  */
 void cntk_reader_keys_free(cntk_reader_keys *keys);
 
 /**
  * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
                                              uint32_t *numeric,
@@ -1917,6 +1937,8 @@ cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
 /**
  * Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
  * keys are numbers, it is the number that the key begins with.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_keys_number(const cntk_reader_keys *keys,
                                            const char *key,
@@ -1928,6 +1950,8 @@ cntk_reader_status cntk_reader_keys_number(const cntk_reader_keys *keys,
  * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
  * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
  * is 0.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_keys_text(const cntk_reader_keys *keys,
                                          uint64_t number,
@@ -1940,6 +1964,8 @@ cntk_reader_status cntk_reader_keys_text(const cntk_reader_keys *keys,
  * Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
  * section names and this library does not have. It is called with `userdata`, in the section's order, before this call
  * returns. `kind` is a cntk_reader_kind. With such deserializers no minibatch is assembled ahead.
+ *
+ * Since ABI 2.
  */
 cntk_reader_status cntk_reader_open_section_with(const cntk_reader_section *section,
                                                  uint32_t kind,

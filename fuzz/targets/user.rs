@@ -8,7 +8,7 @@ use cntk_reader::deserialize::custom::{
     Array, Buffer, ChunkData, Composable, DenseArray, Keys, Registered, Sequences, Simple, SparseArray,
     StreamData, UserDeserializer,
 };
-use cntk_reader::reader::Reader;
+use cntk_reader::reader::{Others, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, Result};
 use std::panic::resume_unwind;
@@ -246,7 +246,7 @@ pub fn run(case: &mut Case<'_>) {
     let registered = Registered { name: "Hostile".to_owned(), deserializer };
     let options =
         from_text_with(&text, &[UserType { name: "Hostile", composable }]).expect("a configuration");
-    let mut reader = match Reader::open_with(&options, &[registered]) {
+    let mut reader = match Reader::open_with(&options, &Others { registered: &[registered], factory: None }) {
         Ok(reader) => reader,
         Err(error) => return check_errors(&[error], &text),
     };

@@ -85,6 +85,8 @@ pub unsafe extern "C" fn cntk_reader_fail(
 
 /// Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
 /// `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_fail_with(
     failure: *mut cntk_reader_failure,

@@ -129,6 +129,8 @@ pub unsafe extern "C" fn cntk_reader_error_text(error: *const cntk_reader_error)
 
 /// The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
 /// error.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_error_cause(error: *const cntk_reader_error) -> *mut c_void {
     // SAFETY: the caller's promise.

@@ -247,6 +247,8 @@ pub unsafe extern "C" fn cntk_reader_set_configuration(
 
 /// Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
 /// set. An epoch must have been started, or a checkpoint restored.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_get_configuration(
     reader: *const cntk_reader,

@@ -96,6 +96,8 @@ pub unsafe extern "C" fn cntk_reader_section_free(section: *mut cntk_reader_sect
 
 /// Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
 /// NULL if `capacity` is 0.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_path(
     section: *const cntk_reader_section,
@@ -116,6 +118,8 @@ pub unsafe extern "C" fn cntk_reader_section_path(
 
 /// Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
 /// their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_entries(
     section: *const cntk_reader_section,
@@ -145,6 +149,8 @@ pub unsafe extern "C" fn cntk_reader_section_entries(
 }
 
 /// Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_child(
     section: *const cntk_reader_section,
@@ -170,6 +176,8 @@ pub unsafe extern "C" fn cntk_reader_section_child(
 
 /// Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
 /// Gives NULL behind the last one. The caller frees it.
+///
+/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_element(
     section: *const cntk_reader_section,
