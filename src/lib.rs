@@ -12,7 +12,6 @@ pub mod deserialize;
 pub mod error;
 pub mod fork;
 pub mod log;
-mod memory;
 pub mod pack;
 pub mod pool;
 mod prefetch;

@@ -29,13 +29,15 @@ pub struct SequenceInfo {
 }
 
 /// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's
-/// element type and without promise of alignment: packing only moves them.
+/// element type and without promise of alignment: packing only moves them, or widens them on the way.
 #[derive(Debug, Clone, Copy)]
 pub struct SequenceView<'a> {
     /// Samples of this sequence in this stream.
     pub samples: u32,
     /// Dense: `samples * sample_size` values. Sparse: the non-zero values, sample after sample.
     pub values: &'a [u8],
+    /// Values are stored as `u8` instead, being whole numbers from 0 to 255. Only for packers of whole sequences.
+    pub narrow: bool,
     /// Where the values belong if the stream is sparse, `None` if it is dense.
     pub sparse: Option<SparseView<'a>>,
 }
@@ -45,6 +47,8 @@ pub struct SequenceView<'a> {
 pub struct SparseView<'a> {
     /// The row of each value: `i32` in native order, without promise of alignment.
     pub rows: &'a [u8],
+    /// Rows are stored as `u16` instead. Only for packers of whole sequences.
+    pub narrow: bool,
     /// `samples + 1` ascending entry numbers; sample `s` owns the entries `starts[s] - starts[0] .. starts[s+1] - starts[0]`.
     pub starts: &'a [u32],
 }

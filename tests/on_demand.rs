@@ -126,7 +126,12 @@ impl FetchedData for FormulaSequence {
     }
 
     fn view(&self, _stream: usize) -> Loaded<'_> {
-        Loaded::Data(SequenceView { samples: length(self.key), values: &self.bytes, sparse: None })
+        Loaded::Data(SequenceView {
+            samples: length(self.key),
+            values: &self.bytes,
+            narrow: false,
+            sparse: None,
+        })
     }
 
     fn shape(&self, _stream: usize) -> Option<&[usize]> {

@@ -148,8 +148,8 @@ impl FetchedData for Data {
 
     fn view(&self, stream: usize) -> Loaded<'_> {
         let Some(stream) = self.streams.get(stream) else { return Loaded::Invalid };
-        let sparse = stream.sparse.as_ref().map(|(rows, starts)| SparseView { rows, starts });
-        Loaded::Data(SequenceView { samples: stream.samples, values: stream.values, sparse })
+        let sparse = stream.sparse.as_ref().map(|(rows, starts)| SparseView { rows, narrow: false, starts });
+        Loaded::Data(SequenceView { samples: stream.samples, values: stream.values, narrow: false, sparse })
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {

@@ -111,7 +111,7 @@ mod tests {
         let version =
             ["MAJOR", "MINOR", "PATCH"].map(|part| constant(&format!("VERSION_{part}")).to_string());
         assert_eq!(version.join("."), env!("CARGO_PKG_VERSION"));
-        assert_eq!(constant("ABI_VERSION"), CNTK_READER_ABI_VERSION.into());
+        assert_eq!(constant("ABI_VERSION"), u64::from(CNTK_READER_ABI_VERSION));
         assert_eq!(constant("NUL_TERMINATED"), NUL_TERMINATED as u64);
         assert_eq!(constant("GAP"), GAP);
         assert_eq!(constant("UNLIMITED_SAMPLES"), SIZE_UNLIMITED);

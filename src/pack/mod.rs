@@ -14,6 +14,7 @@ pub mod sequence;
 #[cfg(test)]
 mod test_feed;
 pub mod truncated;
+mod widen;
 mod write;
 
 pub use buffer::BufferPool;
@@ -143,6 +144,7 @@ pub fn output_streams(streams: &[StreamInfo], packing: Packing) -> Vec<StreamInf
 /// number of sparse values.
 fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<usize> {
     let samples = view.samples as usize;
+    let element = if view.narrow { 1 } else { element };
     let Some(sparse) = &view.sparse else {
         return if samples.checked_mul(sample_size * element) == Some(view.values.len()) {
             Ok(0)
@@ -150,14 +152,15 @@ fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Re
             Err(Error::internal("A chunk's dense sequence has not the size of its samples."))
         };
     };
-    let nnz = sparse.rows.len() / 4;
+    let row = if sparse.narrow { 2 } else { 4 };
+    let nnz = sparse.rows.len() / row;
     // One number, first and last, if there is no sample.
     let (Some(&first), Some(&last)) = (sparse.starts.first(), sparse.starts.last()) else {
         return Err(Error::internal("A chunk's sparse sequence has no entry numbers."));
     };
     let fits = sparse.starts.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
-        && sparse.rows.len() == nnz * 4
+        && sparse.rows.len() == nnz * row
         && view.values.len() == nnz * element;
     if fits { Ok(nnz) } else { Err(Error::internal("A chunk's sparse sequence is not consistent.")) }
 }

@@ -149,7 +149,7 @@ impl SequencePacker {
             let out = stream.data.bytes_mut();
             match info.storage {
                 Storage::Dense => {
-                    write::dense(out, &stream.layout, &input.views, info.sample_size() * element);
+                    write::dense(out, &stream.layout, &input.views, info.sample_size() * element, element);
                 }
                 Storage::SparseCsc => write::sparse(out, &stream.layout, &input.views, element, nnz)?,
             }

@@ -84,10 +84,11 @@ impl Data {
     }
 
     pub fn view(&self, storage: Storage) -> SequenceView<'_> {
-        let sparse = SparseView { rows: &self.rows[1..], starts: &self.starts };
+        let sparse = SparseView { rows: &self.rows[1..], narrow: false, starts: &self.starts };
         SequenceView {
             samples: self.samples,
             values: &self.values[1..],
+            narrow: false,
             sparse: (storage == Storage::SparseCsc).then_some(sparse),
         }
     }

@@ -342,6 +342,9 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
         let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
         check_view(&view, info.element.size(), info.sample_size())
             .map_err(|error| error.in_stream(&info.name))?;
+        if view.narrow || view.sparse.is_some_and(|sparse| sparse.narrow) {
+            return Err(Error::internal("A chunk's data are narrow."));
+        }
         if *length.get_or_insert(view.samples) != view.samples {
             let message = "For BPTT sequences between different input stream should have the same length.";
             return Err(Error::data(message).in_stream(&info.name));

@@ -4,6 +4,7 @@
 //! cases that take whole sequences at once: one row, and one step (then column `i` is sequence `i`).
 
 use super::layout::{Layout, Record};
+use super::widen::{self, Stored};
 use crate::sequence::{SequenceView, SparseView};
 use crate::{Error, Result};
 
@@ -29,24 +30,6 @@ pub(super) fn prefetch(bytes: &[u8]) {
 pub(super) fn prefetch_view(view: &SequenceView<'_>) {
     prefetch(view.values);
     prefetch(source_rows(view));
-}
-
-/// Copies between runs of equal size; the sizes of one value are copied without calling `memcpy`.
-#[inline(always)]
-fn copy(target: &mut [u8], source: &[u8]) {
-    #[inline(always)]
-    fn exact<const N: usize>(target: &mut [u8], source: &[u8]) -> bool {
-        match (<&mut [u8; N]>::try_from(target), <&[u8; N]>::try_from(source)) {
-            (Ok(target), Ok(source)) => {
-                *target = *source;
-                true
-            }
-            _ => false,
-        }
-    }
-    if !exact::<4>(target, source) && !exact::<8>(target, source) {
-        target.copy_from_slice(source);
-    }
 }
 
 /// Copies samples of `column` bytes to columns that lie `stride` bytes apart, the first one at `first`.
@@ -89,8 +72,15 @@ pub(super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: us
     }
 }
 
-/// Writes dense sequences, `column` bytes a sample. `views` belong to the first records of `layout`, the others are gaps.
-pub(super) fn dense(out: &mut [u8], layout: &Layout, views: &[SequenceView<'_>], column: usize) {
+/// Writes dense sequences, `column` bytes a sample and `element` bytes a value. `views` belong to the first records of
+/// `layout`, the others are gaps.
+pub(super) fn dense(
+    out: &mut [u8],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+    column: usize,
+    element: usize,
+) {
     if column == 0 {
         return;
     }
@@ -99,7 +89,7 @@ pub(super) fn dense(out: &mut [u8], layout: &Layout, views: &[SequenceView<'_>],
             if let Some(next) = views.get(i + AHEAD) {
                 prefetch(next.values);
             }
-            copy(target, view.values);
+            widen::values(target, view.values, view.narrow, element);
         }
         return;
     }
@@ -110,6 +100,13 @@ pub(super) fn dense(out: &mut [u8], layout: &Layout, views: &[SequenceView<'_>],
             prefetch(next.values);
         }
         let first = (record.begin as usize * layout.rows + record.row as usize) * column;
+        if view.narrow {
+            let samples = view.values.chunks_exact(column / element);
+            for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
+                widen::values(&mut target[..column], sample, true, element);
+            }
+            continue;
+        }
         strided(out, first, stride, column, view.values);
     }
     for gap in gaps {
@@ -144,15 +141,15 @@ pub(super) fn sparse(
         return Ok(());
     }
     if layout.rows == 1 {
-        return one_row(values, rows, starts, views);
+        return one_row(values, rows, starts, views, element);
     }
     let single = are_single(views);
     column_starts(starts, layout, views, single)?;
     match (element, single) {
-        (4, true) => scatter_single::<4>(values, rows, starts, layout, views),
-        (4, false) => scatter::<4>(values, rows, starts, layout, views),
-        (_, true) => scatter_single::<8>(values, rows, starts, layout, views),
-        (_, false) => scatter::<8>(values, rows, starts, layout, views),
+        (4, true) => scatter::<4, true>(values, rows, starts, layout, views),
+        (4, false) => scatter::<4, false>(values, rows, starts, layout, views),
+        (_, true) => scatter::<8, true>(values, rows, starts, layout, views),
+        (_, false) => scatter::<8, false>(values, rows, starts, layout, views),
     }
     Ok(())
 }
@@ -172,14 +169,14 @@ fn one_step(
             prefetch(source_rows(next));
         }
         *start = (at as u32).to_ne_bytes();
-        let source = source_rows(view);
+        let count = if view.narrow { view.values.len() } else { view.values.len() / element };
         let target;
-        (target, values) = values.split_at_mut(view.values.len());
-        copy(target, view.values);
+        (target, values) = values.split_at_mut(count * element);
+        widen::values(target, view.values, view.narrow, element);
         let target;
-        (target, rows) = rows.split_at_mut(source.len());
-        copy(target, source);
-        at += view.values.len() / element;
+        (target, rows) = rows.split_at_mut(count * 4);
+        widen::rows(target, source_rows(view), has_narrow_rows(view));
+        at += count;
     }
 }
 
@@ -189,10 +186,11 @@ fn one_row(
     rows: &mut [u8],
     starts: &mut [[u8; 4]],
     views: &[SequenceView<'_>],
+    element: usize,
 ) -> Result<()> {
     for view in views {
-        values.copy_from_slice(view.values);
-        rows.copy_from_slice(source_rows(view));
+        widen::values(values, view.values, view.narrow, element);
+        widen::rows(rows, source_rows(view), has_narrow_rows(view));
         let source = source_starts(view);
         ascending(source)?;
         for (start, from) in starts.iter_mut().zip(source) {
@@ -252,57 +250,80 @@ fn column_starts(
     Ok(())
 }
 
-/// [`scatter`] for samples of one value each.
-fn scatter_single<const E: usize>(
+/// Copies the values and rows of each sample to where its column starts. `SINGLE`: every sample has one of them.
+fn scatter<const E: usize, const SINGLE: bool>(
     values: &mut [u8],
     rows: &mut [u8],
     starts: &[[u8; 4]],
     layout: &Layout,
     views: &[SequenceView<'_>],
-) {
+) where
+    u8: Stored<E>,
+{
     let values = values.as_chunks_mut::<E>().0;
     let rows = &mut rows.as_chunks_mut::<4>().0[..values.len()];
-    for (record, view) in layout.records.iter().zip(views) {
-        let source_values = view.values.as_chunks::<E>().0;
-        let source_rows = source_rows(view).as_chunks::<4>().0;
+    for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
+        if let (false, Some(next)) = (SINGLE, views.get(i + AHEAD_SPREAD)) {
+            prefetch(next.values);
+            prefetch(source_rows(next));
+        }
         let first = record.begin as usize * layout.rows + record.row as usize;
-        let columns = starts[first..].iter().step_by(layout.rows);
-        for (column, (value, row)) in columns.zip(source_values.iter().zip(source_rows)) {
-            let at = u32::from_ne_bytes(*column) as usize;
-            values[at] = *value;
-            rows[at] = *row;
+        let columns = Spread { columns: &starts[first..], step: layout.rows, starts: source_starts(view) };
+        let (wide_values, wide_rows) = (view.values.as_chunks::<E>().0, source_rows(view).as_chunks::<4>().0);
+        let narrow_rows = source_rows(view).as_chunks::<2>().0;
+        match (view.narrow, has_narrow_rows(view)) {
+            (false, false) => columns.put::<E, SINGLE, _, _>(values, rows, wide_values, wide_rows),
+            (false, true) => columns.put::<E, SINGLE, _, _>(values, rows, wide_values, narrow_rows),
+            (true, false) => columns.put::<E, SINGLE, _, _>(values, rows, view.values, wide_rows),
+            (true, true) => columns.put::<E, SINGLE, _, _>(values, rows, view.values, narrow_rows),
         }
     }
 }
 
-/// Copies the values and rows of each sample to where its column starts.
-fn scatter<const E: usize>(
-    values: &mut [u8],
-    rows: &mut [u8],
-    starts: &[[u8; 4]],
-    layout: &Layout,
-    views: &[SequenceView<'_>],
-) {
-    let values = values.as_chunks_mut::<E>().0;
-    let rows = rows.as_chunks_mut::<4>().0;
-    for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
-        if let Some(next) = views.get(i + AHEAD_SPREAD) {
-            prefetch(next.values);
-            prefetch(source_rows(next));
+/// Where the samples of one sequence go.
+struct Spread<'a> {
+    /// Starts of the minibatch's columns from the first sample's on; every `step`th is one of this sequence.
+    columns: &'a [[u8; 4]],
+    step: usize,
+    /// Entry numbers of the samples.
+    starts: &'a [u32],
+}
+
+impl Spread<'_> {
+    #[inline(always)]
+    fn put<const E: usize, const SINGLE: bool, V: Stored<E>, R: Stored<4>>(
+        &self,
+        values: &mut [[u8; E]],
+        rows: &mut [[u8; 4]],
+        source_values: &[V],
+        source_rows: &[R],
+    ) {
+        if SINGLE {
+            let columns = self.columns.iter().step_by(self.step);
+            for (column, (value, row)) in columns.zip(source_values.iter().zip(source_rows)) {
+                let at = u32::from_ne_bytes(*column) as usize;
+                values[at] = value.widen();
+                rows[at] = row.widen();
+            }
+            return;
         }
-        let source_values = view.values.as_chunks::<E>().0;
-        let source_rows = source_rows(view).as_chunks::<4>().0;
-        let first = record.begin as usize * layout.rows + record.row as usize;
-        let columns = starts[first..].chunks(layout.rows);
         let mut from = 0;
-        for (column, pair) in columns.zip(source_starts(view).windows(2)) {
+        for (column, pair) in self.columns.chunks(self.step).zip(self.starts.windows(2)) {
             let at = u32::from_ne_bytes(column[0]) as usize;
             let count = (pair[1] - pair[0]) as usize;
-            values[at..][..count].copy_from_slice(&source_values[from..][..count]);
-            rows[at..][..count].copy_from_slice(&source_rows[from..][..count]);
+            for (target, value) in values[at..][..count].iter_mut().zip(&source_values[from..][..count]) {
+                *target = value.widen();
+            }
+            for (target, row) in rows[at..][..count].iter_mut().zip(&source_rows[from..][..count]) {
+                *target = row.widen();
+            }
             from += count;
         }
     }
+}
+
+fn has_narrow_rows(view: &SequenceView<'_>) -> bool {
+    view.sparse.is_some_and(|sparse| sparse.narrow)
 }
 
 fn source_rows<'a>(view: &SequenceView<'a>) -> &'a [u8] {
@@ -373,7 +394,7 @@ mod tests {
     fn expansion_zeroes_first_and_the_last_value_wins() {
         let rows: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|row| row.to_ne_bytes()).collect();
         let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let sparse = SparseView { rows: &rows, starts: &[5, 8, 8, 9] };
+        let sparse = SparseView { rows: &rows, narrow: false, starts: &[5, 8, 8, 9] };
         let mut out = vec![9; 5 * 12];
         let columns = Columns { first: 0, stride: 24, column: 12 };
         expand(&mut out, columns, 4, &values, &sparse, 0, 3).expect("expansion");
@@ -390,7 +411,7 @@ mod tests {
     fn an_index_outside_of_the_sample_is_an_error() {
         for row in [-1i32, 3] {
             let rows = row.to_ne_bytes();
-            let sparse = SparseView { rows: &rows, starts: &[0, 1] };
+            let sparse = SparseView { rows: &rows, narrow: false, starts: &[0, 1] };
             let columns = Columns { first: 0, stride: 12, column: 12 };
             let error =
                 expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
@@ -410,7 +431,8 @@ mod tests {
             .map(|((values, rows, starts), samples)| SequenceView {
                 samples,
                 values,
-                sparse: Some(SparseView { rows, starts }),
+                narrow: false,
+                sparse: Some(SparseView { rows, narrow: false, starts }),
             })
             .collect();
         assert!(are_single(&views));
@@ -421,7 +443,7 @@ mod tests {
             let mut starts = vec![[9; 4]; layout.columns()];
             let (mut values, mut rows) = (vec![0; nnz * 4], vec![0; nnz * 4]);
             column_starts(&mut starts, &layout, &views, single).expect("columns");
-            let write = if single { scatter_single::<4> } else { scatter::<4> };
+            let write = if single { scatter::<4, true> } else { scatter::<4, false> };
             write(&mut values, &mut rows, &starts, &layout, &views);
             (starts, values, rows)
         });
@@ -434,7 +456,8 @@ mod tests {
         let view = SequenceView {
             samples: 3,
             values: &[0; 8],
-            sparse: Some(SparseView { rows: &rows, starts: &[0, 2, 1, 2] }),
+            narrow: false,
+            sparse: Some(SparseView { rows: &rows, narrow: false, starts: &[0, 2, 1, 2] }),
         };
         let record = Record { id: 0, row: 0, begin: 0, end: 3 };
         let layout = Layout { steps: 3, rows: 1, records: vec![record], right_splice: 0 };

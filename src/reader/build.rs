@@ -33,10 +33,12 @@ pub(super) fn deserializer(
 ) -> Result<Arc<dyn Deserializer>> {
     // In the data's own order the table of chunks is needed from front to back: it may grow while data are read.
     let grows = options.order == Order::InOrder && options.deserializers.len() == 1;
+    // Truncated minibatches take sequences apart, which their packer does with numbers of full size only.
+    let narrow = !matches!(options.packing, Packing::Truncated { .. });
     let mut members = Vec::with_capacity(options.deserializers.len());
     for one in &options.deserializers {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, members.is_empty(), others, corpus, pool, grows)?;
+        let deserializer = open(one, members.is_empty(), others, corpus, pool, (grows, narrow))?;
         members.push(Member { name: one.name().to_owned(), deserializer });
     }
     let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
@@ -67,20 +69,23 @@ pub(super) fn deserializer(
 }
 
 /// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it. If it `grows`,
-/// its table may.
+/// its table may; if it may be `narrow`, it may store small numbers so.
 fn open(
     options: &DeserializerOptions,
     is_primary: bool,
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
-    grows: bool,
+    (grows, narrow): (bool, bool),
 ) -> Result<Arc<dyn Deserializer>> {
     Ok(match options {
-        DeserializerOptions::Text(text) => Arc::new(pool.install(|| match grows {
-            true => TextDeserializer::open_growing(text, corpus, pool),
-            false => TextDeserializer::open(text, corpus),
-        })?),
+        DeserializerOptions::Text(text) => {
+            let opened = pool.install(|| match grows {
+                true => TextDeserializer::open_growing(text, corpus, pool),
+                false => TextDeserializer::open(text, corpus),
+            })?;
+            Arc::new(if narrow { opened.narrow() } else { opened })
+        }
         DeserializerOptions::Binary(binary) => {
             pool.install(|| Ok::<_, Error>(Arc::new(BinaryDeserializer::open(binary, corpus)?)))?
         }

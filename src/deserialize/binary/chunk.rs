@@ -98,7 +98,7 @@ impl Chunk for BinaryChunk {
                 let sample = header.sample_bytes() as usize;
                 let place = start + (index + 1) * head + first * sample;
                 let values = &self.data[place..][..(end - first) * sample];
-                SequenceView { samples: (end - first) as u32, values, sparse: None }
+                SequenceView { samples: (end - first) as u32, values, narrow: false, sparse: None }
             }
             Part::Sparse { samples, starts, places } => {
                 let (first, end) = samples.range(index);
@@ -115,7 +115,8 @@ impl Chunk for BinaryChunk {
                 SequenceView {
                     samples: (end - first) as u32,
                     values: &self.data[values..][..count * size],
-                    sparse: Some(SparseView { rows: &self.data[rows..][..count * 4], starts }),
+                    narrow: false,
+                    sparse: Some(SparseView { rows: &self.data[rows..][..count * 4], narrow: false, starts }),
                 }
             }
         })

@@ -204,15 +204,16 @@ impl Stream {
                 let start = array.offset.wrapping_add_signed(array.stride.wrapping_mul(first as isize));
                 let values =
                     if *column == 0 { &[] } else { &array.values.bytes()[start..][..samples * column] };
-                SequenceView { samples: samples as u32, values, sparse: None }
+                SequenceView { samples: samples as u32, values, narrow: false, sparse: None }
             }
             Stream::Sparse { arrays, element, .. } => {
                 let array = &arrays[array];
                 let starts = &array.starts[first..=first + samples];
                 let (begin, end) = (starts[0] as usize, starts[samples] as usize);
-                let sparse = SparseView { rows: &array.rows.bytes()[begin * 4..end * 4], starts };
+                let sparse =
+                    SparseView { rows: &array.rows.bytes()[begin * 4..end * 4], narrow: false, starts };
                 let values = &array.values.bytes()[begin * element..end * element];
-                SequenceView { samples: samples as u32, values, sparse: Some(sparse) }
+                SequenceView { samples: samples as u32, values, narrow: false, sparse: Some(sparse) }
             }
         }
     }

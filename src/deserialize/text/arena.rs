@@ -1,12 +1,12 @@
 //! Memory of segments: arenas, cut one after the other from large regions that are used again when their data are gone.
 //!
 //! The first write to a page that the system just handed out costs up to ten times a write to a used one, and chunks
-//! come and go all the time. So regions go back to their deserializer. They are as large as the data in memory allow, so
-//! that the data of a large window lie on huge pages ([`crate::memory`]), and those of a small one waste nothing.
+//! come and go all the time. So regions go back to their deserializer. They are as large as the data in memory allow, and
+//! those of a small window waste nothing.
 
-use crate::memory::Block;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
@@ -39,6 +39,10 @@ unsafe impl Plain for f64 {}
 unsafe impl Plain for i32 {}
 // SAFETY: numbers.
 unsafe impl Plain for u32 {}
+// SAFETY: numbers.
+unsafe impl Plain for u16 {}
+// SAFETY: numbers.
+unsafe impl Plain for u8 {}
 
 impl Arena {
     /// Words that a piece of this many values takes.
@@ -88,6 +92,48 @@ impl Arena {
         assert!(from + count * size <= self.length * 8, "a piece ends inside its arena");
         // SAFETY: the bytes are within the arena and initialised.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(from), count * size) }
+    }
+}
+
+/// Words of a cache line, all of which begin one: a look-up then reads as few lines as can be.
+#[repr(align(64))]
+struct Line {
+    _words: [u64; STEP],
+}
+
+/// Whole cache lines that nobody may have written yet. Only arenas write and read them, by their own pointers.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<MaybeUninit<Line>>,
+    lines: usize,
+}
+
+// SAFETY: the memory is the block's own.
+unsafe impl Send for Block {}
+// SAFETY: the block itself neither reads nor writes its memory.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// At least so many words.
+    fn new(words: usize) -> Block {
+        let lines = Box::<[Line]>::new_uninit_slice(words.div_ceil(STEP).max(1));
+        let count = lines.len();
+        Block { start: NonNull::from(Box::leak(lines)).cast(), lines: count }
+    }
+
+    fn start(&self) -> *mut u64 {
+        self.start.as_ptr().cast()
+    }
+
+    fn words(&self) -> usize {
+        self.lines * STEP
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: leaked in `new` with this length.
+        drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(self.start, self.lines).as_ptr()) });
     }
 }
 

@@ -15,6 +15,7 @@ mod exact;
 mod fast;
 mod implied;
 pub mod index;
+mod narrow;
 pub(crate) mod number;
 mod output;
 mod report;
@@ -69,6 +70,8 @@ struct Shared {
     element: ElementType,
     value_size: usize,
     recycler: Recycler,
+    /// Small numbers are stored narrow.
+    narrow: bool,
     /// Errors that are still tolerated.
     errors_left: Mutex<u64>,
 }
@@ -100,6 +103,16 @@ impl TextDeserializer {
         Self::open_by(options, corpus, |file, options| {
             Index::open_in_steps(file, options, corpus, pool, step)
         })
+    }
+
+    /// Lets small numbers be stored narrow ([`narrow`]), for packers of whole sequences: others cannot read them. Before
+    /// anything is loaded.
+    #[must_use]
+    pub fn narrow(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.narrow = true;
+        }
+        self
     }
 
     fn open_by(
@@ -145,6 +158,7 @@ impl TextDeserializer {
             element: options.element,
             value_size: options.element.size(),
             recycler: Recycler::default(),
+            narrow: false,
         };
         TextDeserializer { streams, shared: Arc::new(shared), kept }
     }
@@ -289,7 +303,7 @@ impl Shared {
         T::with_scratch(|scratch| {
             let mut report = Report::new(&self.rules, self.rules.max_errors);
             let stop = self.parse_segment(id, sequences, scratch, &mut report)?.err();
-            let (arena, parts) = segment::pack(&self.rules, &scratch.output, &self.recycler);
+            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, &self.recycler);
             Ok(Segment {
                 arena,
                 parts,

@@ -17,6 +17,10 @@ pub struct Column<T> {
     pub starts: Vec<u32>,
     /// Number of the first sample of each finished sequence, and of the one to come. Starts with 0.
     pub firsts: Vec<u32>,
+    /// Values and rows as [`super::narrow`] stores them, once the segment is finished.
+    pub narrow_values: Vec<u8>,
+    /// See `narrow_values`.
+    pub narrow_rows: Vec<u16>,
     /// Samples, those of the unfinished sequence included.
     pub samples: usize,
     /// Samples and values at the start of the unfinished sequence.

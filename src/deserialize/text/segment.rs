@@ -1,10 +1,11 @@
 //! Segments: runs of consecutive sequences of a chunk that are read and parsed together, by one thread.
 
-use super::arena::{Arena, Plain, Recycler};
+use super::arena::{Arena, Recycler};
 use super::exact;
 use super::fast::{FRONT, Fast, PADDING};
 use super::implied;
 use super::index::SequenceSpan;
+use super::narrow::{self, Narrow};
 use super::number::Value;
 use super::output::{Column, Output};
 use super::report::{Report, Stop};
@@ -18,8 +19,12 @@ use std::cell::Cell;
 pub struct Part {
     /// Word where the values begin; `None` if they are all 1 ([`implied`]).
     pub values: Option<usize>,
+    /// Values are `u8` ([`narrow`]).
+    pub narrow_values: bool,
     /// Sparse streams: word where the rows begin.
     pub rows: usize,
+    /// Rows are `u16` ([`narrow`]).
+    pub narrow_rows: bool,
     /// Sparse streams: word where the samples' first entries begin; `None` if every sample has one entry ([`implied`]).
     pub starts: Option<usize>,
     /// Word where the sequences' first samples begin; `None` if every sequence is one sample. Streams of equal lengths
@@ -54,7 +59,7 @@ pub struct Scratch<T> {
 }
 
 /// Types of value that have a [`Scratch`] on each thread.
-pub trait Scratched: Value + Plain {
+pub trait Scratched: Narrow {
     /// Runs `work` with the thread's scratch memory.
     fn with_scratch<R>(work: impl FnOnce(&mut Scratch<Self>) -> R) -> R;
 }
@@ -125,13 +130,29 @@ pub fn parse<T: Value>(
     Ok(())
 }
 
-/// Copies what was parsed into memory of its size.
-pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler) -> (Arena, Vec<Part>) {
-    let stored: Vec<Stored> = (0..output.columns.len()).map(|i| Stored::of(rules, output, i)).collect();
+/// Copies what was parsed into memory of its size. `narrow`: small numbers may be stored narrow.
+pub fn pack<T: Scratched>(
+    rules: &Rules,
+    output: &mut Output<T>,
+    narrow: bool,
+    recycler: &Recycler,
+) -> (Arena, Vec<Part>) {
+    let stored: Vec<Stored> =
+        (0..output.columns.len()).map(|i| Stored::of(rules, output, i, narrow)).collect();
     let words = |column: &Column<T>, stored: &Stored| {
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
-        size(stored.values, Arena::words_for::<T>(column.values.len()))
-            + size(stored.rows, Arena::words_for::<i32>(column.rows.len()))
+        let values = match stored.values {
+            Numbers::Implied => 0,
+            Numbers::Narrow => Arena::words_for::<u8>(column.values.len()),
+            Numbers::Whole => Arena::words_for::<T>(column.values.len()),
+        };
+        let rows = match stored.rows {
+            Numbers::Implied => 0,
+            Numbers::Narrow => Arena::words_for::<u16>(column.rows.len()),
+            Numbers::Whole => Arena::words_for::<i32>(column.rows.len()),
+        };
+        values
+            + rows
             + size(stored.starts, Arena::words_for::<u32>(column.starts.len()))
             + size(stored.firsts == Firsts::Own, Arena::words_for::<u32>(column.firsts.len()))
     };
@@ -145,11 +166,24 @@ pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler
             Firsts::Own => Some(arena.push(&column.firsts)),
             Firsts::Of(stream) => parts[stream].firsts,
         };
+        let starts = stored.starts.then(|| arena.push(&column.starts));
+        let rows = match stored.rows {
+            Numbers::Implied => 0,
+            Numbers::Narrow => arena.push(&column.narrow_rows),
+            Numbers::Whole => arena.push(&column.rows),
+        };
+        let values = match stored.values {
+            Numbers::Implied => None,
+            Numbers::Narrow => Some(arena.push(&column.narrow_values)),
+            Numbers::Whole => Some(arena.push(&column.values)),
+        };
         parts.push(Part {
             firsts,
-            starts: stored.starts.then(|| arena.push(&column.starts)),
-            rows: if stored.rows { arena.push(&column.rows) } else { 0 },
-            values: stored.values.then(|| arena.push(&column.values)),
+            starts,
+            rows,
+            narrow_rows: stored.rows == Numbers::Narrow,
+            values,
+            narrow_values: stored.values == Numbers::Narrow,
         });
     }
     (arena, parts)
@@ -157,10 +191,19 @@ pub fn pack<T: Scratched>(rules: &Rules, output: &Output<T>, recycler: &Recycler
 
 /// What of a stream is stored.
 struct Stored {
-    values: bool,
-    rows: bool,
+    values: Numbers,
+    rows: Numbers,
     starts: bool,
     firsts: Firsts,
+}
+
+/// How numbers are stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    /// Not at all: there are none, or [`implied`] has them.
+    Implied,
+    Narrow,
+    Whole,
 }
 
 /// Where sequences begin.
@@ -175,19 +218,16 @@ enum Firsts {
 }
 
 impl Stored {
-    fn of<T: Scratched>(rules: &Rules, output: &Output<T>, stream: usize) -> Stored {
-        let column = &output.columns[stream];
-        let sequences = output.sequences() as usize;
-        // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
-        let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
-        let firsts = if ones(column) {
-            Firsts::Ones
-        } else {
-            let same = |other: &Column<T>| !ones(other) && other.firsts == column.firsts;
-            output.columns[..stream].iter().position(same).map_or(Firsts::Own, Firsts::Of)
+    /// Puts what is to be stored narrow into the stream's column.
+    fn of<T: Scratched>(rules: &Rules, output: &mut Output<T>, stream: usize, narrow: bool) -> Stored {
+        let firsts = Firsts::of(output, stream);
+        let column = &mut output.columns[stream];
+        let of_values = |column: &mut Column<T>| {
+            let is_narrow = narrow && narrow::values(&column.values, &mut column.narrow_values);
+            if is_narrow { Numbers::Narrow } else { Numbers::Whole }
         };
         if !rules.streams[stream].sparse {
-            return Stored { values: true, rows: false, starts: false, firsts };
+            return Stored { values: of_values(column), rows: Numbers::Implied, starts: false, firsts };
         }
         let entry = |sample: u32| column.starts[sample as usize] as usize;
         let short = column.firsts.windows(2).all(|pair| {
@@ -195,11 +235,27 @@ impl Stored {
             entries.max((pair[1] - pair[0]) as usize) <= implied::LONGEST
         });
         let one = T::from_f64(1.0);
-        Stored {
-            values: !short || column.values.iter().any(|&value| value != one),
-            rows: true,
-            starts: !short || column.starts.iter().zip(0..).any(|(&start, number)| start != number),
-            firsts,
+        let starts = !short || column.starts.iter().zip(0..).any(|(&start, number)| start != number);
+        let values = match short && column.values.iter().all(|&value| value == one) {
+            true => Numbers::Implied,
+            false => of_values(column),
+        };
+        let is_narrow = narrow && narrow::rows(&column.rows, &mut column.narrow_rows);
+        let rows = if is_narrow { Numbers::Narrow } else { Numbers::Whole };
+        Stored { values, rows, starts, firsts }
+    }
+}
+
+impl Firsts {
+    fn of<T: Scratched>(output: &Output<T>, stream: usize) -> Firsts {
+        let column = &output.columns[stream];
+        let sequences = output.sequences() as usize;
+        // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
+        let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
+        if ones(column) {
+            return Firsts::Ones;
         }
+        let same = |other: &Column<T>| !ones(other) && other.firsts == column.firsts;
+        output.columns[..stream].iter().position(same).map_or(Firsts::Own, Firsts::Of)
     }
 }

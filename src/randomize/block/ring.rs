@@ -28,8 +28,6 @@ impl<E: Copy + Default> Ring<E> {
             return;
         }
         let mut slots = Vec::with_capacity(need + need / 16);
-        // Entries are drawn from all over the array.
-        crate::memory::on_huge_pages(&mut slots);
         slots.extend_from_slice(self.stretch(0, self.len));
         let rest = slots.len();
         slots.extend_from_slice(self.stretch(rest, self.len));

@@ -1,0 +1,98 @@
+//! Storing numbers narrow: whole numbers from 0 to 255 as `u8`, rows below 65536 as `u16`. The packer widens them.
+
+use super::arena::Plain;
+use super::number::Value;
+
+/// Numbers that are looked at together: enough to make one test of all of them cheap, few enough to give up early.
+const BLOCK: usize = 256;
+
+/// Values of a stream.
+pub trait Narrow: Value + Plain {
+    /// The number as `u8` if it is whole and not too large; something else if not.
+    fn guess(self) -> u8;
+
+    /// Whether `guess` stands for exactly this number.
+    fn is(self, guess: u8) -> bool;
+}
+
+impl Narrow for f32 {
+    // The sum of such a number and 2^23 has it as its lowest bits. Unlike a conversion this is the same for all numbers,
+    // so that it is compiled to vector instructions.
+    #[inline(always)]
+    fn guess(self) -> u8 {
+        (self + 8_388_608.0).to_bits() as u8
+    }
+
+    #[inline(always)]
+    fn is(self, guess: u8) -> bool {
+        f32::from(guess).to_bits() == self.to_bits()
+    }
+}
+
+impl Narrow for f64 {
+    #[inline(always)]
+    fn guess(self) -> u8 {
+        (self + 4_503_599_627_370_496.0).to_bits() as u8
+    }
+
+    #[inline(always)]
+    fn is(self, guess: u8) -> bool {
+        f64::from(guess).to_bits() == self.to_bits()
+    }
+}
+
+/// Stores values narrow, if all of them can be: to the bit, so not -0.
+pub fn values<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
+    narrow.clear();
+    values.chunks(BLOCK).all(|block| {
+        narrow.extend(block.iter().map(|value| value.guess()));
+        let guesses = &narrow[narrow.len() - block.len()..];
+        block.iter().zip(guesses).fold(true, |same, (value, &guess)| same & value.is(guess))
+    })
+}
+
+/// Stores rows narrow, if all of them can be.
+pub fn rows(rows: &[i32], narrow: &mut Vec<u16>) -> bool {
+    narrow.clear();
+    rows.chunks(BLOCK).all(|block| {
+        narrow.extend(block.iter().map(|&row| row as u16));
+        block.iter().fold(0, |all, &row| all | row as u32) <= u16::MAX.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_narrow<T: Narrow>(value: T) -> bool {
+        let mut narrow = Vec::new();
+        let many: Vec<T> = (0..=255u16).map(T::from_u16).chain([value]).collect();
+        let all = values(&many, &mut narrow);
+        assert!(!all || (narrow.iter().zip(&many)).all(|(&narrow, &value)| value.is(narrow)));
+        all
+    }
+
+    #[test]
+    fn only_small_whole_numbers_are_narrow() {
+        for value in [0.0, 1.0, 254.0, 255.0] {
+            assert!(is_narrow(value) && is_narrow(value as f32), "{value}");
+        }
+        let small = f64::MIN_POSITIVE;
+        for value in [-0.0, -1.0, 0.5, 255.5, 256.0, 257.0, 65536.0, 1e20, small, f64::NAN, f64::INFINITY] {
+            assert!(!is_narrow(value), "{value}");
+            assert_eq!(is_narrow(value as f32), value == small, "{value}");
+        }
+        assert!(
+            !is_narrow(f32::MIN_POSITIVE) && !is_narrow(f64::from_bits(1)) && !is_narrow(1.0 + f32::EPSILON)
+        );
+    }
+
+    #[test]
+    fn only_small_rows_are_narrow() {
+        let mut narrow = Vec::new();
+        assert!(rows(&[0, 65535, 7], &mut narrow));
+        assert_eq!(narrow, [0, 65535, 7]);
+        assert!(!rows(&[65536], &mut narrow) && !rows(&[-1], &mut narrow));
+        assert!(rows(&[], &mut narrow) && narrow.is_empty());
+    }
+}
