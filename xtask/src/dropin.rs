@@ -174,8 +174,20 @@ pub fn engine(project: &Project) -> Result<PathBuf> {
     Ok(project.target.join("release/libcntk_reader.a"))
 }
 
-/// Builds the modules for one host into target/dropin/<version>.
+/// Builds the modules for one host into target/dropin/<version>, unless they are newer than all that they are made of.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
+    let built = MODULES.iter().map(|module| host.folder(project).join(module.file(host)));
+    let mut inputs = vec![engine.to_owned(), std::env::current_exe()?];
+    for folder in ["dropin", "dropin/compat", "include"] {
+        for entry in std::fs::read_dir(project.path(folder))? {
+            inputs.push(entry?.path());
+        }
+    }
+    // A file that is not there was never changed: older than everything.
+    let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+    if built.map(|path| changed(&path)).min() > inputs.iter().map(changed).max() {
+        return Ok(());
+    }
     let scratch = project.target.join("xtask/dropin").join(host.version);
     std::fs::create_dir_all(&scratch)?;
     let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources).copied().collect();

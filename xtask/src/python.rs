@@ -8,8 +8,8 @@ use crate::{dist, tools};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
-/// What tests and examples need.
-const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools"];
+/// What tests and examples need. setuptools makes packages by itself from 70.1 on.
+const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools>=70.1"];
 
 /// The oldest Python that the module runs on.
 const OLDEST: &str = "3.9";
@@ -18,7 +18,8 @@ const OLDEST: &str = "3.9";
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     let folder = project.target.join("python");
     let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
-    if ready.exists() {
+    let packages = PACKAGES.join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == packages) {
         return Ok(Ok(python));
     }
     let test = format!("import sys; sys.exit(sys.version_info < ({}))", OLDEST.replace('.', ", "));
@@ -35,7 +36,7 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     });
     match made {
         Ok(_) => {
-            std::fs::write(ready, "")?;
+            std::fs::write(ready, packages)?;
             Ok(Ok(python))
         }
         Err(error) => {
