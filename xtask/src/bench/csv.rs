@@ -7,6 +7,7 @@ use super::options::Options;
 use super::subject::{Results, Subject, alternate, bound};
 use super::table::{Table, number};
 use crate::project::Project;
+use crate::run::Run;
 use crate::{dist, machine, python};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -26,15 +27,17 @@ parses by pandas, in CNTK 2.7 and through this library; and `examples/rust/csv.r
 been used before, data in the page cache; medians. CNTK takes minutes for a shuffled sweep: it runs once. Where rows lie in the file,
 their values, and in shuffled data their labels, were checked in sweeps that are not timed; of CNTK's the ordered one.";
 
+/// Makes a run from an order, and whether it is to check.
+type Command = dyn Fn(&str, bool) -> Run;
+
 /// A reader of the table.
 struct Reader {
     name: &'static str,
-    /// How to run it: file, columns, minibatch, order, and whether it is to check.
-    command: Rc<dyn Fn(&str, bool) -> crate::run::Run>,
+    command: Rc<Command>,
 }
 
 impl Reader {
-    fn new(name: &'static str, command: impl Fn(&str, bool) -> crate::run::Run + 'static) -> Reader {
+    fn new(name: &'static str, command: impl Fn(&str, bool) -> Run + 'static) -> Reader {
         Reader { name, command: Rc::new(command) }
     }
 
