@@ -3,9 +3,9 @@
     python read.py cntk_reader|cntk FILE COLUMNS MINIBATCH ordered|shuffled [unchecked]
 
 The same class and the same loop run under this project's Python module and under CNTK's. Prints one line of JSON: samples,
-seconds of the sweep, calls of get_chunk, peak of resident memory in bytes, and two checks that depend on each value and its
-place: sum of (position mod 1009 + 1) times value, of the labels and of the features. They are taken in a sweep of their own,
-which `unchecked` leaves out: for a reader that takes minutes.
+seconds of the sweep, calls of get_chunk, peak of resident memory in bytes, and three checks: sum of (position mod 1009 + 1) times
+value, of the labels and of the features, and for any order of the rows, of (label + 1) times the row's features. They are taken
+in a sweep of their own, which `unchecked` leaves out.
 """
 
 import importlib
@@ -41,7 +41,7 @@ def main():
         deserializer = Counting(filename, [("label", 1), ("features", width)])
         source = MinibatchSource([deserializer], randomize=order == "shuffled", max_sweeps=1)
         sources.append(source)
-        samples, sums = 0, [0.0, 0.0]
+        samples, sums = 0, [0.0, 0.0, 0.0]
         while True:
             data = source.next_minibatch(int(minibatch))
             if not data:
@@ -49,12 +49,15 @@ def main():
             count = data[source.streams.label].num_samples
             if check:
                 weights = np.arange(samples, samples + count) % 1009 + 1.0
-                for i, (name, size) in enumerate((("label", 1), ("features", width))):
+                rows = []
+                for name in ("label", "features"):
                     part = data[source.streams[name]]
-                    values = np.asarray(part.asarray(), np.float64).reshape(count, size)
-                    sums[i] += float(weights.dot(values.sum(axis=1)))
-                # CNTK cannot read on while arrays of the last minibatch are alive.
-                part = values = None
+                    rows.append(np.array(part.asarray(), np.float64).reshape(count, -1).sum(axis=1))
+                    # CNTK cannot read on while arrays of the last minibatch are alive.
+                    part = None
+                label, features = rows
+                for i, sum in enumerate((weights.dot(label), weights.dot(features), (label + 1).dot(features))):
+                    sums[i] += float(sum)
             samples += count
             data = None
 
@@ -65,7 +68,7 @@ def main():
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {"samples": samples, "seconds": seconds, "loads": loads, "memory": peak}
     if checked:
-        result["samples"], (result["label"], result["features"]) = sweep(True)
+        result["samples"], (result["label"], result["features"], result["pairs"]) = sweep(True)
     print(json.dumps(result), flush=True)
     # CNTK may abort a process that ends while a chunk is being loaded.
     os._exit(0)

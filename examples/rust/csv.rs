@@ -3,15 +3,16 @@
 //!     csv FILE COLUMNS [MINIBATCH] [shuffled] [check]
 //!
 //! Reads one sweep of the file; the first column is the stream `label`, the others are `features`. Prints one line of
-//! JSON: samples and the seconds of the sweep, opening included. With `check` it takes two sums instead that depend on
-//! each value and its place: (position mod 1009 + 1) times value, of the labels and of the features.
+//! JSON: samples and the seconds of the sweep, opening included. With `check` it takes sums instead:
+//! (position mod 1009 + 1) times value, of the labels and of the features; and for any order of the rows, (label + 1) times the
+//! row's features.
 
 use cntk_reader::config;
 use cntk_reader::deserialize::custom::{
     Array, Buffer, ChunkData, DenseArray, Registered, Simple, StreamData, UserDeserializer,
 };
 use cntk_reader::error::ExceptionClass;
-use cntk_reader::pack::minibatch::Minibatch;
+use cntk_reader::pack::minibatch::{Minibatch, StreamMinibatch};
 use cntk_reader::randomize::SIZE_OF_SWEEP;
 use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
@@ -271,21 +272,28 @@ fn main() -> Result<()> {
     };
     let (columns, minibatch) = (columns as usize, number(2).unwrap_or(128));
     let text = if has("shuffled") { "" } else { "randomize = false" };
-    let (mut rows, mut sums) = (0usize, [0f64; 2]);
+    let (mut rows, mut sums) = (0usize, [0f64; 3]);
     let start = Instant::now();
     if has("check") {
         sweep(path, columns, minibatch, text, |minibatch| {
-            for (sum, stream) in sums.iter_mut().zip(&minibatch.streams) {
-                let values = stream.data.bytes().as_chunks::<4>().0;
-                let width = (values.len() / samples(minibatch)).max(1);
-                for (i, sample) in values.chunks(width).enumerate() {
-                    let values = sample.iter().map(|value| f64::from(f32::from_ne_bytes(*value)));
-                    *sum += ((rows + i) % 1009 + 1) as f64 * values.sum::<f64>();
+            if let [labels, features] = &minibatch.streams[..] {
+                let of_rows = |stream: &StreamMinibatch, width| {
+                    let values = stream.data.bytes().as_chunks::<4>().0.chunks(width);
+                    let sum =
+                        |row: &[[u8; 4]]| row.iter().map(|value| f64::from(f32::from_ne_bytes(*value))).sum();
+                    values.map(sum).collect::<Vec<f64>>()
+                };
+                for (label, features) in of_rows(labels, 1).into_iter().zip(of_rows(features, columns - 1)) {
+                    let weight = (rows % 1009 + 1) as f64;
+                    sums[0] += weight * label;
+                    sums[1] += weight * features;
+                    sums[2] += (label + 1.0) * features;
+                    rows += 1;
                 }
             }
-            rows += samples(minibatch);
         })?;
-        println!("{{\"samples\": {rows}, \"label\": {}, \"features\": {}}}", sums[0], sums[1]);
+        let [label, features, pairs] = sums;
+        println!("{{\"samples\": {rows}, \"label\": {label}, \"features\": {features}, \"pairs\": {pairs}}}");
     } else {
         sweep(path, columns, minibatch, text, |minibatch| rows += samples(minibatch))?;
         println!("{{\"samples\": {rows}, \"seconds\": {}}}", start.elapsed().as_secs_f64());

@@ -5,7 +5,6 @@ mod build;
 mod cmake;
 mod consumers;
 mod csharp;
-mod csv_bench;
 mod demo;
 mod dist;
 mod dropin;
@@ -47,7 +46,8 @@ cargo xtask COMMAND [OPTIONS]
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --parser             one thread that parses, and what bounds it
       --peers              beside polars, pyarrow, xgboost and scikit-learn, which it installs under target/peers
-      --size MB            size of each data set (default 200; beside others 100, of the parser 32)
+      --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
+      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
       --repetitions N      how often everything is measured (default 5, without others 1); medians count
       --threads N,N        alone and beside CNTK, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
@@ -55,7 +55,6 @@ cargo xtask COMMAND [OPTIONS]
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
       --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1
       --no-record          prints the result only
-      --csv                instead: a CSV table by users' deserializers, in Python, Rust, and CNTK (--rows N, --no-record)
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
@@ -100,9 +99,6 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
         "build" => no_more(&arguments).and_then(|()| build::command(&project)),
         "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
         "test" => test::command(&project, &arguments),
-        "bench" if arguments.first().is_some_and(|first| first == "--csv") => {
-            csv_bench::command(&project, &arguments[1..])
-        }
         "bench" => bench::command(&project, &arguments),
         "oracle" => oracle::command(&project, &arguments),
         "fuzz" => fuzz::command(&project, &arguments),

@@ -2,11 +2,10 @@
 
 use crate::dist::Dist;
 use crate::project::{Project, empty_folder};
-use crate::run::Run;
 use crate::steps::Tally;
 use crate::{dist, tools};
 use anyhow::{Context, Result};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What tests and examples need. setuptools makes packages by itself from 70.1 on.
 const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools>=70.1"];
@@ -48,13 +47,18 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     }
 }
 
-/// A Python program that uses the module of the checkout and the library of `dist`.
-pub fn program(project: &Project, dist: &Dist, python: &str) -> Run {
-    project
-        .run(python)
-        .env("PYTHONPATH", project.path("examples/python"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("CNTK_READER_LIBRARY", dist.library())
+/// Whether the environment is there.
+pub fn is_installed(project: &Project) -> bool {
+    project.target.join("python/ready").exists()
+}
+
+/// What is set for a Python program that uses the module of the checkout and this library.
+pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 3] {
+    [
+        ("PYTHONPATH", project.path("examples/python")),
+        ("PYTHONDONTWRITEBYTECODE", "1".into()),
+        ("CNTK_READER_LIBRARY", library.to_owned()),
+    ]
 }
 
 /// The tests, and the module as pip installs it.
@@ -67,7 +71,9 @@ pub fn step(project: &Project) -> Result<Tally> {
         }
     };
     let dist = dist::build(project)?;
-    let run = program(project, &dist, &python).args(["-m", "unittest", "discover"]);
+    let run = project.run(&python).args(["-m", "unittest", "discover"]);
+    let run =
+        variables(project, &dist.library()).into_iter().fold(run, |run, (name, value)| run.env(name, value));
     let output = run.args(["-s", "examples/python/tests", "-t", "examples/python"]).go()?;
     let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
     let count: usize = line.and_then(|count| count.parse().ok()).context("unittest told no number")?;

@@ -29,7 +29,8 @@ pub struct Data {
 }
 
 impl Data {
-    fn new(shape: &str, path: PathBuf) -> Result<Data> {
+    /// A file that is there.
+    pub fn new(shape: &str, path: PathBuf) -> Result<Data> {
         let bytes = std::fs::metadata(&path).with_context(|| path.display().to_string())?.len();
         Ok(Data { shape: shape.to_owned(), path, bytes })
     }

@@ -2,9 +2,10 @@
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
 //! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers. All of them measure [`subject`]s on [`data`] and give a [`table`]; [`record`] keeps it.
+//! readers; [`csv`], users' deserializers. All of them measure [`subject`]s on [`data`] and give a [`table`]; [`record`] keeps it.
 
 mod cntk;
+mod csv;
 mod data;
 mod host;
 mod options;
@@ -58,6 +59,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Mode::Cntk => cntk::measure(project, options),
         Mode::Parser => parser::measure(project, options),
         Mode::Peers => peers::measure(project, options),
+        Mode::Csv => csv::measure(project, options),
     }
 }
 
@@ -69,6 +71,7 @@ pub fn step(project: &Project) -> Result<Tally> {
             Mode::Sweeps | Mode::Parser => true,
             Mode::Cntk => install::is_installed(project, install::VERSIONS[0]),
             Mode::Peers => peers::are_installed(project),
+            Mode::Csv => csv::are_installed(project),
         };
         let command = mode.command();
         if !there {

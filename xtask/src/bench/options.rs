@@ -15,11 +15,13 @@ pub enum Mode {
     Parser,
     /// This library and other readers of other formats.
     Peers,
+    /// Users' deserializers in Python and Rust, and in CNTK.
+    Csv,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 4] = [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers];
+    pub const ALL: [Mode; 5] = [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv];
 
     /// The command that runs it.
     pub fn command(self) -> String {
@@ -32,6 +34,7 @@ impl Mode {
             Mode::Cntk => "--against-cntk",
             Mode::Parser => "--parser",
             Mode::Peers => "--peers",
+            Mode::Csv => "--csv",
         }
     }
 
@@ -40,6 +43,7 @@ impl Mode {
         match option {
             "--threads" | "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
             "--first-size" | "--version" => self == Mode::Cntk,
+            "--shape" => self != Mode::Csv,
             _ => true,
         }
     }
@@ -50,6 +54,8 @@ impl Mode {
             Mode::Sweeps => 200,
             Mode::Cntk | Mode::Peers => 100,
             Mode::Parser => 32,
+            // 200 000 rows.
+            Mode::Csv => 316,
         }
     }
 }
@@ -109,7 +115,7 @@ impl Options {
             Mode::ALL.into_iter().find(|mode| !mode.flag().is_empty() && argument == mode.flag())
         };
         let modes: Vec<Mode> = arguments.iter().filter_map(is_mode).collect();
-        ensure!(modes.len() < 2, "bench does one of --against-cntk, --parser and --peers at a time.");
+        ensure!(modes.len() < 2, "bench does one of --against-cntk, --parser, --peers and --csv at a time.");
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         let mut arguments = arguments.iter().filter(|argument| is_mode(argument).is_none());
         let mut first_size = None;
@@ -184,6 +190,7 @@ mod tests {
         for line in [
             "",
             "--peers --size 3",
+            "--csv --repetitions 3",
             "--against-cntk --shape words --first-size 1000 --threads 1,4 --version 2.6",
         ] {
             let options = parse(line).expect("options");
@@ -199,7 +206,7 @@ mod tests {
     #[test]
     fn refuses_what_it_does_not_know() {
         for line in
-            ["--sizes 3", "--size 0", "--size", "--shape round", "--parser --peers", "--parser --threads 2"]
+            ["--sizes 3", "--size 0", "--size", "--shape round", "--parser --peers", "--csv --shape words"]
         {
             assert!(parse(line).is_err(), "{line}");
         }

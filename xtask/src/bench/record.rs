@@ -17,6 +17,7 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
         Mode::Cntk => ("This library in CNTK's place, beside CNTK's own modules", "-cntk"),
         Mode::Parser => ("One thread that parses text", "-parser"),
         Mode::Peers => ("Reading beside other libraries", "-peers"),
+        Mode::Csv => ("Reading of a CSV table by users' deserializers", "-csv"),
     }
 }
 
