@@ -126,8 +126,10 @@ impl ChunkStore {
         self.loads.retain(|&chunk, _| needed[chunk as usize] || ahead.contains(&chunk));
         self.needed.fill(false);
 
-        // Who waits for the very first chunks gets all threads for these. Later the next ones are on their way already.
-        let waits = self.loads.is_empty() && self.resident.iter().all(Option::is_none);
+        // The very first chunks get all of the pool, because they are waited for. Later the next ones are on their way
+        // already; and users' code may take one thread a chunk.
+        let is_cold = self.loads.is_empty() && self.resident.iter().all(Option::is_none);
+        let waits = is_cold && self.deserializer.loader().is_none();
         for i in 0..self.window.resident.len() {
             self.start(self.window.resident[i]);
         }
