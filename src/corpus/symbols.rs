@@ -94,7 +94,7 @@ impl Symbols {
 
     /// Where the search for a hash begins: its top bits, so that a table of twice the size is filled from front to back.
     fn place(&self, hash: u32) -> usize {
-        (u128::from(hash) * self.slots.len() as u128 >> 32) as usize
+        ((u128::from(hash) * self.slots.len() as u128) >> 32) as usize
     }
 
     #[cold]
