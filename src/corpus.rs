@@ -50,13 +50,21 @@ impl Corpus {
     }
 
     /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus, if the host
-    /// cannot number it, and for a symbolic corpus' key number 2^32.
+    /// cannot number it, and for a new key of a symbolic corpus that has 2^32 - 1 of them.
     pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
         match self {
             Corpus::Numeric => None,
             Corpus::Hashed => Some(hash(text)),
             Corpus::Host(number) => number(text),
             Corpus::Symbolic(symbols) => symbols.write().number_of(text),
+        }
+    }
+
+    /// Appends the numbers of textual keys, in their order; fewer if one has none.
+    pub fn number_all<'a>(&self, mut texts: impl Iterator<Item = &'a [u8]>, numbers: &mut Vec<SequenceKey>) {
+        match self {
+            Corpus::Symbolic(symbols) => symbols.write().number_all(texts, numbers),
+            _ => numbers.extend(std::iter::from_fn(|| self.number_of(texts.next()?))),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Textual keys and their numbers, both ways, in a few flat arrays: corpora have tens of millions of keys.
 
+use crate::memory::on_huge_pages;
+use crate::prefetch;
 use crate::sequence::SequenceKey;
-use hashbrown::HashTable;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,38 +11,103 @@ pub struct Symbols {
     /// All texts, one behind the other, and where each ends.
     texts: Vec<u8>,
     ends: Vec<u64>,
-    numbers: HashTable<Entry>,
+    /// Open addressing: a text is in the first slots from its hash's place on. Their number is a power of two.
+    slots: Vec<Slot>,
     /// Differs from corpus to corpus, so that no data can be made whose keys all collide.
     seed: u64,
 }
 
 /// A number with the hash of its text: a table that grows need not read the texts again.
-struct Entry {
+#[derive(Clone, Copy)]
+struct Slot {
     hash: u32,
     number: u32,
 }
 
+/// No text has this number.
+const FREE: u32 = u32::MAX;
+
+/// Slots of the first table.
+const FIRST_SLOTS: usize = 64;
+
+/// Texts whose slots are asked for before the first of them is looked up.
+const BATCH: usize = 32;
+
 impl Default for Symbols {
     fn default() -> Self {
         let seed = RandomState::new().hash_one(0);
-        Symbols { texts: Vec::new(), ends: Vec::new(), numbers: HashTable::new(), seed }
+        Symbols { texts: Vec::new(), ends: Vec::new(), slots: free(FIRST_SLOTS), seed }
     }
 }
 
 impl Symbols {
     /// The number of a text, a new one if it is not known. `None` if no number is left.
     pub fn number_of(&mut self, text: &[u8]) -> Option<SequenceKey> {
-        let hash = hash(text, self.seed);
-        let (texts, ends) = (&self.texts, &self.ends);
-        let is_it = |entry: &Entry| entry.hash == hash && text_at(texts, ends, entry.number as usize) == text;
-        if let Some(entry) = self.numbers.find(spread(hash), is_it) {
-            return Some(entry.number.into());
+        self.number(text, hash(text, self.seed))
+    }
+
+    /// Appends the numbers of texts, until there is none left. For many texts several times as fast as one by one.
+    pub fn number_all<'a>(
+        &mut self,
+        mut texts: impl Iterator<Item = &'a [u8]>,
+        numbers: &mut Vec<SequenceKey>,
+    ) {
+        let mut batch = [(&[][..], 0); BATCH];
+        loop {
+            let mut count = 0;
+            for (place, text) in batch.iter_mut().zip(&mut texts) {
+                *place = (text, hash(text, self.seed));
+                prefetch::line((&raw const self.slots[self.place(place.1)]).cast());
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            for &(text, hash) in &batch[..count] {
+                let Some(number) = self.number(text, hash) else { return };
+                numbers.push(number);
+            }
         }
-        let number = u32::try_from(self.ends.len()).ok()?;
+    }
+
+    fn number(&mut self, text: &[u8], hash: u32) -> Option<SequenceKey> {
+        let mut place = self.place(hash);
+        loop {
+            let slot = self.slots[place];
+            if slot.number == FREE {
+                break;
+            }
+            if slot.hash == hash && text_at(&self.texts, &self.ends, slot.number as usize) == text {
+                return Some(slot.number.into());
+            }
+            place = (place + 1) & (self.slots.len() - 1);
+        }
+        let number = u32::try_from(self.ends.len()).ok().filter(|&number| number != FREE)?;
         self.texts.extend_from_slice(text);
         self.ends.push(self.texts.len() as u64);
-        self.numbers.insert_unique(spread(hash), Entry { hash, number }, |entry| spread(entry.hash));
+        self.slots[place] = Slot { hash, number };
+        if self.ends.len() > self.slots.len() / 2 {
+            self.grow();
+        }
         Some(number.into())
+    }
+
+    /// Where the search for a hash begins: its top bits, so that a table of twice the size is filled from front to back.
+    fn place(&self, hash: u32) -> usize {
+        ((u128::from(hash) * self.slots.len() as u128) >> 32) as usize
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let slots = free(2 * self.slots.len());
+        let old = std::mem::replace(&mut self.slots, slots);
+        for slot in old.into_iter().filter(|slot| slot.number != FREE) {
+            let mut place = self.place(slot.hash);
+            while self.slots[place].number != FREE {
+                place = (place + 1) & (self.slots.len() - 1);
+            }
+            self.slots[place] = slot;
+        }
     }
 
     /// The text of a number.
@@ -49,6 +115,14 @@ impl Symbols {
         let number = usize::try_from(number).ok().filter(|&number| number < self.ends.len())?;
         Some(text_at(&self.texts, &self.ends, number))
     }
+}
+
+/// So many free slots.
+fn free(slots: usize) -> Vec<Slot> {
+    let mut free = Vec::with_capacity(slots);
+    on_huge_pages(&mut free);
+    free.resize(slots, Slot { hash: 0, number: FREE });
+    free
 }
 
 impl fmt::Debug for Symbols {
@@ -60,11 +134,6 @@ impl fmt::Debug for Symbols {
 fn text_at<'a>(texts: &'a [u8], ends: &[u64], number: usize) -> &'a [u8] {
     let start = number.checked_sub(1).map_or(0, |before| ends[before]);
     &texts[start as usize..ends[number] as usize]
-}
-
-/// The table takes the bucket from the low bits and a tag from the high ones.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Folds the text, eight bytes at a time, with the 128-bit product that lets every bit reach every other.
@@ -102,6 +171,15 @@ mod tests {
                 prop_assert_eq!(symbols.text_of(*number), Some(*text));
             }
             prop_assert_eq!(symbols.text_of(plain.len() as u64), None);
+            // All at once, to a corpus that knows some of them.
+            for known in [0, texts.len() / 2] {
+                let mut symbols = Symbols::default();
+                texts[..known].iter().for_each(|text| _ = symbols.number_of(text.as_bytes()));
+                let mut numbers = Vec::new();
+                symbols.number_all(texts.iter().map(|text| text.as_bytes()), &mut numbers);
+                let expected: Vec<u64> = texts.iter().map(|text| plain[text.as_bytes()]).collect();
+                prop_assert_eq!(numbers, expected);
+            }
         }
     }
 

@@ -126,11 +126,15 @@ impl ChunkStore {
         self.loads.retain(|&chunk, _| needed[chunk as usize] || ahead.contains(&chunk));
         self.needed.fill(false);
 
+        // The very first chunks get all of the pool, because they are waited for. Later the next ones are on their way
+        // already; and users' code may take one thread a chunk.
+        let is_cold = self.loads.is_empty() && self.resident.iter().all(Option::is_none);
+        let waits = is_cold && self.deserializer.loader().is_none();
         for i in 0..self.window.resident.len() {
             self.start(self.window.resident[i]);
         }
-        for i in 0..self.window.ahead.len() {
-            self.start(self.window.ahead[i]);
+        if !waits {
+            self.start_ahead();
         }
         let mut first = Ok(());
         for i in 0..self.window.resident.len() {
@@ -140,7 +144,15 @@ impl ChunkStore {
                 first = first.and(Err(error));
             }
         }
+        self.start_ahead();
         first
+    }
+
+    /// Starts loading the chunks that come next, but those that are on their way.
+    fn start_ahead(&mut self) {
+        for i in 0..self.window.ahead.len() {
+            self.start(self.window.ahead[i]);
+        }
     }
 
     /// Loads one chunk for a restored checkpoint, without regard to the window.

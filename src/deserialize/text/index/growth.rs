@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 pub const STEP: u64 = 64 << 20;
 
 /// Steps that scanning stays ahead of reading.
-const STEPS_AHEAD: u64 = 4;
+const STEPS_AHEAD: u64 = 2;
 
 /// Who waits is told how far it is, but not more often than this.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -26,9 +26,9 @@ pub(super) struct IdScanner<'a> {
     starts: Vec<u32>,
     /// Counted lines of the runs.
     samples: Vec<u32>,
-    /// Keys of the runs, unless they are symbolic ...
+    /// Keys of the runs ...
     keys: Vec<SequenceKey>,
-    /// ... then their texts and where these end. They are numbered when ranges are joined, in the file's order.
+    /// ... or their texts and where these end, if they are symbolic: numbered when ranges are joined, in the file's order.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
     /// Lines that start in the range.
@@ -90,16 +90,21 @@ impl<'a> IdScanner<'a> {
         if self.corpus.is_hashed() {
             return self.enter_key(self.corpus.number_of(text).unwrap_or_default(), start);
         }
-        let last = match *self.text_ends.as_slice() {
-            [] => None,
-            [end] => Some(&self.texts[..end]),
-            [.., begin, end] => Some(&self.texts[begin..end]),
-        };
-        if last != Some(text) {
+        if self.last_text() != Some(text) {
             self.texts.extend_from_slice(text);
             self.text_ends.push(self.texts.len());
             self.starts.push(start);
             self.samples.push(0);
+        }
+    }
+
+    /// The textual id of the last run, if there is one and it is kept.
+    #[inline]
+    fn last_text(&self) -> Option<&[u8]> {
+        match *self.text_ends.as_slice() {
+            [] => None,
+            [end] => Some(&self.texts[..end]),
+            [.., begin, end] => Some(&self.texts[begin..end]),
         }
     }
 
@@ -115,6 +120,13 @@ impl<'a> IdScanner<'a> {
     fn read_id(&mut self, block: &[u8], from: usize, start: u32) -> Option<usize> {
         let rest = &block[from..];
         if !self.corpus.is_numeric() {
+            // Most lines have the id of the line before.
+            if let Some(last) = self.last_text()
+                && let Some(&[behind, ..]) = rest.strip_prefix(last)
+                && is_space(behind)
+            {
+                return Some(from + last.len());
+            }
             let len = rest.iter().position(|&byte| is_space(byte));
             match len {
                 Some(0) => {}
@@ -324,16 +336,14 @@ impl IdJoiner {
         if let Some(open) = &mut self.open {
             open.samples += u64::from(piece.head);
         }
-        let mut text = 0;
+        if !piece.text_ends.is_empty() {
+            let (texts, mut from) = (&piece.texts, 0);
+            let texts = piece.text_ends.iter().map(|&end| &texts[std::mem::replace(&mut from, end)..end]);
+            piece.corpus.number_all(texts, &mut piece.keys);
+        }
         for (i, (&start, &samples)) in piece.starts.iter().zip(&piece.samples).enumerate() {
-            let key = match piece.text_ends.get(i) {
-                None => piece.keys[i],
-                Some(&end) => {
-                    let number = piece.corpus.number_of(&piece.texts[text..end]);
-                    text = end;
-                    number.ok_or_else(|| Error::internal("a textual key that has no number in the corpus"))?
-                }
-            };
+            let key = piece.keys.get(i).copied();
+            let key = key.ok_or_else(|| Error::internal("a textual key that has no number in the corpus"))?;
             let offset = piece.range.start + u64::from(start);
             match &mut self.open {
                 Some(open) if open.key == key => open.samples += u64::from(samples),
