@@ -18,7 +18,7 @@ def case(function=None, **about):
     """Registers a case: a function that takes a Recorder.
 
     short=True: it belongs to the short form of the comparison. needs='images': it takes CNTK's image module.
-    differs='why': the two sides differ, deliberately.
+    differs='why': the two sides differ, deliberately; only='state': in this member of the lines and nowhere else.
     """
     def register(function):
         CASES.append((function, about))

@@ -7,8 +7,8 @@ from cntk.io import HTKFeatureDeserializer, HTKMLFDeserializer, StreamDef, Strea
 from recorder import case
 
 
-def speech(context=(0, 0), utterances=8, labels=True):
-    scp, mlf, states = data.speech(os.getcwd(), utterances)
+def speech(context=(0, 0), utterances=8, labels=True, name='utt%d'):
+    scp, mlf, states = data.speech(os.getcwd(), utterances, name=name)
     result = [HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, context=context, scp=scp)))]
     if labels:
         result.append(HTKMLFDeserializer(states, StreamDefs(labels=StreamDef(shape=12, mlf=mlf))))
