@@ -29,7 +29,7 @@ pub struct Announced {
 /// - Memory that is said to be bounded has to be so in ours, whatever CNTK's does.
 /// - An exception's message has to begin with CNTK's; a place may follow.
 /// - Where CNTK's process dies or hangs, everything before has to be the same, and ours has to reach its end. Only
-///   where CNTK's composite module is at work on both sides ours `may_crash`, too, in the same place.
+///   where one of CNTK's modules is at work on both sides ours `may_crash`, too, in the same place.
 pub fn judge(announced: Option<&Announced>, may_crash: bool, ours: &Output, cntk: &Output) -> Verdict {
     let lines = ours.lines.len().max(cntk.lines.len());
     let only = announced.and_then(|announced| announced.only.as_deref());
@@ -146,7 +146,10 @@ mod tests {
         assert!(!known(verdict(None, &ours, &output(&["{3}"], End::Crashed(11)))));
         assert!(!known(verdict(None, &ours, &output(&["{1}"], End::Done))));
         let crashed = output(&["{1}"], End::Crashed(6));
-        assert!(!known(verdict(Some(&announced(None)), &crashed, &ours)), "ours must not crash where CNTK does not");
+        assert!(
+            !known(verdict(Some(&announced(None)), &crashed, &ours)),
+            "ours must not crash where CNTK does not"
+        );
         let both = (&crashed, &output(&["{1}"], End::Crashed(6)));
         assert!(!known(judge(None, false, both.0, both.1)), "ours must not crash where CNTK does");
         assert!(known(judge(None, true, both.0, both.1)), "unless CNTK's own module does");
