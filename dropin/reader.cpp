@@ -20,12 +20,18 @@ bool flag(const cntk_reader_section* section, std::string_view key) {
   return value != 0;
 }
 
+// What errors of a file begin with, where the host asked for a reader by its `readerType`.
+const char* old_style_name(cntk_reader_kind kind) {
+  if (kind == CNTK_READER_TEXT) return "CNTKTextFormatReader";
+  return kind == CNTK_READER_BINARY ? "CNTKBinaryReader" : nullptr;
+}
+
 ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind, Companion* companion) {
   if (companion != nullptr) return companion->open(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
   if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) != CNTK_READER_OK) {
-    raise(error, kind == CNTK_READER_TEXT ? "CNTKTextFormatReader" : nullptr);
+    raise(error, old_style_name(kind));
   }
   return ReaderHandle(reader);
 }

@@ -92,7 +92,7 @@ def binary(path, chunks=(5, 3, 7), longest=4, seed=4):
 STATES = ['%s_s%d' % (phone, state) for phone in ('sil', 'aa', 'bb', 'cc') for state in (2, 3, 4)]
 
 
-def speech(folder, utterances=8, dim=3, seed=5):
+def speech(folder, utterances=8, dim=3, seed=5, name='utt%d'):
     """Features of several utterances in one HTK archive, with a script, labels and the list of their states."""
     rng = random.Random(seed)
     lengths = [rng.randint(3, 12) for _ in range(utterances)]
@@ -101,9 +101,9 @@ def speech(folder, utterances=8, dim=3, seed=5):
     write(archive, struct.pack('>iihh', sum(lengths), 100000, 4 * dim, 9) + struct.pack('>%df' % len(values), *values))
     script, labels, first = [], ['#!MLF!#\n'], 0
     for number, length in enumerate(lengths):
-        script.append('utt%d.feat=%s[%d,%d]\n' % (number, archive, first, first + length - 1))
+        script.append('%s.feat=%s[%d,%d]\n' % (name % number, archive, first, first + length - 1))
         first += length
-        labels.append('"utt%d.lab"\n' % number)
+        labels.append('"%s.lab"\n' % (name % number))
         at = 0
         while at < length:
             end = min(length, at + rng.randint(1, 4))

@@ -16,7 +16,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import recorder     # noqa: E402
-from cases import binary, endurance, faults, image, joined, sequences, speech, text, user     # noqa: E402,F401
+from cases import binary, endurance, faults, image, joined, mixed, sequences, speech, text, user     # noqa: E402,F401
 
 
 def main(arguments):

@@ -18,7 +18,8 @@ def case(function=None, **about):
     """Registers a case: a function that takes a Recorder.
 
     short=True: it belongs to the short form of the comparison. needs='images': it takes CNTK's image module.
-    differs='why': the two sides differ, deliberately.
+    differs='why': the two sides differ, deliberately; only='state': in this member of the lines and nowhere else.
+    crashes='why': a module that is CNTK's on both sides may end the process.
     """
     def register(function):
         CASES.append((function, about))

@@ -7,8 +7,8 @@ from cntk.io import HTKFeatureDeserializer, HTKMLFDeserializer, StreamDef, Strea
 from recorder import case
 
 
-def speech(context=(0, 0), utterances=8, labels=True):
-    scp, mlf, states = data.speech(os.getcwd(), utterances)
+def speech(context=(0, 0), utterances=8, labels=True, name='utt%d'):
+    scp, mlf, states = data.speech(os.getcwd(), utterances, name=name)
     result = [HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, context=context, scp=scp)))]
     if labels:
         result.append(HTKMLFDeserializer(states, StreamDefs(labels=StreamDef(shape=12, mlf=mlf))))
@@ -85,7 +85,7 @@ def speech_of_wrong_dimension(r):
     r.read(source, 20, 2)
 
 
-@case
+@case(crashes="CNTK's module throws on a thread of its own, where nobody catches")
 def speech_label_without_state(r):
     scp, mlf, states = data.speech(os.getcwd())
     data.write(states, 'sil_s2\n')

@@ -95,7 +95,11 @@ def user_sequences_counted_by_one(r):
     r.read(r.source([Steps(defining=True)], randomization_window_in_chunks=1, max_sweeps=1), 9)
 
 
-@case
+# CNTK reads one window more where nothing is left, and a run that goes on from that state skips a chunk.
+ENDS = dict(differs='the state at the end of all sweeps: CNTK stands one window too far', only='state')
+
+
+@case(**ENDS)
 def user_sequences_truncated(r):
     class Dense(Steps):
         def stream_infos(self):
@@ -118,7 +122,7 @@ def user_two_workers(r):
         r.read(source, 6, workers=2, rank=rank)
 
 
-@case
+@case(**ENDS)
 def user_two_workers_in_order(r):
     for rank in range(2):
         r.read(r.source([Rows()], randomize=False, max_sweeps=2), 6, workers=2, rank=rank)
@@ -144,7 +148,7 @@ def user_checkpoint_randomized(r):
     r.read(source, 5)
 
 
-@case(short=True, differs='how CNTK goes on after a chunk that failed depends on how far it had read ahead')
+@case(short=True, differs='after a chunk that failed CNTK gives sequences of the chunk before once more')
 def user_raises(r):
     source = r.source([Rows(fail=1)], randomize=False, max_sweeps=1)
     for _ in range(3):
@@ -229,7 +233,7 @@ def user_restored_before_reading(r):
     r.read(second, 5)
 
 
-@case
+@case(differs='modules list their sequences when a source is created: another message than of CNTK, which asks too late', only='message')
 def user_declared_composable(r):
     """As CNTK wraps a deserializer, but declared composable."""
     section = MinibatchSource._get_config(Rows())

@@ -134,7 +134,10 @@ pub fn compare(case: &Case, version: &str, ours: &Output, cntk: &Output) -> Verd
     let different = (0..lines).find(|&line| ours.lines.get(line) != cntk.lines.get(line));
     let line = match different {
         Some(line) => line,
-        None if ours.end == cntk.end => return Verdict::Same,
+        // A crash of ours is never right.
+        None if ours.end == cntk.end && !matches!(ours.end, End::Crashed(_) | End::Hung) => {
+            return Verdict::Same;
+        }
         None => lines,
     };
     let show = |output: &Output| {
@@ -153,6 +156,10 @@ mod tests {
     use serde_json::Value;
 
     fn verdict(config: &str, steps: &[&str], ours: &[&str], cntk: &[&str], end: End) -> String {
+        verdict_of(config, steps, (ours, End::Done), (cntk, end))
+    }
+
+    fn verdict_of(config: &str, steps: &[&str], ours: (&[&str], End), cntk: (&[&str], End)) -> String {
         let case = Case {
             name: String::new(),
             create: Value::Null,
@@ -162,9 +169,11 @@ mod tests {
             files: Vec::new(),
             rewritten: None,
         };
-        let output =
-            |lines: &[&str], end| Output { lines: lines.iter().map(|&l| l.to_owned()).collect(), end };
-        match compare(&case, "2.7", &output(ours, End::Done), &output(cntk, end)) {
+        let output = |(lines, end): (&[&str], End)| Output {
+            lines: lines.iter().map(|&l| l.to_owned()).collect(),
+            end,
+        };
+        match compare(&case, "2.7", &output(ours), &output(cntk)) {
             Verdict::Same => "same".to_owned(),
             Verdict::Known(rule) => rule.name.to_owned(),
             Verdict::Different(line, ..) => line.to_string(),
@@ -185,6 +194,8 @@ mod tests {
         let all = ["c", "s", "1", "r", "2"];
         assert_eq!(verdict("", &steps, &all, &all[..3], End::Crashed(11)), "crash");
         assert_eq!(verdict("", &steps, &all, &["c", "s", "0"], End::Crashed(11)), "2");
+        let both = (&all[..3], End::Crashed(11));
+        assert_eq!(verdict_of("", &steps, both, both), "3", "a crash of ours is never right");
         let seeded = "randomize = true\nrandomizationSeed = 5";
         assert_eq!(verdict(seeded, &steps, &all, &["c", "s", "1", "r", "0"], End::Done), "seed");
         assert_eq!(verdict(seeded, &steps, &all, &["c", "s", "0", "r", "2"], End::Done), "2");

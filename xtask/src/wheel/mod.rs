@@ -7,13 +7,16 @@ mod v1;
 
 use crate::dropin::{self, Host};
 use crate::oracle::install::{self, Cntk, Installed};
-use crate::oracle::{ATTEMPTS, NOT_INSTALLED, short};
+use crate::oracle::{NOT_INSTALLED, short};
 use crate::project::Project;
 use crate::steps::Tally;
 use anyhow::{Context, Result, bail};
-use judge::{Verdict, judge};
+use judge::{Announced, Verdict, judge};
 use side::{Modules, Side};
 use std::collections::BTreeMap;
+
+/// How often cases are run, if they differ.
+const ATTEMPTS: usize = 3;
 
 /// What to compare.
 struct Options {
@@ -95,7 +98,9 @@ pub fn step(project: &Project) -> Result<Tally> {
 /// A case, as the scripts list it.
 struct Case {
     name: String,
-    differs: Option<String>,
+    announced: Option<Announced>,
+    /// A module that is CNTK's on both sides ends the process.
+    crashes: bool,
 }
 
 /// Compares everything with one version of CNTK, and sums up.
@@ -154,7 +159,9 @@ fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
             options.names.is_empty() || options.names.iter().any(|start| name.starts_with(start.as_str()));
         let fits = !options.short || about["short"] == true;
         if asked && fits && (images || about["needs"] != "images") {
-            cases.push(Case { name, differs: about["differs"].as_str().map(str::to_owned) });
+            let text = |key: &str| about[key].as_str().map(str::to_owned);
+            let announced = text("differs").map(|reason| Announced { reason, only: text("only") });
+            cases.push(Case { name, announced, crashes: about["crashes"].is_string() });
         }
     }
     if cases.is_empty() { bail!("There are no such cases.") } else { Ok(cases) }
@@ -162,6 +169,7 @@ fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
 
 /// Runs the named cases on both sides at once, and judges them.
 fn compare(ours: &Side, cntk: &Side, cases: &[Case], names: &[String]) -> Result<BTreeMap<String, Verdict>> {
+    let by_cntk = ours.is_composed_by_cntk();
     let (ours, cntk) = std::thread::scope(|scope| {
         let cntk = scope.spawn(|| cntk.cases(names));
         let ours = ours.cases(names);
@@ -173,7 +181,7 @@ fn compare(ours: &Side, cntk: &Side, cases: &[Case], names: &[String]) -> Result
     let verdicts = chosen.map(|case| {
         let both = ours.get(&case.name).zip(cntk.get(&case.name));
         let (ours, cntk) = both.with_context(|| format!("{} did not run", case.name))?;
-        Ok((case.name.clone(), judge(case.differs.as_deref(), ours, cntk)))
+        Ok((case.name.clone(), judge(case.announced.as_ref(), by_cntk || case.crashes, ours, cntk)))
     });
     verdicts.collect()
 }

@@ -31,6 +31,7 @@ pub struct Side {
     scripts: PathBuf,
     library_path: String,
     name: &'static str,
+    modules: Modules,
     /// The composite module that has to be loaded.
     composite: PathBuf,
     /// Where its cases run.
@@ -66,6 +67,7 @@ impl Side {
             scripts: project.path("xtask/python"),
             library_path: format!("{}:{}", own.display(), cntk.library_path()),
             name,
+            modules,
             folder,
         })
     }
@@ -128,6 +130,11 @@ impl Side {
     /// What its files are called.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Whether the composite module is CNTK's.
+    pub fn is_composed_by_cntk(&self) -> bool {
+        self.modules != Modules::Ours
     }
 
     /// Where the loader finds modules and libraries.
