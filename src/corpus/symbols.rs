@@ -1,6 +1,5 @@
 //! Textual keys and their numbers, both ways, in a few flat arrays: corpora have tens of millions of keys.
 
-use crate::memory::on_huge_pages;
 use crate::prefetch;
 use crate::sequence::SequenceKey;
 use std::fmt;
@@ -119,10 +118,7 @@ impl Symbols {
 
 /// So many free slots.
 fn free(slots: usize) -> Vec<Slot> {
-    let mut free = Vec::with_capacity(slots);
-    on_huge_pages(&mut free);
-    free.resize(slots, Slot { hash: 0, number: FREE });
-    free
+    vec![Slot { hash: 0, number: FREE }; slots]
 }
 
 impl fmt::Debug for Symbols {
