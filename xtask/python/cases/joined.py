@@ -1,10 +1,9 @@
 """Several deserializers in one source, joined by key."""
 
-import cntk
 import data
 from cases.sequences import stream_defs
 from cntk.io import CBFDeserializer, CTFDeserializer, StreamDef, StreamDefs
-from recorder import case
+from recorder import OLD, case
 
 
 def two(first_keys=None, second_keys=None):
@@ -48,9 +47,6 @@ def joined_checkpoint(r):
     r.read(source, 20, 4)
     r.restore(source, state)
     r.read(source, 20)
-
-
-OLD = cntk.__version__ == '2.5.1'
 
 
 @case(short=True, differs='CNTK 2.5.1 counts a sweep otherwise where one of several files defines the size' if OLD else None)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 from cases.text import text
 from cntk.io import MinibatchSource, StreamInformation, UserDeserializer
-from recorder import case
+from recorder import OLD, case
 
 
 class Rows(UserDeserializer):
@@ -122,7 +122,7 @@ def user_two_workers(r):
         r.read(source, 6, workers=2, rank=rank)
 
 
-@case(**ENDS)
+@case(**dict(differs='CNTK 2.5.1 gives workers sequences of others, too') if OLD else ENDS)
 def user_two_workers_in_order(r):
     for rank in range(2):
         r.read(r.source([Rows()], randomize=False, max_sweeps=2), 6, workers=2, rank=rank)
