@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -19,6 +20,29 @@ namespace host = cntk_host;
 // A sequence in all streams of its deserializer.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
+};
+
+// Sequences without data, with the memory that they had: single frames are too many to allocate for each.
+class IdleSequences {
+ public:
+  std::unique_ptr<ForeignSequence> take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (idle_.empty()) return std::make_unique<ForeignSequence>();
+    std::unique_ptr<ForeignSequence> sequence = std::move(idle_.back());
+    idle_.pop_back();
+    return sequence;
+  }
+
+  void give_back(std::unique_ptr<ForeignSequence> sequence) {
+    sequence->streams.clear();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (idle_.size() < kMost) idle_.push_back(std::move(sequence));
+  }
+
+ private:
+  static constexpr size_t kMost = 1024;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ForeignSequence>> idle_;
 };
 
 struct ForeignChunk {
@@ -218,7 +242,7 @@ class ForeignDeserializer {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
-      auto sequence = std::make_unique<ForeignSequence>();
+      std::unique_ptr<ForeignSequence> sequence = own.idle_.take();
       sequence->streams.reserve(own.streams_.size());
       if (own.is_expanded_) sequence->streams.push_back(std::make_shared<LengthOnly>(first_length));
       chunk.chunk->GetSequence(chunk.indexes != nullptr ? chunk.indexes->at(index) : index,
@@ -281,7 +305,9 @@ class ForeignDeserializer {
     for (const size_t dimension : shape->dimensions) out.value_count *= dimension;
   }
 
-  static void release_sequence(void*, void* handle) { delete static_cast<ForeignSequence*>(handle); }
+  static void release_sequence(void* self, void* handle) {
+    of(self).idle_.give_back(std::unique_ptr<ForeignSequence>(static_cast<ForeignSequence*>(handle)));
+  }
 
   bool is_primary_ = false;
   bool is_expanded_ = false;
@@ -299,6 +325,7 @@ class ForeignDeserializer {
   std::vector<cntk_reader_user_stream> infos_;
   std::vector<cntk_reader_chunk_info> sizes_;
   std::vector<cntk_reader_sequence_info> listed_;
+  IdleSequences idle_;
 };
 
 int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cntk_reader_on_demand* made,

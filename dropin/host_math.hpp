@@ -61,6 +61,8 @@ class FloatMatrix {
     return floats_of(bytes_);
   }
 
+  const float* values() const { return floats_of(bytes_); }
+
  private:
   alignas(8) unsigned char bytes_[136] = {};
 };

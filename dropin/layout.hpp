@@ -35,8 +35,9 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 
 namespace cntk_dropin {
 
-// Builds the layout of one stream's part of a minibatch. In frame mode hosts get it locked.
+// Builds the layout of one stream's part of a minibatch. In frame mode hosts get it locked. `other` is one
+// that was built here for another stream, or null: the same again is cheaper.
 std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream,
-                                                   bool frame_mode);
+                                                   bool frame_mode, const cntk_host::LayoutHead* other);
 
 }  // namespace cntk_dropin

@@ -132,7 +132,10 @@ host::Minibatch EngineReader::ReadMinibatch() {
   if (info.stream_count == 0) return result;
   staging_.turn();
   result.streams.reserve(info.stream_count);
-  for (size_t i = 0; i < info.stream_count; ++i) result.streams.push_back(stream_minibatch(minibatch, i));
+  for (size_t i = 0; i < info.stream_count; ++i) {
+    const host::LayoutHead* const first = i == 0 ? nullptr : result.streams.front()->layout.get();
+    result.streams.push_back(stream_minibatch(minibatch, i, first));
+  }
   if (kind_ != CNTK_READER_COMPOSITE) {
     result.key_of_sequence = [](size_t) -> std::string {
       throw std::runtime_error(
@@ -147,17 +150,18 @@ host::Minibatch EngineReader::ReadMinibatch() {
 }
 
 std::shared_ptr<host::StreamMinibatch> EngineReader::stream_minibatch(const MinibatchHandle& minibatch,
-                                                                      size_t stream) {
+                                                                      size_t stream,
+                                                                      const host::LayoutHead* other) {
   cntk_reader_stream_minibatch part = {};
   part.struct_size = sizeof part;
   call(cntk_reader_minibatch_stream, minibatch.get(), stream, &part);
   auto result = std::make_shared<host::StreamMinibatch>();
   // Hosts only read the data, though their interface does not say so.
   result->data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
-  result->layout = make_layout(part, frame_mode_);
+  result->layout = make_layout(part, frame_mode_, other);
   host::Shape& shape = streams_[stream].shape;
   // The first minibatch tells what was left open.
-  if (shape.dimensions == std::vector<size_t>{CNTK_READER_UNKNOWN_DIMENSION}) {
+  if (shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION) {
     shape = describe_stream(stream).shape;
   }
   result->sample_shape = shape;

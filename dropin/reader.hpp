@@ -39,7 +39,8 @@ class EngineReader : public cntk_host::Reader {
   cntk_host::StreamInformation describe_stream(size_t stream) const;
   void select_devices(const cntk_host::DeviceByStream& devices);
   std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch,
-                                                               size_t stream);
+                                                               size_t stream,
+                                                               const cntk_host::LayoutHead* other);
 
   const cntk_reader_kind kind_;
   const bool frame_mode_;

@@ -19,7 +19,7 @@ use crate::deserialize::custom::{Factory, OnDemand, OnDemandChunk, Request};
 use crate::deserialize::fetch::FetchedData;
 use crate::reader::Others;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
-use crate::stream::StreamInfo;
+use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -199,6 +199,8 @@ pub type cntk_reader_make_deserializer = Option<
 struct Table {
     table: cntk_reader_on_demand,
     streams: Vec<StreamInfo>,
+    /// What a sequence needs of them.
+    kinds: Arc<[(Storage, ElementType)]>,
     chunks: Vec<ChunkInfo>,
 }
 
@@ -225,7 +227,7 @@ impl Table {
     /// The table is as the header demands.
     unsafe fn new(table: cntk_reader_on_demand) -> Result<Table> {
         // From here on the finalizer is called whatever happens.
-        let mut made = Table { table, streams: Vec::new(), chunks: Vec::new() };
+        let mut made = Table { table, streams: Vec::new(), kinds: Arc::new([]), chunks: Vec::new() };
         // SAFETY: the caller's promise.
         let (streams, chunks) = unsafe {
             (
@@ -235,6 +237,7 @@ impl Table {
         };
         // SAFETY: as above.
         made.streams = streams.iter().map(|stream| unsafe { stream.to_info() }).collect::<Result<_>>()?;
+        made.kinds = made.streams.iter().map(|info| (info.storage, info.element)).collect();
         let info = |chunk: &cntk_reader_chunk_info| {
             let sequences = u32::try_from(chunk.sequences);
             let sequences = sequences.map_err(|_| wrong("A chunk has too many sequences."))?;
@@ -353,8 +356,8 @@ impl OnDemandChunk for Chunk {
         failure.check("fetch", status)?;
         let table = Arc::clone(&self.table);
         let (userdata, release) = (table.table.userdata, table.table.release_sequence);
-        let streams = table.streams.iter().map(|info| (info.storage, info.element)).collect();
-        Ok(Box::new(Data::new(table, userdata, fetched, prepare, release, streams)))
+        let kinds = Arc::clone(&table.kinds);
+        Ok(Box::new(Data::new(table, userdata, fetched, prepare, release, kinds)))
     }
 
     fn list(&self, lengths: &mut Vec<u32>) -> Result<()> {

@@ -84,8 +84,10 @@ pub(super) struct Data {
     fetched: cntk_reader_fetched,
     prepare: Prepare,
     release: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    kinds: Vec<(Storage, ElementType)>,
-    streams: Vec<Stream>,
+    kinds: Arc<[(Storage, ElementType)]>,
+    /// Mostly there is one stream, and no need to allocate.
+    first: Option<Stream>,
+    others: Vec<Stream>,
 }
 
 /// A stream's data, checked. Pointers are valid until the sequence is released.
@@ -110,15 +112,22 @@ impl Data {
         fetched: cntk_reader_fetched,
         prepare: Prepare,
         release: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-        kinds: Vec<(Storage, ElementType)>,
+        kinds: Arc<[(Storage, ElementType)]>,
     ) -> Data {
-        Data { _owner: owner, userdata, fetched, prepare, release, kinds, streams: Vec::new() }
+        Data { _owner: owner, userdata, fetched, prepare, release, kinds, first: None, others: Vec::new() }
+    }
+
+    fn stream(&self, index: usize) -> Option<&Stream> {
+        match index {
+            0 => self.first.as_ref(),
+            index => self.others.get(index - 1),
+        }
     }
 }
 
 impl Drop for Data {
     fn drop(&mut self) {
-        self.streams.clear();
+        (self.first, self.others) = (None, Vec::new());
         if let Some(release) = self.release {
             // SAFETY: registered for this use; the handle came from the user, and this is its only release.
             unsafe { release(self.userdata, self.fetched.handle) };
@@ -132,7 +141,16 @@ impl FetchedData for Data {
     }
 
     fn prepare(&mut self, position: u32) -> Result<()> {
-        let (mut told, mut failure) = (vec![EMPTY; self.kinds.len()], cntk_reader_failure::default());
+        // Few sequences have more streams; those of single frames are too many to allocate for each.
+        let (mut few, mut many) = ([EMPTY; 4], Vec::new());
+        let told = match few.get_mut(..self.kinds.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(self.kinds.len(), EMPTY);
+                many.as_mut_slice()
+            }
+        };
+        let mut failure = cntk_reader_failure::default();
         // SAFETY: registered for this use; the outputs live until it returns.
         let status = unsafe {
             (self.prepare)(self.userdata, self.fetched.handle, position, told.as_mut_ptr(), &raw mut failure)
@@ -142,22 +160,24 @@ impl FetchedData for Data {
         let check = |(told, &(storage, element)): (&cntk_reader_fetched_stream, _)| unsafe {
             Stream::new(told, storage, element)
         };
-        self.streams = told.iter().zip(&self.kinds).map(check).collect::<Result<_>>()?;
+        let mut streams = told.iter().zip(&*self.kinds).map(check);
+        self.first = streams.next().transpose()?;
+        self.others = streams.collect::<Result<_>>()?;
         Ok(())
     }
 
     fn view(&self, stream: usize) -> Loaded<'_> {
-        let Some(stream) = self.streams.get(stream) else { return Loaded::Invalid };
+        let Some(stream) = self.stream(stream) else { return Loaded::Invalid };
         let sparse = stream.sparse.as_ref().map(|(rows, starts)| SparseView { rows, narrow: false, starts });
         Loaded::Data(SequenceView { samples: stream.samples, values: stream.values, narrow: false, sparse })
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {
-        self.streams.get(stream).map(|stream| stream.shape)
+        self.stream(stream).map(|stream| stream.shape)
     }
 
     fn key(&self, stream: usize) -> SequenceKey {
-        self.streams.get(stream).map_or(0, |stream| stream.key)
+        self.stream(stream).map_or(0, |stream| stream.key)
     }
 }
 

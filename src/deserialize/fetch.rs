@@ -51,7 +51,7 @@ pub struct Fetched {
 impl Fetched {
     /// Fetches a sequence of a chunk.
     pub fn new(chunk: &Arc<dyn Chunk>, index: u32) -> Result<Fetched> {
-        let mut parts = Vec::with_capacity(1);
+        let mut parts = Vec::with_capacity(2); // more are rare
         chunk.fetch(index, 0, &mut parts)?;
         Ok(Fetched { chunk: Arc::clone(chunk), index, parts })
     }

@@ -63,22 +63,26 @@ impl Fetcher {
             false => self.keys.clear(),
         }
         let fetch = |id: &SequenceId| match chunks.get(id.chunk as usize).and_then(Option::as_ref) {
-            Some(chunk) => Fetched::new(chunk, id.index),
+            Some(chunk) => Fetched::new(chunk, id.index).map(Arc::new),
             None => Err(Error::internal("The chunk of a sequence is not in memory.")),
         };
-        let mut fetched: Vec<Fetched> = match &self.pool {
-            Some(pool) => in_order(pool.install(|| sequences.par_iter().map(fetch).collect()))?,
-            None => sequences.iter().map(fetch).collect::<Result<_>>()?,
-        };
-        let mut whole: Vec<(u32, &mut Fetched)> =
-            (0..).zip(fetched.iter_mut().filter(|fetched| fetched.is_whole(self.streams.len()))).collect();
-        let prepare = |(position, fetched): &mut (u32, &mut Fetched)| fetched.prepare(*position);
+        let mut fetched: Vec<Arc<Fetched>> = Vec::with_capacity(sequences.len());
+        let streams = self.streams.len();
         match &self.pool {
-            Some(pool) => in_order(pool.install(|| whole.par_iter_mut().map(prepare).collect()))?,
-            None => whole.iter_mut().try_for_each(prepare)?,
+            // Both steps in one go: each way to the pool and back costs two changes of threads.
+            Some(pool) => pool.install(|| {
+                fetched = in_order(sequences.par_iter().map(fetch).collect())?;
+                in_order(whole(&mut fetched, streams).into_par_iter().map(prepare).collect())
+            })?,
+            None => {
+                for id in sequences {
+                    fetched.push(fetch(id)?);
+                }
+                whole(&mut fetched, streams).into_iter().try_for_each(prepare)?;
+            }
         }
-        for (_, fetched) in &whole {
-            self.check_shapes(fetched)?;
+        for sequence in fetched.iter().filter(|sequence| sequence.is_whole(streams)) {
+            self.check_shapes(sequence)?;
         }
         for (&id, fetched) in sequences.iter().zip(fetched) {
             let fetched = self.remember(deserializer, id, fetched);
@@ -96,7 +100,7 @@ impl Fetcher {
     ) -> Result<Arc<dyn Chunk>> {
         let mut fetched = Fetched::new(chunk, id.index)?;
         fetched.prepare(0)?;
-        Ok(self.remember(deserializer, id, fetched))
+        Ok(self.remember(deserializer, id, Arc::new(fetched)))
     }
 
     /// Notes the key of a sequence.
@@ -104,14 +108,14 @@ impl Fetcher {
         &mut self,
         deserializer: &dyn Deserializer,
         id: SequenceId,
-        fetched: Fetched,
+        fetched: Arc<Fetched>,
     ) -> Arc<dyn Chunk> {
         let key = fetched.key(self.key_stream).or_else(|| {
             let mut keys = Vec::with_capacity(1);
             deserializer.reported_keys(&[id], self.truncated, &mut keys);
             keys.pop()
         });
-        let fetched: Arc<dyn Chunk> = Arc::new(fetched);
+        let fetched: Arc<dyn Chunk> = fetched;
         self.keys.push((id, key.unwrap_or_default(), Arc::downgrade(&fetched)));
         fetched
     }
@@ -158,6 +162,18 @@ impl Fetcher {
                 from += known.map_or(0, |known| known + 1);
             }
         }
+    }
+}
+
+/// The sequences that can be used, with their positions in the minibatch.
+fn whole(fetched: &mut [Arc<Fetched>], streams: usize) -> Vec<(u32, &mut Arc<Fetched>)> {
+    (0..).zip(fetched.iter_mut().filter(|fetched| fetched.is_whole(streams))).collect()
+}
+
+fn prepare((position, fetched): (u32, &mut Arc<Fetched>)) -> Result<()> {
+    match Arc::get_mut(fetched) {
+        Some(fetched) => fetched.prepare(position),
+        None => Err(Error::internal("A sequence is in use before it is ready.")),
     }
 }
 

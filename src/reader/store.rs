@@ -42,6 +42,14 @@ impl Load {
         load
     }
 
+    /// Waits until it is done, for [`Load::wait`] to find it so.
+    fn finish(&self) {
+        let mut outcome = self.outcome.lock();
+        while outcome.is_none() {
+            self.done.wait(&mut outcome);
+        }
+    }
+
     pub(super) fn wait(&self) -> Result<Arc<dyn Chunk>> {
         let mut outcome = self.outcome.lock();
         loop {
@@ -59,6 +67,8 @@ pub(super) struct ChunkStore {
     pool: Pool,
     /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
     resident: Vec<Option<Arc<dyn Chunk>>>,
+    /// Which they are.
+    held: Vec<ChunkId>,
     /// Chunks that are being loaded, or wait to be admitted.
     loads: HashMap<ChunkId, Arc<Load>>,
     window: Window,
@@ -66,7 +76,7 @@ pub(super) struct ChunkStore {
     stamp: Option<u64>,
     /// Chunks of this window that could not be loaded. They are tried again when the window moves.
     failed: HashMap<ChunkId, Error>,
-    /// By chunk id: whether the chunk is needed, while the window moves.
+    /// By chunk id: whether the chunk is needed, while the window moves; false in between.
     needed: Vec<bool>,
 }
 
@@ -76,6 +86,7 @@ impl ChunkStore {
             deserializer,
             pool,
             resident: Vec::new(),
+            held: Vec::new(),
             loads: HashMap::new(),
             window: Window::default(),
             stamp: None,
@@ -117,14 +128,16 @@ impl ChunkStore {
         self.resident.resize(chunks, None);
         self.needed.resize(chunks, false);
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
-        for (resident, needed) in self.resident.iter_mut().zip(&self.needed) {
-            if !needed {
-                *resident = None;
+        let (resident, needed, ahead) = (&mut self.resident, &self.needed, &self.window.ahead);
+        self.held.retain(|&chunk| {
+            if !needed[chunk as usize] {
+                resident[chunk as usize] = None;
             }
-        }
-        let (needed, ahead) = (&self.needed, &self.window.ahead);
+            needed[chunk as usize]
+        });
         self.loads.retain(|&chunk, _| needed[chunk as usize] || ahead.contains(&chunk));
-        self.needed.fill(false);
+        // There may be far more chunks than the window has.
+        self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = false);
 
         // The very first chunks get all of the pool, because they are waited for. Later the next ones are on their way
         // already; and users' code may take one thread a chunk.
@@ -135,6 +148,12 @@ impl ChunkStore {
         }
         if !waits {
             self.start_ahead();
+        }
+        if self.deserializer.loader().is_some() {
+            // These are done about in the order given: with the last one most are. To wake up for each of many small chunks
+            // would take longer than loading them.
+            let last = self.window.resident.iter().rev().find_map(|chunk| self.loads.get(chunk));
+            last.into_iter().for_each(|load| load.finish());
         }
         let mut first = Ok(());
         for i in 0..self.window.resident.len() {
@@ -189,6 +208,7 @@ impl ChunkStore {
             loaded.settle()?;
             loaded.admit()?;
             self.resident[chunk as usize] = Some(loaded);
+            self.held.push(chunk);
         }
         Ok(())
     }
