@@ -50,59 +50,29 @@ impl Host {
 pub struct Module {
     /// The first part of its file's name.
     pub stem: &'static str,
+    /// What it has beside [`SHARED`].
     sources: &'static [&'static str],
     exports: &'static [&'static str],
 }
+
+/// Sources of every module.
+const SHARED: [&str; 6] = ["reader", "layout", "data_reader", "engine", "exception", "text"];
 
 /// All modules, the composite one first.
 pub const MODULES: [Module; 3] = [
     Module {
         stem: "Cntk.Composite",
-        sources: &[
-            "composite",
-            "original",
-            "foreign",
-            "transforms",
-            "plugin",
-            "corpus",
-            "module_config",
-            "reader",
-            "layout",
-            "data_reader",
-            "engine",
-            "exception",
-            "text",
-        ],
+        sources: &["composite", "original", "foreign", "transforms", "plugin", "corpus", "module_config"],
         exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
-        sources: &[
-            "text_module",
-            "deserializer_module",
-            "deserializer",
-            "reader",
-            "layout",
-            "data_reader",
-            "engine",
-            "exception",
-            "text",
-        ],
+        sources: &["text_module", "deserializer_module", "deserializer"],
         exports: &DESERIALIZER_EXPORTS,
     },
     Module {
         stem: "Cntk.Deserializers.Binary",
-        sources: &[
-            "binary_module",
-            "deserializer_module",
-            "deserializer",
-            "reader",
-            "layout",
-            "data_reader",
-            "engine",
-            "exception",
-            "text",
-        ],
+        sources: &["binary_module", "deserializer_module", "deserializer"],
         exports: &DESERIALIZER_EXPORTS,
     },
 ];
@@ -111,6 +81,10 @@ pub const MODULES: [Module; 3] = [
 const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {
+    fn sources(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.sources.iter().chain(&SHARED).copied()
+    }
+
     /// Its file's name.
     pub fn file(&self, host: Host) -> String {
         format!("{}-{}.so", self.stem, host.version)
@@ -190,14 +164,14 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     }
     let scratch = project.target.join("xtask/dropin").join(host.version);
     std::fs::create_dir_all(&scratch)?;
-    let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources).copied().collect();
+    let mut sources: Vec<&str> = MODULES.iter().flat_map(Module::sources).collect();
     sources.push(COMPAT);
     sources.sort_unstable();
     sources.dedup();
     compile_all(project, host, &sources, &scratch)?;
     for module in &MODULES {
         let mut inputs = Vec::new();
-        for source in module.sources {
+        for source in module.sources() {
             inputs.push(text(&object(&scratch, source))?);
         }
         inputs.extend([text(engine)?, text(&object(&scratch, COMPAT))?]);
