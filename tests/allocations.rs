@@ -44,7 +44,7 @@ const SEQUENCES: u32 = 5_000;
 
 /// Sweeps after which nothing is to be allocated any more. The order is another one in each, and so the largest
 /// minibatch comes late.
-const WARM_UP: usize = 5;
+const WARM_UP: usize = 20;
 
 /// Writes sequences of up to `longest` samples, with a word, a bag of words and a dense vector each.
 fn write(file: &Path, longest: u32) {

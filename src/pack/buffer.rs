@@ -1,9 +1,9 @@
 //! Memory for minibatches, recycled: writing to memory that was used before costs a tenth of writing to new pages.
 //!
 //! A [`Minibatch`] is recycled as a whole, with its buffers, its lists of records and its list of keys. So each stream
-//! meets the buffer that it filled a few minibatches ago, sizes settle after a few reads, and from then on a minibatch
-//! allocates nothing.
+//! meets a buffer that it filled before, sizes settle after a few reads, and from then on a minibatch allocates nothing.
 
+use super::MOST_AT_ONCE;
 use super::minibatch::Minibatch;
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -37,13 +37,12 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
     }
 
-    /// Makes it `size` bytes long. The content is unspecified afterwards. Fails if there is no memory for it.
+    /// Makes it `size` bytes long. The content is unspecified afterwards.
     pub fn resize(&mut self, size: usize) -> Result<()> {
         let needed = size.div_ceil(size_of::<Line>());
         if needed > self.lines.len() {
-            // Grown by half at least, so that slowly rising sizes settle. The old memory goes first: its content is
-            // of no use.
-            let grown = needed.max(self.lines.len() + self.lines.len() / 2);
+            // With half as much again, so that sizes settle. The old memory goes first: its content is of no use.
+            let grown = needed + needed / 2;
             *self = Buffer::default();
             let room = self.lines.try_reserve_exact(grown);
             room.map_err(|_| Error::data(format!("There is no memory for a minibatch of {size} bytes.")))?;
@@ -62,9 +61,9 @@ impl Buffer {
 /// Minibatches that wait for their next use.
 pub(super) type Shelf = Mutex<Vec<Minibatch>>;
 
-/// Idle minibatches that a pool keeps. A reader has one in the caller's hands, one waiting and one being filled; callers
-/// that collect a few before they copy them to a device should find them here too.
-const MAX_IDLE: usize = 8;
+/// Idle minibatches that a pool keeps. A reader has a burst of them ready, another one that is being filled, and some in
+/// the caller's hands; callers that collect a few before they copy them to a device should find them here too.
+const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
 
 /// Where minibatches come from, and where they go when they are dropped, from any thread. Clones share one store; it
 /// lives until the last clone is gone, and minibatches may outlive it.
@@ -74,7 +73,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A minibatch with this number of streams and no flags. Layouts and keys are empty; buffers have unspecified sizes
+    /// A minibatch with this number of streams and no flags. Fails if there is no memory for it. Layouts and keys are empty; buffers have unspecified sizes
     /// and contents.
     pub fn take(&self, streams: usize) -> Minibatch {
         let mut minibatch = self.shelf.lock().pop().unwrap_or_default();

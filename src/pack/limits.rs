@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Sample limits of one minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Samples of all workers.
     pub global: u64,
     /// Samples of this worker.

@@ -30,6 +30,20 @@ impl Minibatch {
     }
 }
 
+impl Minibatch {
+    /// Makes room for the records and keys of so many sequences, in an empty minibatch, and for half as many again, so
+    /// that sizes settle. No row has more than one gap, and no more rows are made than there are sequences.
+    pub(super) fn make_room(&mut self, sequences: usize) {
+        fn grow<T>(list: &mut Vec<T>, needed: usize) {
+            if list.capacity() < needed {
+                list.reserve(needed + needed / 2);
+            }
+        }
+        grow(&mut self.keys, sequences);
+        self.streams.iter_mut().for_each(|stream| grow(&mut stream.layout.records, 2 * sequences));
+    }
+}
+
 impl Drop for Minibatch {
     fn drop(&mut self) {
         buffer::recycle(self);

@@ -18,8 +18,9 @@ mod widen;
 mod write;
 
 pub use buffer::BufferPool;
+pub use limits::Limits;
 pub use minibatch::Minibatch;
-pub use sequence::SequencePacker;
+pub use sequence::{Desk, Packed, Recipe, SequencePacker};
 pub use truncated::TruncatedPacker;
 
 use crate::config::options::Packing;
@@ -29,15 +30,18 @@ use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::sync::Arc;
 
+/// Minibatches that are packed together, at most.
+pub const MOST_AT_ONCE: usize = 32;
+
 /// Where a packer gets its sequences: the timeline, with the chunks it needs in memory.
 pub trait Feed {
     /// Selects the next sequences and sees to it that their chunks are loaded.
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>>;
 
-    /// Counts sequences that turned out to be invalid and were left out. Fails if they are more than the reader
-    /// tolerates, all calls taken together. A packer calls this for each batch that still has data, also with 0; those
-    /// of batches without data come with the next call.
-    fn count_invalid(&mut self, sequences: u64) -> Result<()>;
+    /// Counts sequences that turned out to be invalid and were left out. With `delivers` it fails if those of all calls are
+    /// more than the reader tolerates: a packer says so for each batch that still has data, also with 0 sequences.
+    /// (CNTK 2.7 does not compare their number with its limit while there is no data.)
+    fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()>;
 
     /// Appends the keys of sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
@@ -89,6 +93,12 @@ pub trait Packer: Send {
 
     /// Packs the next minibatch.
     fn read(&mut self, feed: &mut dyn Feed) -> Result<Minibatch>;
+
+    /// How to pack any minibatch, and how much to select for it, if one does not depend on what others left over: then
+    /// several threads can pack several at once.
+    fn recipe(&self) -> Option<(&Arc<Recipe>, Limits)> {
+        None
+    }
 
     /// Tells what the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated
     /// packer, nothing for packers that hold nothing. The list's memory is used again: this is asked after each read.

@@ -18,18 +18,40 @@ const TOGETHER: usize = 32;
 
 /// Packs whole sequences, of any length or of one sample each. Streams of different lengths get different layouts.
 pub struct SequencePacker {
+    recipe: Arc<Recipe>,
+    local_timeline: bool,
+    limits: Option<Limits>,
+    desk: Desk,
+}
+
+/// What packing one minibatch takes beside its sequences. Threads that pack share it; each has a [`Desk`] of its own.
+#[derive(Clone)]
+pub struct Recipe {
     streams: Vec<StreamInfo>,
     pool: BufferPool,
-    local_timeline: bool,
     frames: bool,
-    limits: Option<Limits>,
-    /// Invalid sequences that [`Feed::count_invalid`] has not heard of yet: those of minibatches without data.
-    uncounted: u64,
+}
+
+/// The working memory of one thread.
+#[derive(Default)]
+pub struct Desk {
     fit: FirstFit,
     /// The minibatch's sequences, without those left out.
     sequences: Vec<SequenceId>,
     /// What was found out about them, by stream.
     inputs: Vec<Input<'static>>,
+    /// Invalid ones among those left out.
+    invalid: u64,
+}
+
+/// What [`Recipe::pack`] made.
+pub struct Packed {
+    /// The minibatch, without the keys of its sequences.
+    pub minibatch: Result<Minibatch>,
+    /// Invalid sequences that were left out.
+    pub invalid: u64,
+    /// Some sequences were not left out.
+    pub delivers: bool,
 }
 
 /// One stream of the minibatch to be packed.
@@ -50,38 +72,29 @@ fn recycle<'b>(mut views: Vec<SequenceView<'_>>) -> Vec<SequenceView<'b>> {
 impl SequencePacker {
     /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
     pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
-        let inputs = streams.iter().map(|_| Input::default()).collect();
-        SequencePacker {
-            streams,
-            pool,
-            local_timeline,
-            frames: false,
-            limits: None,
-            uncounted: 0,
-            fit: FirstFit::default(),
-            sequences: Vec::new(),
-            inputs,
-        }
+        SequencePacker::with(Recipe { streams, pool, frames: false }, local_timeline)
     }
 
     /// The same for frames: one step, one row a sample. Refuses sequences of more than one sample.
     pub fn of_frames(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
-        SequencePacker { frames: true, ..SequencePacker::new(streams, pool, local_timeline) }
+        SequencePacker::with(Recipe { streams, pool, frames: true }, local_timeline)
     }
 
-    fn pack(&mut self, batch: &Batch<'_>) -> Result<Minibatch> {
-        let mut inputs: Vec<Input<'_>> = std::mem::take(&mut self.inputs);
-        let packed = self.survey(batch, &mut inputs).and_then(|()| self.copy(batch, &inputs));
-        self.inputs = inputs
-            .into_iter()
-            .map(|input| Input { lengths: input.lengths, views: recycle(input.views) })
-            .collect();
-        packed
+    fn with(recipe: Recipe, local_timeline: bool) -> SequencePacker {
+        SequencePacker { recipe: Arc::new(recipe), local_timeline, limits: None, desk: Desk::default() }
+    }
+}
+
+impl Desk {
+    /// The sequences of the minibatch packed last.
+    pub fn sequences(&self) -> &[SequenceId] {
+        &self.sequences
     }
 
     /// The first pass: looks every sequence up and leaves the invalid ones out.
     fn survey<'a>(&mut self, batch: &Batch<'a>, inputs: &mut [Input<'a>]) -> Result<()> {
         self.sequences.clear();
+        self.invalid = 0;
         for input in inputs.iter_mut() {
             input.lengths.clear();
         }
@@ -111,7 +124,7 @@ impl SequencePacker {
                 self.sequences.push(id);
                 continue;
             }
-            self.uncounted += u64::from(invalid);
+            self.invalid += u64::from(invalid);
             for input in inputs.iter_mut() {
                 input.lengths.truncate(kept);
                 input.views.truncate(kept);
@@ -119,13 +132,28 @@ impl SequencePacker {
         }
         Ok(())
     }
+}
+
+impl Recipe {
+    /// Packs one minibatch.
+    pub fn pack(&self, desk: &mut Desk, batch: &Batch<'_>) -> Packed {
+        let mut inputs: Vec<Input<'_>> = std::mem::take(&mut desk.inputs);
+        inputs.resize_with(self.streams.len(), Input::default);
+        let minibatch = desk.survey(batch, &mut inputs).and_then(|()| self.copy(desk, batch, &inputs));
+        desk.inputs = inputs
+            .into_iter()
+            .map(|input| Input { lengths: input.lengths, views: recycle(input.views) })
+            .collect();
+        Packed { minibatch, invalid: desk.invalid, delivers: !desk.sequences.is_empty() }
+    }
 
     /// The second pass: lays out and copies.
-    fn copy(&mut self, batch: &Batch<'_>, inputs: &[Input<'_>]) -> Result<Minibatch> {
-        if self.sequences.is_empty() {
+    fn copy(&self, desk: &mut Desk, batch: &Batch<'_>, inputs: &[Input<'_>]) -> Result<Minibatch> {
+        if desk.sequences.is_empty() {
             return Ok(Minibatch::empty(batch.end_of_sweep, batch.end_of_epoch));
         }
         let mut minibatch = self.pool.take(self.streams.len());
+        minibatch.make_room(desk.sequences.len());
         minibatch.end_of_sweep = batch.end_of_sweep;
         minibatch.end_of_epoch = batch.end_of_epoch;
         for (i, (info, input)) in self.streams.iter().zip(inputs).enumerate() {
@@ -134,7 +162,7 @@ impl SequencePacker {
             let Some(stream) = rest.first_mut() else { continue };
             match inputs.iter().zip(before).find(|(other, _)| other.lengths == input.lengths) {
                 Some((_, same)) => stream.layout.copy_from(&same.layout),
-                None => self.fit.lay_out(&input.lengths, &mut stream.layout),
+                None => desk.fit.lay_out(&input.lengths, &mut stream.layout),
             }
             let element = info.element.size();
             let columns = stream.layout.columns();
@@ -202,19 +230,19 @@ impl Packer for SequencePacker {
         };
         let batch = feed.next(limits.global, limits.local)?;
         if let Some(shapes) = batch.fetched {
-            shapes.complete(&mut self.streams);
+            shapes.complete(&mut Arc::make_mut(&mut self.recipe).streams);
         }
-        let packed = self.pack(&batch);
-        if self.sequences.is_empty() {
-            // CNTK 2.7 does not compare the number of invalid sequences with its limit while there is no data.
-            return packed;
-        }
+        let Packed { minibatch, invalid, delivers } = self.recipe.pack(&mut self.desk, &batch);
         // Comes before an error of the packing, which in CNTK comes later. (The batch borrows the feed, so the feed
         // can only be asked now.)
-        feed.count_invalid(std::mem::take(&mut self.uncounted))?;
-        let mut minibatch = packed?;
-        feed.keys(&self.sequences, &mut minibatch.keys);
+        feed.count_invalid(invalid, delivers)?;
+        let mut minibatch = minibatch?;
+        feed.keys(&self.desk.sequences, &mut minibatch.keys);
         Ok(minibatch)
+    }
+
+    fn recipe(&self) -> Option<(&Arc<Recipe>, Limits)> {
+        self.limits.map(|limits| (&self.recipe, limits))
     }
 
     fn queued(&self, queues: &mut Vec<Queue>) {

@@ -220,9 +220,9 @@ impl Feed for TestFeed {
         })
     }
 
-    fn count_invalid(&mut self, sequences: u64) -> Result<()> {
+    fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.invalid += sequences;
-        if self.invalid > self.max_errors {
+        if delivers && self.invalid > self.max_errors {
             return Err(Error::data(format!("{} invalid", self.invalid)));
         }
         Ok(())

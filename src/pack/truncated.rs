@@ -25,8 +25,6 @@ pub struct TruncatedPacker {
     /// The sizes taken last.
     config: Option<PackConfig>,
     slots: Vec<Slot>,
-    /// Invalid sequences that [`Feed::count_invalid`] has not heard of yet: those of fetches without data.
-    uncounted: u64,
     /// Sequences of one fetch, on their way to a slot.
     fetched: Vec<(SequenceId, Arc<dyn Chunk>)>,
     /// The minibatch's sequences by their numbers.
@@ -88,7 +86,6 @@ impl TruncatedPacker {
             pool,
             config: None,
             slots: Vec::new(),
-            uncounted: 0,
             fetched: Vec::new(),
             sequences: Vec::new(),
         }
@@ -101,6 +98,7 @@ impl TruncatedPacker {
             let batch = feed.next(u64::MAX, 1)?;
             let (end_of_sweep, end_of_epoch) = (batch.end_of_sweep, batch.end_of_epoch);
             self.fetched.clear();
+            let mut invalid = 0;
             for (position, &id) in batch.sequences.iter().enumerate() {
                 let Some(chunk) = batch.chunk(position, id) else {
                     return Err(Error::internal("The chunk of a sequence is not in memory."));
@@ -108,12 +106,10 @@ impl TruncatedPacker {
                 match presence(&**chunk, id, self.streams.len()) {
                     Presence::Whole => self.fetched.push((id, chunk.clone())),
                     Presence::Skipped => {}
-                    Presence::Invalid => self.uncounted += 1,
+                    Presence::Invalid => invalid += 1,
                 }
             }
-            if !self.fetched.is_empty() {
-                feed.count_invalid(std::mem::take(&mut self.uncounted))?;
-            }
+            feed.count_invalid(invalid, !self.fetched.is_empty())?;
             for (id, chunk) in self.fetched.drain(..) {
                 let samples = length(&*chunk, id, &self.streams)?;
                 self.slots[slot].push(Queued { id, chunk, samples, end_of_sweep });

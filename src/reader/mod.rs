@@ -1,8 +1,9 @@
-//! The reader: builds the pipeline from its options and drives it, one minibatch ahead of the caller.
+//! The reader: builds the pipeline from its options and drives it, one burst of minibatches ahead of the caller.
 
-mod assembler;
 mod build;
+mod burst;
 mod checkpoint;
+mod crew;
 mod fetcher;
 mod listed;
 mod pipeline;
@@ -10,6 +11,7 @@ mod place;
 mod store;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 
@@ -22,12 +24,13 @@ use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Error, Result};
-use assembler::{Assembled, Assembler};
+use burst::{Assembled, Burst, Pace};
 use checkpoint::{Checkpoint, Facts, Progress};
 use pipeline::Pipeline;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use worker::Worker;
 
 /// Sizes, workers and flags of the minibatches to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +62,10 @@ pub struct EpochStart {
     pub index: u64,
 }
 
-/// A minibatch is assembled ahead if both that and what the caller does between two reads take at least this long:
-/// handing the pipeline to another thread and back, with the waking of both, costs about as much, and there is nothing to
-/// gain where the caller only waits. (Counts of words in minibatches of 256, read by a caller that does nothing: a fifth of
-/// the time went into changing threads.) Chunks are loaded ahead in any case.
+/// A burst is read ahead if both that and what the caller does between taking the minibatches of one take at least this
+/// long: handing the pipeline to another thread and back, with the waking of both, costs about as much, and there is
+/// nothing to gain where the caller only waits. (Counts of words in minibatches of 256, one by one, read by a caller that
+/// does nothing: a fifth of the time went into changing threads.) Chunks are loaded ahead in any case.
 const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// Reads minibatches.
@@ -81,10 +84,11 @@ pub struct Reader {
     epoch: Option<(EpochStart, ReadConfig)>,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
-    /// A progress that is not needed any more, for its memory.
-    spare: Progress,
     /// When the last read returned.
     returned: Option<Instant>,
+    /// How long the caller was away between the reads of a burst.
+    away: Duration,
+    pace: Pace,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
@@ -99,10 +103,26 @@ pub struct Others<'a> {
     pub factory: Option<&'a dyn Factory>,
 }
 
-/// The pipeline, and the thread that has it while a minibatch is assembled ahead.
+/// The pipeline, the thread that has it while a burst is read ahead, and the minibatches that are ready.
 struct Engine {
     pipeline: Option<Box<Pipeline>>,
-    assembler: Option<Assembler>,
+    ahead: Option<Worker<Turn>>,
+    burst: Burst,
+    /// An empty one, for its memory; not here while a burst is read ahead.
+    spare: Burst,
+}
+
+/// A burst to be read: by which pipeline, of how many minibatches, and where they go.
+struct Turn {
+    pipeline: Box<Pipeline>,
+    wanted: usize,
+    burst: Burst,
+}
+
+impl Turn {
+    fn read(&mut self) {
+        self.pipeline.read(self.wanted, &mut self.burst);
+    }
 }
 
 impl Reader {
@@ -145,9 +165,16 @@ impl Reader {
             prefetch,
             epoch: None,
             delivered,
-            spare: Progress::default(),
             returned: None,
-            engine: ManuallyDrop::new(Engine { pipeline: Some(pipeline), assembler: None }),
+            // Who reads for the first time is taken to have something to do in between.
+            away: Duration::MAX,
+            pace: Pace::new(pipeline.packing_threads()),
+            engine: ManuallyDrop::new(Engine {
+                pipeline: Some(pipeline),
+                ahead: None,
+                burst: Burst::default(),
+                spare: Burst::default(),
+            }),
             process,
         }
     }
@@ -199,37 +226,54 @@ impl Reader {
     /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
-        // Who reads for the first time is taken to have something to do in between.
-        let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
-        let minibatch = self.next(away);
+        if let Some(returned) = self.returned {
+            self.away = self.away.saturating_add(returned.elapsed());
+        }
+        let minibatch = self.next();
         self.returned = Some(Instant::now());
         minibatch
     }
 
-    /// Reads the next minibatch for a caller who has been away for so long.
-    fn next(&mut self, away: Duration) -> Result<Minibatch> {
+    fn next(&mut self) -> Result<Minibatch> {
+        if self.engine.burst.ready.is_empty() {
+            self.refill()?;
+        }
         let engine = &mut *self.engine;
-        let (pipeline, assembled) = match (engine.pipeline.take(), &engine.assembler) {
-            (Some(mut pipeline), _) => {
-                let assembled = Assembled::by(&mut pipeline, std::mem::take(&mut self.spare));
-                (pipeline, assembled)
+        let Assembled { minibatch, progress } = engine.burst.ready.pop_front().ok_or_else(unusable)?;
+        engine.burst.spare = std::mem::replace(&mut self.delivered, progress);
+        minibatch
+    }
+
+    /// Gets the next burst, and has the one after that read ahead if that is worth it.
+    fn refill(&mut self) -> Result<()> {
+        let engine = &mut *self.engine;
+        let turn = match (engine.pipeline.take(), &engine.ahead) {
+            (Some(pipeline), _) => {
+                let burst = std::mem::take(&mut engine.spare);
+                let mut turn = Turn { pipeline, wanted: self.pace.next(), burst };
+                turn.read();
+                turn
             }
-            (None, Some(assembler)) => assembler.take()?,
+            (None, Some(worker)) => worker.take()?,
             (None, None) => return Err(unusable()),
         };
-        let Assembled { minibatch, progress, took } = assembled;
-        self.spare = std::mem::replace(&mut self.delivered, progress);
-        let more = minibatch.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch);
-        if more && self.prefetch && took.min(away) >= WORTH_A_THREAD {
-            if engine.assembler.is_none() {
-                engine.assembler = Some(Assembler::start()?);
+        let Turn { pipeline, burst, .. } = turn;
+        let spare = std::mem::replace(&mut engine.burst, burst);
+        if self.prefetch {
+            self.pace.follow(&engine.burst);
+        }
+        let away = std::mem::take(&mut self.away);
+        if self.prefetch && engine.burst.goes_on() && engine.burst.took.min(away) >= WORTH_A_THREAD {
+            if engine.ahead.is_none() {
+                engine.ahead = Some(Worker::start("cntk-reader-mb", Turn::read)?);
             }
-            if let Some(assembler) = &engine.assembler {
-                return assembler.give(pipeline, std::mem::take(&mut self.spare)).and(minibatch);
+            if let Some(worker) = &engine.ahead {
+                return worker.give(Turn { pipeline, wanted: self.pace.next(), burst: spare });
             }
         }
         engine.pipeline = Some(pipeline);
-        minibatch
+        engine.spare = spare;
+        Ok(())
     }
 
     /// CNTK's checkpoint state: that of the minibatch last delivered.
@@ -283,18 +327,29 @@ impl Reader {
         Err(Error::state("The reader was created before this process was forked; create another one here."))
     }
 
-    /// Takes the pipeline back from the thread, to where the minibatch last delivered ended. A minibatch that was
-    /// assembled ahead is dropped; if that ended in an error, the error comes again when it is read.
+    /// Takes the pipeline back from the thread, to where the minibatch last delivered ended. Minibatches that were read
+    /// ahead are dropped; if one ended in an error, the error comes again when it is read.
     fn recall(&mut self) -> Result<&mut Pipeline> {
         self.check_process()?;
         let engine = &mut *self.engine;
-        if engine.pipeline.is_none() {
-            let assembler = engine.assembler.as_ref().ok_or_else(unusable)?;
-            let (mut pipeline, _) = assembler.take()?;
+        let mut is_ahead = !engine.burst.ready.is_empty();
+        engine.burst.ready.clear();
+        let mut pipeline = match (engine.pipeline.take(), &engine.ahead) {
+            (Some(pipeline), _) => pipeline,
+            (None, Some(worker)) => {
+                let Turn { pipeline, mut burst, .. } = worker.take()?;
+                is_ahead = true;
+                burst.ready.clear();
+                engine.spare = burst;
+                pipeline
+            }
+            (None, None) => return Err(unusable()),
+        };
+        if is_ahead || pipeline.is_ahead() {
+            self.pace.restart();
             pipeline.resume(&self.delivered)?;
-            engine.pipeline = Some(pipeline);
         }
-        engine.pipeline.as_deref_mut().ok_or_else(unusable)
+        Ok(engine.pipeline.insert(pipeline))
     }
 }
 
@@ -307,9 +362,10 @@ impl Drop for Reader {
             self.facts.abandon();
             return drop(engine);
         }
-        std::mem::forget(engine.pipeline);
-        if let Some(assembler) = engine.assembler {
-            assembler.abandon();
+        let Engine { pipeline, ahead, burst, spare } = engine;
+        std::mem::forget((pipeline, burst, spare));
+        if let Some(worker) = ahead {
+            worker.abandon();
         }
     }
 }

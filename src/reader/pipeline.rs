@@ -1,6 +1,8 @@
-//! The pipeline: timeline, chunks and packer, one minibatch per read. Reads nothing ahead but chunks.
+//! The pipeline: timeline, chunks and packer, one burst of minibatches per read. Reads nothing ahead but chunks.
 
+use super::burst::{Assembled, Burst};
 use super::checkpoint::Progress;
+use super::crew::{Crew, Ground, Plan};
 use super::fetcher::Fetcher;
 use super::listed::ListedChunks;
 use super::place::{Place, local_position_of, samples_of};
@@ -12,7 +14,7 @@ use crate::error::ExceptionClass;
 use crate::pack::buffer::BufferPool;
 use crate::pack::sequence::SequencePacker;
 use crate::pack::truncated::TruncatedPacker;
-use crate::pack::{Batch, Feed, Minibatch, PackConfig, Packer, Queue};
+use crate::pack::{Batch, Feed, Limits, Minibatch, PackConfig, Packer, Queue, Recipe};
 use crate::pool::Pool;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
@@ -22,12 +24,18 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Everything between the deserializer and the minibatch.
 pub(super) struct Pipeline {
     source: Source,
     packer: Box<dyn Packer>,
     packing: Packing,
+    /// For minibatches that can be packed each for itself.
+    crew: Crew,
+    /// Used again from burst to burst.
+    plans: Vec<Plan>,
+    spare_plans: Vec<Plan>,
 }
 
 /// The timeline with the chunks it needs: what the packer is fed from.
@@ -37,6 +45,8 @@ struct Source {
     /// For chunks that do not have their sequences ready.
     fetcher: Option<Fetcher>,
     selection: Selection,
+    /// The selection was drawn and waits for the next burst.
+    is_drawn: bool,
     truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
     invalid: u64,
@@ -61,6 +71,7 @@ impl Pipeline {
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
         let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
+        let crew = Crew::new(pool.threads());
         let course = Course::new(options.order, &deserializer, pool);
         let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
         let packer: Box<dyn Packer> = match options.packing {
@@ -75,11 +86,24 @@ impl Pipeline {
             course,
             fetcher,
             selection: Selection::default(),
+            is_drawn: false,
             truncated,
             invalid: 0,
             tolerated: options.max_errors,
         };
-        Pipeline { source, packer, packing: options.packing }
+        Pipeline {
+            source,
+            packer,
+            packing: options.packing,
+            crew,
+            plans: Vec::new(),
+            spare_plans: Vec::new(),
+        }
+    }
+
+    /// How many threads pack.
+    pub(super) fn packing_threads(&self) -> usize {
+        self.crew.threads()
     }
 
     /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the
@@ -92,7 +116,7 @@ impl Pipeline {
         }
         epoch.read.workers().check()?;
         self.packer.configure(&epoch.read.pack())?;
-        self.source.course.start_epoch(&epoch.timeline())?;
+        self.source.start_epoch(&epoch)?;
         self.packer.reset();
         Ok(epoch)
     }
@@ -103,8 +127,69 @@ impl Pipeline {
         self.source.course.configure(&config.workers())
     }
 
-    pub(super) fn read(&mut self) -> Result<Minibatch> {
-        self.packer.read(&mut self.source)
+    /// Reads minibatches, as many as wanted or less, into an empty burst.
+    pub(super) fn read(&mut self, wanted: usize, burst: &mut Burst) {
+        let start = Instant::now();
+        let failure = match (self.packer.recipe(), &self.source) {
+            (Some((recipe, limits)), Source { course: Course::Global(..), fetcher: None, .. }) => {
+                let recipe = Arc::clone(recipe);
+                let failure = self.plan(limits, wanted);
+                failure.or(self.pack(recipe, burst).err())
+            }
+            _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), burst)).err(),
+        };
+        if let Some(error) = failure {
+            self.deliver(Err(error), burst);
+        }
+        burst.took = start.elapsed();
+    }
+
+    /// Whether a selection was drawn that is not delivered.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.source.is_drawn
+    }
+
+    fn deliver(&mut self, minibatch: Result<Minibatch>, burst: &mut Burst) {
+        let progress = self.progress(std::mem::take(&mut burst.spare));
+        burst.ready.push_back(Assembled { minibatch, progress });
+    }
+
+    /// Selects the sequences of minibatches. A failure takes the place of one more.
+    fn plan(&mut self, limits: Limits, wanted: usize) -> Option<Error> {
+        while self.plans.len() < wanted {
+            let mut plan = self.spare_plans.pop().unwrap_or_default();
+            match self.source.plan(limits, self.plans.is_empty(), &mut plan) {
+                Ok(true) => {
+                    let is_last = plan.selection.end_of_epoch;
+                    self.plans.push(plan);
+                    if is_last {
+                        return None;
+                    }
+                }
+                Ok(false) => {
+                    self.spare_plans.push(plan);
+                    return None;
+                }
+                Err(error) => return Some(error),
+            }
+        }
+        None
+    }
+
+    /// Packs the minibatches whose sequences are selected.
+    fn pack(&mut self, recipe: Arc<Recipe>, burst: &mut Burst) -> Result<()> {
+        let Course::Global(_, store) = &self.source.course else { return Ok(()) };
+        let chunks = Arc::clone(store.chunks());
+        let ground = Ground { recipe, deserializer: Arc::clone(&self.source.deserializer), chunks };
+        let source = &mut self.source;
+        self.crew.pack(&mut self.plans, ground, |plan, packed| {
+            // Comes before an error of the packing, which in CNTK comes later.
+            let counted = source.count_invalid(packed.invalid, packed.delivers);
+            let progress = Progress { place: plan.place, invalid: source.invalid, queues: Vec::new() };
+            burst.ready.push_back(Assembled { minibatch: counted.and(packed.minibatch), progress });
+        })?;
+        self.spare_plans.append(&mut self.plans);
+        Ok(())
     }
 
     /// Where the pipeline stands; [`Pipeline::resume`] brings it back here. `before` is used for its memory.
@@ -116,6 +201,7 @@ impl Pipeline {
 
     /// Goes where CNTK's state leads. Queued sequences are dropped.
     pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
+        self.source.is_drawn = false;
         match &mut self.source.course {
             Course::Global(timeline, _) => {
                 let samples = samples_of(state)?;
@@ -156,7 +242,7 @@ impl Pipeline {
     ) -> Result<()> {
         read.workers().check()?;
         self.source.check(&progress.queues)?;
-        self.source.course.start_epoch(&epoch.timeline())?;
+        self.source.start_epoch(epoch)?;
         self.source.course.configure(&read.workers())?;
         self.source.resume(progress)?;
         let source = &mut self.source;
@@ -184,7 +270,31 @@ impl Source {
         Ok(())
     }
 
+    fn start_epoch(&mut self, epoch: &EpochStart) -> Result<()> {
+        self.is_drawn = false;
+        self.course.start_epoch(&epoch.timeline())
+    }
+
+    /// Selects the sequences of one more minibatch of a burst. False if it needs another window than those before it.
+    fn plan(&mut self, limits: Limits, is_first: bool, plan: &mut Plan) -> Result<bool> {
+        let Course::Global(timeline, store) = &mut self.course else { return Ok(false) };
+        if !std::mem::take(&mut self.is_drawn) {
+            timeline.next(limits.global, limits.local, &mut self.selection)?;
+        }
+        if self.selection.passed || !self.selection.sequences.is_empty() {
+            if !is_first && store.is_left_by(&**timeline) {
+                self.is_drawn = true;
+                return Ok(false);
+            }
+            store.follow(&**timeline, &self.selection)?;
+        }
+        std::mem::swap(&mut plan.selection, &mut self.selection);
+        plan.place = Place::Global(timeline.position());
+        Ok(true)
+    }
+
     fn resume(&mut self, progress: &Progress) -> Result<()> {
+        self.is_drawn = false;
         self.invalid = progress.invalid;
         self.course.resume(progress.place)
     }
@@ -316,9 +426,9 @@ impl Feed for Source {
         })
     }
 
-    fn count_invalid(&mut self, sequences: u64) -> Result<()> {
+    fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.invalid += sequences;
-        if self.invalid <= self.tolerated {
+        if !delivers || self.invalid <= self.tolerated {
             return Ok(());
         }
         // CNTK 2.7's words.

@@ -61,12 +61,16 @@ impl Load {
     }
 }
 
+/// Chunks in memory, by chunk id.
+pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
+
 /// Loads chunks, keeps those that the timeline needs, lets go of the others.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     pool: Pool,
     /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
-    resident: Vec<Option<Arc<dyn Chunk>>>,
+    /// Shared with threads that pack, which are done before the window moves.
+    resident: Resident,
     /// Which they are.
     held: Vec<ChunkId>,
     /// Chunks that are being loaded, or wait to be admitted.
@@ -85,7 +89,7 @@ impl ChunkStore {
         ChunkStore {
             deserializer,
             pool,
-            resident: Vec::new(),
+            resident: Resident::default(),
             held: Vec::new(),
             loads: HashMap::new(),
             window: Window::default(),
@@ -96,8 +100,13 @@ impl ChunkStore {
     }
 
     /// The chunks by id, as packing takes them.
-    pub(super) fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
+    pub(super) fn chunks(&self) -> &Resident {
         &self.resident
+    }
+
+    /// Whether [`ChunkStore::follow`] would let go of chunks and load others.
+    pub(super) fn is_left_by(&self, timeline: &dyn Timeline) -> bool {
+        self.stamp != Some(timeline.window_stamp())
     }
 
     /// Follows the timeline to where `selection` was drawn: afterwards all its chunks are in memory, as is the window.
@@ -106,9 +115,8 @@ impl ChunkStore {
     /// first minibatch; so does this. Later minibatches of the same window fail only if they need such a chunk. The
     /// usual call finds everything in place and costs one comparison.
     pub(super) fn follow(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
-        let stamp = timeline.window_stamp();
-        if self.stamp != Some(stamp) {
-            self.stamp = Some(stamp);
+        if self.is_left_by(timeline) {
+            self.stamp = Some(timeline.window_stamp());
             self.move_window(timeline)?;
         }
         if self.failed.is_empty() {
@@ -125,10 +133,11 @@ impl ChunkStore {
         timeline.window(AHEAD, &mut self.window);
         let last = self.window.resident.iter().chain(&self.window.ahead).max();
         let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
-        self.resident.resize(chunks, None);
+        let resident = Arc::make_mut(&mut self.resident);
+        resident.resize(chunks, None);
         self.needed.resize(chunks, false);
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
-        let (resident, needed, ahead) = (&mut self.resident, &self.needed, &self.window.ahead);
+        let (needed, ahead) = (&self.needed, &self.window.ahead);
         self.held.retain(|&chunk| {
             if !needed[chunk as usize] {
                 resident[chunk as usize] = None;
@@ -207,7 +216,7 @@ impl ChunkStore {
             let loaded = load.wait()?;
             loaded.settle()?;
             loaded.admit()?;
-            self.resident[chunk as usize] = Some(loaded);
+            Arc::make_mut(&mut self.resident)[chunk as usize] = Some(loaded);
             self.held.push(chunk);
         }
         Ok(())

@@ -234,7 +234,7 @@ fn memory_is_used_again() {
     }
     let views = |packer: &SequencePacker| {
         let address = |input: &Input<'_>| (input.views.as_ptr() as usize, input.lengths.as_ptr() as usize);
-        packer.inputs.iter().map(address).collect::<Vec<_>>()
+        packer.desk.inputs.iter().map(address).collect::<Vec<_>>()
     };
     let (first, scratch) = (addresses(&read(packer, feed)), views(packer));
     for _ in 0..10 {

@@ -1,0 +1,77 @@
+//! Minibatches that are read together, and how many these are.
+//!
+//! To hand work to another thread and take it back costs about as much as packing several small minibatches. So they are
+//! read in bursts, which several threads pack, and which another thread reads while the caller takes them one by one.
+//! A burst never goes beyond a move of the window, an error, or the end of an epoch.
+
+use super::checkpoint::Progress;
+use crate::Result;
+use crate::pack::{MOST_AT_ONCE, Minibatch};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A burst of this many bytes for each thread that packs is large enough: what is written should still be in the caches
+/// of the processor when it is read.
+const LARGE: usize = 1 << 20;
+
+/// A minibatch, or the error in its place, and where the pipeline stood afterwards.
+pub(super) struct Assembled {
+    pub minibatch: Result<Minibatch>,
+    pub progress: Progress,
+}
+
+/// Minibatches in their order.
+#[derive(Default)]
+pub(super) struct Burst {
+    pub ready: VecDeque<Assembled>,
+    /// How long all of them took.
+    pub took: Duration,
+    /// A progress that is not needed any more, for its memory.
+    pub spare: Progress,
+}
+
+impl Burst {
+    /// Whether there is something to be read behind it at once: no error, and not the end of the epoch.
+    pub(super) fn goes_on(&self) -> bool {
+        let last = self.ready.back().map(|last| &last.minibatch);
+        last.is_some_and(|last| last.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch))
+    }
+
+    fn bytes(&self) -> usize {
+        let minibatches = self.ready.iter().filter_map(|assembled| assembled.minibatch.as_ref().ok());
+        minibatches.flat_map(|minibatch| &minibatch.streams).map(|stream| stream.data.bytes().len()).sum()
+    }
+}
+
+/// How many minibatches the next burst has; depends on nothing but their sizes. Starts with one, so that nobody waits for more than the first, and starts
+/// again where minibatches read ahead were of no use.
+pub(super) struct Pace {
+    next: usize,
+    threads: usize,
+}
+
+impl Pace {
+    /// For so many threads that pack. One alone gains nothing by bursts.
+    pub(super) fn new(threads: usize) -> Pace {
+        Pace { next: 1, threads }
+    }
+
+    pub(super) fn next(&self) -> usize {
+        self.next
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.next = 1;
+    }
+
+    /// Learns from a burst.
+    pub(super) fn follow(&mut self, burst: &Burst) {
+        let (bytes, large) = (burst.bytes(), self.threads * LARGE);
+        self.next = match self.threads {
+            1 => 1,
+            _ if bytes < large => (2 * self.next).min(MOST_AT_ONCE),
+            _ if bytes > 2 * large => (self.next / 2).max(1),
+            _ => self.next,
+        };
+    }
+}

@@ -1,0 +1,69 @@
+//! A thread that works on what it is given, and gives it back. Whoever has a thing may do with it what it likes: nothing
+//! is shared, so there is nothing to lock.
+
+use crate::error::ExceptionClass;
+use crate::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// The thread. It has one thing at a time; to hand that over allocates nothing.
+pub(super) struct Worker<T> {
+    orders: Option<SyncSender<T>>,
+    results: Receiver<T>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    pub(super) fn start(name: &str, work: fn(&mut T)) -> Result<Worker<T>> {
+        let (orders, inbox) = sync_channel::<T>(1);
+        let (outbox, results) = sync_channel(1);
+        let work = move || {
+            for mut thing in inbox {
+                // A panic drops the thing and closes the channel: the reader sees that and refuses further use.
+                if catch_unwind(AssertUnwindSafe(|| work(&mut thing))).is_err() || outbox.send(thing).is_err()
+                {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|cause| {
+            let message = format!("Cannot start the thread {name}: {cause}");
+            Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
+        })?;
+        Ok(Worker { orders: Some(orders), results, thread: Some(thread) })
+    }
+
+    /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before.
+    pub(super) fn give(&self, thing: T) -> Result<()> {
+        let orders = self.orders.as_ref().ok_or_else(gone)?;
+        orders.send(thing).map_err(|_| gone())
+    }
+
+    /// Takes back what was given away. Waits for it.
+    pub(super) fn take(&self) -> Result<T> {
+        self.results.recv().map_err(|_| gone())
+    }
+}
+
+impl<T> Worker<T> {
+    /// Forgets the thread without waiting for it: it does not exist in a forked child.
+    pub(super) fn abandon(mut self) {
+        std::mem::forget(self.thread.take());
+        std::mem::forget(self);
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // The thread ends after what it works on; its panics were caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::internal("Assembling a minibatch panicked; the reader cannot be used any more.")
+}
