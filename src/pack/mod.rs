@@ -31,7 +31,7 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Minibatches that are packed together, at most.
-pub const MOST_AT_ONCE: usize = 32;
+pub const MOST_AT_ONCE: usize = 64;
 
 /// Where a packer gets its sequences: the timeline, with the chunks it needs in memory.
 pub trait Feed {

@@ -28,13 +28,14 @@ pub struct SequencePacker {
 #[derive(Clone)]
 pub struct Recipe {
     streams: Vec<StreamInfo>,
-    pool: BufferPool,
     frames: bool,
 }
 
 /// The working memory of one thread.
 #[derive(Default)]
 pub struct Desk {
+    /// The thread gets the minibatches again that it filled before: their memory is in its processor's caches.
+    pool: BufferPool,
     fit: FirstFit,
     /// The minibatch's sequences, without those left out.
     sequences: Vec<SequenceId>,
@@ -71,13 +72,13 @@ fn recycle<'b>(mut views: Vec<SequenceView<'_>>) -> Vec<SequenceView<'b>> {
 
 impl SequencePacker {
     /// A packer for these streams. With `local_timeline` each worker fills its share of the minibatch size.
-    pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
-        SequencePacker::with(Recipe { streams, pool, frames: false }, local_timeline)
+    pub fn new(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
+        SequencePacker::with(Recipe { streams, frames: false }, local_timeline)
     }
 
     /// The same for frames: one step, one row a sample. Refuses sequences of more than one sample.
-    pub fn of_frames(streams: Vec<StreamInfo>, pool: BufferPool, local_timeline: bool) -> SequencePacker {
-        SequencePacker::with(Recipe { streams, pool, frames: true }, local_timeline)
+    pub fn of_frames(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
+        SequencePacker::with(Recipe { streams, frames: true }, local_timeline)
     }
 
     fn with(recipe: Recipe, local_timeline: bool) -> SequencePacker {
@@ -152,7 +153,7 @@ impl Recipe {
         if desk.sequences.is_empty() {
             return Ok(Minibatch::empty(batch.end_of_sweep, batch.end_of_epoch));
         }
-        let mut minibatch = self.pool.take(self.streams.len());
+        let mut minibatch = desk.pool.take(self.streams.len());
         minibatch.make_room(desk.sequences.len());
         minibatch.end_of_sweep = batch.end_of_sweep;
         minibatch.end_of_epoch = batch.end_of_epoch;

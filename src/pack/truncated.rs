@@ -80,10 +80,10 @@ impl Slot {
 
 impl TruncatedPacker {
     /// A packer for these streams. It fetches single sequences, for which local and global timelines are the same.
-    pub fn new(streams: Vec<StreamInfo>, pool: BufferPool, _local_timeline: bool) -> TruncatedPacker {
+    pub fn new(streams: Vec<StreamInfo>, _local_timeline: bool) -> TruncatedPacker {
         TruncatedPacker {
             streams,
-            pool,
+            pool: BufferPool::default(),
             config: None,
             slots: Vec::new(),
             fetched: Vec::new(),

@@ -10,11 +10,18 @@ use super::worker::Worker;
 use crate::Result;
 use crate::deserialize::Deserializer;
 use crate::pack::{Batch, Desk, Packed, Recipe};
+use crate::pool::Pool;
 use crate::randomize::Selection;
 use std::sync::Arc;
 
 /// Threads that pack, at most, the one that has the pipeline among them. Copying is soon bounded by memory.
 const MOST_THREADS: usize = 4;
+
+/// How many threads pack: as many as load, if there are CPUs for them.
+pub(super) fn threads(pool: &Pool) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    pool.threads().min(cpus).min(MOST_THREADS)
+}
 
 /// A minibatch whose sequences are selected.
 #[derive(Default)]
@@ -76,15 +83,9 @@ struct Helper {
 }
 
 impl Crew {
-    /// A crew of as many threads as the pool has that loads, if there are CPUs for them.
-    pub(super) fn new(pool_threads: usize) -> Crew {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
-        let threads = pool_threads.min(cpus).min(MOST_THREADS);
+    /// A crew of so many threads, at least one.
+    pub(super) fn new(threads: usize) -> Crew {
         Crew { own: Share::default(), helpers: Vec::new(), threads }
-    }
-
-    pub(super) fn threads(&self) -> usize {
-        self.threads
     }
 
     /// Packs minibatches, and hands them out in their order.

@@ -84,10 +84,8 @@ pub struct Reader {
     epoch: Option<(EpochStart, ReadConfig)>,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
-    /// When the last read returned.
+    /// When the caller got the first minibatch of the last burst.
     returned: Option<Instant>,
-    /// How long the caller was away between the reads of a burst.
-    away: Duration,
     pace: Pace,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
@@ -138,14 +136,15 @@ impl Reader {
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
         let deserializer = build::deserializer(options, others, &corpus, &pool)?;
-        Ok(Reader::over(deserializer, options, corpus, pool, process))
+        let packing_threads = crew::threads(&pool);
+        Ok(Reader::over(deserializer, options, corpus, (pool, packing_threads), process))
     }
 
     fn over(
         deserializer: Arc<dyn Deserializer>,
         options: &ReaderOptions,
         corpus: Arc<Corpus>,
-        pool: Pool,
+        (pool, packing_threads): (Pool, usize),
         process: Process,
     ) -> Reader {
         let streams = output_streams(deserializer.streams(), options.packing);
@@ -154,7 +153,7 @@ impl Reader {
         // nothing is fetched that the caller may not get.
         let prefetch = options.prefetch && !deserializer.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
-        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool));
+        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool, packing_threads));
         let delivered = pipeline.progress(Progress::default());
         Reader {
             streams,
@@ -166,9 +165,7 @@ impl Reader {
             epoch: None,
             delivered,
             returned: None,
-            // Who reads for the first time is taken to have something to do in between.
-            away: Duration::MAX,
-            pace: Pace::new(pipeline.packing_threads()),
+            pace: Pace::new(packing_threads),
             engine: ManuallyDrop::new(Engine {
                 pipeline: Some(pipeline),
                 ahead: None,
@@ -226,15 +223,6 @@ impl Reader {
     /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
-        if let Some(returned) = self.returned {
-            self.away = self.away.saturating_add(returned.elapsed());
-        }
-        let minibatch = self.next();
-        self.returned = Some(Instant::now());
-        minibatch
-    }
-
-    fn next(&mut self) -> Result<Minibatch> {
         if self.engine.burst.ready.is_empty() {
             self.refill()?;
         }
@@ -246,6 +234,14 @@ impl Reader {
 
     /// Gets the next burst, and has the one after that read ahead if that is worth it.
     fn refill(&mut self) -> Result<()> {
+        // Who reads for the first time is taken to have something to do in between.
+        let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
+        let refilled = self.refill_after(away);
+        self.returned = Some(Instant::now());
+        refilled
+    }
+
+    fn refill_after(&mut self, away: Duration) -> Result<()> {
         let engine = &mut *self.engine;
         let turn = match (engine.pipeline.take(), &engine.ahead) {
             (Some(pipeline), _) => {
@@ -262,7 +258,6 @@ impl Reader {
         if self.prefetch {
             self.pace.follow(&engine.burst);
         }
-        let away = std::mem::take(&mut self.away);
         if self.prefetch && engine.burst.goes_on() && engine.burst.took.min(away) >= WORTH_A_THREAD {
             if engine.ahead.is_none() {
                 engine.ahead = Some(Worker::start("cntk-reader-mb", Turn::read)?);

@@ -11,7 +11,6 @@ use super::{EpochStart, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
-use crate::pack::buffer::BufferPool;
 use crate::pack::sequence::SequencePacker;
 use crate::pack::truncated::TruncatedPacker;
 use crate::pack::{Batch, Feed, Limits, Minibatch, PackConfig, Packer, Queue, Recipe};
@@ -67,19 +66,17 @@ impl Pipeline {
         deserializer: Arc<dyn Deserializer>,
         shapes: &Arc<LateShapes>,
         pool: Pool,
+        packing_threads: usize,
     ) -> Self {
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
         let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
-        let crew = Crew::new(pool.threads());
         let course = Course::new(options.order, &deserializer, pool);
-        let (streams, buffers) = (deserializer.streams().to_vec(), BufferPool::default());
+        let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
-            Packing::Sequence => Box::new(SequencePacker::new(streams, buffers, options.local_timeline)),
-            Packing::Frame => Box::new(SequencePacker::of_frames(streams, buffers, options.local_timeline)),
-            Packing::Truncated { .. } => {
-                Box::new(TruncatedPacker::new(streams, buffers, options.local_timeline))
-            }
+            Packing::Sequence => Box::new(SequencePacker::new(streams, options.local_timeline)),
+            Packing::Frame => Box::new(SequencePacker::of_frames(streams, options.local_timeline)),
+            Packing::Truncated { .. } => Box::new(TruncatedPacker::new(streams, options.local_timeline)),
         };
         let source = Source {
             deserializer,
@@ -95,15 +92,10 @@ impl Pipeline {
             source,
             packer,
             packing: options.packing,
-            crew,
+            crew: Crew::new(packing_threads),
             plans: Vec::new(),
             spare_plans: Vec::new(),
         }
-    }
-
-    /// How many threads pack.
-    pub(super) fn packing_threads(&self) -> usize {
-        self.crew.threads()
     }
 
     /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the

@@ -1,4 +1,5 @@
-//! A reader whose index grows held against one that has it from the start: same minibatches, flags, states and
+//! Readers held against each other: one whose index grows against one that has it from the start, one that reads in bursts
+//! packed by several threads against one that reads one minibatch after the other. Same minibatches, flags, states and
 //! checkpoints, wherever either is restored.
 
 use super::*;
@@ -19,10 +20,21 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         Some(step) => TextDeserializer::open_in_steps(text, &corpus, &pool, step),
         None => TextDeserializer::open(text, &corpus),
     });
-    Reader::over(Arc::new(deserializer.expect("good data")), &options, corpus, pool, Process::current())
+    let deserializer = Arc::new(deserializer.expect("good data"));
+    Reader::over(deserializer, &options, corpus, (pool, 1), Process::current())
 }
 
-fn write_data(random: &mut Random, file: &Path) {
+/// A reader of this configuration in which so many threads pack.
+fn open_packing(config: &str, threads: usize) -> Reader {
+    let mut options = from_text(config).expect("a configuration");
+    options.prefetch = threads > 1;
+    let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
+    let deserializer = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
+    Reader::over(deserializer, &options, corpus, (pool, threads), Process::current())
+}
+
+/// Now and then a line is broken: its sequence is invalid.
+fn write_data(random: &mut Random, file: &Path, is_broken: bool) {
     let mut text = String::new();
     let (by_line, longest) = (random.range(0, 2) == 0, random.range(1, 5));
     for sequence in 0..random.range(20, 120) {
@@ -30,7 +42,8 @@ fn write_data(random: &mut Random, file: &Path) {
             if !by_line {
                 write!(text, "{} ", 3 * sequence).expect("a string");
             }
-            writeln!(text, "|x {sequence} {sample}").expect("a string");
+            let odd = if is_broken && random.range(0, 20) == 0 { "?" } else { "" };
+            writeln!(text, "|x {sequence} {odd}{sample}").expect("a string");
         }
     }
     std::fs::write(file, text).expect("writing the data");
@@ -61,11 +74,68 @@ fn random_epoch(random: &mut Random) -> EpochStart {
 
 /// Everything that can be seen of a read.
 fn read(reader: &mut Reader) -> String {
-    let minibatch = reader.read().expect("a minibatch");
+    let minibatch = match reader.read() {
+        Ok(minibatch) => minibatch,
+        Err(error) => return format!("{error} {:?}", reader.state()),
+    };
     let streams: Vec<_> =
         minibatch.streams.iter().map(|stream| (&stream.layout, stream.data.bytes())).collect();
     let Minibatch { end_of_sweep, end_of_epoch, keys, .. } = &minibatch;
     format!("{streams:?} {keys:?} {end_of_sweep} {end_of_epoch} {:?}", reader.state())
+}
+
+/// Does the same with two readers of the same configuration, one plain and one that is `again` and again opened anew.
+/// Returns how many minibatches the other one had ready at most.
+fn hold_together(
+    random: &mut Random,
+    what: &str,
+    truncated: bool,
+    mut plain: Reader,
+    again: impl Fn(&mut Random) -> Reader,
+) -> usize {
+    let mut other = again(random);
+    let epoch = random_epoch(random);
+    // Too many workers for the slots of a truncated minibatch, as often as not.
+    match (plain.start_epoch(&epoch), other.start_epoch(&epoch)) {
+        (Ok(()), Ok(())) => {}
+        (Err(error), Err(other)) if error.message() == other.message() => return 0,
+        (one, other) => panic!("{what}: {one:?}, {other:?}"),
+    }
+    let mut ready = 0;
+    let mut checkpoints = vec![other.checkpoint().expect("a checkpoint")];
+    for step in 0..random.range(5, 60) {
+        let what = format!("step {step}, {epoch:?}, {what}");
+        match random.range(0, 16) {
+            0 => {
+                let state = [(POSITION_KEY, random.range(0, 400))];
+                plain.set_state(&state).expect("a state");
+                other.set_state(&state).expect("a state");
+            }
+            1 => {
+                let mut read = random_read(random);
+                read.truncation = epoch.read.truncation;
+                if !truncated {
+                    plain.configure(&read).expect("a configuration");
+                    other.configure(&read).expect("a configuration");
+                }
+            }
+            2 => {
+                // From either kind of reader into either kind.
+                checkpoints.push(plain.checkpoint().expect("a checkpoint"));
+                checkpoints.push(other.checkpoint().expect("a checkpoint"));
+                let checkpoint = &checkpoints[random.range(0, checkpoints.len() as u64) as usize];
+                if random.range(0, 2) == 0 {
+                    other = again(random);
+                }
+                plain.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
+                other.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
+            }
+            _ => assert_eq!(read(&mut other), read(&mut plain), "{what}"),
+        }
+        assert_eq!(other.state(), plain.state(), "{what}");
+        ready = ready.max(other.engine.burst.ready.len());
+    }
+    ready
 }
 
 #[test]
@@ -74,59 +144,51 @@ fn a_growing_index_changes_nothing() {
     let file = folder.path().join("data.ctf");
     let mut random = Random::new(11);
     for scenario in 0..150 {
-        write_data(&mut random, &file);
+        write_data(&mut random, &file, false);
         let truncated = random.range(0, 3) == 0;
-        let config = format!(
-            "randomize = false\nlocalTimeline = {}\ntruncated = {truncated}\ntruncationLength = {}\ndeserializers = ([\n\
-             type = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\nfile = \"{}\"\n\
-             chunkSizeInBytes = {}\ninput = [ x = [ dim = 2 ; format = \"dense\" ] ]\n])\n",
-            random.range(0, 2) == 0,
-            if truncated { 3 } else { 0 },
-            file.display(),
-            random.range(1, 300),
-        );
-        let step = random.range(1, 500);
-        let (mut whole, mut growing) = (open(&config, None), open(&config, Some(step)));
-        let epoch = random_epoch(&mut random);
-        // Too many workers for the slots of a truncated minibatch, as often as not.
-        match (whole.start_epoch(&epoch), growing.start_epoch(&epoch)) {
-            (Ok(()), Ok(())) => {}
-            (Err(error), Err(other)) if error.message() == other.message() => continue,
-            (one, other) => panic!("scenario {scenario}: {one:?}, {other:?}"),
-        }
-        let mut checkpoints = vec![growing.checkpoint().expect("a checkpoint")];
-        for step in 0..random.range(5, 40) {
-            let what = format!("scenario {scenario}, step {step}, {epoch:?}\n{config}");
-            match random.range(0, 12) {
-                0 => {
-                    let state = [(POSITION_KEY, random.range(0, 400))];
-                    whole.set_state(&state).expect("a state");
-                    growing.set_state(&state).expect("a state");
-                }
-                1 => {
-                    let mut read = random_read(&mut random);
-                    read.truncation = epoch.read.truncation;
-                    if !truncated {
-                        whole.configure(&read).expect("a configuration");
-                        growing.configure(&read).expect("a configuration");
-                    }
-                }
-                2 => {
-                    // From either kind of reader into either kind.
-                    checkpoints.push(whole.checkpoint().expect("a checkpoint"));
-                    checkpoints.push(growing.checkpoint().expect("a checkpoint"));
-                    let checkpoint = &checkpoints[random.range(0, checkpoints.len() as u64) as usize];
-                    if random.range(0, 2) == 0 {
-                        growing = open(&config, Some(random.range(1, 500)));
-                    }
-                    whole.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
-                    growing.restore(checkpoint).unwrap_or_else(|error| panic!("{error}, {what}"));
-                }
-                _ => assert_eq!(read(&mut growing), read(&mut whole), "{what}"),
-            }
-            assert_eq!(growing.state(), whole.state(), "{what}");
-        }
+        let config = config(&mut random, &file, truncated, "randomize = false", 300);
+        let what = format!("scenario {scenario}\n{config}");
+        hold_together(&mut random, &what, truncated, open(&config, None), |random| {
+            open(&config, Some(random.range(1, 500)))
+        });
     }
+}
+
+#[test]
+fn bursts_change_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    let mut random = Random::new(12);
+    let mut long_bursts = 0;
+    for scenario in 0..300 {
+        let is_broken = random.range(0, 3) == 0;
+        write_data(&mut random, &file, is_broken);
+        let order = match random.range(0, 3) {
+            0 => "randomize = false".to_owned(),
+            _ => format!("randomize = true\nrandomizationWindow = {}", random.range(1, 6)),
+        };
+        let errors = random.range(0, 9);
+        let config = config(&mut random, &file, false, &format!("{order}\nmaxErrors = {errors}"), 3000);
+        let what = format!("scenario {scenario}\n{config}");
+        let ready = hold_together(&mut random, &what, false, open_packing(&config, 1), |random| {
+            open_packing(&config, random.range(2, 5) as usize)
+        });
+        long_bursts += usize::from(ready > 3);
+    }
+    assert!(long_bursts > 30, "{long_bursts}");
+}
+
+/// A configuration with this order and chunks below this size, else random.
+fn config(random: &mut Random, file: &Path, truncated: bool, order: &str, chunk: u64) -> String {
+    format!(
+        "{order}\nlocalTimeline = {}\ntruncated = {truncated}\ntruncationLength = {}\ntraceLevel = 0\n\
+         deserializers = ([\ntype = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\n\
+         file = \"{}\"\nchunkSizeInBytes = {}\ninput = [ x = [ dim = 2 ; format = \"dense\" ] ]\n])\n",
+        random.range(0, 2) == 0,
+        if truncated { 3 } else { 0 },
+        file.display(),
+        random.range(1, chunk),
+    )
 }
 
 #[test]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 0, right_splice: 0 };
 
 fn packer(streams: &[StreamInfo], minibatch: u64) -> SequencePacker {
-    let mut packer = SequencePacker::new(streams.to_vec(), BufferPool::default(), true);
+    let mut packer = SequencePacker::new(streams.to_vec(), true);
     packer.configure(&PackConfig { minibatch, ..SIZES }).expect("sizes");
     packer
 }
@@ -108,7 +108,7 @@ fn frames() {
     let streams = example_streams();
     let text: String = EXAMPLE.lines().enumerate().map(|(i, line)| format!("{i} {}\n", &line[2..])).collect();
     let feed = &mut TestFeed::parse(&streams, &text, 1);
-    let packer = &mut SequencePacker::of_frames(streams.clone(), BufferPool::default(), true);
+    let packer = &mut SequencePacker::of_frames(streams.clone(), true);
     assert!(packer.read(feed).is_err(), "not configured");
     packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
     let minibatch = read(packer, feed);
@@ -123,7 +123,7 @@ fn frames() {
 fn a_sequence_is_no_frame() {
     let streams = example_streams();
     let feed = &mut TestFeed::parse(&streams, EXAMPLE, 1);
-    let packer = &mut SequencePacker::of_frames(streams, BufferPool::default(), true);
+    let packer = &mut SequencePacker::of_frames(streams, true);
     packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
     let error = packer.read(feed).expect_err("must be refused");
     assert_eq!(error.message(), "Detected a non-frame sequence of size 3 in frame mode.");

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 3, right_splice: 0 };
 
 fn packer(config: PackConfig) -> TruncatedPacker {
-    let mut packer = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
+    let mut packer = TruncatedPacker::new(example_streams(), true);
     packer.configure(&config).expect("sizes");
     packer
 }
@@ -180,7 +180,7 @@ fn new_workers_keep_the_slots() {
     let queues = queued(first);
     assert_eq!(queues.len(), 2);
     // A new packer comes to the same number of slots.
-    let mut second = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
+    let mut second = TruncatedPacker::new(example_streams(), true);
     assert!(second.configure(&config).is_err());
     let chunks = feed.chunks.clone();
     let load = &mut |id: SequenceId| chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"));
@@ -197,7 +197,7 @@ fn checkpoints_continue_exactly() {
             for _ in 0..reads {
                 read(first, feed_1);
             }
-            let mut second = TruncatedPacker::new(example_streams(), BufferPool::default(), false);
+            let mut second = TruncatedPacker::new(example_streams(), false);
             let chunks = feed_1.chunks.clone();
             let load = &mut |id: SequenceId| {
                 chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
@@ -232,7 +232,7 @@ fn damaged_checkpoints_are_errors() {
 
 #[test]
 fn sizes_that_do_not_fit() {
-    let mut packer = TruncatedPacker::new(example_streams(), BufferPool::default(), true);
+    let mut packer = TruncatedPacker::new(example_streams(), true);
     assert_eq!(packer.read(&mut feed(1)).expect_err("no sizes").kind(), ErrorKind::State);
     let mut refused = |config| packer.configure(&config).expect_err("must be refused").class();
     assert_eq!(refused(PackConfig { minibatch: 0, ..SIZES }), ExceptionClass::Logic);
@@ -259,7 +259,7 @@ fn streams_of_different_lengths_are_errors() {
     let streams =
         [info("x", Storage::Dense, ElementType::Float, 1), info("y", Storage::Dense, ElementType::Double, 1)];
     let feed = &mut TestFeed::parse(&streams, "0 |x 1 |y 1\n0 |x 2\n1 |x 1 |y 1\n", 1);
-    let mut packer = TruncatedPacker::new(streams.to_vec(), BufferPool::default(), true);
+    let mut packer = TruncatedPacker::new(streams.to_vec(), true);
     packer.configure(&SIZES).expect("sizes");
     let error = packer.read(feed).expect_err("must be refused");
     assert_eq!(
@@ -390,7 +390,7 @@ proptest! {
             feed
         });
         let [mut feed, mut naive_feed] = feeds;
-        let mut packer = TruncatedPacker::new(streams.to_vec(), BufferPool::default(), true);
+        let mut packer = TruncatedPacker::new(streams.to_vec(), true);
         let minibatch = (slots * truncation) as u64;
         let (truncation_, right_splice_) = (truncation as u64, right_splice as u64);
         packer
