@@ -20,6 +20,8 @@ class Fill {
         to_start_(layout.to_start.resize(layout.rows, layout.steps)),
         to_end_(layout.to_end.resize(layout.rows, layout.steps)),
         gaps_from_(layout.steps) {
+    layout.declared_frames = 0;
+    layout.gap_frames = 0;
     layout.nearest_start.assign(layout.steps, kNever);
     layout.nearest_end.assign(layout.steps, kNever);
     layout.has_gap.assign(layout.steps, false);
@@ -82,59 +84,56 @@ class Fill {
   size_t gaps_from_;
 };
 
-bool have_same_records(const Layout& layout, const cntk_reader_stream_minibatch& stream) {
-  return layout.steps == stream.steps && layout.rows == stream.rows &&
-         layout.records.size() == stream.record_count &&
-         (stream.record_count == 0 || std::memcmp(layout.records.data(), stream.records,
-                                                  stream.record_count * sizeof(LayoutRecord)) == 0);
-}
-
-// Fills a layout with what one of the same records has.
-void copy_steps(const Layout& from, Layout& to) {
-  to.declared_frames = from.declared_frames;
-  to.gap_frames = from.gap_frames;
-  to.nearest_start = from.nearest_start;
-  to.nearest_end = from.nearest_end;
-  to.has_gap = from.has_gap;
-  const auto copy = [&](const cntk_host::math::FloatMatrix& distances, cntk_host::math::FloatMatrix& copied) {
-    float* const values = copied.resize(to.rows, to.steps);
-    if (to.rows * to.steps > 0) std::memcpy(values, distances.values(), to.rows * to.steps * sizeof(float));
-  };
-  copy(from.to_start, to.to_start);
-  copy(from.to_end, to.to_end);
-}
-
 template <typename AnyLayout>
 void set_right_splice(AnyLayout& layout, size_t right_splice) {
   if constexpr (cntk_host::kHasRightSplice) layout.right_splice = right_splice;
 }
 
-}  // namespace
+template <typename AnyLayout>
+bool has_right_splice(const AnyLayout& layout, size_t right_splice) {
+  if constexpr (cntk_host::kHasRightSplice) return layout.right_splice == right_splice;
+  return true;
+}
 
-std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream,
-                                                   bool frame_mode, const cntk_host::LayoutHead* other) {
+// Whether a layout is the one of this part: all the rest follows from its records.
+bool is_of(const Layout& layout, const cntk_reader_stream_minibatch& part) {
+  return layout.steps == part.steps && layout.rows == part.rows &&
+         has_right_splice(layout, part.right_splice) && layout.records.size() == part.record_count &&
+         std::memcmp(layout.records.data(), part.records, part.record_count * sizeof(LayoutRecord)) == 0;
+}
+
+// Makes any layout the one of this part.
+void fill(Layout& layout, const cntk_reader_stream_minibatch& part) {
   // The host's records are the engine's.
   static_assert(sizeof(LayoutRecord) == sizeof(cntk_reader_record) && cntk_host::kGap == CNTK_READER_GAP);
   static_assert(offsetof(LayoutRecord, id) == offsetof(cntk_reader_record, sequence) &&
                 offsetof(LayoutRecord, row) == offsetof(cntk_reader_record, row) &&
                 offsetof(LayoutRecord, begin) == offsetof(cntk_reader_record, begin) &&
                 offsetof(LayoutRecord, end) == offsetof(cntk_reader_record, end));
-  auto layout = std::make_shared<Layout>();
-  layout->steps = stream.steps;
-  layout->rows = stream.rows;
-  set_right_splice(*layout, stream.right_splice);
-  layout->records.resize(stream.record_count);
-  if (stream.record_count > 0) {
-    std::memcpy(layout->records.data(), stream.records, stream.record_count * sizeof(LayoutRecord));
+  // If memory runs out below, this is the layout of no part.
+  layout.records.clear();
+  layout.steps = part.steps;
+  layout.rows = part.rows;
+  set_right_splice(layout, part.right_splice);
+  const auto* const records = reinterpret_cast<const LayoutRecord*>(part.records);
+  Fill fill(layout);
+  for (size_t i = 0; i < part.record_count; ++i) fill.record(records[i]);
+  layout.records.assign(records, records + part.record_count);
+}
+
+}  // namespace
+
+std::shared_ptr<cntk_host::LayoutHead> Layouts::make(
+    size_t stream, const cntk_reader_stream_minibatch& part,
+    const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams) {
+  for (size_t i = 0; i < stream; ++i) {
+    if (is_of(static_cast<const Layout&>(*streams[i]->layout), part)) return streams[i]->layout;
   }
-  const auto* const like = static_cast<const Layout*>(other);
-  if (like != nullptr && have_same_records(*like, stream)) {
-    copy_steps(*like, *layout);
-  } else {
-    Fill fill(*layout);
-    for (const LayoutRecord& record : layout->records) fill.record(record);
-  }
-  layout->writable = !frame_mode;
+  if (layouts_.size() <= stream) layouts_.resize(stream + 1);
+  const std::shared_ptr<Layout>& layout = layouts_[stream].next();
+  // Frames have the same layout again and again.
+  if (!is_of(*layout, part)) fill(*layout, part);
+  layout->writable = !frame_mode_;
   return layout;
 }
 
