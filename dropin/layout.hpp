@@ -3,6 +3,7 @@
 
 #include <cntk_reader.h>
 
+#include "distances.hpp"
 #include "host_math.hpp"
 #include "host_versions.hpp"
 #include "recycled.hpp"
@@ -36,15 +37,16 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 
 namespace cntk_dropin {
 
-// The layouts of a reader's minibatches. Hosts only look at a layout and copy it, so that streams with the same
-// records share one, and those of earlier minibatches are filled anew: making a layout with its matrices takes
-// twenty allocations and a microsecond.
+// The layouts of a reader's minibatches. Hosts only look at a layout and copy it, so that streams with the
+// same records share one, and those of earlier minibatches are filled anew: making a layout with its matrices
+// takes twenty allocations and a microsecond.
 class Layouts {
  public:
   // In frame mode hosts get their layouts locked.
   explicit Layouts(bool frame_mode) : frame_mode_(frame_mode) {}
 
-  // The layout of a stream's part of a minibatch. `streams` begins with the minibatch's streams before this one.
+  // The layout of a stream's part of a minibatch. `streams` begins with the minibatch's streams before this
+  // one.
   std::shared_ptr<cntk_host::LayoutHead> make(
       size_t stream, const cntk_reader_stream_minibatch& part,
       const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams);
@@ -52,6 +54,7 @@ class Layouts {
  private:
   const bool frame_mode_;
   std::vector<Recycled<cntk_host::Layout>> layouts_;  // by stream
+  Distances distances_;
 };
 
 }  // namespace cntk_dropin

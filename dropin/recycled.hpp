@@ -8,8 +8,8 @@
 
 namespace cntk_dropin {
 
-// Two that take turns: a host drops what it has of one minibatch before it asks for the next but one. From one
-// that keeps more, the object is left to it, and another one takes its place.
+// Two that take turns: a host drops what it has of one minibatch before it asks for the next but one. From
+// one that keeps more, the object is left to it, and another one takes its place.
 template <typename T>
 class Recycled {
  public:
