@@ -39,6 +39,11 @@ using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_r
 // A host's section for the engine, with the sections around it.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
 
+// Whether data have to tell a shape.
+inline bool is_unknown(const cntk_host::Shape& shape) {
+  return shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION;
+}
+
 // Describes a stream as the host knows it.
 cntk_host::StreamInformation describe(const cntk_reader_stream_info& info);
 

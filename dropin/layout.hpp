@@ -38,8 +38,8 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 namespace cntk_dropin {
 
 // The layouts of a reader's minibatches. Hosts only look at a layout and copy it, so that streams with the
-// same records share one, and those of earlier minibatches are filled anew: making a layout with its matrices
-// takes twenty allocations and a microsecond.
+// same records share one, and those of earlier minibatches are filled anew: to make a layout and its matrices
+// takes most of a microsecond, more than the engine needs for a minibatch of one sentence.
 class Layouts {
  public:
   // In frame mode hosts get their layouts locked.

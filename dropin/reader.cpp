@@ -162,7 +162,7 @@ void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t st
   result.layout = layouts_.make(stream, part, out.streams);
   host::Shape& shape = streams_[stream].shape;
   // The first minibatch tells what was left open.
-  if (shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION) {
+  if (is_unknown(shape)) {
     shape = describe_stream(stream).shape;
   }
   result.sample_shape = shape;
