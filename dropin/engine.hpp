@@ -34,10 +34,15 @@ using ReaderHandle = std::unique_ptr<cntk_reader, Free<cntk_reader_destroy>>;
 using SectionHandle = std::unique_ptr<cntk_reader_section, Free<cntk_reader_section_free>>;
 using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_destroy>>;
 using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
-using MinibatchHandle = std::shared_ptr<const cntk_reader_minibatch>;
+using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
 // A host's section for the engine, with the sections around it.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
+
+// Whether data have to tell a shape.
+inline bool is_unknown(const cntk_host::Shape& shape) {
+  return shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION;
+}
 
 // Describes a stream as the host knows it.
 cntk_host::StreamInformation describe(const cntk_reader_stream_info& info);

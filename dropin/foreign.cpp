@@ -283,7 +283,7 @@ class ForeignDeserializer {
                    cntk_reader_fetched_stream& out) {
     const host::Shape* shape = &stream.shape;
     // Those of Python's deserializers cannot tell, and need not.
-    if (shape->dimensions == std::vector<size_t>{CNTK_READER_UNKNOWN_DIMENSION}) {
+    if (is_unknown(*shape)) {
       shape = &data.GetSampleShape();
       out.shape = shape->dimensions.data();
       out.shape_rank = shape->dimensions.size();

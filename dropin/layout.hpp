@@ -3,8 +3,10 @@
 
 #include <cntk_reader.h>
 
+#include "distances.hpp"
 #include "host_math.hpp"
 #include "host_versions.hpp"
+#include "recycled.hpp"
 
 namespace cntk_host {
 
@@ -35,9 +37,24 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 
 namespace cntk_dropin {
 
-// Builds the layout of one stream's part of a minibatch. In frame mode hosts get it locked. `other` is one
-// that was built here for another stream, or null: the same again is cheaper.
-std::shared_ptr<cntk_host::LayoutHead> make_layout(const cntk_reader_stream_minibatch& stream,
-                                                   bool frame_mode, const cntk_host::LayoutHead* other);
+// The layouts of a reader's minibatches. Hosts only look at a layout and copy it, so that streams with the
+// same records share one, and those of earlier minibatches are filled anew: to make a layout and its matrices
+// takes most of a microsecond, more than the engine needs for a minibatch of one sentence.
+class Layouts {
+ public:
+  // In frame mode hosts get their layouts locked.
+  explicit Layouts(bool frame_mode) : frame_mode_(frame_mode) {}
+
+  // The layout of a stream's part of a minibatch. `streams` begins with the minibatch's streams before this
+  // one.
+  std::shared_ptr<cntk_host::LayoutHead> make(
+      size_t stream, const cntk_reader_stream_minibatch& part,
+      const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams);
+
+ private:
+  const bool frame_mode_;
+  std::vector<Recycled<cntk_host::Layout>> layouts_;  // by stream
+  Distances distances_;
+};
 
 }  // namespace cntk_dropin

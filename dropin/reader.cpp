@@ -4,7 +4,6 @@
 
 #include "host_math.hpp"
 #include "host_versions.hpp"
-#include "layout.hpp"
 #include "text.hpp"
 
 namespace cntk_dropin {
@@ -47,13 +46,13 @@ void copy(const From& from, To& to) {
   to.cross_sweeps = from.cross_sweeps ? 1 : 0;
 }
 
-std::string key_text(const MinibatchHandle& minibatch, size_t sequence) {
+std::string key_text(const cntk_reader_minibatch* minibatch, size_t sequence) {
   size_t length = 0;
   char short_text[32];
-  call(cntk_reader_minibatch_key_text, minibatch.get(), sequence, short_text, sizeof short_text, &length);
+  call(cntk_reader_minibatch_key_text, minibatch, sequence, short_text, sizeof short_text, &length);
   if (length < sizeof short_text) return {short_text, length};
   std::string text(length + 1, '\0');
-  call(cntk_reader_minibatch_key_text, minibatch.get(), sequence, text.data(), text.size(), &length);
+  call(cntk_reader_minibatch_key_text, minibatch, sequence, text.data(), text.size(), &length);
   text.resize(length);
   return text;
 }
@@ -67,10 +66,12 @@ EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind 
       frame_mode_(kind != CNTK_READER_BINARY && flag(section, "frameMode")),
       companion_(std::move(companion)),
       reader_(open(section, kind, companion_.get())),
+      layouts_(frame_mode_),
       staging_({host::math::lock_pages, host::math::unlock_pages}) {
   size_t count = 0;
   call(cntk_reader_stream_count, reader_.get(), &count);
   for (size_t i = 0; i < count; ++i) streams_.push_back(describe_stream(i));
+  parts_.resize(count);
 }
 
 host::StreamInformation EngineReader::describe_stream(size_t stream) const {
@@ -119,12 +120,15 @@ void EngineReader::select_devices(const host::DeviceByStream& devices) {
 
 host::Minibatch EngineReader::ReadMinibatch() {
   const std::lock_guard<std::mutex> lock(reading_);
+  // The engine gets the memory of the minibatch before the last back before it needs some.
+  const std::shared_ptr<MinibatchHandle>& minibatch = minibatches_.next();
+  minibatch->reset();
   const cntk_reader_minibatch* read = nullptr;
   call(cntk_reader_read_minibatch, reader_.get(), &read);
-  MinibatchHandle minibatch(read, cntk_reader_minibatch_release);
+  minibatch->reset(read);
   cntk_reader_minibatch_info info = {};
   info.struct_size = sizeof info;
-  call(cntk_reader_describe_minibatch, minibatch.get(), &info);
+  call(cntk_reader_describe_minibatch, read, &info);
 
   host::Minibatch result;
   result.end_of_sweep = info.end_of_sweep != 0;
@@ -133,39 +137,35 @@ host::Minibatch EngineReader::ReadMinibatch() {
   staging_.turn();
   result.streams.reserve(info.stream_count);
   for (size_t i = 0; i < info.stream_count; ++i) {
-    const host::LayoutHead* const first = i == 0 ? nullptr : result.streams.front()->layout.get();
-    result.streams.push_back(stream_minibatch(minibatch, i, first));
+    result.streams.push_back(parts_[i].next());
+    result.streams.back()->layout.reset();
   }
+  for (size_t i = 0; i < info.stream_count; ++i) read_stream(read, i, result);
   if (kind_ != CNTK_READER_COMPOSITE) {
     result.key_of_sequence = [](size_t) -> std::string {
       throw std::runtime_error(
           "Sequence Id mapping is not available for old style configurations. Please use deserializers.");
     };
   } else {
-    result.key_of_sequence = [minibatch](size_t sequence) { return key_text(minibatch, sequence); };
+    result.key_of_sequence = [minibatch](size_t sequence) { return key_text(minibatch->get(), sequence); };
   }
-  latest_[0] = std::move(latest_[1]);
-  latest_[1] = std::move(minibatch);
   return result;
 }
 
-std::shared_ptr<host::StreamMinibatch> EngineReader::stream_minibatch(const MinibatchHandle& minibatch,
-                                                                      size_t stream,
-                                                                      const host::LayoutHead* other) {
+void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t stream, host::Minibatch& out) {
   cntk_reader_stream_minibatch part = {};
   part.struct_size = sizeof part;
-  call(cntk_reader_minibatch_stream, minibatch.get(), stream, &part);
-  auto result = std::make_shared<host::StreamMinibatch>();
+  call(cntk_reader_minibatch_stream, minibatch, stream, &part);
+  host::StreamMinibatch& result = *out.streams[stream];
   // Hosts only read the data, though their interface does not say so.
-  result->data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
-  result->layout = make_layout(part, frame_mode_, other);
+  result.data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
+  result.layout = layouts_.make(stream, part, out.streams);
   host::Shape& shape = streams_[stream].shape;
   // The first minibatch tells what was left open.
-  if (shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION) {
+  if (is_unknown(shape)) {
     shape = describe_stream(stream).shape;
   }
-  result->sample_shape = shape;
-  return result;
+  result.sample_shape = shape;
 }
 
 host::State EngineReader::GetState() {

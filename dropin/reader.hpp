@@ -1,13 +1,14 @@
 // The host's Reader over the engine.
 #pragma once
 
-#include <array>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine.hpp"
+#include "layout.hpp"
+#include "recycled.hpp"
 #include "staging.hpp"
 
 namespace cntk_dropin {
@@ -38,9 +39,7 @@ class EngineReader : public cntk_host::Reader {
  private:
   cntk_host::StreamInformation describe_stream(size_t stream) const;
   void select_devices(const cntk_host::DeviceByStream& devices);
-  std::shared_ptr<cntk_host::StreamMinibatch> stream_minibatch(const MinibatchHandle& minibatch,
-                                                               size_t stream,
-                                                               const cntk_host::LayoutHead* other);
+  void read_stream(const cntk_reader_minibatch* minibatch, size_t stream, cntk_host::Minibatch& out);
 
   const cntk_reader_kind kind_;
   const bool frame_mode_;
@@ -52,7 +51,9 @@ class EngineReader : public cntk_host::Reader {
   std::optional<cntk_host::State> early_state_;
   bool started_ = false;
   // Hosts use the data of a minibatch until the next one is read, those with a device until the one after.
-  std::array<MinibatchHandle, 2> latest_;
+  Recycled<MinibatchHandle> minibatches_;
+  std::vector<Recycled<cntk_host::StreamMinibatch>> parts_;  // by stream
+  Layouts layouts_;
   Staging staging_;
   // Held while reading: a host may give up waiting for a read, and destroy the reader.
   std::mutex reading_;

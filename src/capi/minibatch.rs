@@ -177,6 +177,7 @@ impl cntk_reader_minibatch {
         })?;
         let stream = self.shared()?.stream(index)?;
         let (layout, block) = (&part.layout, part.data.bytes());
+        let (samples, sequences) = layout.counts();
         let parts = match stream.storage {
             cntk_reader_storage::CNTK_READER_DENSE => Parts::dense(block, stream.info.element.size()),
             cntk_reader_storage::CNTK_READER_SPARSE_CSC => Parts::sparse(part, stream.info.element.size())?,
@@ -186,8 +187,8 @@ impl cntk_reader_minibatch {
             steps: layout.steps,
             rows: layout.rows,
             columns: layout.columns(),
-            samples: layout.samples(),
-            sequences: layout.sequences(),
+            samples,
+            sequences,
             records: layout.records.as_ptr().cast(),
             record_count: layout.records.len(),
             right_splice: layout.right_splice,

@@ -61,12 +61,18 @@ impl Layout {
 
     /// Samples with data.
     pub fn samples(&self) -> usize {
-        let inside = |r: &Record| (r.end.min(self.steps as u64) as i64 - r.begin.max(0)).max(0) as usize;
-        self.records.iter().filter(|r| !r.is_gap()).map(inside).sum()
+        self.counts().0
     }
 
-    /// Sequences with data.
-    pub fn sequences(&self) -> usize {
-        self.records.iter().filter(|r| !r.is_gap()).count()
+    /// Samples and sequences with data, in one pass: callers ask with every minibatch.
+    pub fn counts(&self) -> (usize, usize) {
+        let (mut samples, mut sequences) = (0, 0);
+        for record in &self.records {
+            let is_data = u64::from(!record.is_gap());
+            let inside = record.end.min(self.steps as u64) as i64 - record.begin.max(0);
+            samples += inside.max(0) as u64 * is_data;
+            sequences += is_data;
+        }
+        (samples as usize, sequences as usize)
     }
 }

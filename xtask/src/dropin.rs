@@ -56,7 +56,7 @@ pub struct Module {
 }
 
 /// Sources of every module.
-const SHARED: [&str; 6] = ["reader", "layout", "data_reader", "engine", "exception", "text"];
+const SHARED: [&str; 7] = ["reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
 
 /// All modules, the composite one first.
 pub const MODULES: [Module; 3] = [

@@ -1,0 +1,157 @@
+#include "distances.hpp"
+
+#include <emmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cntk_dropin {
+namespace {
+
+using cntk_host::kGap;
+using cntk_host::LayoutRecord;
+
+// Whole numbers up to this one are exact as `float`.
+constexpr int64_t kExact = int64_t{1} << 24;
+// Gaps began as long ago, and end as far from now: farther than any sequence that is exact.
+constexpr float kFar = 4 * static_cast<float>(kExact);
+
+// The steps of a record that are in the minibatch.
+struct Part {
+  size_t first;
+  size_t last;
+  Part(const LayoutRecord& record, size_t steps)
+      : first(static_cast<size_t>(std::max<int64_t>(record.begin, 0))), last(std::min(record.end, steps)) {}
+};
+
+// Says in which steps there are gaps.
+void mark_gaps(const Records& records, std::vector<bool>& has_gap) {
+  has_gap.assign(records.steps, false);
+  size_t known = records.steps;  // all steps from this one on
+  for (const LayoutRecord& record : records) {
+    if (record.id != kGap) continue;
+    const Part part(record, records.steps);
+    // Most go on to the end.
+    const bool is_last = part.last == records.steps;
+    for (size_t step = part.first; step < (is_last ? known : part.last); ++step) has_gap[step] = true;
+    if (is_last) known = std::min(known, part.first);
+  }
+}
+
+// Four rows of one step.
+__m128 go_on(__m128 is_new, __m128 next, const float* before) {
+  return _mm_or_ps(_mm_and_ps(is_new, next), _mm_andnot_ps(is_new, _mm_loadu_ps(before)));
+}
+
+// The least distances of a step.
+void store_nearest(__m128 start, __m128 end, ptrdiff_t* nearest_start, ptrdiff_t* nearest_end) {
+  // Start, end, start, end of two rows each, then of all.
+  const __m128 halves = _mm_min_ps(_mm_unpacklo_ps(start, end), _mm_unpackhi_ps(start, end));
+  const __m128i both = _mm_cvttps_epi32(_mm_min_ps(halves, _mm_movehl_ps(halves, halves)));
+  const int64_t pair = _mm_cvtsi128_si64(both);
+  const auto of_start = static_cast<int32_t>(pair);
+  *nearest_start = of_start > kExact ? kNever : of_start;
+  *nearest_end = of_start > kExact ? kNever : static_cast<ptrdiff_t>(pair >> 32);
+}
+
+}  // namespace
+
+void Distances::fill(const Records& records, Lookups out) {
+  if (!fill_by_steps(records, out)) fill_by_records(records, out);
+}
+
+// Notes where records begin. False if distances would not be exact as `float`.
+bool Distances::spread(const Records& records, size_t height) {
+  const auto steps = static_cast<int64_t>(records.steps);
+  if (steps > kExact) return false;
+  const size_t values = height * (records.steps + 2);
+  if (begins_.size() < values) {
+    begins_.resize(values);
+    lasts_.resize(values);
+  }
+  std::fill_n(begins_.data(), height, -kFar);
+  std::fill_n(lasts_.data(), height, kFar);
+  // Not a number, where no record begins.
+  std::memset(&begins_[height], 0xff, height * records.steps * sizeof(float));
+  bool is_exact = true;
+  for (const LayoutRecord& record : records) {
+    const Part part(record, records.steps);
+    if (part.first >= part.last) continue;
+    const size_t column = (part.first + 1) * height + record.row;
+    const bool is_gap = record.id == kGap;
+    is_exact &= is_gap | ((steps - record.begin <= kExact) & (record.end <= static_cast<size_t>(kExact)));
+    begins_[column] = is_gap ? -kFar : static_cast<float>(record.begin);
+    lasts_[column] = is_gap ? kFar : static_cast<float>(static_cast<int64_t>(record.end) - 1);
+  }
+  return is_exact;
+}
+
+bool Distances::fill_by_steps(const Records& records, Lookups out) {
+  const size_t steps = records.steps, rows = records.rows;
+  const size_t height = (rows + 3) / 4 * 4;
+  if (steps == 0 || rows < 4 || !spread(records, height)) return false;
+  out.nearest_start.resize(steps);
+  out.nearest_end.resize(steps);
+  const __m128 far = _mm_set1_ps(static_cast<float>(kExact)), one = _mm_set1_ps(1);
+  float* begins = begins_.data() + height;
+  float* lasts = lasts_.data() + height;
+  ptrdiff_t* const nearest_starts = out.nearest_start.data();
+  ptrdiff_t* const nearest_ends = out.nearest_end.data();
+  for (size_t step = 0; step < steps; ++step, begins += height, lasts += height) {
+    // The last four rows of a step may reach into the next one, which comes later; those of the last step may
+    // not.
+    const bool is_last = step + 1 == steps;
+    float* const to_start = is_last ? begins + height : out.to_start + step * rows;
+    float* const to_end = is_last ? lasts + height : out.to_end + step * rows;
+    const __m128 now = _mm_set1_ps(static_cast<float>(static_cast<int32_t>(step)));
+    __m128 nearest_start = _mm_set1_ps(kFar), nearest_end = nearest_start;
+    for (size_t row = 0; row < rows; row += 4) {
+      __m128 begin = _mm_loadu_ps(begins + row);
+      const __m128 is_new = _mm_cmpord_ps(begin, begin);
+      begin = go_on(is_new, begin, begins + row - height);
+      const __m128 last = go_on(is_new, _mm_loadu_ps(lasts + row), lasts + row - height);
+      _mm_storeu_ps(begins + row, begin);
+      _mm_storeu_ps(lasts + row, last);
+      const __m128 start = _mm_sub_ps(now, begin), end = _mm_sub_ps(last, now);
+      nearest_start = _mm_min_ps(nearest_start, start);
+      nearest_end = _mm_min_ps(nearest_end, end);
+      const __m128 is_sequence = _mm_cmplt_ps(start, far);
+      _mm_storeu_ps(to_start + row, _mm_sub_ps(_mm_and_ps(is_sequence, _mm_add_ps(start, one)), one));
+      _mm_storeu_ps(to_end + row, _mm_and_ps(is_sequence, end));
+    }
+    store_nearest(nearest_start, nearest_end, nearest_starts + step, nearest_ends + step);
+  }
+  std::memcpy(out.to_start + (steps - 1) * rows, begins, rows * sizeof(float));
+  std::memcpy(out.to_end + (steps - 1) * rows, lasts, rows * sizeof(float));
+  mark_gaps(records, out.has_gap);
+  return true;
+}
+
+void Distances::fill_by_records(const Records& records, Lookups out) {
+  out.nearest_start.assign(records.steps, kNever);
+  out.nearest_end.assign(records.steps, kNever);
+  ptrdiff_t* const nearest_start = out.nearest_start.data();
+  ptrdiff_t* const nearest_end = out.nearest_end.data();
+  for (const LayoutRecord& record : records) {
+    const Part part(record, records.steps);
+    size_t column = part.first * records.rows + record.row;
+    if (record.id == kGap) {
+      for (size_t step = part.first; step < part.last; ++step, column += records.rows) {
+        out.to_start[column] = -1;
+        out.to_end[column] = 0;
+      }
+      continue;
+    }
+    ptrdiff_t start = static_cast<ptrdiff_t>(part.first) - record.begin;
+    ptrdiff_t end = static_cast<ptrdiff_t>(record.end - 1 - part.first);
+    for (size_t step = part.first; step < part.last; ++step, ++start, --end, column += records.rows) {
+      out.to_start[column] = static_cast<float>(start);
+      out.to_end[column] = static_cast<float>(end);
+      nearest_start[step] = std::min(nearest_start[step], start);
+      nearest_end[step] = std::min(nearest_end[step], end);
+    }
+  }
+  mark_gaps(records, out.has_gap);
+}
+
+}  // namespace cntk_dropin
