@@ -31,7 +31,7 @@ pub struct ReaderOptions {
     pub verbosity: i32,
     /// Sequences that are fetched one by one are fetched by several threads (`multiThreadedDeserialization`).
     pub multithreaded: bool,
-    /// One minibatch is assembled ahead (`prefetch`).
+    /// Minibatches are packed ahead (`prefetch`).
     pub prefetch: bool,
 }
 
