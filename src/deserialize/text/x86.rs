@@ -124,19 +124,24 @@ impl Isa for Avx2 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::avx512::Avx512;
     use super::super::blocks::Portable;
+    use super::super::fast::Processor;
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn all_processors_classify_alike(text in proptest::collection::vec(any::<u8>(), 64..=64)) {
-            // SAFETY: there are 64 bytes, and AVX2 is asked for before it is used.
+            // SAFETY: there are 64 bytes, and processors are asked before more is used.
             unsafe {
                 let expected = Portable::classify(text.as_ptr());
                 prop_assert_eq!(Sse2::classify(text.as_ptr()), expected);
-                if is_x86_feature_detected!("avx2") {
+                if Processor::Avx2.is_here() {
                     prop_assert_eq!(Avx2::classify(text.as_ptr()), expected);
+                }
+                if Processor::Avx512.is_here() {
+                    prop_assert_eq!(Avx512::classify(text.as_ptr()), expected);
                 }
                 for (i, &byte) in text.iter().enumerate() {
                     prop_assert_eq!(expected.digit >> i & 1 == 1, byte.is_ascii_digit());
@@ -150,7 +155,7 @@ mod tests {
 
         #[test]
         fn numbers_are_found_where_they_end(text in "[ 0-9]{67}") {
-            if !is_x86_feature_detected!("avx2") {
+            if !Processor::Avx2.is_here() {
                 return Ok(());
             }
             // SAFETY: 3 and 64 bytes, and AVX2 was asked for.
@@ -172,10 +177,10 @@ mod tests {
                 n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit))
             };
             let expected = (spelt(a, a_count), spelt(b, b_count));
-            // SAFETY: AVX2 is asked for before it is used.
+            // SAFETY: processors are asked before more than SSE2 is used.
             unsafe {
                 prop_assert_eq!(Sse2::joined_pair(a, a_count, b, b_count), expected);
-                if is_x86_feature_detected!("avx2") {
+                if Processor::Avx2.is_here() {
                     prop_assert_eq!(Avx2::joined_pair(a, a_count, b, b_count), expected);
                 }
             }
