@@ -4,6 +4,9 @@
 //! `vpcompressb` gathers what a mask picks, places of bytes for example, into one place per number; `vpermb` copies each
 //! number's digits from there into a lane of its own. No step depends on how long the numbers are, and there is no branch
 //! to mispredict.
+//!
+//! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
+//! its own has no AVX-512, and each instruction becomes a call.
 
 use super::blocks::{Block, Isa, Tokens};
 use super::number::{DIVISORS, Value};
@@ -40,15 +43,14 @@ impl Isa for Avx512 {
     unsafe fn classify(p: *const u8) -> Block {
         // SAFETY: the caller promises the processor, and 64 bytes.
         unsafe {
-            let text = _mm512_loadu_si512(p.cast());
-            let equal = |byte: u8| _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8));
+            let text = load(p);
             let less_zero = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
             Block {
-                space: equal(b' ') | equal(b'\t'),
+                space: equal(text, b' ') | equal(text, b'\t'),
                 digit: _mm512_cmplt_epu8_mask(less_zero, _mm512_set1_epi8(10)),
-                dot: equal(b'.'),
-                minus: equal(b'-'),
-                colon: equal(b':'),
+                dot: equal(text, b'.'),
+                minus: equal(text, b'-'),
+                colon: equal(text, b':'),
             }
         }
     }
@@ -71,14 +73,13 @@ impl Isa for Avx512 {
         // SAFETY: the caller promises the processor, 64 bytes at `p` and 3 before, and room for 32 values.
         unsafe {
             let zero = _mm512_set1_epi8(0x30);
-            let text = |back: usize| _mm512_loadu_si512(p.sub(back).cast());
             // Looked up by the lower half of a byte.
             let tens = _mm_setr_epi8(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0);
             let tens = _mm512_broadcast_i32x4(tens);
-            let low = _mm512_sub_epi8(text(0), zero);
-            let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, text(1)));
-            let high = _mm512_maskz_sub_epi8(three, text(2), zero);
-            let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, text(3)));
+            let low = _mm512_sub_epi8(load(p), zero);
+            let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, load(p.sub(1))));
+            let high = _mm512_maskz_sub_epi8(three, load(p.sub(2)), zero);
+            let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, load(p.sub(3))));
             // A block has at most 32 numbers.
             let low = _mm512_maskz_compress_epi8(lasts, low);
             let high = _mm512_castsi512_si256(_mm512_maskz_compress_epi8(lasts, high));
@@ -148,10 +149,9 @@ unsafe fn convert<T: Value, const LONG: bool>(
 ) {
     // SAFETY: the caller promises the processor, 64 bytes at `p`, and room for the values and 8 more.
     unsafe {
-        let digits = _mm512_sub_epi8(_mm512_loadu_si512(p.cast()), _mm512_set1_epi8(0x30));
-        let places_of = |mask: u64| _mm512_maskz_compress_epi8(mask, bytes!(|i| i));
-        let (firsts_at, whole_ends_at) = (places_of(firsts), places_of(whole_ends));
-        let ends_at = places_of(tokens.ends);
+        let digits = _mm512_sub_epi8(load(p), _mm512_set1_epi8(0x30));
+        let (firsts_at, whole_ends_at) = (places(firsts), places(whole_ends));
+        let ends_at = places(tokens.ends);
         let mut negative = _pext_u64(tokens.minus << 1, firsts);
         let total = tokens.ends.count_ones() as usize;
         let mut lanes = bytes!(|i| i / 8);
@@ -161,20 +161,14 @@ unsafe fn convert<T: Value, const LONG: bool>(
             let first = _mm512_permutexvar_epi8(lanes, firsts_at);
             let whole_end = _mm512_permutexvar_epi8(lanes, whole_ends_at);
             let end = _mm512_permutexvar_epi8(lanes, ends_at);
-            // The last 8 digits, or fewer.
-            let digits_to = |end: __m512i, before_first: __m512i| {
-                let from = _mm512_add_epi8(end, bytes!(|i| (i % 8).wrapping_sub(8)));
-                let is_part = _mm512_cmpgt_epi8_mask(from, before_first);
-                joined(_mm512_maskz_permutexvar_epi8(is_part, from, digits))
-            };
             let before_first = _mm512_sub_epi8(first, _mm512_set1_epi8(1));
-            let whole = _mm512_cvtepi64_pd(digits_to(whole_end, before_first));
+            let whole = _mm512_cvtepi64_pd(spelt(digits, before_first, whole_end));
             let (fraction, divisor) = if LONG {
                 // As `number::run`: 16 digits make an integer, those behind are added one by one.
                 let stop = _mm512_min_epi8(end, _mm512_add_epi8(whole_end, _mm512_set1_epi8(17)));
-                let high = digits_to(_mm512_sub_epi8(stop, _mm512_set1_epi8(8)), whole_end);
+                let high = spelt(digits, whole_end, _mm512_sub_epi8(stop, _mm512_set1_epi8(8)));
                 let scaled = _mm512_mul_epu32(high, _mm512_set1_epi64(100_000_000));
-                let low = digits_to(stop, whole_end);
+                let low = spelt(digits, whole_end, stop);
                 let mut fraction = _mm512_cvtepi64_pd(_mm512_add_epi64(scaled, low));
                 let mut at = stop;
                 loop {
@@ -196,7 +190,7 @@ unsafe fn convert<T: Value, const LONG: bool>(
                 // The lookup takes 3 bits. Without digits the divisor does not matter.
                 let place = _mm512_sub_epi8(end, whole_end);
                 let divisor = _mm512_permutexvar_pd(place, _mm512_loadu_pd(DIVISORS_BEFORE.as_ptr()));
-                (_mm512_cvtepi64_pd(digits_to(end, whole_end)), divisor)
+                (_mm512_cvtepi64_pd(spelt(digits, whole_end, end)), divisor)
             };
             let number = _mm512_add_pd(whole, _mm512_div_pd(fraction, divisor));
             let number = _mm512_mask_xor_pd(number, negative as u8, number, _mm512_set1_pd(-0.0));
@@ -222,11 +216,47 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// The numbers of 8 digits that the lanes spell.
+/// The 64 bytes at `p`.
+///
+/// # Safety
+/// They must be readable; the processor must be [`Avx512`].
 #[inline(always)]
-unsafe fn joined(digits: __m512i) -> __m512i {
-    // SAFETY: the caller promises the processor.
+unsafe fn load(p: *const u8) -> __m512i {
+    // SAFETY: promised by the caller.
+    unsafe { _mm512_loadu_si512(p.cast()) }
+}
+
+/// The bytes that are this one.
+///
+/// # Safety
+/// The processor must be [`Avx512`].
+#[inline(always)]
+unsafe fn equal(text: __m512i, byte: u8) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe { _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8)) }
+}
+
+/// The places of the bits, one a byte.
+///
+/// # Safety
+/// The processor must be [`Avx512`].
+#[inline(always)]
+unsafe fn places(bits: u64) -> __m512i {
+    // SAFETY: promised by the caller.
+    unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
+}
+
+/// For each lane the number that the digits behind place `before` and before place `end` spell, the last 8 of them.
+///
+/// # Safety
+/// The processor must be [`Avx512`].
+#[inline(always)]
+unsafe fn spelt(digits: __m512i, before: __m512i, end: __m512i) -> __m512i {
+    // SAFETY: promised by the caller.
     unsafe {
+        let from = _mm512_add_epi8(end, bytes!(|i| (i % 8).wrapping_sub(8)));
+        let is_part = _mm512_cmpgt_epi8_mask(from, before);
+        let digits = _mm512_maskz_permutexvar_epi8(is_part, from, digits);
         let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
         let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
         // The first four, times 10000, are added to the last four.
