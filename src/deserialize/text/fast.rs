@@ -78,7 +78,7 @@ impl Processor {
     ];
 
     /// This one.
-    fn detect() -> Processor {
+    pub fn detect() -> Processor {
         Self::ALL.iter().copied().find(|processor| processor.is_here()).unwrap_or(Processor::Any)
     }
 
