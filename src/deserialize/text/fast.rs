@@ -13,7 +13,7 @@ use super::number::{OVERRUN, Value, leading_digits, load8};
 use super::output::{Column, Output};
 use super::rules::{Rules, ends_name, is_non_printable};
 #[cfg(target_arch = "x86_64")]
-use super::x86;
+use super::{avx512, x86};
 use crate::log::Level;
 
 /// Bytes that must be readable behind a text.
@@ -52,6 +52,9 @@ struct Stream {
 /// Whose instructions are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
+    /// What [`Processor::Avx2`] has, and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD since Zen 4.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
     /// Newer x86-64: AVX2, BMI1, BMI2, LZCNT, POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -59,24 +62,52 @@ pub enum Processor {
     #[cfg(target_arch = "x86_64")]
     Sse2,
     /// Any other.
-    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
     Any,
 }
 
 impl Processor {
-    /// This one.
-    fn detect() -> Processor {
+    /// All that this build knows, the best first.
+    pub const ALL: &[Processor] = &[
         #[cfg(target_arch = "x86_64")]
-        {
-            let modern = is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("popcnt");
-            if modern { Processor::Avx2 } else { Processor::Sse2 }
+        Processor::Avx512,
+        #[cfg(target_arch = "x86_64")]
+        Processor::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Processor::Sse2,
+        Processor::Any,
+    ];
+
+    /// This one.
+    pub fn detect() -> Processor {
+        Self::ALL.iter().copied().find(|processor| processor.is_here()).unwrap_or(Processor::Any)
+    }
+
+    /// Whether this one has all that `self` needs.
+    pub fn is_here(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Processor::Avx512 => {
+                Processor::Avx2.is_here()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vbmi2")
+                    && is_x86_feature_detected!("avx512vnni")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Processor::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
+                    && is_x86_feature_detected!("lzcnt")
+                    && is_x86_feature_detected!("popcnt")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Processor::Sse2 => true,
+            Processor::Any => true,
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        Processor::Any
     }
 }
 
@@ -119,6 +150,7 @@ impl Fast {
     /// The same with other instructions.
     #[cfg(test)]
     pub fn on(rules: &Rules, processor: Processor) -> Fast {
+        assert!(processor.is_here());
         Fast { processor, ..Fast::new(rules) }
     }
 
@@ -137,10 +169,12 @@ impl Fast {
             return false;
         }
         // SAFETY: the text is readable from `at` to `end`, FRONT bytes before and PADDING bytes behind, and a line break
-        // is the last byte before `end`. AVX2 and BMI are used on processors that have them.
+        // is the last byte before `end`. `self.processor` is here: [`Processor::is_here`].
         let result = unsafe {
             let (first, end) = (text.as_ptr().add(at), text.as_ptr().add(end));
             match self.processor {
+                #[cfg(target_arch = "x86_64")]
+                Processor::Avx512 => self.rows_avx512(span, first, end, output),
                 #[cfg(target_arch = "x86_64")]
                 Processor::Avx2 => self.rows_avx2(span, first, end, output),
                 #[cfg(target_arch = "x86_64")]
@@ -171,7 +205,23 @@ impl Fast {
     }
 
     /// # Safety
-    /// As for [`Fast::rows`]; the processor must have AVX2, BMI1 and BMI2.
+    /// As for [`Fast::rows`]; the processor must have what [`Processor::Avx512`] needs.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
+    unsafe fn rows_avx512<T: Value>(
+        &self,
+        span: &SequenceSpan,
+        p: *const u8,
+        end: *const u8,
+        output: &mut Output<T>,
+    ) -> Option<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.rows::<T, avx512::Avx512>(span, p, end, output) }
+    }
+
+    /// # Safety
+    /// As for [`Fast::rows`]; the processor must have what [`Processor::Avx2`] needs.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     unsafe fn rows_avx2<T: Value>(

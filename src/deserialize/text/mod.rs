@@ -8,6 +8,8 @@
 //! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
 
 mod arena;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod blocks;
 mod chunk;
 mod entries;

@@ -7,6 +7,7 @@ fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "-?[0-9]{1,3}",
         4 => "-?[0-9]{1,2}\\.[0-9]{6}",
+        1 => "-?[0-9]{1,8}\\.[0-9]{7,25}",
         1 => "[+-]?[0-9]{1,20}(\\.[0-9]{0,22})?",
         1 => "-?[0-9]{1,3}(\\.[0-9]{1,8})?[eE][+-]?[0-9]{1,3}",
         1 => "[0-9]{8,9}(\\.[0-9]{7,10})?",
@@ -63,9 +64,9 @@ fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
     crate::log::set_sink(Some(std::sync::Arc::new(|_, _| ())));
     let expected = parse::<T>(&rules, text, Way::Exact);
     assert_eq!(parse::<T>(&rules, text, Way::Fast), expected);
-    assert_eq!(parse::<T>(&rules, text, Way::FastOn(Processor::Any)), expected);
-    #[cfg(target_arch = "x86_64")]
-    assert_eq!(parse::<T>(&rules, text, Way::FastOn(Processor::Sse2)), expected);
+    for &processor in Processor::ALL.iter().filter(|processor| processor.is_here()) {
+        assert_eq!(parse::<T>(&rules, text, Way::FastOn(processor)), expected, "{processor:?}");
+    }
 }
 
 proptest! {
