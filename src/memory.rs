@@ -36,7 +36,8 @@ mod tests {
         let expected = memory.clone();
         for (from, to) in [(0, 0), (1, 2), (5_000, 5_001), (1, 99_999), (0, 100_000)] {
             // SAFETY: bytes that are left as they are stay initialised.
-            let part = unsafe { std::slice::from_raw_parts_mut(memory[from..].as_mut_ptr().cast(), to - from) };
+            let part =
+                unsafe { std::slice::from_raw_parts_mut(memory[from..].as_mut_ptr().cast(), to - from) };
             populate(part);
         }
         assert!(memory == expected);
