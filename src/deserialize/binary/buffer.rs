@@ -220,7 +220,7 @@ mod tests {
         let mut buffer = Buffer::default();
         let mut expected = Vec::new();
         for round in 0..3u8 {
-            let numbers: Vec<u16> = (0..40_000).map(|number| number * u16::from(round + 1)).collect();
+            let numbers: Vec<u16> = (0..40_000).map(|number| number ^ u16::from(round)).collect();
             buffer.extend(&numbers, u16::to_le_bytes);
             expected.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             let from = usize::from(round) * 1000;
@@ -231,7 +231,7 @@ mod tests {
             assert!(buffer.bytes() == expected);
             assert!(buffer.touched >= buffer.len());
         }
-        let error = buffer.read(&file, "file", 7..data.len() as u64 + 1).err().expect("an error");
+        let error = buffer.read(&file, "file", 7..data.len() as u64 + 1).expect_err("an error");
         assert_eq!(error.place().offset, Some(data.len() as u64));
         buffer.truncate(10);
         assert_eq!(buffer.bytes(), &expected[..10]);

@@ -16,6 +16,8 @@ mod pieces;
 mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod twins;
 
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
