@@ -2,7 +2,7 @@
 //!
 //! The first write to a page of memory that was never used is a fault, and each costs about as much as copying the page
 //! twice. Linux takes a whole range in one call since version 5.14. That shortens filling new memory from a file in
-//! the page cache by a quarter with one thread and by a third with two.
+//! the page cache by a quarter with one thread and by nearly a third with two, and first sweeps over text by 5 to 10 %.
 
 use std::mem::MaybeUninit;
 

@@ -2,8 +2,8 @@
 //! entry are implied, small whole values take one byte and small rows two.
 //!
 //! What can be stored so shows as it is read. A stream begins with the least form and starts anew with a larger one where
-//! a sequence does not fit; the chunks after it begin with that one. Of words and labels a window then takes an
-//! eighth of the memory, so that loading it, and packing, which waits for memory, both take about half as long.
+//! a sequence does not fit; chunks that are read later begin with that one. Of words and labels a window then takes an
+//! eighth of the memory: loading takes half as long, and packing, which waits for memory, two thirds.
 
 use super::buffer::Buffer;
 use super::chunk::{Part, Places, Samples};
