@@ -12,6 +12,7 @@ pub mod deserialize;
 pub mod error;
 pub mod fork;
 pub mod log;
+mod memory;
 pub mod pack;
 pub mod pool;
 mod prefetch;

@@ -24,24 +24,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes of the file that make a chunk. Small enough for a chunk to stay in the cache while it is parsed.
-const CHUNK: u64 = 2 << 20;
+const CHUNK: u64 = 1 << 20;
 
 /// Longest line that is looked for, in bytes.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Digits that a double holds exactly.
-const MOST_DIGITS: usize = 15;
-
-/// Powers of ten that a double holds exactly.
-const POWERS: [u64; MOST_DIGITS + 1] = {
-    let mut powers = [1; MOST_DIGITS + 1];
-    let mut i = 1;
-    while i < powers.len() {
-        powers[i] = powers[i - 1] * 10;
-        i += 1;
-    }
-    powers
-};
+/// Powers of ten, by the digits behind the point.
+const POWERS: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
 thread_local! {
     /// The text of the chunk that a thread parses.
@@ -146,11 +135,19 @@ fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, (usize, &
             at += 1;
             continue;
         }
-        for column in 0..columns {
+        let mut column = 0;
+        while column < columns {
+            let before = values.len();
+            let most = columns - column - 1;
+            match text.get(at) {
+                Some(b'"') => at = short_numbers::<true>(text, at, most, &mut values),
+                _ => at = short_numbers::<false>(text, at, most, &mut values),
+            }
+            column += values.len() - before + 1;
             let value;
-            (value, at) = field(text, at)?;
+            (value, at) = any_number(text, at)?;
             values.push(value);
-            let is_last = column + 1 == columns;
+            let is_last = column == columns;
             match text.get(at) {
                 Some(b',') if !is_last => at += 1,
                 Some(b',') => return Err((at, "there are too many columns")),
@@ -163,65 +160,54 @@ fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, (usize, &
     Ok(values)
 }
 
-/// The number at a place, quoted or not, and the place behind it. Decimal notation; others take the long way.
-#[inline]
-fn field(text: &[u8], at: usize) -> std::result::Result<(f32, usize), (usize, &'static str)> {
-    let byte = |at: usize| text.get(at).copied().unwrap_or(0);
-    let is_quoted = byte(at) == b'"';
-    let begin = at + usize::from(is_quoted);
-    let is_negative = byte(begin) == b'-';
-    let first = begin + usize::from(is_negative);
-    let (mut mantissa, mut end) = (0u64, first);
-    while byte(end).is_ascii_digit() {
-        mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte(end) - b'0'));
-        end += 1;
-    }
-    let whole = end - first;
-    let mut fraction = 0;
-    if byte(end) == b'.' {
-        end += 1;
-        let Some(word) = text.get(end..).and_then(<[u8]>::first_chunk) else {
-            return long_way(text, begin, is_quoted);
-        };
-        let value;
-        (value, fraction) = leading_digits(*word);
-        end += fraction;
-        mantissa = mantissa.wrapping_mul(POWERS[fraction]).wrapping_add(value);
-    }
-    let stop = if is_quoted { b'"' } else { byte(end) };
-    let is_done = byte(end) == stop && matches!(stop, b'"' | b',' | b'\r' | b'\n' | 0);
-    if !is_done || whole + fraction == 0 || whole + fraction > MOST_DIGITS {
-        return long_way(text, begin, is_quoted);
-    }
-    // Both are exact, so the quotient is the double closest to the number.
-    let value = (mantissa as i64 as f64 / POWERS[fraction] as i64 as f64) as f32;
-    // Signs cannot be foreseen, so there is no branch.
-    let sign = u32::from(is_negative) << 31;
-    Ok((f32::from_bits(value.to_bits() | sign), end + usize::from(is_quoted)))
-}
-
-/// The number that the digits at the front of eight bytes stand for, and how many they are. All at once: a byte's place
-/// in the word is its digit's place in the number.
-fn leading_digits(word: [u8; 8]) -> (u64, usize) {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let digits = u64::from_le_bytes(word) ^ (ONES * 0x30);
-    // The high bit of every byte beyond 9, right up to the first such byte.
-    let others = (digits.wrapping_add(ONES * 0x76) | digits) & (ONES * 0x80);
-    let count = others.trailing_zeros() / 8;
-    let digits = digits.checked_shl(64 - 8 * count).unwrap_or(0);
-    let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
-    let eight = (fours.wrapping_mul(10_000).wrapping_add(fours >> 32)) & 0xffff_ffff;
-    (eight, count as usize)
-}
-
-/// Any other notation.
-#[cold]
-fn long_way(
+/// Appends the numbers from a place on, as long as they have up to eight characters, a sign not counted, and a comma
+/// behind them; gives the place behind these. All characters of a number are in one word, the first one in its lowest byte.
+fn short_numbers<const QUOTED: bool>(
     text: &[u8],
-    begin: usize,
-    is_quoted: bool,
-) -> std::result::Result<(f32, usize), (usize, &'static str)> {
+    mut at: usize,
+    most: usize,
+    values: &mut Vec<f32>,
+) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let quote = usize::from(QUOTED);
+    values.extend((0..most).map_while(|_| {
+        let field: &[u8; 16] = text.get(at..)?.first_chunk()?;
+        let is_negative = field[quote] == b'-';
+        let begin = quote + usize::from(is_negative);
+        let word = u64::from_le_bytes(*field[begin..].first_chunk()?) ^ (ONES * 0x30);
+        // The high bit of every byte beyond 9, right up to the second such byte if the first one is a point.
+        let others = (word.wrapping_add(ONES * 0x76) | word) & (ONES * 0x80);
+        let (mut digits, mut count, mut fraction) = (word, others.trailing_zeros() / 8, 0);
+        let mut end = begin + count as usize;
+        if field[end] == b'.' {
+            let before = 1u64.checked_shl(8 * count)? - 1;
+            digits = (word & before) | ((word >> 8) & !before);
+            fraction = (others & (others - 1)).trailing_zeros() / 8 - 1 - count;
+            count += fraction;
+            end += 1 + fraction as usize;
+        }
+        let is_done = (!QUOTED || field[end] == b'"') && field[end + quote] == b',';
+        if !is_done || count == 0 {
+            return None;
+        }
+        at += end + quote + 1;
+        // A digit's place in the word becomes its place in the number.
+        let digits = digits << (64 - 8 * count);
+        let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
+        let eight = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) as u32;
+        // With so few digits no double is so near to the middle of two floats that rounding twice would matter.
+        let value = (f64::from(eight) / POWERS[fraction as usize & 7]) as f32;
+        // Signs cannot be foreseen, so there is no branch.
+        Some(f32::from_bits(value.to_bits() | u32::from(is_negative) << 31))
+    }));
+    at
+}
+
+/// Any number, quoted or not, and the place behind it.
+fn any_number(text: &[u8], at: usize) -> std::result::Result<(f32, usize), (usize, &'static str)> {
+    let is_quoted = text.get(at) == Some(&b'"');
+    let begin = at + usize::from(is_quoted);
     let is_end = |byte: &u8| if is_quoted { *byte == b'"' } else { matches!(byte, b',' | b'\r' | b'\n') };
     let length = text[begin..].iter().position(is_end).unwrap_or(text.len() - begin);
     let number =

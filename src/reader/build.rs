@@ -87,7 +87,8 @@ fn open(
             Arc::new(if narrow { opened.narrow() } else { opened })
         }
         DeserializerOptions::Binary(binary) => {
-            pool.install(|| Ok::<_, Error>(Arc::new(BinaryDeserializer::open(binary, corpus)?)))?
+            let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
+            Arc::new(if narrow { opened.narrow() } else { opened })
         }
         DeserializerOptions::User(user) => {
             let found = others.registered.iter().find(|registered| registered.name == user.name);

@@ -1,84 +1,121 @@
-//! The memory that chunks are read into, used again and again: touching fresh pages costs more than reading.
+//! The memory that chunks are kept in, used again and again: touching fresh pages costs more than reading.
 //!
 //! Huge pages have been tried here. Where memory is fragmented the system makes room for them first, which took several
 //! times what the fewer faults saved.
 
 use crate::deserialize::text::source;
 use crate::error::ExceptionClass;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, memory};
 use parking_lot::Mutex;
-use std::collections::{TryReserveError, VecDeque};
+use rayon::prelude::*;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Buffers that may wait. Of a window of one chunk, and chunks that are loaded ahead, one at a time is given back; when a
-/// window of many chunks moves, as many come back as go.
-const KEPT: usize = 4;
+/// Bytes that one thread reads at a time: few enough to stay in its cache from the system's zeroing of fresh pages on.
+const PIECE: usize = 512 << 10;
 
-/// Empty buffers that wait to be used again.
-#[derive(Debug)]
-pub struct Buffers {
-    waiting: Mutex<VecDeque<Vec<u8>>>,
-    /// Bytes of the largest chunk.
-    largest: u64,
+/// Bytes of fresh memory that are asked for ahead of small writes.
+const STEP: usize = 128 << 10;
+
+/// A chunk's memory: bytes, and how far it has ever been written.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    /// From the start on so many bytes have their pages from the system.
+    touched: usize,
 }
 
-impl Buffers {
-    /// None yet, for chunks up to this size.
-    pub fn new(largest: u64) -> Self {
-        Buffers { waiting: Mutex::default(), largest }
+impl Buffer {
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
-    /// Bytes to reserve for a chunk: the largest one's, if it is of such a size. So nearly all chunks of a file fit into
-    /// the same buffers; what a buffer has beyond its chunk is never touched.
-    fn room(&self, size: u64) -> u64 {
-        if size >= self.largest / 2 { self.largest.max(size) } else { size }
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
-    /// An empty buffer with room for so many bytes. Fails if there is no memory.
-    pub fn take(&self, size: u64) -> std::result::Result<Vec<u8>, TryReserveError> {
-        let room = usize::try_from(self.room(size)).unwrap_or(usize::MAX);
-        let fits = |buffer: &Vec<u8>| (room..=room.saturating_mul(2)).contains(&buffer.capacity());
-        let mut waiting = self.waiting.lock();
-        if let Some(found) = waiting.iter().position(fits).and_then(|at| waiting.remove(at)) {
-            return Ok(found);
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
+    /// Room for so many bytes behind the end, with `finish` to be called when they are written.
+    #[inline(always)]
+    fn room(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
+        if self.bytes.len() + count > self.touched || count > self.bytes.capacity() - self.bytes.len() {
+            self.grow(count);
         }
-        drop(waiting);
-        let mut buffer = Vec::new();
-        buffer.try_reserve_exact(room)?;
-        Ok(buffer)
+        &mut self.bytes.spare_capacity_mut()[..count]
     }
 
-    /// Takes a buffer back.
-    pub fn give_back(&self, mut buffer: Vec<u8>) {
-        if buffer.capacity() == 0 {
-            return;
+    #[cold]
+    fn grow(&mut self, count: usize) {
+        // Whoever fills a buffer has taken one that is large enough.
+        self.bytes.reserve(count);
+        let length = self.bytes.len();
+        let room = self.bytes.spare_capacity_mut();
+        let end = count.max(STEP).min(room.len());
+        memory::populate(&mut room[self.touched.saturating_sub(length).min(end)..end]);
+        self.touched = self.touched.max(length + end);
+    }
+
+    /// Appends numbers, each from one of `numbers`.
+    #[inline(always)]
+    pub fn extend<T: Copy, const N: usize>(&mut self, numbers: &[T], bytes_of: impl Fn(T) -> [u8; N]) {
+        let count = numbers.len() * N;
+        let room = self.room(count).as_chunks_mut::<N>().0;
+        for (target, &number) in room.iter_mut().zip(numbers) {
+            *target = bytes_of(number).map(MaybeUninit::new);
         }
-        buffer.clear();
-        let mut waiting = self.waiting.lock();
-        waiting.push_back(buffer);
-        let dropped = if waiting.len() > KEPT { waiting.pop_front() } else { None };
-        // Memory is freed without the lock.
-        drop(waiting);
-        drop(dropped);
+        // SAFETY: `room` has a place for each of the numbers, all of which were written.
+        unsafe { self.bytes.set_len(self.bytes.len() + count) };
+    }
+
+    /// Appends bytes.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.extend(bytes, |byte| [byte]);
+    }
+
+    /// Reads a range of the file, all of it, behind the end. Runs on the pool, whose threads share the work.
+    pub fn read(&mut self, file: &File, path: &str, range: Range<u64>) -> Result<()> {
+        let (length, size) = (self.bytes.len(), (range.end - range.start) as usize);
+        self.bytes.reserve(size);
+        let touched = self.touched.saturating_sub(length);
+        let read = |number: usize, piece: &mut [MaybeUninit<u8>]| {
+            let first = number * PIECE;
+            let fresh = touched.saturating_sub(first).min(piece.len());
+            memory::populate(&mut piece[fresh..]);
+            fill(file, path, range.start + first as u64, piece)
+        };
+        let room = &mut self.bytes.spare_capacity_mut()[..size];
+        if size <= PIECE {
+            read(0, room)?;
+        } else {
+            let pieces = room.par_chunks_mut(PIECE).enumerate();
+            let results: Vec<Result<()>> = pieces.map(|(number, piece)| read(number, piece)).collect();
+            // The first failure, whichever thread was first.
+            results.into_iter().collect::<Result<()>>()?;
+        }
+        // SAFETY: every piece was filled.
+        unsafe { self.bytes.set_len(length + size) };
+        self.touched = self.touched.max(length + size);
+        Ok(())
     }
 }
 
-/// Reads a range of the file, all of it, into a buffer of these.
-pub fn read(file: &File, path: &str, range: Range<u64>, buffers: &Buffers) -> Result<Vec<u8>> {
-    let size = range.end - range.start;
-    let mut buffer = buffers.take(size).map_err(|_| {
-        let message = format!("There is no memory for a chunk of {size} bytes.");
-        let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-        error.in_file(path).at(range.start, None)
-    })?;
-    let size = size as usize;
-    while buffer.len() < size {
-        let at = range.start + buffer.len() as u64;
-        let missing = size - buffer.len();
-        let room = &mut buffer.spare_capacity_mut()[..missing];
+/// Fills memory with what the file has from a place on.
+pub fn fill(file: &File, path: &str, from: u64, memory: &mut [MaybeUninit<u8>]) -> Result<()> {
+    let mut filled = 0;
+    while filled < memory.len() {
+        let at = from + filled as u64;
+        let room = &mut memory[filled..];
         let count = source::patiently(|| {
             // SAFETY: `room` is writable, of this length, and bytes need no initialization.
             let count =
@@ -90,10 +127,67 @@ pub fn read(file: &File, path: &str, range: Range<u64>, buffers: &Buffers) -> Re
             let message = format!("Error reading file '{path}': it ends in the middle of a chunk.");
             return Err(Error::data(message).in_file(path).at(at, None));
         }
-        // SAFETY: `pread` has written so many bytes behind the buffer's end, within its capacity.
-        unsafe { buffer.set_len(buffer.len() + count) };
+        filled += count;
     }
-    Ok(buffer)
+    Ok(())
+}
+
+/// Buffers that may wait. Of a window of one chunk, and chunks that are loaded ahead, one at a time is given back; when a
+/// window of many chunks moves, as many come back as go.
+const KEPT: usize = 4;
+
+/// Empty buffers that wait to be used again.
+#[derive(Debug)]
+pub struct Buffers {
+    waiting: Mutex<VecDeque<Buffer>>,
+    /// Bytes of the largest chunk.
+    largest: u64,
+}
+
+impl Buffers {
+    /// None yet, for chunks up to this size.
+    pub fn new(largest: u64) -> Self {
+        Buffers { waiting: Mutex::default(), largest }
+    }
+
+    /// Bytes to reserve for a chunk: the largest one's, if it is of such a size. So nearly all chunks of a file fit into
+    /// the same buffers; what a buffer has beyond its data is never touched.
+    fn room(&self, size: u64) -> u64 {
+        if size >= self.largest / 2 { self.largest.max(size) } else { size }
+    }
+
+    /// An empty buffer with room for the chunk that is here in the file. Fails if there is no memory.
+    pub fn take(&self, path: &str, range: &Range<u64>) -> Result<Buffer> {
+        let size = range.end - range.start;
+        let room = usize::try_from(self.room(size)).unwrap_or(usize::MAX);
+        let fits = |buffer: &Buffer| (room..=room.saturating_mul(2)).contains(&buffer.bytes.capacity());
+        let mut waiting = self.waiting.lock();
+        if let Some(found) = waiting.iter().position(fits).and_then(|at| waiting.remove(at)) {
+            return Ok(found);
+        }
+        drop(waiting);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(room).map_err(|_| {
+            let message = format!("There is no memory for a chunk of {size} bytes.");
+            let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+            error.in_file(path).at(range.start, None)
+        })?;
+        Ok(Buffer { bytes, touched: 0 })
+    }
+
+    /// Takes a buffer back.
+    pub fn give_back(&self, mut buffer: Buffer) {
+        if buffer.bytes.capacity() == 0 {
+            return;
+        }
+        buffer.bytes.clear();
+        let mut waiting = self.waiting.lock();
+        waiting.push_back(buffer);
+        let dropped = if waiting.len() > KEPT { waiting.pop_front() } else { None };
+        // Memory is freed without the lock.
+        drop(waiting);
+        drop(dropped);
+    }
 }
 
 #[cfg(test)]
@@ -103,17 +197,43 @@ mod tests {
     #[test]
     fn buffers_are_used_again_and_bounded() {
         let buffers = Buffers::new(10_000);
-        let first = buffers.take(9_000).expect("memory");
-        assert!(first.capacity() >= 10_000);
-        let address = first.as_ptr();
+        let take = |size| buffers.take("file", &(7..7 + size));
+        let first = take(9_000).expect("memory");
+        assert!(first.bytes.capacity() >= 10_000);
+        let address = first.bytes.as_ptr();
         buffers.give_back(first);
-        let again = buffers.take(9_500).expect("memory");
-        assert_eq!(again.as_ptr(), address);
+        let again = take(9_500).expect("memory");
+        assert_eq!(again.bytes.as_ptr(), address);
         for _ in 0..9 {
-            buffers.give_back(Vec::with_capacity(100));
+            buffers.give_back(Buffer { bytes: Vec::with_capacity(100), touched: 0 });
         }
         assert_eq!(buffers.waiting.lock().len(), KEPT);
-        assert!((200..10_000).contains(&buffers.take(200).expect("memory").capacity()));
-        assert!(buffers.take(u64::MAX).is_err());
+        assert!((200..10_000).contains(&take(200).expect("memory").bytes.capacity()));
+        assert!(take(u64::MAX - 7).is_err());
+    }
+
+    #[test]
+    fn what_is_appended_and_what_is_read_follow_each_other() {
+        let mut file = tempfile::tempfile().expect("a file");
+        let data: Vec<u8> = (0..3 * PIECE as u32 + 5).map(|number| (number % 251) as u8).collect();
+        io::Write::write_all(&mut file, &data).expect("writing");
+        let mut buffer = Buffer::default();
+        let mut expected = Vec::new();
+        for round in 0..3u8 {
+            let numbers: Vec<u16> = (0..40_000).map(|number| number ^ u16::from(round)).collect();
+            buffer.extend(&numbers, u16::to_le_bytes);
+            expected.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            let from = usize::from(round) * 1000;
+            buffer.read(&file, "file", from as u64..data.len() as u64).expect("reading");
+            expected.extend(&data[from..]);
+            buffer.append(&[round]);
+            expected.push(round);
+            assert!(buffer.bytes() == expected);
+            assert!(buffer.touched >= buffer.len());
+        }
+        let error = buffer.read(&file, "file", 7..data.len() as u64 + 1).expect_err("an error");
+        assert_eq!(error.place().offset, Some(data.len() as u64));
+        buffer.truncate(10);
+        assert_eq!(buffer.bytes(), &expected[..10]);
     }
 }

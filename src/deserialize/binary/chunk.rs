@@ -1,10 +1,12 @@
-//! A loaded chunk: the bytes as read, and where in them sequences are.
+//! A loaded chunk: its bytes, and where in them sequences are.
 //!
 //! Randomized sequences come from all over the window, so that each look-up waits for main memory. Hence tables are few
 //! and small: where values are follows from the numbers of samples and values before, and what is the same for all
 //! sequences has no table.
 
 use super::Shared;
+use super::buffer::Buffer;
+use crate::deserialize::text::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 /// The data of a chunk.
 pub struct BinaryChunk {
     pub(super) shared: Arc<Shared>,
-    pub(super) data: Vec<u8>,
+    pub(super) data: Buffer,
     /// By stream. All places are within `data`, which whoever makes them has checked.
     pub(super) parts: Vec<Part>,
 }
@@ -26,8 +28,9 @@ pub enum Part {
     /// Sparse values.
     Sparse {
         samples: Samples,
-        /// For each sample and behind the last one, the number of values before.
-        starts: Vec<u32>,
+        /// For each sample and behind the last one, the number of values before. `None` if every sample has one, and no
+        /// sequence more than [`implied::LONGEST`] samples.
+        starts: Option<Vec<u32>>,
         places: Places,
     },
 }
@@ -71,11 +74,12 @@ impl Samples {
 }
 
 /// Where sparse values and their rows are.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Places {
-    /// Sequence after sequence from here on: two counts, values, rows, and a count for each sample.
-    Each(usize),
-    /// All values of the chunk one after the other, and all rows.
+    /// Sequence after sequence from `start` on: its values, then its rows, of so many bytes each. Values of no bytes are 1,
+    /// and no sequence has more than [`implied::LONGEST`] of them.
+    Each { start: usize, value: usize, row: usize },
+    /// All values of the chunk one after the other, and all rows, of full size.
     Together { values: usize, rows: usize },
 }
 
@@ -91,32 +95,38 @@ impl Part {
 impl Chunk for BinaryChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let header = &self.shared.header.streams[stream];
-        let index = index as usize;
+        let (index, data) = (index as usize, self.data.bytes());
         Loaded::Data(match &self.parts[stream] {
             Part::Dense { start, head, samples } => {
                 let (first, end) = samples.range(index);
                 let sample = header.sample_bytes() as usize;
                 let place = start + (index + 1) * head + first * sample;
-                let values = &self.data[place..][..(end - first) * sample];
+                let values = &data[place..][..(end - first) * sample];
                 SequenceView { samples: (end - first) as u32, values, narrow: false, sparse: None }
             }
             Part::Sparse { samples, starts, places } => {
                 let (first, end) = samples.range(index);
-                let starts = &starts[first..=end];
-                let (from, to) = (starts[0] as usize, starts[end - first] as usize);
-                let (count, size) = (to - from, header.element.size());
-                let (values, rows) = match places {
-                    Places::Each(start) => {
-                        let place = start + (index + 1) * 8 + from * (size + 4) + first * 4;
-                        (place, place + count * size)
+                let (starts, from) = match starts {
+                    Some(starts) => (&starts[first..=end], starts[first] as usize),
+                    None => (implied::starts(end - first), first),
+                };
+                let count = (starts[end - first] - starts[0]) as usize;
+                let size = header.element.size();
+                let (values, rows, value, row) = match *places {
+                    Places::Each { start, value, row } => {
+                        let place = start + from * (value + row);
+                        (place, place + count * value, value, row)
                     }
-                    Places::Together { values, rows } => (values + from * size, rows + from * 4),
+                    Places::Together { values, rows } => (values + from * size, rows + from * 4, size, 4),
                 };
                 SequenceView {
                     samples: (end - first) as u32,
-                    values: &self.data[values..][..count * size],
-                    narrow: false,
-                    sparse: Some(SparseView { rows: &self.data[rows..][..count * 4], narrow: false, starts }),
+                    values: match value {
+                        0 => implied::ones(count, size),
+                        _ => &data[values..][..count * value],
+                    },
+                    narrow: value == 1,
+                    sparse: Some(SparseView { rows: &data[rows..][..count * row], narrow: row == 2, starts }),
                 }
             }
         })
@@ -131,8 +141,16 @@ impl Chunk for BinaryChunk {
                         prefetch::line(firsts.as_ptr().wrapping_add(index).cast());
                     }
                 }
-                (Ahead::Near, Part::Sparse { samples, starts, .. }) => {
-                    prefetch::line(starts.as_ptr().wrapping_add(samples.range(index).0).cast());
+                (Ahead::Near, Part::Sparse { samples, starts, places }) => {
+                    let first = samples.range(index).0;
+                    match (starts, places) {
+                        (Some(starts), _) => prefetch::line(starts.as_ptr().wrapping_add(first).cast()),
+                        (None, Places::Each { start, value, row }) => {
+                            let place = start + first * (value + row);
+                            prefetch::line(self.data.bytes().as_ptr().wrapping_add(place));
+                        }
+                        (None, Places::Together { .. }) => {}
+                    }
                 }
                 (Ahead::Near, Part::Dense { .. }) => {}
             }

@@ -5,7 +5,7 @@
 //! read, its codes are replaced by the rows.
 
 use super::Context;
-use super::buffer::{self, Buffers};
+use super::buffer::Buffers;
 use super::chunk::{Part, Places, Samples};
 use super::header::Header;
 use super::lengths::LengthTable;
@@ -35,8 +35,12 @@ pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> 
         .map(|(row, &first)| {
             let context = Context { path, header, row, first };
             let lengths = if sparse {
-                let mut data = buffer::read(file, path, row.start..row.end, &buffers)?;
-                longest(&parts(&context, &mut data)?, row.sequences)
+                let range = row.start..row.end;
+                let mut data = buffers.take(path, &range)?;
+                data.read(file, path, range)?;
+                let lengths = longest(&parts(&context, data.bytes_mut())?, row.sequences);
+                buffers.give_back(data);
+                lengths
             } else {
                 // Nothing to read, but the chunk has to be long enough.
                 let size: u64 = header.streams.iter().map(|stream| stream.sample_bytes()).sum();
@@ -161,7 +165,7 @@ impl Block<'_> {
             ));
         }
         let samples = Samples::new(firsts, None);
-        Ok(Part::Sparse { samples, starts, places: Places::Together { values, rows: self.at } })
+        Ok(Part::Sparse { samples, starts: Some(starts), places: Places::Together { values, rows: self.at } })
     }
 
     /// One sequence: its values are number `from` to `to`.

@@ -2,26 +2,58 @@
 //!
 //! Dense sequence: samples `u32`, values. Sparse sequence: samples `u32`, number of values `i32`, values, rows `i32`,
 //! number of values of each sample `i32`. There is no alignment.
+//!
+//! A chunk without sparse streams is read to where it stays; its sequences are found by their counts. Of others, what
+//! has to be kept is copied out of [`pieces`](super::pieces): sparse sequences as [`sparse`] has them.
 
 use super::Context;
-use super::chunk::{Part, Places, Samples};
+use super::buffer::Buffer;
+use super::chunk::{Part, Samples};
+use super::pieces::Pieces;
+use super::sparse::{self, Form};
 use crate::deserialize::Lengths;
 use crate::stream::Storage;
 use crate::{Error, Result};
+use parking_lot::Mutex;
+use std::fs::File;
 
-/// Finds the sequences of all streams.
-pub fn parts(context: &Context<'_>, data: &[u8], lengths: Lengths<'_>) -> Result<Vec<Part>> {
+/// Reads a chunk and finds the sequences of all streams. `forms` are those that sparse streams had so far.
+pub fn load(
+    context: &Context<'_>,
+    file: &File,
+    lengths: Lengths<'_>,
+    forms: &[Mutex<Form>],
+    data: &mut Buffer,
+) -> Result<Vec<Part>> {
     let mut tally = Tally { lengths, first: true, open: Vec::new(), still: Vec::new(), at: 0 };
-    let mut walk = Walk { context, data, at: 4 * context.row.sequences as usize, stream: 0 };
-    let mut parts: Vec<Part> = Vec::with_capacity(context.header.streams.len());
-    for (number, stream) in context.header.streams.iter().enumerate() {
-        walk.stream = number;
-        let earlier = parts.last().map(Part::samples);
-        parts.push(match stream.storage {
-            Storage::Dense => walk.dense(stream.sample_bytes(), &mut tally, earlier)?,
-            Storage::SparseCsc => walk.sparse(stream.dim, stream.element.size(), &mut tally, earlier)?,
-        });
-        tally.end_stream();
+    let streams = &context.header.streams;
+    let mut parts: Vec<Part> = Vec::with_capacity(streams.len());
+    let mut at = 4 * context.row.sequences as usize;
+    if streams.iter().all(|stream| stream.storage == Storage::Dense) {
+        data.read(file, context.path, context.row.start..context.row.end)?;
+        for (number, stream) in streams.iter().enumerate() {
+            let place = Place { context, stream: number };
+            let earlier = parts.last().map(Part::samples);
+            let size = stream.sample_bytes();
+            parts.push(dense(place, data.bytes(), &mut at, size, &mut tally, earlier)?);
+            tally.end_stream();
+        }
+    } else {
+        let mut pieces = Pieces::new(context, file);
+        pieces.seek(at);
+        for (number, stream) in streams.iter().enumerate() {
+            let place = Place { context, stream: number };
+            let earlier = parts.last().map(Part::samples);
+            parts.push(match stream.storage {
+                Storage::Dense => {
+                    copied(place, &mut pieces, data, stream.sample_bytes(), &mut tally, earlier)?
+                }
+                Storage::SparseCsc => {
+                    sparse::read(place, &mut pieces, data, &forms[number], &mut tally, earlier)?
+                }
+            });
+            tally.end_stream();
+        }
     }
     match tally.open.first() {
         None => Ok(parts),
@@ -35,7 +67,7 @@ pub fn parts(context: &Context<'_>, data: &[u8], lengths: Lengths<'_>) -> Result
 }
 
 /// Holds the samples of all streams against the declared lengths: a length is the largest of them.
-struct Tally<'a> {
+pub struct Tally<'a> {
     lengths: Lengths<'a>,
     /// This is the first stream: no sequence has reached its length yet.
     first: bool,
@@ -63,178 +95,162 @@ impl Tally<'_> {
         true
     }
 
-    fn end_stream(&mut self) {
-        std::mem::swap(&mut self.open, &mut self.still);
+    /// Forgets what it took of this stream.
+    pub fn restart_stream(&mut self) {
         self.still.clear();
-        self.first = false;
         self.at = 0;
     }
+
+    fn end_stream(&mut self) {
+        std::mem::swap(&mut self.open, &mut self.still);
+        self.restart_stream();
+        self.first = false;
+    }
 }
 
-/// Walks over the bytes of a chunk.
-struct Walk<'a> {
-    context: &'a Context<'a>,
-    data: &'a [u8],
-    at: usize,
-    stream: usize,
+/// A stream of a chunk, for errors.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub context: &'a Context<'a>,
+    pub stream: usize,
 }
 
-impl Walk<'_> {
+impl Place<'_> {
     #[cold]
-    fn error(&self, index: u32, message: String) -> Error {
-        self.context.error(self.at, Some(self.stream), Some(index), message)
+    pub fn error(&self, at: usize, index: u32, message: String) -> Error {
+        self.context.error(at, Some(self.stream), Some(index), message)
     }
 
     #[cold]
-    fn too_long(&self, index: u32, samples: u32, length: u32) -> Error {
-        self.error(
+    pub fn ended(&self, at: usize, index: u32) -> Error {
+        let row = self.context.row;
+        let message = format!(
+            "A sequence goes on behind the end of its chunk, which is from {} to {}.",
+            row.start, row.end
+        );
+        self.error(at, index, message)
+    }
+
+    /// Takes the number of samples of the next sequence, which ends at `at`.
+    #[inline(always)]
+    pub fn tally(&self, tally: &mut Tally<'_>, at: usize, index: u32, samples: u32) -> Result<()> {
+        if tally.take(index, samples) {
+            return Ok(());
+        }
+        let length = tally.lengths.get(index);
+        Err(self.error(
+            at,
             index,
             format!(
                 "A sequence has {samples} samples, but is said to have no more than {length} in any stream."
             ),
-        )
+        ))
     }
+}
 
-    #[cold]
-    fn ended(&self, index: u32) -> Error {
-        let row = self.context.row;
-        self.error(
-            index,
-            format!(
-                "A sequence goes on behind the end of its chunk, which is from {} to {}.",
-                row.start, row.end
-            ),
-        )
-    }
+/// The number at a place, if there is one.
+#[inline(always)]
+pub fn word(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes))
+}
 
+/// How many samples sequences have, as they come one after the other.
+#[derive(Default)]
+struct Counts {
+    every: u32,
+    total: u32,
+    /// Stays empty as long as all sequences have the same number of samples.
+    firsts: Vec<u32>,
+}
+
+impl Counts {
     #[inline(always)]
-    fn word(&mut self, index: u32) -> Result<u32> {
-        let bytes = self.data.get(self.at..).and_then(|rest| rest.first_chunk());
-        let word = bytes.ok_or_else(|| self.ended(index))?;
-        self.at += 4;
-        Ok(u32::from_le_bytes(*word))
+    fn take(&mut self, index: u32, count: u32, sequences: u32) {
+        if index == 0 {
+            self.every = count;
+        } else if count != self.every && self.firsts.is_empty() {
+            self.firsts.reserve_exact(sequences as usize + 1);
+            self.firsts.extend((0..index).map(|index| index * self.every));
+        }
+        if !self.firsts.is_empty() {
+            self.firsts.push(self.total);
+        }
+        // At most the sum of the declared lengths, which the table has as 32 bits.
+        self.total += count;
     }
 
-    /// Passes over `count` items of `size` bytes.
-    #[inline(always)]
-    fn skip(&mut self, index: u32, count: u32, size: u64) -> Result<()> {
-        let bytes = u64::from(count).checked_mul(size);
-        match bytes.filter(|&bytes| bytes <= (self.data.len() - self.at) as u64) {
-            Some(bytes) => {
-                self.at += bytes as usize;
-                Ok(())
-            }
-            None => Err(self.ended(index)),
+    fn samples(mut self, earlier: Option<&Samples>) -> Samples {
+        if self.firsts.is_empty() {
+            return Samples::Every(self.every);
         }
+        self.firsts.push(self.total);
+        Samples::new(self.firsts, earlier)
     }
+}
 
-    fn dense(&mut self, sample_bytes: u64, tally: &mut Tally<'_>, earlier: Option<&Samples>) -> Result<Part> {
-        let sequences = self.context.row.sequences;
-        let start = self.at;
-        let mut every = 0;
-        let mut total = 0;
-        // Stays empty as long as all sequences have the same number of samples.
-        let mut firsts = Vec::new();
-        for index in 0..sequences {
-            let count = self.word(index)?;
-            if !tally.take(index, count) {
-                return Err(self.too_long(index, count, tally.lengths.get(index)));
-            }
-            if index == 0 {
-                every = count;
-            } else if count != every && firsts.is_empty() {
-                firsts.reserve_exact(sequences as usize + 1);
-                firsts.extend((0..index).map(|index| index * every));
-            }
-            if !firsts.is_empty() {
-                firsts.push(total);
-            }
-            // At most the sum of the declared lengths, which the table has as 32 bits.
-            total += count;
-            self.skip(index, count, sample_bytes)?;
-        }
-        let samples = if firsts.is_empty() {
-            Samples::Every(every)
-        } else {
-            firsts.push(total);
-            Samples::new(firsts, earlier)
-        };
-        Ok(Part::Dense { start, head: 4, samples })
-    }
+/// Where values end that begin at `at`, if that is not behind `end`.
+fn end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize> {
+    let size = u64::from(count).checked_mul(sample_bytes)?;
+    (size <= (end - at) as u64).then(|| at + size as usize)
+}
 
-    fn sparse(
-        &mut self,
-        dim: u32,
-        value_size: usize,
-        tally: &mut Tally<'_>,
-        earlier: Option<&Samples>,
-    ) -> Result<Part> {
-        let sequences = self.context.row.sequences;
-        let start = self.at;
-        let mut firsts = Vec::with_capacity(sequences as usize + 1);
-        // The stream has at most the declared samples, and each of them takes four bytes.
-        let most = (self.context.row.samples as usize).min((self.data.len() - start) / 4);
-        let mut starts = Vec::with_capacity(most + 1);
-        starts.push(0);
-        let mut total = 0u32;
-        firsts.push(0);
-        for index in 0..sequences {
-            let samples = self.word(index)?;
-            if !tally.take(index, samples) {
-                return Err(self.too_long(index, samples, tally.lengths.get(index)));
-            }
-            let count = self.word(index)?;
-            if i32::try_from(count).is_err() {
-                self.at -= 4;
-                return Err(self.error(index, "NNZ count is too large for an IndexType value.".to_owned()));
-            }
-            self.skip(index, count, value_size as u64)?;
-            let rows = self.at;
-            self.skip(index, count, 4)?;
-            self.check_rows(index, rows, dim)?;
-            let counts = self.at;
-            self.skip(index, samples, 4)?;
-            let end = total.checked_add(count);
-            let mut sum = total;
-            for bytes in self.data[counts..self.at].as_chunks::<4>().0 {
-                let next = sum.checked_add(u32::from_le_bytes(*bytes));
-                let Some(next) = next.filter(|&next| end.is_some_and(|end| next <= end)) else {
-                    break;
-                };
-                sum = next;
-                starts.push(sum);
-            }
-            let Ok(samples_so_far) = u32::try_from(starts.len() - 1) else {
-                return Err(self.error(index, "The chunk has more than 4294967295 samples.".to_owned()));
-            };
-            let before = firsts[index as usize];
-            if end != Some(sum) || samples_so_far - before != samples {
-                self.at = counts;
-                return Err(self.error(
-                    index,
-                    format!(
-                        "The numbers of values of {samples} samples do not add up to the sequence's {count}."
-                    ),
-                ));
-            }
-            total = sum;
-            firsts.push(samples_so_far);
-        }
-        let samples = Samples::new(firsts, earlier);
-        Ok(Part::Sparse { samples, starts, places: Places::Each(start) })
-    }
+/// The same where it is not expected to be needed.
+#[cold]
+#[inline(never)]
+fn other_end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize> {
+    end_of(at, count, sample_bytes, end)
+}
 
-    /// Checks that all rows between `rows` and here are in a sample.
-    fn check_rows(&mut self, index: u32, rows: usize, dim: u32) -> Result<()> {
-        let words = self.data[rows..self.at].as_chunks::<4>().0;
-        // Negative ones are large; without an early end, so that it is compiled to vector instructions.
-        let largest = words.iter().fold(0, |largest, bytes| u32::from_le_bytes(*bytes).max(largest));
-        if largest < dim || words.is_empty() {
-            return Ok(());
+/// Finds the sequences of a dense stream in the chunk's bytes, from `at` on.
+fn dense(
+    place: Place<'_>,
+    data: &[u8],
+    at: &mut usize,
+    sample_bytes: u64,
+    tally: &mut Tally<'_>,
+    earlier: Option<&Samples>,
+) -> Result<Part> {
+    let sequences = place.context.row.sequences;
+    let start = *at;
+    let mut counts = Counts::default();
+    for index in 0..sequences {
+        let count = word(data, *at).ok_or_else(|| place.ended(*at, index))?;
+        *at += 4;
+        // Most are as long as declared: then it is known without waiting for the count where the next one begins, and
+        // the processor waits for many counts at once.
+        let length = tally.lengths.get(index);
+        let mut end = end_of(*at, length, sample_bytes, data.len());
+        if count != length {
+            end = other_end_of(*at, count, sample_bytes, data.len());
         }
-        let bad = words.iter().position(|bytes| u32::from_le_bytes(*bytes) >= dim).unwrap_or(0);
-        self.at = rows + 4 * bad;
-        let row = u32::from_le_bytes(words[bad]).cast_signed();
-        Err(self.error(index, format!("A sparse value has the index {row}, but a sample has {dim} values.")))
+        place.tally(tally, *at, index, count)?;
+        counts.take(index, count, sequences);
+        *at = end.ok_or_else(|| place.ended(*at, index))?;
     }
+    Ok(Part::Dense { start, head: 4, samples: counts.samples(earlier) })
+}
+
+/// Copies the values of a dense stream.
+fn copied(
+    place: Place<'_>,
+    pieces: &mut Pieces<'_>,
+    data: &mut Buffer,
+    sample_bytes: u64,
+    tally: &mut Tally<'_>,
+    earlier: Option<&Samples>,
+) -> Result<Part> {
+    let sequences = place.context.row.sequences;
+    let start = data.len();
+    let mut counts = Counts::default();
+    for index in 0..sequences {
+        let count = word(pieces.look(4)?, 0).ok_or_else(|| place.ended(pieces.at(), index))?;
+        pieces.pass(4);
+        place.tally(tally, pieces.at(), index, count)?;
+        counts.take(index, count, sequences);
+        let end = end_of(0, count, sample_bytes, pieces.left());
+        let size = end.ok_or_else(|| place.ended(pieces.at(), index))?;
+        data.append(&pieces.look(size)?[..size]);
+        pieces.pass(size);
+    }
+    Ok(Part::Dense { start, head: 0, samples: counts.samples(earlier) })
 }

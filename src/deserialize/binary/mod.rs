@@ -1,8 +1,8 @@
 //! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
 //!
-//! Two layouts go by this name, see [`header`]. A chunk is read with one call into a recycled [`buffer`]; [`magic`] or
-//! [`documented`] walk over it once, check every count against the bytes that are there, and note where sequences
-//! begin. The [`chunk`] hands out views into the buffer. Hosts are little-endian, like the files.
+//! Two layouts go by this name, see [`header`]. [`magic`] or [`documented`] read a chunk into a recycled [`buffer`] and walk
+//! over it once, check every count against the bytes that are there, and note where sequences begin. The [`chunk`]
+//! hands out views into the buffer. Hosts are little-endian, like the files.
 //!
 //! The key of a sequence is its ordinal in the file.
 
@@ -12,8 +12,12 @@ mod documented;
 pub(crate) mod header;
 mod lengths;
 mod magic;
+mod pieces;
+mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
+#[cfg(test)]
+mod twins;
 
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
@@ -30,6 +34,7 @@ use chunk::BinaryChunk;
 use header::{ChunkRow, Header, Layout};
 use lengths::LengthTable;
 use parking_lot::Mutex;
+use sparse::Form;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -49,6 +54,8 @@ struct Shared {
     header: Header,
     lengths: LengthTable,
     buffers: Buffers,
+    /// What was last stored of each stream, if it is sparse.
+    forms: Vec<Mutex<Form>>,
 }
 
 /// What a chunk's bytes are read with: everything that errors need to say where they are.
@@ -102,7 +109,7 @@ impl BinaryDeserializer {
             .iter()
             .map(|row| ChunkInfo { samples: u64::from(row.samples), sequences: row.sequences })
             .collect();
-        let streams = header
+        let streams: Vec<StreamInfo> = header
             .streams
             .iter()
             .map(|stream| StreamInfo {
@@ -121,8 +128,19 @@ impl BinaryDeserializer {
         let kept =
             options.keep_data_in_memory.then(|| header.chunks.iter().map(|_| Mutex::new(None)).collect());
         let largest = header.chunks.iter().map(|row| row.end - row.start).max().unwrap_or(0);
-        let shared = Shared { path: path.clone(), file, header, lengths, buffers: Buffers::new(largest) };
+        let (path, buffers) = (path.clone(), Buffers::new(largest));
+        let shared = Shared { path, file, header, lengths, buffers, forms: forms(streams.len(), false) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
+    }
+
+    /// Lets small numbers be stored narrow, for packers of whole sequences: others cannot read them. Before anything is
+    /// loaded.
+    #[must_use]
+    pub fn narrow(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.forms = forms(self.streams.len(), true);
+        }
+        self
     }
 
     /// Bytes of the file that its chunks take, for progress reports.
@@ -130,6 +148,11 @@ impl BinaryDeserializer {
         let row = &self.shared.header.chunks[chunk as usize];
         row.end - row.start
     }
+}
+
+/// The least form for each stream.
+fn forms(streams: usize, narrow: bool) -> Vec<Mutex<Form>> {
+    (0..streams).map(|_| Mutex::new(Form::new(narrow))).collect()
 }
 
 /// The name that the configuration gives a stream. Of several, the last one counts.
@@ -210,12 +233,17 @@ impl Shared {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<BinaryChunk> {
         let (path, header, row) = (&self.path, &self.header, &self.header.chunks[id as usize]);
         let context = Context { path, header, row, first: self.lengths.first(id) };
+        let range = row.start..row.end;
         // From here on the chunk's destructor gives the buffer back.
-        let data = buffer::read(&self.file, path, row.start..row.end, &self.buffers)?;
+        let data = self.buffers.take(path, &range)?;
         let mut chunk = BinaryChunk { shared: Arc::clone(self), data, parts: Vec::new() };
+        let data = &mut chunk.data;
         chunk.parts = match header.layout {
-            Layout::Magic => magic::parts(&context, &chunk.data, self.lengths.of(id))?,
-            Layout::Documented => documented::parts(&context, &mut chunk.data)?,
+            Layout::Magic => magic::load(&context, &self.file, self.lengths.of(id), &self.forms, data)?,
+            Layout::Documented => {
+                data.read(&self.file, path, range)?;
+                documented::parts(&context, data.bytes_mut())?
+            }
         };
         Ok(chunk)
     }

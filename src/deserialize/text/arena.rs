@@ -4,6 +4,7 @@
 //! come and go all the time. So regions go back to their deserializer. They are as large as the data in memory allow, and
 //! those of a small window waste nothing.
 
+use crate::memory;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -18,7 +19,7 @@ pub struct Arena {
     length: usize,
     room: usize,
     /// Keeps the memory.
-    _region: Arc<Region>,
+    region: Arc<Region>,
 }
 
 // SAFETY: the words are the arena's own, and only `&mut` writes them.
@@ -48,6 +49,13 @@ impl Arena {
     /// Words that a piece of this many values takes.
     pub fn words_for<T: Plain>(values: usize) -> usize {
         (values * size_of::<T>()).div_ceil(8)
+    }
+
+    /// Gets its pages from the system.
+    fn populate(&mut self) {
+        let room = self.room * size_of::<u64>();
+        // SAFETY: the words are the arena's own, and may be uninitialised.
+        memory::populate(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), room) });
     }
 
     /// Appends a piece, for which there must be room, and says at which word it begins.
@@ -106,6 +114,8 @@ struct Line {
 struct Block {
     start: NonNull<MaybeUninit<Line>>,
     lines: usize,
+    /// Nobody has used it yet.
+    fresh: bool,
 }
 
 // SAFETY: the memory is the block's own.
@@ -118,7 +128,7 @@ impl Block {
     fn new(words: usize) -> Block {
         let lines = Box::<[Line]>::new_uninit_slice(words.div_ceil(STEP).max(1));
         let count = lines.len();
-        Block { start: NonNull::from(Box::leak(lines)).cast(), lines: count }
+        Block { start: NonNull::from(Box::leak(lines)).cast(), lines: count, fresh: true }
     }
 
     fn start(&self) -> *mut u64 {
@@ -146,7 +156,8 @@ struct Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let (Some(home), Some(block)) = (self.home.upgrade(), self.block.take()) else { return };
+        let (Some(home), Some(mut block)) = (self.home.upgrade(), self.block.take()) else { return };
+        block.fresh = false;
         let mut shelf = home.lock();
         shelf.lent -= block.words();
         shelf.idle_words += block.words();
@@ -179,8 +190,16 @@ const LARGEST: usize = 1 << 20;
 const STEP: usize = 8;
 
 impl Recycler {
-    /// An empty arena with room for this many words.
+    /// An empty arena with room for this many words, all of which will be written.
     pub fn take(&self, words: usize) -> Arena {
+        let mut arena = self.cut(words);
+        if arena.region.block.as_ref().is_some_and(|block| block.fresh) {
+            arena.populate();
+        }
+        arena
+    }
+
+    fn cut(&self, words: usize) -> Arena {
         let room = words.next_multiple_of(STEP);
         let mut shelf = self.shelf.lock();
         if let Some((region, used)) = &mut shelf.current
@@ -215,7 +234,7 @@ fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
     }
     // SAFETY: `used` words are within the block.
     let start = unsafe { block.start().add(used) };
-    Some(Arena { start: NonNull::new(start)?, length: 0, room, _region: Arc::clone(region) })
+    Some(Arena { start: NonNull::new(start)?, length: 0, room, region: Arc::clone(region) })
 }
 
 impl Shelf {

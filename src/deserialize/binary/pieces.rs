@@ -1,0 +1,101 @@
+//! A chunk's bytes from front to back, a piece at a time, in memory that a thread uses again and again.
+
+use super::Context;
+use super::buffer;
+use crate::Result;
+use std::cell::Cell;
+use std::fs::File;
+
+/// Bytes that are read at a time: they are looked at and copied while they are in the cache.
+const PIECE: usize = 256 << 10;
+
+/// Bytes that a thread keeps.
+const KEPT: usize = 8 << 20;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Where a walk over a chunk is, and the bytes from there on that are in memory.
+pub struct Pieces<'a> {
+    pub context: &'a Context<'a>,
+    file: &'a File,
+    scratch: Vec<u8>,
+    /// The walk's place in `scratch`.
+    here: usize,
+    /// The place in the chunk of the first byte in `scratch`.
+    base: usize,
+    /// Bytes of the chunk.
+    size: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// At a chunk's first byte.
+    pub fn new(context: &'a Context<'a>, file: &'a File) -> Self {
+        let size = (context.row.end - context.row.start) as usize;
+        // Taken and put back, so that nested use gets another one and a panic leaves none.
+        let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        scratch.clear();
+        Pieces { context, file, scratch, here: 0, base: 0, size }
+    }
+
+    /// The place in the chunk.
+    #[inline(always)]
+    pub fn at(&self) -> usize {
+        self.base + self.here
+    }
+
+    /// Bytes from here to the end of the chunk.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.size - self.at()
+    }
+
+    /// The bytes from here on: at least so many, unless the chunk ends.
+    #[inline(always)]
+    pub fn look(&mut self, count: usize) -> Result<&[u8]> {
+        if count > self.scratch.len() - self.here {
+            self.refill(count)?;
+        }
+        Ok(&self.scratch[self.here..])
+    }
+
+    /// Goes on by so many bytes, all of which have been seen.
+    #[inline(always)]
+    pub fn pass(&mut self, count: usize) {
+        self.here += count;
+    }
+
+    /// Goes to a place in the chunk.
+    pub fn seek(&mut self, at: usize) {
+        (self.base, self.here) = (at, 0);
+        self.scratch.clear();
+    }
+
+    #[cold]
+    fn refill(&mut self, count: usize) -> Result<()> {
+        let rest = self.scratch.len() - self.here;
+        self.base += self.here;
+        self.scratch.copy_within(self.here.., 0);
+        self.scratch.truncate(rest);
+        self.here = 0;
+        let wanted = count.max(PIECE).min(self.left());
+        let missing = wanted.saturating_sub(rest);
+        self.scratch.reserve(missing);
+        let from = self.context.row.start + (self.base + rest) as u64;
+        let room = &mut self.scratch.spare_capacity_mut()[..missing];
+        buffer::fill(self.file, self.context.path, from, room)?;
+        // SAFETY: all of `room` was filled.
+        unsafe { self.scratch.set_len(rest + missing) };
+        Ok(())
+    }
+}
+
+impl Drop for Pieces<'_> {
+    fn drop(&mut self) {
+        if self.scratch.capacity() <= KEPT {
+            let scratch = std::mem::take(&mut self.scratch);
+            let _ = SCRATCH.try_with(|place| place.set(scratch));
+        }
+    }
+}
