@@ -6,9 +6,9 @@
 //! and comes out where it ends, so two additions give the ends of all indexes and all values, which must be colons
 //! and must not be colons.
 
-use super::blocks::Isa;
 use super::number::{DIVISORS, Value, integer, joined, load8, quick};
 use super::output::Column;
+use super::pairs::{Found, Pairs, ZEROS, long_runs, nth};
 use super::rules::is_non_printable;
 
 /// One sparse sample: its entries go to `column`, and the end of the sample.
@@ -17,7 +17,7 @@ use super::rules::is_non_printable;
 /// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it; `column` must have room for as
 /// many entries and starts as the text can hold. The processor must have what `I` names.
 #[inline(always)]
-pub unsafe fn sparse<T: Value, I: Isa>(
+pub unsafe fn sparse<T: Value, I: Pairs>(
     p: *const u8,
     dim: usize,
     column: &mut Column<T>,
@@ -76,14 +76,13 @@ pub unsafe fn sparse<T: Value, I: Isa>(
 /// # Safety
 /// As for [`sparse`].
 #[inline(always)]
-unsafe fn block<T: Value, I: Isa>(
+unsafe fn block<T: Value, I: Pairs>(
     mut p: *const u8,
     dim: usize,
     values: *mut T,
     rows: *mut i32,
     mut length: usize,
 ) -> Option<(*const u8, usize)> {
-    const ZEROS: u64 = 0x3030_3030_3030_3030;
     // SAFETY: as in `sparse`; all masks are cut at the first byte that is no part of an entry, and the line break is
     // one.
     unsafe {
@@ -113,6 +112,28 @@ unsafe fn block<T: Value, I: Isa>(
             if stop < 64 && ender != b'|' && !is_non_printable(ender) {
                 // A value goes on behind `stop`, with an exponent: it is not for this way.
                 value_ends &= !(1 << stop);
+            }
+            if (dots | (block.minus & known) | long_runs(token)) == 0 {
+                let mut count = value_ends.count_ones();
+                // What is left begins with an entry that is cut off, or there is none.
+                let behind = if count == 0 { u64::MAX } else { !(u64::MAX >> value_ends.leading_zeros()) };
+                let mut rest = (index_starts & behind).trailing_zeros().min(stop);
+                let mut is_last = stop < 64 || rest == 0;
+                if count > I::AT_ONCE {
+                    count = I::AT_ONCE;
+                    rest = nth(index_starts, count);
+                    is_last = false;
+                }
+                let found = Found { starts: index_starts, colons, ends: value_ends };
+                if !I::convert(p, found, count, dim, values.add(length), rows.add(length)) {
+                    return None;
+                }
+                length += count as usize;
+                p = p.add(rest as usize);
+                if is_last {
+                    return Some((p, length));
+                }
+                continue;
             }
             while value_ends != 0 {
                 let index_start = index_starts.trailing_zeros();

@@ -1,0 +1,150 @@
+//! Entries of short whole numbers, as most are: where they lie in a block is known, and they are converted.
+
+use super::blocks::{Isa, Portable};
+use super::lines::{self, Lines, Template};
+use super::number::{Value, joined, load8};
+use super::output::Column;
+#[cfg(target_arch = "x86_64")]
+use super::x86::{Avx2, Sse2};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// Values, rows and starts that may be written behind the last ones.
+pub const SLACK: usize = 8;
+
+/// Eight times `0`.
+pub const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// Entries of a block, one bit per byte: the masks have as many bits each, and these take turns.
+#[derive(Debug, Clone, Copy)]
+pub struct Found {
+    /// First digits of the rows.
+    pub starts: u64,
+    /// Colons, which end the rows; the byte behind is the value's first digit.
+    pub colons: u64,
+    /// Bytes behind the values' last digits.
+    pub ends: u64,
+}
+
+/// What differs between processors.
+pub trait Pairs: Isa {
+    /// Which of the 64 bytes at `p` are `byte`.
+    ///
+    /// # Safety
+    /// `p` must be valid for reading 64 bytes, and the processor must have what the implementation names.
+    unsafe fn equal(p: *const u8, byte: u8) -> u64;
+
+    /// Entries that [`Pairs::convert`] takes, at most.
+    const AT_ONCE: u32 = 64;
+
+    /// Converts the first `count` entries of the block at `p`, none of whose numbers has more than 8 digits. False
+    /// if a row is not below `dim`.
+    ///
+    /// # Safety
+    /// The entries must lie so in the 64 bytes at `p`, 8 bytes behind which must be readable; there must be room for
+    /// `count` values and rows, and [`SLACK`] more. The processor must have what the implementation names.
+    #[inline(always)]
+    unsafe fn convert<T: Value>(
+        p: *const u8,
+        found: Found,
+        count: u32,
+        dim: usize,
+        values: *mut T,
+        rows: *mut i32,
+    ) -> bool {
+        let Found { mut starts, mut colons, mut ends } = found;
+        for i in 0..count as usize {
+            let (start, colon, end) =
+                (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
+            starts &= starts.wrapping_sub(1);
+            colons &= colons.wrapping_sub(1);
+            ends &= ends.wrapping_sub(1);
+            // SAFETY: the numbers begin in the block, and 8 bytes are read.
+            let row = unsafe { joined(load8(p.add(start as usize)) ^ ZEROS, colon - start) };
+            // SAFETY: as before.
+            let value = unsafe { joined(load8(p.add(colon as usize + 1)) ^ ZEROS, end - colon - 1) };
+            if row >= dim as u64 {
+                return false;
+            }
+            // SAFETY: there is room for `count`.
+            unsafe {
+                rows.add(i).write(row as i32);
+                values.add(i).write(T::from_f64(value as f64));
+            }
+        }
+        true
+    }
+
+    /// Gives the columns the entries of lines, of which there are [`Pairs::AT_ONCE`] at most. False, and nothing counts,
+    /// if the lines do not fit the template.
+    ///
+    /// # Safety
+    /// As for [`lines::lines`]; the marks must be those of the lines at `p`.
+    #[inline(always)]
+    unsafe fn deliver<T: Value>(
+        p: *const u8,
+        lines: Lines,
+        template: &Template,
+        columns: &mut [Column<T>],
+    ) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { lines::deliver(p, lines, template, columns) }
+    }
+}
+
+impl Pairs for Portable {
+    #[inline(always)]
+    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
+        (0..64).fold(0, |mask, i| {
+            // SAFETY: one of the 64 bytes.
+            mask | u64::from(unsafe { *p.add(i) } == byte) << i
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Pairs for Sse2 {
+    #[inline(always)]
+    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
+        (0..4).fold(0, |mask, i| {
+            // SAFETY: SSE2 is part of x86-64; 16 of the 64 bytes are read.
+            let equal = unsafe {
+                let text = _mm_loadu_si128(p.add(16 * i).cast());
+                _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(byte as i8)))
+            };
+            mask | u64::from(equal as u16) << (16 * i)
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Pairs for Avx2 {
+    #[inline(always)]
+    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
+        (0..2).fold(0, |mask, i| {
+            // SAFETY: the caller promises AVX2; 32 of the 64 bytes are read.
+            let equal = unsafe {
+                let text = _mm256_loadu_si256(p.add(32 * i).cast());
+                _mm256_movemask_epi8(_mm256_cmpeq_epi8(text, _mm256_set1_epi8(byte as i8)))
+            };
+            mask | u64::from(equal as u32) << (32 * i)
+        })
+    }
+}
+
+/// The place of bit number `n`, from 0, of those that are set; 64 if there are not as many.
+#[inline(always)]
+pub fn nth(mut mask: u64, n: u32) -> u32 {
+    for _ in 0..n {
+        mask &= mask.wrapping_sub(1);
+    }
+    mask.trailing_zeros()
+}
+
+/// Not 0 if one of the runs of ones has more than 8.
+#[inline(always)]
+pub fn long_runs(mask: u64) -> u64 {
+    let twos = mask & (mask << 1);
+    let fours = twos & (twos << 2);
+    fours & (fours << 4) & (mask << 8)
+}
