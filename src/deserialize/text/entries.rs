@@ -26,16 +26,17 @@ pub unsafe fn sparse<T: Value, I: Pairs>(
     let values = column.values.as_mut_ptr();
     let rows = column.rows.as_mut_ptr();
     let mut length = column.values.len();
-    let mut single = 0;
+    let before = length;
+    // A second entry makes more of them likely, and so do several in the sample before.
+    let mut by_block = column.many;
     // SAFETY: `p` stays at or before the line break, as it ends indexes, numbers and samples. An entry takes at least 4
     // bytes of text, so that the room that was reserved for the text suffices. The same for starts.
     unsafe {
         loop {
             let byte = *p;
             if byte.is_ascii_digit() {
-                // The second entry makes more of them likely.
-                if single == 1 {
-                    single = 0;
+                if by_block {
+                    by_block = false;
                     (p, length) = block::<T, I>(p, dim, values, rows, length)?;
                     continue;
                 }
@@ -51,7 +52,7 @@ pub unsafe fn sparse<T: Value, I: Pairs>(
                 values.add(length).write(T::from_f64(number));
                 rows.add(length).write(index as i32);
                 length += 1;
-                single += 1;
+                by_block = true;
                 p = end;
             } else if byte == b' ' || byte == b'\t' {
                 p = p.add(1);
@@ -61,6 +62,7 @@ pub unsafe fn sparse<T: Value, I: Pairs>(
                 return None;
             }
         }
+        column.many = length - before > 1;
         column.values.set_len(length);
         column.rows.set_len(length);
         let start = column.starts.len();

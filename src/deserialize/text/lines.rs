@@ -9,6 +9,8 @@ use super::blocks::BLOCK;
 use super::number::{Value, joined, load8};
 use super::output::{Column, Output};
 use super::pairs::{Found, Pairs, ZEROS, long_runs};
+#[cfg(target_arch = "x86_64")]
+use super::pairs512::Sorted;
 use super::rules::{StreamRule, ends_name};
 
 /// The most entries of a line.
@@ -31,6 +33,9 @@ pub struct Template {
     pub dims: [u32; LANES],
     /// Which entries are a line's last.
     pub lasts: u64,
+    /// The same as AVX-512 wants it.
+    #[cfg(target_arch = "x86_64")]
+    pub sorted: Sorted,
     /// What trying may still cost: lines that fit add to it, others take from it.
     credit: i32,
 }
@@ -81,7 +86,8 @@ impl Template {
             let rule = &rules[stream];
             let colons = sample.iter().filter(|&&byte| byte == b':').count();
             let is_new = !new.streams[..new.entries].contains(&stream);
-            if !(rule.sparse && is_new && colons == 1 && length <= 8 && new.entries < LANES) {
+            let fits = length <= 8 && new.entries < LANES && rule.dim > 0;
+            if !(rule.sparse && is_new && colons == 1 && fits) {
                 return;
             }
             let mut name = [0; 8];
@@ -105,6 +111,10 @@ impl Template {
             new.dims[lane] = new.dims[lane - count];
         }
         new.lasts = (count - 1..64).step_by(count).fold(0, |lasts, lane| lasts | 1 << lane);
+        #[cfg(target_arch = "x86_64")]
+        {
+            new.sorted = Sorted::new(count, &new.dims);
+        }
         *self = new;
     }
 }

@@ -22,6 +22,8 @@ pub struct Column<T> {
     pub narrow_values: Vec<u8>,
     /// See `narrow_values`.
     pub narrow_rows: Vec<u16>,
+    /// Sparse: the last sample has several entries.
+    pub many: bool,
     /// Samples, those of the unfinished sequence included.
     pub samples: usize,
     /// Samples and values at the start of the unfinished sequence.

@@ -29,7 +29,8 @@ impl Pairs for Avx512 {
         unsafe {
             let text = _mm512_loadu_si512(p.cast());
             let (starts, colons, ends) = (places(found.starts), places(found.colons), places(found.ends));
-            let (found_rows, found_values) = numbers(text, starts, colons, ends);
+            let numbers = numbers(text, starts, colons, ends);
+            let (found_rows, found_values) = sorted(numbers, &IN_TURN);
             let large = _mm256_cmpge_epu32_mask(found_rows, _mm256_set1_epi32(dim as i32));
             _mm256_storeu_si256(rows.cast(), found_rows);
             store(found_values, values);
@@ -62,31 +63,91 @@ impl Pairs for Avx512 {
             let offsets = _mm_loadl_epi64(template.offsets.as_ptr().cast());
             let expected = _mm_add_epi8(_mm512_castsi512_si128(pipes), offsets);
             let apart = _mm_cmpneq_epi8_mask(expected, _mm512_castsi512_si128(starts));
-            let (rows, values) = numbers(text, starts, colons, ends);
-            let dims = _mm256_loadu_si256(template.dims.as_ptr().cast());
+            let (rows, values) = sorted(numbers(text, starts, colons, ends), &template.sorted.places);
+            // Rows without an entry are 0.
+            let dims = _mm256_loadu_si256(template.sorted.dims.as_ptr().cast());
             let large = _mm256_cmpge_epu32_mask(rows, dims);
-            let wrong = (u32::from(other) | u32::from(apart) | u32::from(large)) & lanes;
+            let wrong = (u32::from(other) | u32::from(apart)) & lanes | u32::from(large);
             // Lines end where they should.
             let shape = _pext_u64(breaks, found.ends) ^ (template.lasts & u64::from(lanes));
             if u64::from(wrong) | shape != 0 {
                 return false;
             }
+            let mut numbers = Numbers { rows: [0; LANES], values: [T::default(); LANES] };
+            _mm256_storeu_si256(numbers.rows.as_mut_ptr().cast(), rows);
+            store(values, numbers.values.as_mut_ptr());
             let samples = breaks.count_ones() as usize;
-            for lane in 0..template.entries {
-                let column = columns.get_unchecked_mut(template.streams[lane]);
-                let lanes = (template.lasts << 1 | 1) << lane;
-                let lanes = lanes as u8;
-                let length = column.values.len();
-                let rows = _mm256_maskz_compress_epi32(lanes, rows);
-                _mm256_storeu_si256(column.rows.as_mut_ptr().add(length).cast(), rows);
-                store(_mm256_maskz_compress_epi32(lanes, values), column.values.as_mut_ptr().add(length));
-                let numbers = _mm256_set_epi32(8, 7, 6, 5, 4, 3, 2, 1);
-                let numbers = _mm256_add_epi32(numbers, _mm256_set1_epi32(length as i32));
-                _mm256_storeu_si256(column.starts.as_mut_ptr().add(column.starts.len()).cast(), numbers);
-                column.count_single(samples);
+            match template.entries {
+                1 => numbers.give::<LANES>(samples, template, columns),
+                2 => numbers.give::<4>(samples, template, columns),
+                3 | 4 => numbers.give::<2>(samples, template, columns),
+                _ => numbers.give::<1>(samples, template, columns),
             }
         }
         true
+    }
+}
+
+/// How a [`Template`] wants entries sorted: those of its first stream, as many as whole lines have room, then those of its
+/// second one.
+#[derive(Debug, Clone, Default)]
+pub struct Sorted {
+    /// Where rows, then values lie in what [`numbers`] gives.
+    places: [u32; 2 * LANES],
+    /// Rows are below these.
+    dims: [u32; LANES],
+}
+
+impl Sorted {
+    /// For lines of so many entries, whose rows are below `dims`.
+    pub fn new(entries: usize, dims: &[u32; LANES]) -> Sorted {
+        let lines = LANES / entries;
+        let entry = |lane: usize| match lane < lines * entries {
+            true => lane % lines * entries + lane / lines,
+            false => lane,
+        };
+        let place = |entry: usize| IN_TURN[entry];
+        Sorted {
+            places: std::array::from_fn(|i| place(entry(i % LANES) + i / LANES * LANES)),
+            dims: std::array::from_fn(|lane| dims[entry(lane)]),
+        }
+    }
+}
+
+/// Rows and values of lines, sorted.
+struct Numbers<T> {
+    rows: [i32; LANES],
+    values: [T; LANES],
+}
+
+impl<T: Value> Numbers<T> {
+    /// Gives each stream its own, of which there are `GROUP` at most.
+    ///
+    /// # Safety
+    /// As for [`Pairs::deliver`]; the template must have at most `LANES / GROUP` entries.
+    #[inline(always)]
+    unsafe fn give<const GROUP: usize>(
+        &self,
+        samples: usize,
+        template: &Template,
+        columns: &mut [Column<T>],
+    ) {
+        for (i, &stream) in template.streams[..template.entries].iter().enumerate() {
+            // SAFETY: streams are those of the columns, which have room for GROUP more of everything.
+            unsafe {
+                let column = columns.get_unchecked_mut(stream);
+                let entry = column.values.len();
+                let rows = self.rows.as_ptr().add(i * GROUP).cast::<[i32; GROUP]>();
+                column.rows.as_mut_ptr().add(entry).cast::<[i32; GROUP]>().write_unaligned(*rows);
+                let values = self.values.as_ptr().add(i * GROUP).cast::<[T; GROUP]>();
+                column.values.as_mut_ptr().add(entry).cast::<[T; GROUP]>().write_unaligned(*values);
+                let starts = column.starts.as_mut_ptr().add(column.starts.len());
+                for sample in 0..GROUP {
+                    starts.add(sample).write((entry + sample) as u32 + 1);
+                }
+                column.count_single(samples);
+            }
+        }
     }
 }
 
@@ -131,7 +192,7 @@ unsafe fn spread(bytes: __m512i) -> __m512i {
     }
 }
 
-/// Rows and values of the first eight entries; there may be fewer.
+/// Rows and values of the first eight entries, [`IN_TURN`]; those of fewer are followed by zeros.
 ///
 /// Each number is brought to the end of 8 bytes, with zeros before it instead of what the text has there; then neighbours
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
@@ -139,7 +200,7 @@ unsafe fn spread(bytes: __m512i) -> __m512i {
 /// # Safety
 /// The processor must have what [`super::fast::Processor::Avx512`] names.
 #[inline(always)]
-unsafe fn numbers(text: __m512i, starts: __m512i, colons: __m512i, ends: __m512i) -> (__m256i, __m256i) {
+unsafe fn numbers(text: __m512i, starts: __m512i, colons: __m512i, ends: __m512i) -> __m512i {
     // SAFETY: promised by the caller.
     unsafe {
         let (starts, colons, ends) = (spread(starts), spread(colons), spread(ends));
@@ -155,11 +216,23 @@ unsafe fn numbers(text: __m512i, starts: __m512i, colons: __m512i, ends: __m512i
             let twos = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
             _mm512_madd_epi16(twos, _mm512_set1_epi32(0x0001_0064))
         };
-        // Two rows and two values by turns.
         let both = _mm512_packus_epi32(fours(rows), fours(values));
-        let both = _mm512_madd_epi16(both, _mm512_set1_epi32(0x0001_2710));
-        let order = _mm512_set_epi32(15, 14, 11, 10, 7, 6, 3, 2, 13, 12, 9, 8, 5, 4, 1, 0);
-        let both = _mm512_permutexvar_epi32(order, both);
+        _mm512_madd_epi16(both, _mm512_set1_epi32(0x0001_2710))
+    }
+}
+
+/// Where [`numbers`] has rows and values: two and two by turns.
+const IN_TURN: [u32; 2 * LANES] = [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15];
+
+/// Rows and values from these places.
+///
+/// # Safety
+/// The processor must have AVX-512.
+#[inline(always)]
+unsafe fn sorted(numbers: __m512i, places: &[u32; 2 * LANES]) -> (__m256i, __m256i) {
+    // SAFETY: promised by the caller; 64 bytes are read.
+    unsafe {
+        let both = _mm512_permutexvar_epi32(_mm512_loadu_si512(places.as_ptr().cast()), numbers);
         (_mm512_castsi512_si256(both), _mm512_extracti64x4_epi64::<1>(both))
     }
 }

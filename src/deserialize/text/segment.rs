@@ -234,9 +234,8 @@ impl Stored {
             let entries = entry(pair[1]) - entry(pair[0]);
             entries.max((pair[1] - pair[0]) as usize) <= implied::LONGEST
         });
-        let one = T::from_f64(1.0);
-        let starts = !short || column.starts.iter().zip(0..).any(|(&start, number)| start != number);
-        let values = match short && column.values.iter().all(|&value| value == one) {
+        let starts = !short || !implied::are_single(&column.starts);
+        let values = match short && implied::are_ones(&column.values) {
             true => Numbers::Implied,
             false => of_values(column),
         };
