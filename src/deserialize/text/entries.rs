@@ -8,7 +8,7 @@
 
 use super::number::{DIVISORS, Value, integer, joined, load8, quick};
 use super::output::Column;
-use super::pairs::{Found, Pairs, ZEROS, long_runs, nth};
+use super::pairs::{Pairs, ZEROS, nth, whole_numbers};
 use super::rules::is_non_printable;
 
 /// One sparse sample: its entries go to `column`, and the end of the sample.
@@ -91,8 +91,38 @@ unsafe fn block<T: Value, I: Pairs>(
         loop {
             let block = I::classify(p);
             let token = block.digit | block.dot | block.minus;
-            let stop = (!(token | block.space | block.colon)).trailing_zeros();
-            let known = if stop == 64 { u64::MAX } else { (1 << stop) - 1 };
+            let others = !(token | block.space | block.colon);
+            // What comes before the first of them.
+            let known = !others & others.wrapping_sub(1);
+            let stop = others.trailing_zeros();
+            let ender = if others == 0 { b' ' } else { *p.add(stop as usize) };
+            // If not, a value goes on behind `stop`, with an exponent.
+            let is_ended = others == 0 || ender == b'|' || is_non_printable(ender);
+            if is_ended
+                && (block.dot | block.minus) & known == 0
+                && let Some(found) = whole_numbers(block.digit & known, block.colon & known)
+            {
+                let count = found.ends.count_ones();
+                let taken = count.min(I::AT_ONCE);
+                if !I::convert(p, found, taken, dim, values.add(length), rows.add(length)) {
+                    return None;
+                }
+                length += taken as usize;
+                if count > taken {
+                    p = p.add(nth(found.starts, taken) as usize);
+                    continue;
+                }
+                if others != 0 {
+                    return Some((p.add(stop as usize), length));
+                }
+                // White space is behind all entries but one that is cut off.
+                let rest = 64 - block.space.leading_zeros();
+                if rest == 0 {
+                    return Some((p, length));
+                }
+                p = p.add(rest as usize);
+                continue;
+            }
             let token = token & known;
             let mut colons = block.colon & known;
             let mut dots = block.dot & known;
@@ -110,32 +140,8 @@ unsafe fn block<T: Value, I: Pairs>(
             if bad_shape != 0 {
                 return None;
             }
-            let ender = if stop == 64 { b' ' } else { *p.add(stop as usize) };
-            if stop < 64 && ender != b'|' && !is_non_printable(ender) {
-                // A value goes on behind `stop`, with an exponent: it is not for this way.
+            if !is_ended {
                 value_ends &= !(1 << stop);
-            }
-            if (dots | (block.minus & known) | long_runs(token)) == 0 {
-                let mut count = value_ends.count_ones();
-                // What is left begins with an entry that is cut off, or there is none.
-                let behind = if count == 0 { u64::MAX } else { !(u64::MAX >> value_ends.leading_zeros()) };
-                let mut rest = (index_starts & behind).trailing_zeros().min(stop);
-                let mut is_last = stop < 64 || rest == 0;
-                if count > I::AT_ONCE {
-                    count = I::AT_ONCE;
-                    rest = nth(index_starts, count);
-                    is_last = false;
-                }
-                let found = Found { starts: index_starts, colons, ends: value_ends };
-                if !I::convert(p, found, count, dim, values.add(length), rows.add(length)) {
-                    return None;
-                }
-                length += count as usize;
-                p = p.add(rest as usize);
-                if is_last {
-                    return Some((p, length));
-                }
-                continue;
             }
             while value_ends != 0 {
                 let index_start = index_starts.trailing_zeros();

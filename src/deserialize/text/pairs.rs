@@ -141,6 +141,19 @@ pub fn nth(mut mask: u64, n: u32) -> u32 {
     mask.trailing_zeros()
 }
 
+/// The entries in a block where there is nothing else but white space; one that is cut off at its end may have no value or no
+/// end. `None` if that is not so, or if a number has more than 8 digits.
+#[inline(always)]
+pub fn whole_numbers(digit: u64, colons: u64) -> Option<Found> {
+    let runs = digit & !(digit << 1);
+    let (starts, values) = (runs & !(colons << 1), runs & (colons << 1));
+    // Adding its first bit to a run of ones carries through the run and comes out where it ends.
+    let row_ends = digit.wrapping_add(starts) & !digit;
+    let ends = digit.wrapping_add(values) & !digit;
+    let wrong = (row_ends ^ colons) | ((colons << 1) & !digit) | long_runs(digit);
+    (wrong == 0).then_some(Found { starts, colons, ends })
+}
+
 /// Not 0 if one of the runs of ones has more than 8.
 #[inline(always)]
 pub fn long_runs(mask: u64) -> u64 {
