@@ -6,9 +6,9 @@
 //! then rows and values are converted all at once as well ([`super::pairs`]).
 
 use super::blocks::BLOCK;
-use super::number::{Value, joined, load8};
+use super::number::{Value, load8};
 use super::output::{Column, Output};
-use super::pairs::{Found, Pairs, ZEROS, long_runs};
+use super::pairs::{Found, Pairs, long_runs};
 #[cfg(target_arch = "x86_64")]
 use super::pairs512::Sorted;
 use super::rules::{StreamRule, ends_name};
@@ -210,7 +210,7 @@ unsafe fn find<I: Pairs>(p: *const u8, length: usize, entries: usize) -> Option<
 /// # Safety
 /// As there.
 #[inline(always)]
-pub unsafe fn deliver<T: Value>(
+pub unsafe fn deliver<T: Value, I: Pairs>(
     p: *const u8,
     lines: Lines,
     template: &Template,
@@ -224,6 +224,7 @@ pub unsafe fn deliver<T: Value>(
     // SAFETY: the masks have as many bits as entries, all in the block, and 8 bytes from there on are readable; there is room
     // for the entries, which count only when all are written.
     unsafe {
+        let digits = I::digits(p);
         for line in 0..count {
             for lane in 0..template.entries {
                 let (pipe, start) = (pipes.trailing_zeros(), starts.trailing_zeros());
@@ -233,19 +234,19 @@ pub unsafe fn deliver<T: Value>(
                 colons &= colons.wrapping_sub(1);
                 ends &= ends.wrapping_sub(1);
                 let name = load8(p.add(pipe as usize + 1));
-                let row = joined(load8(p.add(start as usize)) ^ ZEROS, colon - start);
-                let value = joined(load8(p.add(colon as usize + 1)) ^ ZEROS, end - colon - 1);
+                let row = I::number(p, &digits, start, colon);
+                let value = I::number(p, &digits, colon + 1, end);
                 let fits = (name ^ template.names[lane]) & template.masks[lane] == 0
                     && start == pipe + u32::from(template.offsets[lane])
                     && (breaks >> end & 1 == 1) == (lane + 1 == template.entries)
-                    && row < template.dims[lane].into();
+                    && (row as u32) < template.dims[lane];
                 if !fits {
                     return false;
                 }
                 let column = columns.get_unchecked_mut(template.streams[lane]);
                 let entry = column.values.len() + line;
-                column.rows.as_mut_ptr().add(entry).write(row as i32);
-                column.values.as_mut_ptr().add(entry).write(T::from_f64(value as f64));
+                column.rows.as_mut_ptr().add(entry).write(row);
+                column.values.as_mut_ptr().add(entry).write(T::from_i32(value));
                 column.starts.as_mut_ptr().add(column.starts.len() + line).write(entry as u32 + 1);
             }
         }

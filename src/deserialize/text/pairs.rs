@@ -1,6 +1,6 @@
 //! Entries of short whole numbers, as most are: where they lie in a block is known, and they are converted.
 
-use super::blocks::{Isa, Portable};
+use super::blocks::{BLOCK, Isa, Portable};
 use super::lines::{self, Lines, Template};
 use super::number::{Value, joined, load8};
 use super::output::Column;
@@ -27,7 +27,7 @@ pub struct Found {
 }
 
 /// What differs between processors.
-pub trait Pairs: Isa {
+pub trait Pairs: Isa + Sized {
     /// Which of the 64 bytes at `p` are `byte`.
     ///
     /// # Safety
@@ -36,6 +36,27 @@ pub trait Pairs: Isa {
 
     /// Entries that [`Pairs::convert`] takes, at most.
     const AT_ONCE: u32 = 64;
+
+    /// What numbers of the block at `p` are read from.
+    type Digits;
+
+    /// See [`Pairs::Digits`].
+    ///
+    /// # Safety
+    /// `p` must be valid for reading 64 bytes, and [`super::blocks::LEAD`] bytes before; the processor must have what the
+    /// implementation names.
+    unsafe fn digits(p: *const u8) -> Self::Digits;
+
+    /// The number that begins at byte `start` of the block at `p` and ends before byte `end`, with 1 to 8 digits.
+    ///
+    /// # Safety
+    /// `start` must be in the block, and 8 bytes behind it readable. The processor must have what the implementation names.
+    #[inline(always)]
+    unsafe fn number(p: *const u8, digits: &Self::Digits, start: u32, end: u32) -> i32 {
+        let _ = digits;
+        // SAFETY: promised by the caller.
+        joined(unsafe { load8(p.add(start as usize)) } ^ ZEROS, end - start) as i32
+    }
 
     /// Converts the first `count` entries of the block at `p`, none of whose numbers has more than 8 digits. False
     /// if a row is not below `dim`.
@@ -53,23 +74,24 @@ pub trait Pairs: Isa {
         rows: *mut i32,
     ) -> bool {
         let Found { mut starts, mut colons, mut ends } = found;
+        // SAFETY: promised by the caller.
+        let digits = unsafe { Self::digits(p) };
         for i in 0..count as usize {
             let (start, colon, end) =
                 (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
             starts &= starts.wrapping_sub(1);
             colons &= colons.wrapping_sub(1);
             ends &= ends.wrapping_sub(1);
-            // SAFETY: the numbers begin in the block, and 8 bytes are read.
-            let row = unsafe { joined(load8(p.add(start as usize)) ^ ZEROS, colon - start) };
-            // SAFETY: as before.
-            let value = unsafe { joined(load8(p.add(colon as usize + 1)) ^ ZEROS, end - colon - 1) };
-            if row >= dim as u64 {
+            // SAFETY: the numbers begin in the block.
+            let (row, value) =
+                unsafe { (Self::number(p, &digits, start, colon), Self::number(p, &digits, colon + 1, end)) };
+            if row as usize >= dim {
                 return false;
             }
             // SAFETY: there is room for `count`.
             unsafe {
-                rows.add(i).write(row as i32);
-                values.add(i).write(T::from_f64(value as f64));
+                rows.add(i).write(row);
+                values.add(i).write(T::from_i32(value));
             }
         }
         true
@@ -88,11 +110,16 @@ pub trait Pairs: Isa {
         columns: &mut [Column<T>],
     ) -> bool {
         // SAFETY: promised by the caller.
-        unsafe { lines::deliver(p, lines, template, columns) }
+        unsafe { lines::deliver::<T, Self>(p, lines, template, columns) }
     }
 }
 
 impl Pairs for Portable {
+    type Digits = ();
+
+    #[inline(always)]
+    unsafe fn digits(_: *const u8) {}
+
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
         (0..64).fold(0, |mask, i| {
@@ -104,6 +131,11 @@ impl Pairs for Portable {
 
 #[cfg(target_arch = "x86_64")]
 impl Pairs for Sse2 {
+    type Digits = ();
+
+    #[inline(always)]
+    unsafe fn digits(_: *const u8) {}
+
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
         (0..4).fold(0, |mask, i| {
@@ -119,6 +151,22 @@ impl Pairs for Sse2 {
 
 #[cfg(target_arch = "x86_64")]
 impl Pairs for Avx2 {
+    /// The last 4 digits, at most, of the number that ends at each byte.
+    type Digits = [u16; BLOCK];
+
+    #[inline(always)]
+    unsafe fn digits(p: *const u8) -> [u16; BLOCK] {
+        // SAFETY: promised by the caller.
+        unsafe { Avx2::short_integers(p) }
+    }
+
+    #[inline(always)]
+    unsafe fn number(_: *const u8, digits: &[u16; BLOCK], start: u32, end: u32) -> i32 {
+        let last = |end: u32| i32::from(digits[end.wrapping_sub(1) as usize % BLOCK]);
+        let is_long = if end - start > 4 { -1 } else { 0 };
+        last(end) + 10_000 * (last(end.wrapping_sub(4)) & is_long)
+    }
+
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
         (0..2).fold(0, |mask, i| {

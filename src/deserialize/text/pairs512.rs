@@ -10,6 +10,11 @@ use std::arch::x86_64::*;
 impl Pairs for Avx512 {
     const AT_ONCE: u32 = LANES as u32;
 
+    type Digits = ();
+
+    #[inline(always)]
+    unsafe fn digits(_: *const u8) {}
+
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
         // SAFETY: the caller promises AVX-512 F and BW, and 64 bytes.
