@@ -4,7 +4,8 @@
 //! entry. The masks of a block show all entries at once, as they do for dense samples (see [`super::blocks`]). That they
 //! alternate, index and value, needs no look at each: adding the first bit of a run of ones carries through the run
 //! and comes out where it ends, so two additions give the ends of all indexes and all values, which must be colons
-//! and must not be colons.
+//! and must not be colons. Blocks of whole numbers, as counts are, need even less of a look, and are converted all at once
+//! ([`super::pairs`]): 2.4 times the speed with AVX-512, 1.4 times with AVX2.
 
 use super::number::{DIVISORS, Value, integer, joined, load8, quick};
 use super::output::Column;
@@ -14,8 +15,9 @@ use super::rules::is_non_printable;
 /// One sparse sample: its entries go to `column`, and the end of the sample.
 ///
 /// # Safety
-/// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it; `column` must have room for as
-/// many entries and starts as the text can hold. The processor must have what `I` names.
+/// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it, and [`super::fast::FRONT`] bytes before;
+/// `column` must have room for as many entries and starts as the text can hold, and [`super::pairs::SLACK`] more. The
+/// processor must have what `I` names.
 #[inline(always)]
 pub unsafe fn sparse<T: Value, I: Pairs>(
     p: *const u8,

@@ -87,7 +87,9 @@ impl Template {
             let rule = &rules[stream];
             let colons = sample.iter().filter(|&&byte| byte == b':').count();
             let is_new = !new.streams[..new.entries].contains(&stream);
-            let fits = length <= 8 && new.entries < LANES && rule.dim > 0;
+            // Behind `|#` is a comment, whatever streams are called.
+            let is_name = (1..=8).contains(&length) && sample[0] != b'#';
+            let fits = is_name && new.entries < LANES && rule.dim > 0;
             if !(rule.sparse && is_new && colons == 1 && fits) {
                 return;
             }
@@ -124,8 +126,9 @@ impl Template {
 ///
 /// # Safety
 /// `p` must be the start of a line, and a line break must be the last byte before `end`; [`super::fast::PADDING`] bytes behind
-/// and [`super::fast::FRONT`] bytes before must be readable. The columns must have room for as many entries and starts as the text can hold, and
-/// [`super::pairs::SLACK`] more. The template must have been made for these columns. The processor must have what `I` names.
+/// and [`super::fast::FRONT`] bytes before must be readable. The columns must have room for as many entries and starts as the
+/// text can hold, and [`super::pairs::SLACK`] more. The template must have been made for these columns. The processor must
+/// have what `I` names.
 #[inline(always)]
 pub unsafe fn lines<T: Value, I: Pairs>(
     mut p: *const u8,
@@ -340,6 +343,7 @@ mod tests {
             "1 |w 1:1 |w 1:1\n",
             "1 |w 1:1 |S0 1:1\n",
             "1 || 1:1\n",
+            "1 |# 1:1\n",
             "1  |w 1:1\n",
             "1\n",
             "\n",

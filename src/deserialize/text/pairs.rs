@@ -122,9 +122,13 @@ impl Pairs for Portable {
 
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        (0..64).fold(0, |mask, i| {
-            // SAFETY: one of the 64 bytes.
-            mask | u64::from(unsafe { *p.add(i) } == byte) << i
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        (0..8).fold(0, |mask, i| {
+            // SAFETY: 8 of the 64 bytes.
+            let other = unsafe { load8(p.add(8 * i)) } ^ u64::from_ne_bytes([byte; 8]);
+            // The top bit of each byte that is zero, then these side by side.
+            let tops = !(((other & LOW) + LOW) | other | LOW);
+            mask | ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
         })
     }
 }
