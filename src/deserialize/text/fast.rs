@@ -268,11 +268,13 @@ impl Fast {
         // above for sparse and below for dense samples.
         unsafe {
             while p < end {
-                let (after, alike) = lines::<T, I>(p, end, output);
-                if alike > 0 {
-                    p = after;
-                    rows += alike;
-                    continue;
+                if I::LINES {
+                    let (after, alike) = lines::<T, I>(p, end, output);
+                    if alike > 0 {
+                        p = after;
+                        rows += alike;
+                        continue;
+                    }
                 }
                 let line = p;
                 // The id.
@@ -320,8 +322,10 @@ impl Fast {
                     return None;
                 }
                 rows += 1;
-                let line = std::slice::from_raw_parts(line, p.offset_from_unsigned(line));
-                output.template.see(line, &self.rules);
+                if I::LINES {
+                    let line = std::slice::from_raw_parts(line, p.offset_from_unsigned(line));
+                    output.template.see(line, &self.rules);
+                }
             }
         }
         (rows >= span.samples || self.quiet).then_some(())

@@ -34,6 +34,9 @@ pub trait Pairs: Isa + Sized {
     /// `p` must be valid for reading 64 bytes, and the processor must have what the implementation names.
     unsafe fn equal(p: *const u8, byte: u8) -> u64;
 
+    /// Whether masks cost so little that [`lines::lines`] pays.
+    const LINES: bool = true;
+
     /// Entries that [`Pairs::convert`] takes, at most.
     const AT_ONCE: u32 = 64;
 
@@ -115,6 +118,8 @@ pub trait Pairs: Isa + Sized {
 }
 
 impl Pairs for Portable {
+    const LINES: bool = false;
+
     type Digits = ();
 
     #[inline(always)]
