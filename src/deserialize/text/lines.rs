@@ -32,9 +32,7 @@ pub struct Template {
     pub offsets: [u8; LANES],
     /// Rows are below these.
     pub dims: [u32; LANES],
-    /// Which entries are a line's last.
-    pub lasts: u64,
-    /// The same as AVX-512 wants it.
+    /// What AVX-512 needs besides.
     #[cfg(target_arch = "x86_64")]
     pub sorted: Sorted,
     /// What trying may still cost: lines that fit add to it, others take from it.
@@ -113,7 +111,6 @@ impl Template {
             new.offsets[lane] = new.offsets[lane - count];
             new.dims[lane] = new.dims[lane - count];
         }
-        new.lasts = (count - 1..64).step_by(count).fold(0, |lasts, lane| lasts | 1 << lane);
         #[cfg(target_arch = "x86_64")]
         {
             new.sorted = Sorted::new(count, &new.dims);

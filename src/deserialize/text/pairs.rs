@@ -1,6 +1,8 @@
 //! Entries of short whole numbers, as most are: where they lie in a block is known, and they are converted.
 
-use super::blocks::{BLOCK, Isa, Portable};
+#[cfg(target_arch = "x86_64")]
+use super::blocks::BLOCK;
+use super::blocks::{Isa, Portable};
 use super::lines::{self, Lines, Template};
 use super::number::{Value, joined, load8};
 use super::output::Column;

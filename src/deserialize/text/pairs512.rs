@@ -74,7 +74,7 @@ impl Pairs for Avx512 {
             let large = _mm256_cmpge_epu32_mask(rows, dims);
             let wrong = (u32::from(other) | u32::from(apart)) & lanes | u32::from(large);
             // Lines end where they should.
-            let shape = _pext_u64(breaks, found.ends) ^ (template.lasts & u64::from(lanes));
+            let shape = _pext_u64(breaks, found.ends) ^ (template.sorted.lasts & u64::from(lanes));
             if u64::from(wrong) | shape != 0 {
                 return false;
             }
@@ -101,6 +101,8 @@ pub struct Sorted {
     places: [u32; 2 * LANES],
     /// Rows are below these.
     dims: [u32; LANES],
+    /// Which entries are a line's last.
+    lasts: u64,
 }
 
 impl Sorted {
@@ -115,6 +117,7 @@ impl Sorted {
         Sorted {
             places: std::array::from_fn(|i| place(entry(i % LANES) + i / LANES * LANES)),
             dims: std::array::from_fn(|lane| dims[entry(lane)]),
+            lasts: (entries - 1..64).step_by(entries).fold(0, |lasts, entry| lasts | 1 << entry),
         }
     }
 }
