@@ -149,14 +149,16 @@ impl Pairs for Sse2 {
 
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        (0..4).fold(0, |mask, i| {
+        let mut mask = 0;
+        for i in 0..4 {
             // SAFETY: SSE2 is part of x86-64; 16 of the 64 bytes are read.
             let equal = unsafe {
                 let text = _mm_loadu_si128(p.add(16 * i).cast());
                 _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(byte as i8)))
             };
-            mask | u64::from(equal as u16) << (16 * i)
-        })
+            mask |= u64::from(equal as u16) << (16 * i);
+        }
+        mask
     }
 }
 
@@ -180,14 +182,16 @@ impl Pairs for Avx2 {
 
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        (0..2).fold(0, |mask, i| {
+        let mut mask = 0;
+        for i in 0..2 {
             // SAFETY: the caller promises AVX2; 32 of the 64 bytes are read.
             let equal = unsafe {
                 let text = _mm256_loadu_si256(p.add(32 * i).cast());
                 _mm256_movemask_epi8(_mm256_cmpeq_epi8(text, _mm256_set1_epi8(byte as i8)))
             };
-            mask | u64::from(equal as u32) << (32 * i)
-        })
+            mask |= u64::from(equal as u32) << (32 * i);
+        }
+        mask
     }
 }
 
