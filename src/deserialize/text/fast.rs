@@ -56,7 +56,7 @@ struct Stream {
 /// Whose instructions are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
-    /// What [`Processor::Avx2`] has, and AVX-512 F, BW, DQ, VL, VBMI and VBMI2: Intel since Ice Lake, AMD since Zen 4.
+    /// What [`Processor::Avx2`] has, and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD since Zen 4.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// Newer x86-64: AVX2, BMI1, BMI2, LZCNT, POPCNT.
@@ -82,7 +82,7 @@ impl Processor {
     ];
 
     /// This one.
-    fn detect() -> Processor {
+    pub fn detect() -> Processor {
         Self::ALL.iter().copied().find(|processor| processor.is_here()).unwrap_or(Processor::Any)
     }
 
@@ -98,6 +98,7 @@ impl Processor {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vbmi")
                     && is_x86_feature_detected!("avx512vbmi2")
+                    && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(target_arch = "x86_64")]
             Processor::Avx2 => {
@@ -212,7 +213,7 @@ impl Fast {
     /// As for [`Fast::rows`]; the processor must have what [`Processor::Avx512`] needs.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
     unsafe fn rows_avx512<T: Value>(
         &self,
         span: &SequenceSpan,

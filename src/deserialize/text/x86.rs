@@ -1,7 +1,11 @@
 //! Classification and conversion with the vector instructions of x86-64.
 
-use super::blocks::{BLOCK, Block, Isa};
+use super::blocks::{BLOCK, Block, Isa, Tokens};
+use super::number::Value;
 use std::arch::x86_64::*;
+
+/// Short integers are picked in steps of so many, the last ones in vain, so that their number need not be predicted.
+const STEP: usize = 8;
 
 /// Every x86-64.
 pub struct Sse2;
@@ -42,41 +46,31 @@ impl Isa for Sse2 {
 pub struct Avx2;
 
 impl Isa for Avx2 {
+    #[inline(always)]
+    unsafe fn lowest(bits: u64, count: u32) -> u64 {
+        // SAFETY: the caller promises BMI2.
+        unsafe { _bzhi_u64(bits, count) }
+    }
+
     const SHORT_INTEGERS: bool = true;
 
-    /// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
-    /// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.
     #[inline(always)]
-    unsafe fn short_integers(p: *const u8) -> [u16; BLOCK] {
-        let mut numbers = std::mem::MaybeUninit::<[u16; BLOCK]>::uninit();
-        // SAFETY: the caller promises AVX2, and 64 bytes at `p` and 3 before. The stores fill the 64 numbers, 8 each.
+    unsafe fn short_integers<T: Value>(p: *const u8, tokens: &Tokens, out: *mut T) {
+        // SAFETY: promised by the caller; there are as many values as ends, and up to STEP more are written.
         unsafe {
-            let out = numbers.as_mut_ptr().cast::<__m128i>();
-            for i in 0..2 {
-                let digits = |back: usize| {
-                    let text = _mm256_loadu_si256(p.add(32 * i).sub(back).cast());
-                    let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
-                    let is_digit =
-                        _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
-                    (_mm256_and_si256(less_zero, is_digit), is_digit)
-                };
-                let tens = |digits: __m256i| {
-                    let twice = _mm256_add_epi8(digits, digits);
-                    let five = _mm256_add_epi8(_mm256_add_epi8(twice, twice), digits);
-                    _mm256_add_epi8(five, five)
-                };
-                let ((d0, _), (d1, is1), (d2, is2), (d3, _)) = (digits(0), digits(1), digits(2), digits(3));
-                let low = _mm256_add_epi8(d0, tens(d1));
-                let high = _mm256_and_si256(_mm256_add_epi8(d2, tens(d3)), _mm256_and_si256(is1, is2));
-                let weights = _mm256_set1_epi16(0x6401);
-                let first = _mm256_maddubs_epi16(_mm256_unpacklo_epi8(low, high), weights);
-                let second = _mm256_maddubs_epi16(_mm256_unpackhi_epi8(low, high), weights);
-                _mm_storeu_si128(out.add(4 * i), _mm256_castsi256_si128(first));
-                _mm_storeu_si128(out.add(4 * i + 1), _mm256_castsi256_si128(second));
-                _mm_storeu_si128(out.add(4 * i + 2), _mm256_extracti128_si256::<1>(first));
-                _mm_storeu_si128(out.add(4 * i + 3), _mm256_extracti128_si256::<1>(second));
+            let numbers = numbers_ending(p);
+            let mut ends = tokens.ends;
+            let total = ends.count_ones() as usize;
+            let mut picked = 0;
+            while picked < total {
+                for i in 0..STEP {
+                    // Without an end left this is the last number.
+                    let end = ends.trailing_zeros().wrapping_sub(1) & 63;
+                    ends &= ends.wrapping_sub(1);
+                    out.add(picked + i).write(T::from_u16(*numbers.get_unchecked(end as usize)));
+                }
+                picked += STEP;
             }
-            numbers.assume_init()
         }
     }
 
@@ -122,6 +116,46 @@ impl Isa for Avx2 {
     }
 }
 
+/// For each of the 64 bytes at `p` that is a digit: the number that ends there, if it has 4 digits at most.
+///
+/// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
+/// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.
+///
+/// # Safety
+/// `p` must be valid for reading 64 bytes, and [`LEAD`](super::blocks::LEAD) bytes before; the processor must have AVX2.
+#[inline(always)]
+unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
+    let mut numbers = std::mem::MaybeUninit::<[u16; BLOCK]>::uninit();
+    // SAFETY: the caller promises AVX2, and 64 bytes at `p` and 3 before. The stores fill the 64 numbers, 8 each.
+    unsafe {
+        let out = numbers.as_mut_ptr().cast::<__m128i>();
+        for i in 0..2 {
+            let digits = |back: usize| {
+                let text = _mm256_loadu_si256(p.add(32 * i).sub(back).cast());
+                let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
+                let is_digit = _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
+                (_mm256_and_si256(less_zero, is_digit), is_digit)
+            };
+            let tens = |digits: __m256i| {
+                let twice = _mm256_add_epi8(digits, digits);
+                let five = _mm256_add_epi8(_mm256_add_epi8(twice, twice), digits);
+                _mm256_add_epi8(five, five)
+            };
+            let ((d0, _), (d1, is1), (d2, is2), (d3, _)) = (digits(0), digits(1), digits(2), digits(3));
+            let low = _mm256_add_epi8(d0, tens(d1));
+            let high = _mm256_and_si256(_mm256_add_epi8(d2, tens(d3)), _mm256_and_si256(is1, is2));
+            let weights = _mm256_set1_epi16(0x6401);
+            let first = _mm256_maddubs_epi16(_mm256_unpacklo_epi8(low, high), weights);
+            let second = _mm256_maddubs_epi16(_mm256_unpackhi_epi8(low, high), weights);
+            _mm_storeu_si128(out.add(4 * i), _mm256_castsi256_si128(first));
+            _mm_storeu_si128(out.add(4 * i + 1), _mm256_castsi256_si128(second));
+            _mm_storeu_si128(out.add(4 * i + 2), _mm256_extracti128_si256::<1>(first));
+            _mm_storeu_si128(out.add(4 * i + 3), _mm256_extracti128_si256::<1>(second));
+        }
+        numbers.assume_init()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::avx512::Avx512;
@@ -159,7 +193,7 @@ mod tests {
                 return Ok(());
             }
             // SAFETY: 3 and 64 bytes, and AVX2 was asked for.
-            let numbers = unsafe { Avx2::short_integers(text.as_ptr().add(3)) };
+            let numbers = unsafe { numbers_ending(text.as_ptr().add(3)) };
             for (i, &number) in numbers.iter().enumerate() {
                 let before = text[..i + 4].trim_end_matches(|c: char| c.is_ascii_digit()).len();
                 let digits = &text[before..i + 4];
