@@ -7,7 +7,7 @@ use super::lines::{self, Lines, Template};
 use super::number::{Value, joined, load8};
 use super::output::Column;
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Sse2};
+use super::x86::{Avx2, Sse2, numbers_ending};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -170,7 +170,7 @@ impl Pairs for Avx2 {
     #[inline(always)]
     unsafe fn digits(p: *const u8) -> [u16; BLOCK] {
         // SAFETY: promised by the caller.
-        unsafe { Avx2::short_integers(p) }
+        unsafe { numbers_ending(p) }
     }
 
     #[inline(always)]

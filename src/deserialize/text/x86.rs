@@ -116,7 +116,7 @@ impl Isa for Avx2 {
     }
 }
 
-/// For each of the 64 bytes at `p` that is a digit: the number that ends there, if it has 4 digits at most.
+/// For each of the 64 bytes at `p` that is a digit: the number that ends there, or its last 4 digits.
 ///
 /// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
 /// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.
@@ -124,7 +124,7 @@ impl Isa for Avx2 {
 /// # Safety
 /// `p` must be valid for reading 64 bytes, and [`LEAD`](super::blocks::LEAD) bytes before; the processor must have AVX2.
 #[inline(always)]
-unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
+pub unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
     let mut numbers = std::mem::MaybeUninit::<[u16; BLOCK]>::uninit();
     // SAFETY: the caller promises AVX2, and 64 bytes at `p` and 3 before. The stores fill the 64 numbers, 8 each.
     unsafe {
