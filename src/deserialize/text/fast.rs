@@ -9,9 +9,11 @@
 use super::blocks::{self, BLOCK, Isa, LEAD, SLACK};
 use super::entries::sparse;
 use super::index::SequenceSpan;
+use super::lines::lines;
 use super::number::{OVERRUN, Value, leading_digits, load8};
 use super::output::{Column, Output};
-use super::rules::{Rules, ends_name, is_non_printable};
+use super::pairs::{self, Pairs};
+use super::rules::{Rules, StreamRule, ends_name, is_non_printable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx512, x86};
 use crate::log::Level;
@@ -29,6 +31,8 @@ const FEW: usize = 3;
 #[derive(Debug)]
 pub struct Fast {
     streams: Vec<Stream>,
+    /// The same as the file's rules have them.
+    rules: Vec<StreamRule>,
     longest_alias: usize,
     main: Option<usize>,
     strict: bool,
@@ -138,6 +142,7 @@ impl Fast {
         };
         Fast {
             streams: rules.streams.iter().map(stream).collect(),
+            rules: rules.streams.clone(),
             longest_alias: rules.longest_alias,
             main: rules.main,
             strict: rules.strict,
@@ -241,7 +246,7 @@ impl Fast {
     /// The bytes from `p` to `end`, [`FRONT`] bytes before and [`PADDING`] bytes behind must be readable, and a line break must be the last
     /// byte before `end`. The processor must have what `I` names.
     #[inline(always)]
-    unsafe fn rows<T: Value, I: Isa>(
+    unsafe fn rows<T: Value, I: Pairs>(
         &self,
         span: &SequenceSpan,
         mut p: *const u8,
@@ -252,9 +257,9 @@ impl Fast {
         let bytes = span.size as usize;
         for (stream, column) in self.streams.iter().zip(&mut output.columns) {
             if stream.sparse {
-                column.values.reserve(bytes / 4 + 1);
-                column.rows.reserve(bytes / 4 + 1);
-                column.starts.reserve(bytes / 2 + 1);
+                column.values.reserve(bytes / 4 + pairs::SLACK);
+                column.rows.reserve(bytes / 4 + pairs::SLACK);
+                column.starts.reserve(bytes / 2 + pairs::SLACK);
             }
         }
         let mut rows = 0;
@@ -264,6 +269,15 @@ impl Fast {
         // above for sparse and below for dense samples.
         unsafe {
             while p < end {
+                if I::LINES {
+                    let (after, alike) = lines::<T, I>(p, end, output);
+                    if alike > 0 {
+                        p = after;
+                        rows += alike;
+                        continue;
+                    }
+                }
+                let line = p;
                 // The id.
                 loop {
                     let (count, _) = leading_digits(load8(p));
@@ -309,6 +323,10 @@ impl Fast {
                     return None;
                 }
                 rows += 1;
+                if I::LINES {
+                    let line = std::slice::from_raw_parts(line, p.offset_from_unsigned(line));
+                    output.template.see(line, &self.rules);
+                }
             }
         }
         (rows >= span.samples || self.quiet).then_some(())

@@ -17,9 +17,13 @@ mod exact;
 mod fast;
 pub(super) mod implied;
 pub mod index;
+mod lines;
 pub(super) mod narrow;
 pub(crate) mod number;
 mod output;
+mod pairs;
+#[cfg(target_arch = "x86_64")]
+mod pairs512;
 mod report;
 pub(crate) mod rules;
 mod segment;

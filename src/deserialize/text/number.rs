@@ -13,6 +13,8 @@ pub trait Value: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 's
     fn from_f64(number: f64) -> Self;
     /// The same for a small integer.
     fn from_u16(number: u16) -> Self;
+    /// The nearest value to an integer, ties to even.
+    fn from_i32(number: i32) -> Self;
 }
 
 impl Value for f32 {
@@ -24,6 +26,10 @@ impl Value for f32 {
     fn from_u16(number: u16) -> f32 {
         number.into()
     }
+    #[inline(always)]
+    fn from_i32(number: i32) -> f32 {
+        number as f32
+    }
 }
 
 impl Value for f64 {
@@ -33,6 +39,10 @@ impl Value for f64 {
     }
     #[inline(always)]
     fn from_u16(number: u16) -> f64 {
+        number.into()
+    }
+    #[inline(always)]
+    fn from_i32(number: i32) -> f64 {
         number.into()
     }
 }

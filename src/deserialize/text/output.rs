@@ -3,6 +3,7 @@
 //! An [`Output`] belongs to a thread and is used again for segment after segment, so its pages are warm; a finished
 //! segment is copied out of it into a block of exactly its size.
 
+use super::lines::Template;
 use super::number::Value;
 use super::rules::Rules;
 
@@ -21,6 +22,8 @@ pub struct Column<T> {
     pub narrow_values: Vec<u8>,
     /// See `narrow_values`.
     pub narrow_rows: Vec<u16>,
+    /// Sparse: the last sample has several entries.
+    pub many: bool,
     /// Samples, those of the unfinished sequence included.
     pub samples: usize,
     /// Samples and values at the start of the unfinished sequence.
@@ -38,6 +41,21 @@ impl<T: Value> Column<T> {
         self.values.len() - self.mark.1
     }
 
+    /// Counts samples of one entry each, which were written behind the others.
+    ///
+    /// # Safety
+    /// So many values, rows and starts must have been written.
+    #[inline(always)]
+    pub unsafe fn count_single(&mut self, samples: usize) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            self.values.set_len(self.values.len() + samples);
+            self.rows.set_len(self.rows.len() + samples);
+            self.starts.set_len(self.starts.len() + samples);
+        }
+        self.samples += samples;
+    }
+
     /// Forgets values (and rows) behind the first `length`.
     pub fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
@@ -52,6 +70,8 @@ pub struct Output<T> {
     pub columns: Vec<Column<T>>,
     /// Sequences that were left out.
     pub skipped: Vec<u32>,
+    /// What lines look like.
+    pub template: Template,
     sequences: u32,
 }
 
@@ -67,6 +87,7 @@ impl<T: Value> Output<T> {
         }
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
+        self.template.reset();
         self.sequences = 0;
         for column in &mut self.columns {
             column.values.clear();

@@ -110,24 +110,24 @@ impl<T: Value> Scratch<T> {
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
-    spans: impl Iterator<Item = SequenceSpan>,
+    mut spans: impl Iterator<Item = SequenceSpan>,
     text: (&[u8], usize, u64),
     output: &mut Output<T>,
     report: &mut Report<'_>,
 ) -> Result<(), Stop> {
     let (text, length, base) = text;
     output.reset(rules);
-    for span in spans {
+    // Not a loop: what `next` returns would be copied, 4 % of the time of samples of 200 bytes.
+    spans.try_for_each(|span| {
         let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
         let end = (at + span.size as usize).min(FRONT + length);
         let whole = end - at == span.size as usize && span.offset >= base;
         if whole && fast.read_sequence(&span, text, at, output) {
-            continue;
+            return Ok(());
         }
         output.roll_back();
-        exact::read_sequence(rules, &span, &text[at..end], output, report)?;
-    }
-    Ok(())
+        exact::read_sequence(rules, &span, &text[at..end], output, report)
+    })
 }
 
 /// Copies what was parsed into memory of its size. `narrow`: small numbers may be stored narrow.
@@ -234,9 +234,8 @@ impl Stored {
             let entries = entry(pair[1]) - entry(pair[0]);
             entries.max((pair[1] - pair[0]) as usize) <= implied::LONGEST
         });
-        let one = T::from_f64(1.0);
-        let starts = !short || column.starts.iter().zip(0..).any(|(&start, number)| start != number);
-        let values = match short && column.values.iter().all(|&value| value == one) {
+        let starts = !short || !implied::are_single(&column.starts);
+        let values = match short && implied::are_ones(&column.values) {
             true => Numbers::Implied,
             false => of_values(column),
         };

@@ -116,7 +116,7 @@ impl Isa for Avx2 {
     }
 }
 
-/// For each of the 64 bytes at `p` that is a digit: the number that ends there, if it has 4 digits at most.
+/// For each of the 64 bytes at `p` that is a digit: the number that ends there, or its last 4 digits.
 ///
 /// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
 /// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.

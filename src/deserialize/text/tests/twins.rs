@@ -56,10 +56,46 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|lines| lines.into_iter().map(|(key, line)| format!("{key}{line}")).collect())
 }
 
+/// Lines of one entry for each stream, nearly all of them alike.
+fn alike_lines() -> impl Strategy<Value = String> {
+    let entries = prop_oneof![
+        3 => Just("{id} |w {row}:1 |S0 {tag}:{value}"),
+        1 => Just("{id} |S0 {tag}:{value}\t|w {row}:1"),
+        1 => Just("|w {row}:{value}"),
+        1 => Just("{id}{id} |1 {tag}:1 |a {tag}:1 |w {row}:1 |S0 {tag}:1"),
+        1 => Just("{id} |twelve12name {tag}:{value} |w {row}:1"),
+    ];
+    let number = || prop_oneof![6 => "[0-9]{1,4}", 1 => "[0-9]{7,10}", 1 => "-?[0-9]{1,2}\\.[0-9]{1,3}"];
+    let odd = prop_oneof![
+        12 => Just(""),
+        1 => Just(" "),
+        1 => Just("|S0 5:5 "),
+        1 => Just(" 3:1"),
+        1 => Just("|# a:1 |w"),
+        1 => Just("\r"),
+        1 => Just("7"),
+    ];
+    let row = (0u64..20_000, 0u32..140, number(), 0u64..4, odd);
+    let end = prop_oneof![4 => Just("\n"), 1 => Just("\r\n")];
+    (entries, end, proptest::collection::vec(row, 1..40)).prop_map(|(entries, end, rows)| {
+        let line = |(row, tag, value, id, odd): (u64, u32, String, u64, &str)| {
+            let line = entries.replace("{row}", &row.to_string()).replace("{tag}", &tag.to_string());
+            line.replace("{value}", &value).replace("{id}", &id.to_string()) + odd + end
+        };
+        rows.into_iter().map(line).collect()
+    })
+}
+
 const STREAMS: &str = "a_long_name:300s s:70000s x:40 y:2";
+const WORDS: &str = "1:130s S0:130s a:130s twelve12name:130s w:19900s";
 
 fn alike<T: Bits>(text: &[u8], max_errors: u64, trace_level: u32) {
-    let mut rules = rules(STREAMS, max_errors);
+    alike_as::<T>(STREAMS, true, text, max_errors, trace_level);
+}
+
+fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, trace_level: u32) {
+    let mut rules = rules(streams, max_errors);
+    rules.strict = strict;
     rules.log.trace_level = trace_level;
     crate::log::set_sink(Some(std::sync::Arc::new(|_, _| ())));
     let expected = parse::<T>(&rules, text, Way::Exact);
@@ -76,6 +112,27 @@ proptest! {
     fn well_formed(text in text()) {
         alike::<f32>(text.as_bytes(), 1000, 1);
         alike::<f64>(text.as_bytes(), 1000, 0);
+    }
+
+    #[test]
+    fn lines(
+        text in alike_lines(),
+        changes in proptest::collection::vec(
+            (any::<prop::sample::Index>(), prop::sample::select(&b"\n| \t\r:.-1aw0\xff"[..])),
+            0..3
+        ),
+        strict: bool,
+        trace_level in 0u32..2,
+    ) {
+        let mut text = text.into_bytes();
+        for (place, byte) in changes {
+            let place = place.index(text.len());
+            text[place] = byte;
+        }
+        for streams in [WORDS, "w:19900s", "S0:2000s w:20000s", "1:130s S0:130s a:130s w:20000s"] {
+            alike_as::<f32>(streams, strict, &text, 1000, trace_level);
+            alike_as::<f64>(streams, strict, &text, 1000, 0);
+        }
     }
 
     #[test]
