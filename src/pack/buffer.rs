@@ -73,7 +73,7 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A minibatch with this number of streams and no flags. Fails if there is no memory for it. Layouts and keys are empty; buffers have unspecified sizes
+    /// A minibatch with this number of streams and no flags. Layouts and keys are empty; buffers have unspecified sizes
     /// and contents.
     pub fn take(&self, streams: usize) -> Minibatch {
         let mut minibatch = self.shelf.lock().pop().unwrap_or_default();

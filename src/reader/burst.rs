@@ -43,8 +43,8 @@ impl Burst {
     }
 }
 
-/// How many minibatches the next burst has; depends on nothing but their sizes. Starts with one, so that nobody waits for more than the first, and starts
-/// again where minibatches read ahead were of no use.
+/// How many minibatches the next burst has; depends on nothing but their sizes. Starts with one, so that nobody waits for
+/// more than the first, and starts again where minibatches read ahead were of no use.
 pub(super) struct Pace {
     next: usize,
     threads: usize,

@@ -68,8 +68,8 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
     pool: Pool,
-    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready for packing.
-    /// Shared with threads that pack, which are done before the window moves.
+    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready
+    /// for packing. Shared with threads that pack, which are done before the window moves.
     resident: Resident,
     /// Which they are.
     held: Vec<ChunkId>,

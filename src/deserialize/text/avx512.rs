@@ -241,7 +241,7 @@ unsafe fn equal(text: __m512i, byte: u8) -> u64 {
 /// # Safety
 /// The processor must be [`Avx512`].
 #[inline(always)]
-unsafe fn places(bits: u64) -> __m512i {
+pub(super) unsafe fn places(bits: u64) -> __m512i {
     // SAFETY: promised by the caller.
     unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
 }

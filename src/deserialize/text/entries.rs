@@ -15,8 +15,8 @@ use super::rules::is_non_printable;
 /// One sparse sample: its entries go to `column`, and the end of the sample.
 ///
 /// # Safety
-/// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it, and [`super::fast::FRONT`] bytes before;
-/// `column` must have room for as many entries and starts as the text can hold, and [`super::pairs::SLACK`] more. The
+/// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it, and [`super::fast::FRONT`] bytes
+/// before; `column` must have room for as many entries and starts as the text can hold, and [`super::pairs::SLACK`] more. The
 /// processor must have what `I` names.
 #[inline(always)]
 pub unsafe fn sparse<T: Value, I: Pairs>(

@@ -1,6 +1,6 @@
 //! [`super::pairs`] with AVX-512: eight entries in one register, whatever their lengths.
 
-use super::avx512::Avx512;
+use super::avx512::{Avx512, places};
 use super::lines::{LANES, Lines, Template};
 use super::number::Value;
 use super::output::Column;
@@ -157,25 +157,6 @@ impl<T: Value> Numbers<T> {
             }
         }
     }
-}
-
-/// The places of the bits that are set, one byte each.
-///
-/// # Safety
-/// The processor must have AVX-512 with VBMI2.
-#[inline(always)]
-unsafe fn places(mask: u64) -> __m512i {
-    const PLACES: [u8; 64] = {
-        let mut places = [0; 64];
-        let mut i = 0;
-        while i < 64 {
-            places[i] = i as u8;
-            i += 1;
-        }
-        places
-    };
-    // SAFETY: promised by the caller; 64 bytes are read.
-    unsafe { _mm512_maskz_compress_epi8(mask, _mm512_loadu_si512(PLACES.as_ptr().cast())) }
 }
 
 /// Each of the first eight bytes eight times.
