@@ -41,8 +41,9 @@ impl Buffer {
     pub fn resize(&mut self, size: usize) -> Result<()> {
         let needed = size.div_ceil(size_of::<Line>());
         if needed > self.lines.len() {
-            // With half as much again, so that sizes settle. The old memory goes first: its content is of no use.
-            let grown = needed + needed / 2;
+            // What was too small gets half as much again, so that sizes settle. The old memory goes first: its content
+            // is of no use.
+            let grown = if self.lines.is_empty() { needed } else { needed + needed / 2 };
             *self = Buffer::default();
             let room = self.lines.try_reserve_exact(grown);
             room.map_err(|_| Error::data(format!("There is no memory for a minibatch of {size} bytes.")))?;

@@ -4,6 +4,7 @@
 //! time, and no minibatch needs another one for that. So each thread gets some of a burst's minibatches with all it
 //! needs to pack them, and gives them back packed.
 
+use super::WORTH_A_THREAD;
 use super::place::Place;
 use super::store::Resident;
 use super::worker::Worker;
@@ -13,9 +14,13 @@ use crate::pack::{Batch, Desk, Packed, Recipe};
 use crate::pool::Pool;
 use crate::randomize::Selection;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Threads that pack, at most, the one that has the pipeline among them. Copying is soon bounded by memory.
 const MOST_THREADS: usize = 4;
+
+/// What takes less than the hand-over to another thread is packed by one alone. Tests use all threads for everything.
+const WORTH_IT: Duration = if cfg!(test) { Duration::ZERO } else { WORTH_A_THREAD };
 
 /// How many threads pack: as many as load, if there are CPUs for them.
 pub(super) fn threads(pool: &Pool) -> usize {
@@ -74,6 +79,8 @@ pub(super) struct Crew {
     own: Share,
     helpers: Vec<Helper>,
     threads: usize,
+    /// How long one thread takes for a minibatch, as the last burst had it.
+    each: Duration,
 }
 
 struct Helper {
@@ -85,7 +92,7 @@ struct Helper {
 impl Crew {
     /// A crew of so many threads, at least one.
     pub(super) fn new(threads: usize) -> Crew {
-        Crew { own: Share::default(), helpers: Vec::new(), threads }
+        Crew { own: Share::default(), helpers: Vec::new(), threads, each: Duration::ZERO }
     }
 
     /// Packs minibatches, and hands them out in their order.
@@ -95,7 +102,8 @@ impl Crew {
         ground: Ground,
         mut deliver: impl FnMut(&Plan, Packed),
     ) -> Result<()> {
-        let threads = self.threads.min(plans.len()).max(1);
+        let is_worth_it = self.each * plans.len() as u32 >= WORTH_IT;
+        let threads = if is_worth_it { self.threads.min(plans.len()).max(1) } else { 1 };
         while self.helpers.len() < threads - 1 {
             let worker = Worker::start("cntk-reader-pack", |share: &mut Box<Share>| share.pack())?;
             self.helpers.push(Helper { worker, share: Some(Box::default()) });
@@ -110,7 +118,11 @@ impl Crew {
         }
         self.own.plans.append(plans);
         self.own.ground = Some(ground);
+        let start = Instant::now();
         self.own.pack();
+        if !self.own.plans.is_empty() {
+            self.each = start.elapsed() / self.own.plans.len() as u32;
+        }
         let mut hand_out = |share: &mut Share| {
             share.plans.iter().zip(share.packed.drain(..)).for_each(|(plan, packed)| deliver(plan, packed));
             plans.append(&mut share.plans);
