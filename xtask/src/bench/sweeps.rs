@@ -11,8 +11,8 @@ use anyhow::Result;
 
 const NOTE: &str = "\
 Randomized over all data, data in the page cache, minibatches of as many samples as the command says, else 256. Sweep 1 loads and parses, index is the time to open the reader, peak
-is that of the resident memory after both sweeps, allocations are those per minibatch of sweep 2. The data of every run
-were checked in a third sweep, which is not timed.";
+is that of the resident memory after four sweeps, allocations are those per minibatch of the fourth. The data of every run
+were checked in a fifth sweep, which is not timed.";
 
 /// Measures all shapes and numbers of threads.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
@@ -41,7 +41,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
             alternate(project, shape, &subjects, options.repetitions, &["/samples", "/minibatches"])?;
         for (results, threads) in results.iter().zip(&options.threads) {
             let mut row = vec![shape.clone(), "cntk-reader".to_owned(), threads.to_string()];
-            let samples = results.median("/samples")? / 2.0;
+            let samples = results.median("/samples")? / 4.0;
             row.extend([number(data.megabytes()), number(results.median("/open")?)]);
             for sweep in ["/sweeps/0", "/sweeps/1"] {
                 let seconds = results.median(sweep)?;
