@@ -37,7 +37,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
     }
 
-    /// Makes it `size` bytes long. The content is unspecified afterwards.
+    /// Makes it `size` bytes long. The content is unspecified afterwards. Fails if there is no memory for it.
     pub fn resize(&mut self, size: usize) -> Result<()> {
         let needed = size.div_ceil(size_of::<Line>());
         if needed > self.lines.len() {

@@ -137,14 +137,15 @@ impl Reader {
         let corpus = build::corpus(options);
         let deserializer = build::deserializer(options, others, &corpus, &pool)?;
         let packing_threads = crew::threads(&pool);
-        Ok(Reader::over(deserializer, options, corpus, (pool, packing_threads), process))
+        Ok(Reader::over(deserializer, options, corpus, pool, packing_threads, process))
     }
 
     fn over(
         deserializer: Arc<dyn Deserializer>,
         options: &ReaderOptions,
         corpus: Arc<Corpus>,
-        (pool, packing_threads): (Pool, usize),
+        pool: Pool,
+        packing_threads: usize,
         process: Process,
     ) -> Reader {
         let streams = output_streams(deserializer.streams(), options.packing);

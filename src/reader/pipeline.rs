@@ -150,8 +150,10 @@ impl Pipeline {
     fn plan(&mut self, limits: Limits, wanted: usize) -> Option<Error> {
         while self.plans.len() < wanted {
             let mut plan = self.spare_plans.pop().unwrap_or_default();
-            match self.source.plan(limits, self.plans.is_empty(), &mut plan) {
+            match self.source.select(limits.global, limits.local, !self.plans.is_empty()) {
                 Ok(true) => {
+                    std::mem::swap(&mut plan.selection, &mut self.source.selection);
+                    plan.place = self.source.course.place();
                     let is_last = plan.selection.end_of_epoch;
                     self.plans.push(plan);
                     if is_last {
@@ -267,21 +269,24 @@ impl Source {
         self.course.start_epoch(&epoch.timeline())
     }
 
-    /// Selects the sequences of one more minibatch of a burst. False if it needs another window than those before it.
-    fn plan(&mut self, limits: Limits, is_first: bool, plan: &mut Plan) -> Result<bool> {
-        let Course::Global(timeline, store) = &mut self.course else { return Ok(false) };
-        if !std::mem::take(&mut self.is_drawn) {
-            timeline.next(limits.global, limits.local, &mut self.selection)?;
-        }
-        if self.selection.passed || !self.selection.sequences.is_empty() {
-            if !is_first && store.is_left_by(&**timeline) {
-                self.is_drawn = true;
-                return Ok(false);
+    /// Selects the next sequences, and sees to it that their chunks are in memory. With `stays`, false if they need another
+    /// window than those before them: then they wait for the next call.
+    fn select(&mut self, global: u64, local: u64, stays: bool) -> Result<bool> {
+        match &mut self.course {
+            Course::Global(timeline, store) => {
+                if !std::mem::take(&mut self.is_drawn) {
+                    timeline.next(global, local, &mut self.selection)?;
+                }
+                if self.selection.passed || !self.selection.sequences.is_empty() {
+                    if stays && store.is_left_by(&**timeline) {
+                        self.is_drawn = true;
+                        return Ok(false);
+                    }
+                    store.follow(&**timeline, &self.selection)?;
+                }
             }
-            store.follow(&**timeline, &self.selection)?;
+            Course::Local(timeline, store) => timeline.next(local, store, &mut self.selection)?,
         }
-        std::mem::swap(&mut plan.selection, &mut self.selection);
-        plan.place = Place::Global(timeline.position());
         Ok(true)
     }
 
@@ -356,20 +361,6 @@ impl Course {
         }
     }
 
-    /// Selects the next sequences, and sees to it that their chunks are in memory.
-    fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()> {
-        match self {
-            Course::Global(timeline, store) => {
-                timeline.next(global, local, selection)?;
-                if selection.passed || !selection.sequences.is_empty() {
-                    store.follow(&**timeline, selection)?;
-                }
-                Ok(())
-            }
-            Course::Local(timeline, store) => timeline.next(local, store, selection),
-        }
-    }
-
     /// The loaded chunks, by chunk id.
     fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
         match self {
@@ -404,7 +395,7 @@ impl ReadConfig {
 
 impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
-        self.course.next(global, local, &mut self.selection)?;
+        self.select(global, local, false)?;
         if let Some(fetcher) = &mut self.fetcher {
             fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.course.chunks())?;
         }

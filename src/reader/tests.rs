@@ -21,7 +21,7 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         None => TextDeserializer::open(text, &corpus),
     });
     let deserializer = Arc::new(deserializer.expect("good data"));
-    Reader::over(deserializer, &options, corpus, (pool, 1), Process::current())
+    Reader::over(deserializer, &options, corpus, pool, 1, Process::current())
 }
 
 /// A reader of this configuration in which so many threads pack.
@@ -30,7 +30,7 @@ fn open_packing(config: &str, threads: usize) -> Reader {
     options.prefetch = threads > 1;
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
     let deserializer = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
-    Reader::over(deserializer, &options, corpus, (pool, threads), Process::current())
+    Reader::over(deserializer, &options, corpus, pool, threads, Process::current())
 }
 
 /// Now and then a line is broken: its sequence is invalid.

@@ -221,7 +221,7 @@ static DIVISORS_BEFORE: [f64; 8] = {
 /// # Safety
 /// They must be readable; the processor must be [`Avx512`].
 #[inline(always)]
-unsafe fn load(p: *const u8) -> __m512i {
+pub(super) unsafe fn load(p: *const u8) -> __m512i {
     // SAFETY: promised by the caller.
     unsafe { _mm512_loadu_si512(p.cast()) }
 }
@@ -231,7 +231,7 @@ unsafe fn load(p: *const u8) -> __m512i {
 /// # Safety
 /// The processor must be [`Avx512`].
 #[inline(always)]
-unsafe fn equal(text: __m512i, byte: u8) -> u64 {
+pub(super) unsafe fn equal(text: __m512i, byte: u8) -> u64 {
     // SAFETY: promised by the caller.
     unsafe { _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8)) }
 }

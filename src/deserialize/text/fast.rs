@@ -13,7 +13,7 @@ use super::lines::lines;
 use super::number::{OVERRUN, Value, leading_digits, load8};
 use super::output::{Column, Output};
 use super::pairs::{self, Pairs};
-use super::rules::{Rules, StreamRule, ends_name, is_non_printable};
+use super::rules::{Rules, ends_name, is_non_printable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx512, x86};
 use crate::log::Level;
@@ -30,9 +30,7 @@ const FEW: usize = 3;
 /// The parser for one file.
 #[derive(Debug)]
 pub struct Fast {
-    streams: Vec<Stream>,
-    /// The same as the file's rules have them.
-    rules: Vec<StreamRule>,
+    pub streams: Vec<Stream>,
     longest_alias: usize,
     main: Option<usize>,
     strict: bool,
@@ -43,14 +41,16 @@ pub struct Fast {
     processor: Processor,
 }
 
+/// What of a stream's rule is looked at.
 #[derive(Debug)]
-struct Stream {
+pub struct Stream {
     /// The name, up to 8 bytes of it, first byte lowest.
-    name: u64,
-    mask: u64,
-    alias: Vec<u8>,
-    dim: usize,
-    sparse: bool,
+    pub name: u64,
+    /// Which bytes of it count; none if no name in a text is this one.
+    pub mask: u64,
+    pub alias: Vec<u8>,
+    pub dim: usize,
+    pub sparse: bool,
 }
 
 /// Whose instructions are used.
@@ -142,7 +142,6 @@ impl Fast {
         };
         Fast {
             streams: rules.streams.iter().map(stream).collect(),
-            rules: rules.streams.clone(),
             longest_alias: rules.longest_alias,
             main: rules.main,
             strict: rules.strict,
@@ -325,7 +324,7 @@ impl Fast {
                 rows += 1;
                 if I::LINES {
                     let line = std::slice::from_raw_parts(line, p.offset_from_unsigned(line));
-                    output.template.see(line, &self.rules);
+                    output.template.see(line, &self.streams);
                 }
             }
         }

@@ -1,13 +1,11 @@
 //! What is the same for every sequence and so never stored: the values of samples that only name rows, which are all 1,
 //! and the entry numbers of samples of one entry.
 
+use super::narrow::BLOCK;
 use super::number::Value;
 
 /// The most samples and entries that a sequence may have for this.
 pub const LONGEST: usize = 4095;
-
-/// Numbers that are looked at together: enough to make one test of all of them cheap, few enough to give up early.
-const TOGETHER: usize = 256;
 
 static FLOATS: [f32; LONGEST] = [1.0; LONGEST];
 static DOUBLES: [f64; LONGEST] = [1.0; LONGEST];
@@ -36,12 +34,12 @@ pub fn starts(samples: usize) -> &'static [u32] {
 /// Whether all values are 1. Looks at many together, which vector instructions do; and so does [`are_single`].
 pub fn are_ones<T: Value>(values: &[T]) -> bool {
     let one = T::from_u16(1);
-    values.chunks(TOGETHER).all(|values| values.iter().fold(true, |same, &value| same & (value == one)))
+    values.chunks(BLOCK).all(|values| values.iter().fold(true, |same, &value| same & (value == one)))
 }
 
 /// Whether these are the starts of samples of one entry each.
 pub fn are_single(starts: &[u32]) -> bool {
-    starts.chunks(TOGETHER).zip((0..).step_by(TOGETHER)).all(|(starts, first)| {
+    starts.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(starts, first)| {
         starts.iter().zip(first..).fold(true, |same, (&start, number)| same & (start == number))
     })
 }

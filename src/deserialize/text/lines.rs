@@ -7,12 +7,13 @@
 //! lines with AVX-512, and makes it half as large again with AVX2.
 
 use super::blocks::BLOCK;
+use super::fast::Stream;
 use super::number::{Value, load8};
 use super::output::{Column, Output};
 use super::pairs::{Found, Pairs, long_runs};
 #[cfg(target_arch = "x86_64")]
 use super::pairs512::Sorted;
-use super::rules::{StreamRule, ends_name};
+use super::rules::ends_name;
 
 /// The most entries of a line.
 pub const LANES: usize = 8;
@@ -65,10 +66,10 @@ impl Template {
 
     /// Looks at a line that did not fit, and was read otherwise.
     #[inline(always)]
-    pub fn see(&mut self, line: &[u8], rules: &[StreamRule]) {
+    pub fn see(&mut self, line: &[u8], streams: &[Stream]) {
         if line.len() <= BLOCK {
             if self.credit > 0 {
-                self.learn(line, rules);
+                self.learn(line, streams);
             } else {
                 self.entries = 0;
             }
@@ -76,26 +77,25 @@ impl Template {
     }
 
     #[cold]
-    fn learn(&mut self, line: &[u8], rules: &[StreamRule]) {
+    fn learn(&mut self, line: &[u8], streams: &[Stream]) {
         self.credit -= FINE;
         let mut new = Template { credit: self.credit, ..Template::default() };
         for sample in line.split(|&byte| byte == b'|').skip(1) {
             let length = sample.iter().position(|&byte| ends_name(byte)).unwrap_or(0);
-            let Some(stream) = rules.iter().position(|rule| rule.alias == sample[..length]) else { return };
-            let rule = &rules[stream];
+            let Some(stream) = streams.iter().position(|stream| stream.alias == sample[..length]) else {
+                return;
+            };
+            let rule = &streams[stream];
             let colons = sample.iter().filter(|&&byte| byte == b':').count();
             let is_new = !new.streams[..new.entries].contains(&stream);
-            // Behind `|#` is a comment, whatever streams are called.
-            let is_name = (1..=8).contains(&length) && sample[0] != b'#';
+            let is_name = rule.mask != 0 && length <= 8;
             let fits = is_name && new.entries < LANES && rule.dim > 0;
             if !(rule.sparse && is_new && colons == 1 && fits) {
                 return;
             }
-            let mut name = [0; 8];
-            name[..length].copy_from_slice(&rule.alias);
             new.streams[new.entries] = stream;
-            new.names[new.entries] = u64::from_le_bytes(name);
-            new.masks[new.entries] = u64::MAX >> (64 - 8 * length);
+            new.names[new.entries] = rule.name;
+            new.masks[new.entries] = rule.mask;
             new.offsets[new.entries] = length as u8 + 2;
             new.dims[new.entries] = rule.dim as u32;
             new.entries += 1;
@@ -263,7 +263,7 @@ mod tests {
     use super::super::blocks::Portable;
     #[cfg(target_arch = "x86_64")]
     use super::super::fast::Processor;
-    use super::super::fast::{FRONT, PADDING};
+    use super::super::fast::{FRONT, Fast, PADDING};
     use super::super::pairs::SLACK;
     use super::super::tests::rules;
     #[cfg(target_arch = "x86_64")]
@@ -279,7 +279,7 @@ mod tests {
         let mut output = Output::<f32>::default();
         output.reset(&rules);
         let first = text.split_inclusive('\n').next().unwrap_or_default();
-        output.template.see(first.as_bytes(), &rules.streams);
+        output.template.see(first.as_bytes(), &Fast::new(&rules).streams);
         for column in &mut output.columns {
             column.values.reserve(text.len() + SLACK);
             column.rows.reserve(text.len() + SLACK);

@@ -5,7 +5,7 @@ use super::fast::Processor;
 use super::number::Value;
 
 /// Numbers that are looked at together: enough to make one test of all of them cheap, few enough to give up early.
-const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// Values of a stream.
 pub trait Narrow: Value + Plain {

@@ -1,6 +1,6 @@
 //! [`super::pairs`] with AVX-512: eight entries in one register, whatever their lengths.
 
-use super::avx512::{Avx512, places};
+use super::avx512::{Avx512, equal, load, places};
 use super::lines::{LANES, Lines, Template};
 use super::number::Value;
 use super::output::Column;
@@ -18,7 +18,7 @@ impl Pairs for Avx512 {
     #[inline(always)]
     unsafe fn equal(p: *const u8, byte: u8) -> u64 {
         // SAFETY: the caller promises AVX-512 F and BW, and 64 bytes.
-        unsafe { _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p.cast()), _mm512_set1_epi8(byte as i8)) }
+        unsafe { equal(load(p), byte) }
     }
 
     #[inline(always)]
@@ -32,7 +32,7 @@ impl Pairs for Avx512 {
     ) -> bool {
         // SAFETY: the caller promises AVX-512, 64 bytes at `p`, and room for 8 values and rows.
         unsafe {
-            let text = _mm512_loadu_si512(p.cast());
+            let text = load(p);
             let (starts, colons, ends) = (places(found.starts), places(found.colons), places(found.ends));
             let numbers = numbers(text, starts, colons, ends);
             let (found_rows, found_values) = sorted(numbers, &IN_TURN);
@@ -56,7 +56,7 @@ impl Pairs for Avx512 {
         // SAFETY: the caller promises AVX-512, 64 bytes at `p`, and room for 8 more entries in each column; those of the
         // lines count only when all are written.
         unsafe {
-            let text = _mm512_loadu_si512(p.cast());
+            let text = load(p);
             let (starts, colons, ends) = (places(found.starts), places(found.colons), places(found.ends));
             let pipes = places(pipes);
             // Names, 8 bytes each.
