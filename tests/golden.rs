@@ -53,6 +53,11 @@ fn ctf_text() {
 }
 
 #[test]
+fn empty() {
+    group("empty");
+}
+
+#[test]
 fn epoch() {
     group("epoch");
 }
@@ -97,6 +102,7 @@ fn every_group_has_a_test() {
         "ctf-numbers",
         "ctf-seq",
         "ctf-text",
+        "empty",
         "epoch",
         "frame",
         "norand",

@@ -72,6 +72,25 @@ impl Slot {
         self.queue.pop_front().map(|front| front.end_of_sweep)
     }
 
+    /// Takes the first sequence out that has no samples and is met in the next `steps` steps, if there is one. Behind the
+    /// slot's last sample none is met: `steps` 0 takes it out even so.
+    fn take_empty(&mut self, steps: usize) -> bool {
+        let end = if steps == 0 { usize::MAX } else { self.cursor + self.available().min(steps) };
+        let mut before = 0;
+        let due = self.queue.iter().position(|queued| {
+            let is_due = queued.samples == 0 && before < end;
+            before += queued.samples;
+            is_due
+        });
+        let Some(due) = due else { return false };
+        if let Some(Queued { end_of_sweep: true, .. }) = self.queue.remove(due)
+            && let Some(last) = due.checked_sub(1).and_then(|last| self.queue.get_mut(last))
+        {
+            last.end_of_sweep = true;
+        }
+        true
+    }
+
     fn clear(&mut self) {
         *self = Slot { queue: std::mem::take(&mut self.queue), ..Slot::default() };
         self.queue.clear();
@@ -94,10 +113,13 @@ impl TruncatedPacker {
     /// Fetches sequences until the slot has more than `truncation` samples. (Not just as many: CNTK 2.7 reads one more
     /// sequence, and the checkpoint's position shows it.)
     fn fill(&mut self, slot: usize, truncation: usize, feed: &mut dyn Feed) -> Result<()> {
-        while self.slots[slot].available() <= truncation {
+        // Ends of sweeps since a sequence had samples. Behind the second one none will have any: a whole sweep had none.
+        let mut barren = 0;
+        while self.slots[slot].available() <= truncation && barren < 2 {
             let batch = feed.next(u64::MAX, 1)?;
             let (end_of_sweep, end_of_epoch) = (batch.end_of_sweep, batch.end_of_epoch);
             self.fetched.clear();
+            barren += u8::from(end_of_sweep && !batch.sequences.is_empty());
             let mut invalid = 0;
             for (position, &id) in batch.sequences.iter().enumerate() {
                 let Some(chunk) = batch.chunk(position, id) else {
@@ -110,8 +132,13 @@ impl TruncatedPacker {
                 }
             }
             feed.count_invalid(invalid, !self.fetched.is_empty())?;
-            for (id, chunk) in self.fetched.drain(..) {
+            // A fetch has more than one sequence only where some have no samples. CNTK 2.7 takes the first and leaves the
+            // rest.
+            for (id, chunk) in self.fetched.drain(..).take(1) {
                 let samples = length(&*chunk, id, &self.streams)?;
+                if samples > 0 {
+                    barren = 0;
+                }
                 self.slots[slot].push(Queued { id, chunk, samples, end_of_sweep });
             }
             if end_of_epoch {
@@ -163,7 +190,9 @@ impl TruncatedPacker {
         if records == 1 && count == steps {
             slot.cursor -= config.right_splice as usize;
         }
-        end_of_sweep |= slot.pop_if_done().unwrap_or(false);
+        if count > 0 {
+            end_of_sweep |= slot.pop_if_done().unwrap_or(false);
+        }
         if count < steps {
             let gap = Record { id: GAP, row: row as u64, begin: count as i64, end: steps as u64 };
             add_record(streams, gap);
@@ -226,6 +255,13 @@ impl Packer for TruncatedPacker {
         let steps = config.truncation as usize;
         for slot in 0..self.slots.len() {
             self.fill(slot, steps, feed)?;
+        }
+        // Before anything is packed, so that all but the sequence itself is still there for the next read. CNTK 2.7 gives
+        // minibatches of gaps for ever where only empty sequences are left.
+        let all_done = self.slots.iter().all(|slot| slot.available() == 0);
+        let steps_to_come = if all_done { 0 } else { steps };
+        if self.slots.iter_mut().any(|slot| slot.take_empty(steps_to_come)) {
+            return Err(empty_sequence());
         }
         if self.slots.iter().all(|slot| slot.queue.is_empty()) {
             return Ok(Minibatch::empty(false, true));
@@ -292,8 +328,8 @@ impl Packer for TruncatedPacker {
                 let samples = length(&*chunk, id, &self.streams)?;
                 slot.push(Queued { id, chunk, samples, end_of_sweep });
             }
-            // The cursor lies within the first sequence, and at 0 if there is none.
-            let end = slot.queue.front().map_or(1, |front| front.samples as u64);
+            // The cursor lies within the first sequence, and at 0 if there is none or it is empty.
+            let end = slot.queue.front().map_or(1, |front| front.samples.max(1) as u64);
             if queue.cursor >= end {
                 return Err(damaged());
             }
@@ -330,8 +366,9 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
     presence
 }
 
-/// Samples of a sequence that is present in all streams; the same number in each of them. Checks all that copying relies
-/// on, once, and not again for every minibatch that takes a piece of a long sequence.
+/// Samples of a sequence that is present in all streams; the same number in each of them. There may be none: CNTK 2.7
+/// complains only when the sequence is due. Checks all that copying relies on, once, and not again for every minibatch that
+/// takes a piece of a long sequence.
 fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<usize> {
     let mut length = None;
     for (stream, info) in streams.iter().enumerate() {
@@ -349,11 +386,7 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
             write::ascending(sparse.starts)?;
         }
     }
-    // In CNTK different lengths come first.
-    match length {
-        None | Some(0) => Err(empty_sequence()),
-        Some(length) => Ok(length as usize),
-    }
+    Ok(length.unwrap_or(0) as usize)
 }
 
 /// All streams share the layout; it is written to the first and copied to the others at the end.

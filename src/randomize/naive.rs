@@ -31,14 +31,18 @@ impl Lists {
     }
 
     /// Random chunks, half of the time of one-sample sequences.
-    pub fn random(random: &mut Random, chunks: u64) -> Arc<Lists> {
+    /// With `shortest` 0, sequences may be empty.
+    pub fn random(random: &mut Random, chunks: u64, shortest: u64) -> Arc<Lists> {
         let chunks = random.range(1, chunks + 1);
         let longest = if random.range(0, 2) == 0 { 1 } else { random.range(2, 7) };
         let most = random.range(1, 9);
         let mut chunk = || -> Vec<u32> {
-            (0..random.range(1, most + 1)).map(|_| random.range(1, longest + 1) as u32).collect()
+            (0..random.range(1, most + 1)).map(|_| random.range(shortest, longest + 1) as u32).collect()
         };
-        Lists::new((0..chunks).map(|_| chunk()).collect())
+        let mut lengths: Vec<_> = (0..chunks).map(|_| chunk()).collect();
+        // There is one sample at least.
+        lengths[0][0] = lengths[0][0].max(1);
+        Lists::new(lengths)
     }
 
     pub fn samples(&self) -> u64 {
@@ -266,7 +270,7 @@ impl NaiveBlock {
             next += 1;
         }
         self.next = next;
-        self.common.pos = x / s * s + samples;
+        self.common.pos = (x / s * s).saturating_add(samples);
         if self.common.workers.rank >= self.common.table.infos.len() as u64 {
             self.common.pos = self.common.epoch.end;
         }
@@ -311,6 +315,7 @@ impl NaiveBlock {
             return (pos >= s && p == 0, true, 0, 0);
         }
         self.enter(pos / s);
+        let before = out.len();
         let global = global.min(s - p);
         let (mut g, mut l) = (0, 0);
         let order = &self.entered.as_ref().expect("entered").1;
@@ -330,6 +335,9 @@ impl NaiveBlock {
             }
             g += placed.length;
             self.next += 1;
+        }
+        if g == 0 {
+            out.drain(before..);
         }
         self.common.pos = pos + g;
         (p + g >= s, pos + g >= epoch.end, g, l)
@@ -372,6 +380,13 @@ impl NaiveInOrder {
     pub fn seek(&mut self, x: u64) {
         let off = x % self.common.sweep;
         let (mut a, mut k) = (0, 0);
+        for chunk in self.common.table.infos.iter() {
+            if a + chunk.samples > off {
+                break;
+            }
+            a += chunk.samples;
+            k += chunk.sequences as usize;
+        }
         while a < off {
             a += self.all[k].1;
             k += 1;

@@ -254,6 +254,62 @@ fn sizes_that_do_not_fit() {
     }
 }
 
+/// Sequences of these lengths, whose values are `10 * number + step + 1`.
+fn of_lengths(lengths: &[u64]) -> (TruncatedPacker, TestFeed) {
+    let streams = vec![info("x", Storage::Dense, ElementType::Float, 1)];
+    let sequence = |(number, &length): (usize, &u64)| {
+        let mut data = Data::default();
+        (0..length).for_each(|step| {
+            data.dense_sample(ElementType::Float, &[(10 * number as u64 + step + 1) as f64])
+        });
+        vec![data]
+    };
+    let sequences = lengths.iter().enumerate().map(sequence).collect();
+    let mut packer = TruncatedPacker::new(streams.clone(), true);
+    packer.configure(&PackConfig { minibatch: 4, truncation: 2, ..SIZES }).expect("sizes");
+    (packer, TestFeed::new(&streams, sequences, 2, 1))
+}
+
+#[test]
+fn a_sequence_without_samples_is_an_error_when_it_is_due() {
+    let first = (vec![2, 3, 1, 1, 4, 0, 2, 3, 2], 9, "bbebbb");
+    // The empty one is all that is left of its row, and then of all rows; the last one was fetched along with it.
+    let second = (vec![3, 1, 4, 0, 1], 4, "bbbe");
+    for (lengths, count, course) in [first, second] {
+        let (mut packer, mut feed) = of_lengths(&lengths);
+        let (mut values, mut seen) = (Vec::new(), String::new());
+        let end = loop {
+            match packer.read(&mut feed) {
+                Ok(minibatch) if minibatch.streams.is_empty() => break minibatch,
+                Ok(minibatch) => {
+                    values.extend(floats(minibatch.streams[0].data.bytes()));
+                    seen.push('b');
+                }
+                Err(error) => {
+                    assert_eq!(error.message(), "AddSequence: Sequences must be a least one frame long.");
+                    seen.push('e');
+                }
+            }
+            // What waits in line, the empty sequence too, comes back from a checkpoint.
+            let (queues, chunks) = (queued(&packer), feed.chunks.clone());
+            let load = &mut |id: SequenceId| {
+                chunks[id.chunk as usize].clone().ok_or_else(|| Error::internal("gone"))
+            };
+            packer.requeue(&queues, load).expect("its own queues");
+            assert_eq!(queued(&packer), queues);
+        };
+        assert!(end.end_of_epoch);
+        assert_eq!(seen, course);
+        // Gaps are zeros.
+        values.retain(|&value| value != 0.0);
+        values.sort_by(f32::total_cmp);
+        let of = |(number, &length): (usize, &u64)| {
+            (0..length).map(move |step| (10 * number as u64 + step + 1) as f32)
+        };
+        assert_eq!(values, lengths.iter().take(count).enumerate().flat_map(of).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn streams_of_different_lengths_are_errors() {
     let streams =

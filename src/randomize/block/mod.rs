@@ -26,6 +26,9 @@ use std::sync::Arc;
 
 /// The largest epoch, in samples: CNTK's positions would overflow beyond.
 const LARGEST_EPOCH: u64 = u64::MAX / 2;
+/// Sweeps in a row in which a worker may get no sample before a minibatch is given up. It takes data of which nearly all
+/// sequences are empty.
+const MOST_BARREN_SWEEPS: u32 = 1000;
 
 /// A randomized timeline.
 pub struct BlockRandomizer {
@@ -204,7 +207,7 @@ impl BlockRandomizer {
         let left = self.sweep_samples - self.samples % self.sweep_samples;
         let limits =
             Limits { global: global.min(left), local, epoch: self.epoch.end - self.samples, at_least_one };
-        let first = self.rows.row();
+        let (first, before) = (self.rows.row(), selection.sequences.len());
         let source = Source { order: &self.order, table: &*self.table };
         let share = Share { chunks: &self.own, is_all: self.workers.workers == 1 };
         let taken = match self.rows.take(source, share, limits, &mut selection.sequences) {
@@ -214,6 +217,10 @@ impl BlockRandomizer {
                 return Err(error);
             }
         };
+        if taken.global == 0 {
+            // CNTK 2.7: sequences without samples come only along with others, of this worker or not.
+            selection.sequences.truncate(before);
+        }
         self.touch(first, taken.last_row.unwrap_or(first));
         self.samples = self.samples.saturating_add(taken.global);
         Ok(Part {
@@ -270,15 +277,15 @@ impl Timeline for BlockRandomizer {
         if is_idle && self.epoch.end >= SIZE_UNLIMITED {
             self.samples = self.samples.max(self.epoch.end);
         }
-        let (mut global_taken, mut local_taken, mut before) = (0, 0, 0);
+        let (mut global_taken, mut local_taken, mut before, mut barren) = (0, 0, 0, 0);
         loop {
             let continuing = selection.end_of_sweep;
             let part = self.part(global - global_taken, local - local_taken, !continuing, selection)?;
             selection.end_of_sweep |= part.end_of_sweep;
             selection.end_of_epoch |= part.end_of_epoch;
-            // A whole sweep without a sample of this worker: all its sequences are empty, and it would go on for ever.
-            let futile = part.end_of_sweep && part.local == 0 && !is_idle;
-            if continuing && (part.global == 0 || futile) {
+            // In another sweep the worker has other chunks. If they never have a sample, this would go on for ever.
+            barren = if part.local > 0 || is_idle { 0 } else { barren + u32::from(part.end_of_sweep) };
+            if continuing && (part.global == 0 || barren > MOST_BARREN_SWEEPS) {
                 break;
             }
             global_taken += part.global;

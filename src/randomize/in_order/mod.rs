@@ -189,10 +189,17 @@ impl InOrder {
                 }
                 return self.go_to(samples);
             };
-            if info.samples >= offset - before {
+            if info.samples > offset - before {
                 break;
             }
             before += info.samples;
+            sequences += u64::from(info.sequences);
+            chunk += 1;
+        }
+        // CNTK 2.7 goes to the chunk that has the sample, past those without any.
+        while let Ok(Some(info)) = self.table.chunk(chunk)
+            && info.samples == 0
+        {
             sequences += u64::from(info.sequences);
             chunk += 1;
         }
@@ -243,11 +250,12 @@ impl InOrder {
         Ok(None)
     }
 
-    /// Passes whole sweeps in which this worker, one of very many, has no sequence.
+    /// Passes whole sweeps in which this worker, one of very many, has no sequence; not the one that reaches a limit, which
+    /// may do so before its last sequence.
     fn skip_sweeps(&mut self, progress: &mut Progress) {
         let sweeps = (progress.until_own / self.sweep_sequences)
-            .min((self.epoch.end - self.samples) / self.sweep_samples)
-            .min((progress.global_limit - progress.global) / self.sweep_samples);
+            .min((self.epoch.end - self.samples - 1) / self.sweep_samples)
+            .min((progress.global_limit - progress.global - 1) / self.sweep_samples);
         let (samples, sequences) = (sweeps * self.sweep_samples, sweeps * self.sweep_sequences);
         self.samples += samples;
         self.counter = self.counter.wrapping_add(sequences);
@@ -410,7 +418,9 @@ impl Timeline for InOrder {
             // all sequences of this worker are empty.
             if self.settle() {
                 progress.sweeps_without += 1;
-                if progress.sweeps_without > self.workers.workers || !self.workers.cross_sweeps {
+                // (With nothing before its end, the sweep is the one that this minibatch is of.)
+                let is_left = !self.workers.cross_sweeps && progress.global > 0;
+                if progress.sweeps_without > self.workers.workers || is_left {
                     break;
                 }
             }
@@ -450,7 +460,8 @@ impl Timeline for InOrder {
             found = self.locate(position.counter % self.sweep_sequences)?;
         }
         let start = position.samples % self.sweep_samples;
-        let Some((next, before, _)) = found.filter(|found| found.2 == start) else {
+        // Sequences behind the sweep's last sample have no samples themselves.
+        let Some((next, before, _)) = found.filter(|found| found.2 % self.sweep_samples == start) else {
             return Err(Error::checkpoint(
                 ExceptionClass::Runtime,
                 format!(
