@@ -28,6 +28,29 @@ pub struct SequenceInfo {
     pub sample: u32,
 }
 
+/// How values are stored. Forms other than [`ValueForm::Whole`] are only for packers of whole sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueForm {
+    /// With all bytes of their type.
+    Whole,
+    /// Whole numbers from 0 to 255 as `u8`.
+    Byte,
+    /// `f32` of dense streams that have at most so many decimals, in 3 bytes each ([`crate::decimal`]).
+    Decimal(u8),
+}
+
+impl ValueForm {
+    /// Bytes of a value whose type takes `element` bytes.
+    #[inline(always)]
+    pub fn size(self, element: usize) -> usize {
+        match self {
+            ValueForm::Whole => element,
+            ValueForm::Byte => 1,
+            ValueForm::Decimal(_) => crate::decimal::SIZE,
+        }
+    }
+}
+
 /// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's
 /// element type and without promise of alignment: packing only moves them, or widens them on the way.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +59,8 @@ pub struct SequenceView<'a> {
     pub samples: u32,
     /// Dense: `samples * sample_size` values. Sparse: the non-zero values, sample after sample.
     pub values: &'a [u8],
-    /// Values are stored as `u8` instead, being whole numbers from 0 to 255. Only for packers of whole sequences.
-    pub narrow: bool,
+    /// How they are stored.
+    pub form: ValueForm,
     /// Where the values belong if the stream is sparse, `None` if it is dense.
     pub sparse: Option<SparseView<'a>>,
 }

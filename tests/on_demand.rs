@@ -129,7 +129,7 @@ impl FetchedData for FormulaSequence {
         Loaded::Data(SequenceView {
             samples: length(self.key),
             values: &self.bytes,
-            narrow: false,
+            form: cntk_reader::sequence::ValueForm::Whole,
             sparse: None,
         })
     }

@@ -5,7 +5,7 @@ use super::custom_data::wrong;
 use crate::Result;
 use crate::deserialize::Loaded;
 use crate::deserialize::fetch::FetchedData;
-use crate::sequence::{SequenceKey, SequenceView, SparseView};
+use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm};
 use crate::stream::{ElementType, Storage};
 use std::any::Any;
 use std::ffi::c_void;
@@ -169,7 +169,12 @@ impl FetchedData for Data {
     fn view(&self, stream: usize) -> Loaded<'_> {
         let Some(stream) = self.stream(stream) else { return Loaded::Invalid };
         let sparse = stream.sparse.as_ref().map(|(rows, starts)| SparseView { rows, narrow: false, starts });
-        Loaded::Data(SequenceView { samples: stream.samples, values: stream.values, narrow: false, sparse })
+        Loaded::Data(SequenceView {
+            samples: stream.samples,
+            values: stream.values,
+            form: ValueForm::Whole,
+            sparse,
+        })
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {

@@ -154,7 +154,7 @@ pub fn output_streams(streams: &[StreamInfo], packing: Packing) -> Vec<StreamInf
 /// number of sparse values.
 fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<usize> {
     let samples = view.samples as usize;
-    let element = if view.narrow { 1 } else { element };
+    let element = view.form.size(element);
     let Some(sparse) = &view.sparse else {
         return if samples.checked_mul(sample_size * element) == Some(view.values.len()) {
             Ok(0)

@@ -113,7 +113,7 @@ impl Desk {
             for (stream, input) in inputs.iter_mut().enumerate() {
                 match chunk.sequence(stream, id.index) {
                     Loaded::Data(view) => {
-                        write::prefetch_view(&view);
+                        write::prefetch_first(&view);
                         input.lengths.push(view.samples);
                         input.views.push(view);
                     }

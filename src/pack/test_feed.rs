@@ -2,7 +2,7 @@
 
 use super::{Batch, Feed, Minibatch};
 use crate::deserialize::{Chunk, Loaded};
-use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView};
+use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Data {
         SequenceView {
             samples: self.samples,
             values: &self.values[1..],
-            narrow: false,
+            form: ValueForm::Whole,
             sparse: (storage == Storage::SparseCsc).then_some(sparse),
         }
     }

@@ -12,7 +12,7 @@ use super::write::{self, Columns};
 use super::{Feed, PackConfig, Packer, Queue, check_view, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
-use crate::sequence::SequenceId;
+use crate::sequence::{SequenceId, ValueForm};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -375,7 +375,7 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
         let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
         check_view(&view, info.element.size(), info.sample_size())
             .map_err(|error| error.in_stream(&info.name))?;
-        if view.narrow || view.sparse.is_some_and(|sparse| sparse.narrow) {
+        if view.form != ValueForm::Whole || view.sparse.is_some_and(|sparse| sparse.narrow) {
             return Err(Error::internal("A chunk's data are narrow."));
         }
         if *length.get_or_insert(view.samples) != view.samples {

@@ -5,7 +5,7 @@
 
 use super::layout::{Layout, Record};
 use super::widen::{self, Stored};
-use crate::sequence::{SequenceView, SparseView};
+use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 
 /// How many sequences ahead memory is asked for while sequences are copied as a whole. Randomized sequences come from all
@@ -16,20 +16,34 @@ const AHEAD: usize = 8;
 /// The same while their samples are spread over the minibatch.
 const AHEAD_SPREAD: usize = 4;
 
-/// Tells the processor that these bytes will be read soon: as many cache lines as it takes until its own prefetching
-/// has noticed.
+/// Cache lines of a sequence that it takes until the processor's own prefetching has noticed.
+const FIRST_LINES: usize = 4;
+
+/// Cache lines of a sequence of decimals that are asked for at most: those of several sequences fit into the nearest cache.
+const MOST_LINES: usize = 16;
+
+/// Tells the processor that these bytes will be read soon: so many cache lines of them.
 #[inline(always)]
-pub(super) fn prefetch(bytes: &[u8]) {
-    for line in bytes.chunks(64).take(4) {
+fn prefetch(bytes: &[u8], lines: usize) {
+    for line in bytes.chunks(64).take(lines) {
         crate::prefetch::line(line.as_ptr());
     }
 }
 
-/// The same for all of a sequence's data.
+/// The same for a sequence's data, as long before they are copied as looking up the others takes.
 #[inline(always)]
-pub(super) fn prefetch_view(view: &SequenceView<'_>) {
-    prefetch(view.values);
-    prefetch(source_rows(view));
+pub(super) fn prefetch_first(view: &SequenceView<'_>) {
+    prefetch(view.values, FIRST_LINES);
+    prefetch(source_rows(view), FIRST_LINES);
+}
+
+/// The same shortly before they are copied. All lines of decimals are asked for: the processor's own prefetching is for
+/// copies, and with it they would take half as long again.
+#[inline(always)]
+fn prefetch_next(view: &SequenceView<'_>) {
+    let is_decimal = matches!(view.form, ValueForm::Decimal(_));
+    prefetch(view.values, if is_decimal { MOST_LINES } else { FIRST_LINES });
+    prefetch(source_rows(view), FIRST_LINES);
 }
 
 /// Copies samples of `column` bytes to columns that lie `stride` bytes apart, the first one at `first`.
@@ -87,9 +101,9 @@ pub(super) fn dense(
     if layout.steps == 1 {
         for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
             if let Some(next) = views.get(i + AHEAD) {
-                prefetch(next.values);
+                prefetch_next(next);
             }
-            widen::values(target, view.values, view.narrow, element);
+            widen::values(target, view.values, view.form, element);
         }
         return;
     }
@@ -97,13 +111,13 @@ pub(super) fn dense(
     let (records, gaps) = layout.records.split_at(views.len());
     for (i, (record, view)) in records.iter().zip(views).enumerate() {
         if let Some(next) = views.get(i + AHEAD_SPREAD) {
-            prefetch(next.values);
+            prefetch_next(next);
         }
         let first = (record.begin as usize * layout.rows + record.row as usize) * column;
-        if view.narrow {
-            let samples = view.values.chunks_exact(column / element);
+        if view.form != ValueForm::Whole {
+            let samples = view.values.chunks_exact(column / element * view.form.size(element));
             for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
-                widen::values(&mut target[..column], sample, true, element);
+                widen::values(&mut target[..column], sample, view.form, element);
             }
             continue;
         }
@@ -165,14 +179,13 @@ fn one_step(
     let mut at = 0;
     for (i, (view, start)) in views.iter().zip(starts).enumerate() {
         if let Some(next) = views.get(i + AHEAD) {
-            prefetch(next.values);
-            prefetch(source_rows(next));
+            prefetch_next(next);
         }
         *start = (at as u32).to_ne_bytes();
-        let count = if view.narrow { view.values.len() } else { view.values.len() / element };
+        let count = view.values.len() / view.form.size(element);
         let target;
         (target, values) = values.split_at_mut(count * element);
-        widen::values(target, view.values, view.narrow, element);
+        widen::values(target, view.values, view.form, element);
         let target;
         (target, rows) = rows.split_at_mut(count * 4);
         widen::rows(target, source_rows(view), has_narrow_rows(view));
@@ -189,7 +202,7 @@ fn one_row(
     element: usize,
 ) -> Result<()> {
     for view in views {
-        widen::values(values, view.values, view.narrow, element);
+        widen::values(values, view.values, view.form, element);
         widen::rows(rows, source_rows(view), has_narrow_rows(view));
         let source = source_starts(view);
         ascending(source)?;
@@ -264,14 +277,13 @@ fn scatter<const E: usize, const SINGLE: bool>(
     let rows = &mut rows.as_chunks_mut::<4>().0[..values.len()];
     for (i, (record, view)) in layout.records.iter().zip(views).enumerate() {
         if let (false, Some(next)) = (SINGLE, views.get(i + AHEAD_SPREAD)) {
-            prefetch(next.values);
-            prefetch(source_rows(next));
+            prefetch_next(next);
         }
         let first = record.begin as usize * layout.rows + record.row as usize;
         let columns = Spread { columns: &starts[first..], step: layout.rows, starts: source_starts(view) };
         let (wide_values, wide_rows) = (view.values.as_chunks::<E>().0, source_rows(view).as_chunks::<4>().0);
         let narrow_rows = source_rows(view).as_chunks::<2>().0;
-        match (view.narrow, has_narrow_rows(view)) {
+        match (view.form == ValueForm::Byte, has_narrow_rows(view)) {
             (false, false) => columns.put::<E, SINGLE, _, _>(values, rows, wide_values, wide_rows),
             (false, true) => columns.put::<E, SINGLE, _, _>(values, rows, wide_values, narrow_rows),
             (true, false) => columns.put::<E, SINGLE, _, _>(values, rows, view.values, wide_rows),
@@ -431,7 +443,7 @@ mod tests {
             .map(|((values, rows, starts), samples)| SequenceView {
                 samples,
                 values,
-                narrow: false,
+                form: ValueForm::Whole,
                 sparse: Some(SparseView { rows, narrow: false, starts }),
             })
             .collect();
@@ -456,7 +468,7 @@ mod tests {
         let view = SequenceView {
             samples: 3,
             values: &[0; 8],
-            narrow: false,
+            form: ValueForm::Whole,
             sparse: Some(SparseView { rows: &rows, narrow: false, starts: &[0, 2, 1, 2] }),
         };
         let record = Record { id: 0, row: 0, begin: 0, end: 3 };

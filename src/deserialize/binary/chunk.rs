@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use crate::deserialize::text::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::prefetch;
-use crate::sequence::{SequenceView, SparseView};
+use crate::sequence::{SequenceView, SparseView, ValueForm};
 use std::sync::Arc;
 
 /// The data of a chunk.
@@ -102,7 +102,7 @@ impl Chunk for BinaryChunk {
                 let sample = header.sample_bytes() as usize;
                 let place = start + (index + 1) * head + first * sample;
                 let values = &data[place..][..(end - first) * sample];
-                SequenceView { samples: (end - first) as u32, values, narrow: false, sparse: None }
+                SequenceView { samples: (end - first) as u32, values, form: ValueForm::Whole, sparse: None }
             }
             Part::Sparse { samples, starts, places } => {
                 let (first, end) = samples.range(index);
@@ -125,7 +125,7 @@ impl Chunk for BinaryChunk {
                         0 => implied::ones(count, size),
                         _ => &data[values..][..count * value],
                     },
-                    narrow: value == 1,
+                    form: if value == 1 { ValueForm::Byte } else { ValueForm::Whole },
                     sparse: Some(SparseView { rows: &data[rows..][..count * row], narrow: row == 2, starts }),
                 }
             }

@@ -4,6 +4,7 @@ use super::tests::opened;
 use super::*;
 use crate::deserialize::Loaded;
 use crate::deserialize::text::implied;
+use crate::sequence::ValueForm;
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -135,9 +136,9 @@ fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
 const MAGIC_BYTES: [u8; 8] = header::MAGIC.to_le_bytes();
 
 /// Numbers of a view at full size.
-fn whole(bytes: &[u8], narrow: bool, element: ElementType) -> Vec<f64> {
+fn whole(bytes: &[u8], form: ValueForm, element: ElementType) -> Vec<f64> {
     match element {
-        _ if narrow => bytes.iter().map(|&byte| byte.into()).collect(),
+        _ if form == ValueForm::Byte => bytes.iter().map(|&byte| byte.into()).collect(),
         ElementType::Float => {
             bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes).into()).collect()
         }
@@ -148,7 +149,7 @@ fn whole(bytes: &[u8], narrow: bool, element: ElementType) -> Vec<f64> {
 /// A sequence as it is read.
 fn read(chunk: &dyn Chunk, number: usize, stream: &Stream, index: usize, element: ElementType) -> Sequence {
     let Loaded::Data(view) = chunk.sequence(number, index as u32) else { panic!("no data") };
-    let values = whole(view.values, view.narrow, element);
+    let values = whole(view.values, view.form, element);
     let sample = |rows: Vec<u32>, range: Range<usize>| rows.into_iter().zip(values[range].iter().copied());
     let Some(sparse) = view.sparse else {
         let size = stream.dim as usize;
@@ -214,7 +215,7 @@ proptest! {
                 for (number, stream) in file.streams().iter().enumerate() {
                     for index in 0..info.sequences {
                         let Loaded::Data(view) = chunk.sequence(number, index) else { panic!("no data") };
-                        let size = if view.narrow { 1 } else { stream.element.size() };
+                        let size = view.form.size(stream.element.size());
                         let values = view.values.len() / size;
                         match view.sparse {
                             None => prop_assert_eq!(values, view.samples as usize * stream.shape[0]),

@@ -9,7 +9,7 @@ use super::loader::Loader;
 use super::wrong;
 use crate::Result;
 use crate::deserialize::{Chunk, Lengths, Listing, Loaded};
-use crate::sequence::{ChunkId, SequenceView, SparseView};
+use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use std::sync::Arc;
 
@@ -204,7 +204,7 @@ impl Stream {
                 let start = array.offset.wrapping_add_signed(array.stride.wrapping_mul(first as isize));
                 let values =
                     if *column == 0 { &[] } else { &array.values.bytes()[start..][..samples * column] };
-                SequenceView { samples: samples as u32, values, narrow: false, sparse: None }
+                SequenceView { samples: samples as u32, values, form: ValueForm::Whole, sparse: None }
             }
             Stream::Sparse { arrays, element, .. } => {
                 let array = &arrays[array];
@@ -213,7 +213,7 @@ impl Stream {
                 let sparse =
                     SparseView { rows: &array.rows.bytes()[begin * 4..end * 4], narrow: false, starts };
                 let values = &array.values.bytes()[begin * element..end * element];
-                SequenceView { samples: samples as u32, values, narrow: false, sparse: Some(sparse) }
+                SequenceView { samples: samples as u32, values, form: ValueForm::Whole, sparse: Some(sparse) }
             }
         }
     }

@@ -29,7 +29,7 @@ macro_rules! bytes {
     }};
 }
 
-/// Processors with all that [`super::fast::Processor::Avx512`] names.
+/// Processors with all that [`crate::processor::Processor::Avx512`] names.
 pub struct Avx512;
 
 /// Digits behind a point from which on a number is not for this way; [`DIVISORS`] has so many.
@@ -301,9 +301,9 @@ unsafe fn store_integers<T: Value>(numbers: __m512i, out: *mut T) {
 #[cfg(test)]
 mod tests {
     use super::super::blocks::{BLOCK, LEAD, SLACK};
-    use super::super::fast::Processor;
     use super::super::number::read;
     use super::*;
+    use crate::processor::Processor;
     use proptest::prelude::*;
 
     /// The numbers of a text of at most a block, if they are taken all together, and whether they are short integers;

@@ -54,15 +54,15 @@ impl Chunk for TextChunk {
         let rule = &self.shared.rules.streams[stream];
         let size = self.shared.value_size;
         let samples = end - first;
-        let narrow = part.narrow_values;
-        let size = if narrow { 1 } else { size };
+        let form = part.form;
+        let size = form.size(size);
         let values = |from: usize, count: usize| match part.values {
             Some(values) => arena.bytes_of(values, from, count, size),
             None => implied::ones(count, size),
         };
         if !rule.sparse {
             let values = values(first * rule.dim, samples * rule.dim);
-            return Loaded::Data(SequenceView { samples: samples as u32, values, narrow, sparse: None });
+            return Loaded::Data(SequenceView { samples: samples as u32, values, form, sparse: None });
         }
         let (starts, from, count) = match part.starts {
             Some(starts) => {
@@ -73,7 +73,7 @@ impl Chunk for TextChunk {
         };
         let rows = arena.bytes_of(part.rows, from, count, if part.narrow_rows { 2 } else { 4 });
         let sparse = Some(SparseView { rows, narrow: part.narrow_rows, starts });
-        Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), narrow, sparse })
+        Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, sparse })
     }
 
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry and on to that entry's

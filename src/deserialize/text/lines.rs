@@ -261,8 +261,6 @@ pub unsafe fn deliver<T: Value, I: Pairs>(
 #[cfg(test)]
 mod tests {
     use super::super::blocks::Portable;
-    #[cfg(target_arch = "x86_64")]
-    use super::super::fast::Processor;
     use super::super::fast::{FRONT, Fast, PADDING};
     use super::super::pairs::SLACK;
     use super::super::tests::rules;
@@ -272,6 +270,8 @@ mod tests {
         x86::{Avx2, Sse2},
     };
     use super::*;
+    #[cfg(target_arch = "x86_64")]
+    use crate::processor::Processor;
 
     /// Lines of `text` that are read with a template like the first one.
     fn taken<I: Pairs>(text: &str) -> u32 {

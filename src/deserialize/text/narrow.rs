@@ -1,8 +1,11 @@
-//! Storing numbers narrow: whole numbers from 0 to 255 as `u8`, rows below 65536 as `u16`. The packer widens them.
+//! Storing numbers narrow: whole numbers from 0 to 255 as `u8`, decimals in 3 bytes, rows below 65536 as `u16`. The packer
+//! widens them.
 
 use super::arena::Plain;
-use super::fast::Processor;
 use super::number::Value;
+use crate::decimal;
+use crate::processor::Processor;
+use crate::sequence::ValueForm;
 
 /// Numbers that are looked at together: enough to make one test of all of them cheap, few enough to give up early.
 pub(super) const BLOCK: usize = 256;
@@ -14,6 +17,9 @@ pub trait Narrow: Value + Plain {
 
     /// Whether `guess` stands for exactly this number.
     fn is(self, guess: u8) -> bool;
+
+    /// Stores numbers as [`decimal`] does, if all of them can be.
+    fn as_decimals(numbers: &[Self], narrow: &mut Vec<u8>) -> Option<u8>;
 }
 
 impl Narrow for f32 {
@@ -28,6 +34,10 @@ impl Narrow for f32 {
     fn is(self, guess: u8) -> bool {
         f32::from(guess).to_bits() == self.to_bits()
     }
+
+    fn as_decimals(numbers: &[f32], narrow: &mut Vec<u8>) -> Option<u8> {
+        decimal::store(numbers, narrow)
+    }
 }
 
 impl Narrow for f64 {
@@ -40,39 +50,52 @@ impl Narrow for f64 {
     fn is(self, guess: u8) -> bool {
         f64::from(guess).to_bits() == self.to_bits()
     }
-}
 
-/// Stores values narrow, if all of them can be: to the bit, so not -0.
-pub fn values<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
-    match Processor::detect() {
-        // SAFETY: it is this processor.
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx512 => unsafe { values_avx512(values, narrow) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx2 => unsafe { values_avx2(values, narrow) },
-        _ => values_by(values, narrow),
+    fn as_decimals(_numbers: &[f64], _narrow: &mut Vec<u8>) -> Option<u8> {
+        None
     }
 }
 
-/// [`values_by`] with wider registers: 0.14 ns a value where the plain one takes 0.5.
+/// Stores values narrow, if all of them can be: to the bit. `decimals`: they may be stored as such.
+pub fn values<T: Narrow>(values: &[T], decimals: bool, narrow: &mut Vec<u8>) -> ValueForm {
+    if bytes(values, narrow) {
+        return ValueForm::Byte;
+    }
+    let decimals = if decimals { T::as_decimals(values, narrow) } else { None };
+    decimals.map_or(ValueForm::Whole, ValueForm::Decimal)
+}
+
+/// Stores values as `u8`, if all of them can be.
+fn bytes<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
+    match Processor::detect() {
+        // SAFETY: it is this processor.
+        #[cfg(target_arch = "x86_64")]
+        Processor::Avx512 => unsafe { bytes_avx512(values, narrow) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Processor::Avx2 => unsafe { bytes_avx2(values, narrow) },
+        _ => bytes_by(values, narrow),
+    }
+}
+
+/// [`bytes_by`] with wider registers: 0.14 ns a value where the plain one takes 0.5.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
-fn values_avx512<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
-    values_by(values, narrow)
+fn bytes_avx512<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
+    bytes_by(values, narrow)
 }
 
 /// The same: 0.34 ns.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn values_avx2<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
-    values_by(values, narrow)
+fn bytes_avx2<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
+    bytes_by(values, narrow)
 }
 
-/// [`values`] with what the caller's processor has: the compiler makes vector instructions of it.
+/// [`bytes`] with what the caller's processor has: the compiler makes vector instructions of it.
 #[inline(always)]
-fn values_by<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
+fn bytes_by<T: Narrow>(values: &[T], narrow: &mut Vec<u8>) -> bool {
     narrow.clear();
     values.chunks(BLOCK).all(|block| {
         narrow.extend(block.iter().map(|value| value.guess()));
@@ -97,9 +120,9 @@ mod tests {
     fn is_narrow<T: Narrow>(value: T) -> bool {
         let mut narrow = Vec::new();
         let many: Vec<T> = (0..=255u16).map(T::from_u16).chain([value]).collect();
-        let all = values(&many, &mut narrow);
+        let all = values(&many, false, &mut narrow) == ValueForm::Byte;
         let mut plain = Vec::new();
-        assert!(values_by(&many, &mut plain) == all && (plain == narrow || !all));
+        assert!(bytes_by(&many, &mut plain) == all && (plain == narrow || !all));
         assert!(!all || (narrow.iter().zip(&many)).all(|(&narrow, &value)| value.is(narrow)));
         all
     }

@@ -187,7 +187,7 @@ unsafe fn spread(bytes: __m512i) -> __m512i {
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 ///
 /// # Safety
-/// The processor must have what [`super::fast::Processor::Avx512`] names.
+/// The processor must have what [`crate::processor::Processor::Avx512`] names.
 #[inline(always)]
 unsafe fn numbers(text: __m512i, starts: __m512i, colons: __m512i, ends: __m512i) -> __m512i {
     // SAFETY: promised by the caller.

@@ -11,6 +11,7 @@ use super::output::{Column, Output};
 use super::report::{Report, Stop};
 use super::rules::Rules;
 use crate::log::Level;
+use crate::sequence::ValueForm;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. What follows from a rule is not stored: packing a randomized
@@ -19,8 +20,8 @@ use std::cell::Cell;
 pub struct Part {
     /// Word where the values begin; `None` if they are all 1 ([`implied`]).
     pub values: Option<usize>,
-    /// Values are `u8` ([`narrow`]).
-    pub narrow_values: bool,
+    /// How they are stored ([`narrow`]).
+    pub form: ValueForm,
     /// Sparse streams: word where the rows begin.
     pub rows: usize,
     /// Rows are `u16` ([`narrow`]).
@@ -142,14 +143,13 @@ pub fn pack<T: Scratched>(
     let words = |column: &Column<T>, stored: &Stored| {
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
         let values = match stored.values {
-            Numbers::Implied => 0,
-            Numbers::Narrow => Arena::words_for::<u8>(column.values.len()),
-            Numbers::Whole => Arena::words_for::<T>(column.values.len()),
+            None => 0,
+            Some(form) => Arena::words_for::<u8>(column.values.len() * form.size(size_of::<T>())),
         };
         let rows = match stored.rows {
-            Numbers::Implied => 0,
-            Numbers::Narrow => Arena::words_for::<u16>(column.rows.len()),
-            Numbers::Whole => Arena::words_for::<i32>(column.rows.len()),
+            Rows::None => 0,
+            Rows::Narrow => Arena::words_for::<u16>(column.rows.len()),
+            Rows::Whole => Arena::words_for::<i32>(column.rows.len()),
         };
         values
             + rows
@@ -168,40 +168,43 @@ pub fn pack<T: Scratched>(
         };
         let starts = stored.starts.then(|| arena.push(&column.starts));
         let rows = match stored.rows {
-            Numbers::Implied => 0,
-            Numbers::Narrow => arena.push(&column.narrow_rows),
-            Numbers::Whole => arena.push(&column.rows),
+            Rows::None => 0,
+            Rows::Narrow => arena.push(&column.narrow_rows),
+            Rows::Whole => arena.push(&column.rows),
         };
-        let values = match stored.values {
-            Numbers::Implied => None,
-            Numbers::Narrow => Some(arena.push(&column.narrow_values)),
-            Numbers::Whole => Some(arena.push(&column.values)),
-        };
+        let values = stored.values.map(|form| match form {
+            ValueForm::Whole => arena.push(&column.values),
+            ValueForm::Byte | ValueForm::Decimal(_) => arena.push(&column.narrow_values),
+        });
         parts.push(Part {
             firsts,
             starts,
             rows,
-            narrow_rows: stored.rows == Numbers::Narrow,
+            narrow_rows: stored.rows == Rows::Narrow,
             values,
-            narrow_values: stored.values == Numbers::Narrow,
+            form: stored.values.unwrap_or(ValueForm::Whole),
         });
     }
     (arena, parts)
 }
 
+/// Values of a dense sample from which on decimals are stored small: each sample is loaded by a call of its own.
+const LONG_SAMPLE: usize = 16;
+
 /// What of a stream is stored.
 struct Stored {
-    values: Numbers,
-    rows: Numbers,
+    /// `None`: [`implied`] has them.
+    values: Option<ValueForm>,
+    rows: Rows,
     starts: bool,
     firsts: Firsts,
 }
 
-/// How numbers are stored.
+/// How rows are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Numbers {
-    /// Not at all: there are none, or [`implied`] has them.
-    Implied,
+enum Rows {
+    /// There are none.
+    None,
     Narrow,
     Whole,
 }
@@ -222,12 +225,16 @@ impl Stored {
     fn of<T: Scratched>(rules: &Rules, output: &mut Output<T>, stream: usize, narrow: bool) -> Stored {
         let firsts = Firsts::of(output, stream);
         let column = &mut output.columns[stream];
+        let rule = &rules.streams[stream];
         let of_values = |column: &mut Column<T>| {
-            let is_narrow = narrow && narrow::values(&column.values, &mut column.narrow_values);
-            if is_narrow { Numbers::Narrow } else { Numbers::Whole }
+            if !narrow {
+                return ValueForm::Whole;
+            }
+            let is_long = !rule.sparse && rule.dim >= LONG_SAMPLE;
+            narrow::values(&column.values, is_long, &mut column.narrow_values)
         };
-        if !rules.streams[stream].sparse {
-            return Stored { values: of_values(column), rows: Numbers::Implied, starts: false, firsts };
+        if !rule.sparse {
+            return Stored { values: Some(of_values(column)), rows: Rows::None, starts: false, firsts };
         }
         let entry = |sample: u32| column.starts[sample as usize] as usize;
         let short = column.firsts.windows(2).all(|pair| {
@@ -236,11 +243,11 @@ impl Stored {
         });
         let starts = !short || !implied::are_single(&column.starts);
         let values = match short && implied::are_ones(&column.values) {
-            true => Numbers::Implied,
-            false => of_values(column),
+            true => None,
+            false => Some(of_values(column)),
         };
         let is_narrow = narrow && narrow::rows(&column.rows, &mut column.narrow_rows);
-        let rows = if is_narrow { Numbers::Narrow } else { Numbers::Whole };
+        let rows = if is_narrow { Rows::Narrow } else { Rows::Whole };
         Stored { values, rows, starts, firsts }
     }
 }

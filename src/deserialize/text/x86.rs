@@ -160,8 +160,8 @@ pub unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
 mod tests {
     use super::super::avx512::Avx512;
     use super::super::blocks::Portable;
-    use super::super::fast::Processor;
     use super::*;
+    use crate::processor::Processor;
     use proptest::prelude::*;
 
     proptest! {

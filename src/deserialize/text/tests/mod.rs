@@ -6,7 +6,7 @@ mod tables;
 mod twins;
 
 use super::exact;
-use super::fast::{FRONT, Fast, PADDING, Processor};
+use super::fast::{FRONT, Fast, PADDING};
 use super::index::SequenceSpan;
 use super::number::Value;
 use super::output::Output;
@@ -15,6 +15,7 @@ use super::rules::{Rules, StreamRule};
 use super::segment;
 use crate::corpus::Corpus;
 use crate::log::Logger;
+use crate::processor::Processor;
 use std::sync::Arc;
 
 /// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` behind marks the main stream.

@@ -1,6 +1,7 @@
 //! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
 
-use super::{Bits, FRONT, Fast, Output, PADDING, Processor, SequenceSpan, Way, parse, rules};
+use super::{Bits, FRONT, Fast, Output, PADDING, SequenceSpan, Way, parse, rules};
+use crate::processor::Processor;
 use proptest::prelude::*;
 
 fn number() -> impl Strategy<Value = String> {
