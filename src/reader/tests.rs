@@ -178,6 +178,45 @@ fn bursts_change_nothing() {
     assert!(long_bursts > 30, "{long_bursts}");
 }
 
+/// Long dense samples, most of them with as many decimals, and rows with values.
+fn write_long(random: &mut Random, file: &Path) {
+    let mut text = String::new();
+    let (decimals, largest) = (random.range(0, 9) as usize, random.range(1, 9_000_000) as i64);
+    let odd = ["-0.000", "0.12345678", "1e20", "255"][random.range(0, 4) as usize];
+    for sequence in 0..random.range(5, 60) {
+        for _ in 0..random.range(1, 4) {
+            write!(text, "{sequence} |x").expect("a string");
+            for _ in 0..40 {
+                let number = random.range(0, 2 * largest as u64) as i64 - largest;
+                let value = number as f64 / 10_f64.powi(decimals as i32);
+                match random.range(0, 2000) {
+                    0 => write!(text, " {odd}").expect("a string"),
+                    _ => write!(text, " {value:.decimals$}").expect("a string"),
+                }
+            }
+            writeln!(text, " |s {}:0.25 {}:3", random.range(0, 9), random.range(0, 70_000))
+                .expect("a string");
+        }
+    }
+    std::fs::write(file, text).expect("writing the data");
+}
+
+#[test]
+fn storing_small_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    let mut random = Random::new(24);
+    for scenario in 0..200 {
+        write_long(&mut random, &file);
+        let config = config(&mut random, &file, false, "randomize = true\nrandomizationWindow = 3", 20_000);
+        let streams = "x = [ dim = 40 ; format = \"dense\" ] ; s = [ dim = 70000 ; format = \"sparse\" ]";
+        let config = config.replace("x = [ dim = 2 ; format = \"dense\" ]", streams);
+        let what = format!("scenario {scenario}\n{config}");
+        // What is opened without the builder is stored whole.
+        hold_together(&mut random, &what, false, open(&config, None), |_| open_packing(&config, 1));
+    }
+}
+
 /// A configuration with this order and chunks below this size, else random.
 fn config(random: &mut Random, file: &Path, truncated: bool, order: &str, chunk: u64) -> String {
     format!(
