@@ -48,12 +48,14 @@ impl Burst {
 pub(super) struct Pace {
     next: usize,
     threads: usize,
+    /// A burst was large enough.
+    found: bool,
 }
 
 impl Pace {
     /// For so many threads that pack. One alone gains nothing by bursts.
     pub(super) fn new(threads: usize) -> Pace {
-        Pace { next: 1, threads }
+        Pace { next: 1, threads, found: false }
     }
 
     pub(super) fn next(&self) -> usize {
@@ -61,17 +63,20 @@ impl Pace {
     }
 
     pub(super) fn restart(&mut self) {
-        self.next = 1;
+        (self.next, self.found) = (1, false);
     }
 
-    /// Learns from a burst.
+    /// Learns from a burst. One that a move of the window cut short says nothing, and once a number is found it grows only
+    /// if minibatches become much smaller: more of them at a time would need memory that is not there yet.
     pub(super) fn follow(&mut self, burst: &Burst) {
         let (bytes, large) = (burst.bytes(), self.threads * LARGE);
+        let enough = if self.found { large / 4 } else { large };
         self.next = match self.threads {
             1 => 1,
-            _ if bytes < large => (2 * self.next).min(MOST_AT_ONCE),
+            _ if bytes < enough && burst.ready.len() >= self.next => (2 * self.next).min(MOST_AT_ONCE),
             _ if bytes > 2 * large => (self.next / 2).max(1),
             _ => self.next,
         };
+        self.found |= bytes >= large;
     }
 }
