@@ -65,7 +65,10 @@ const RULES: [Rule; 9] = [
         name: "crash",
         what: "CNTK crashes or hangs; everything before is the same",
         applies: |difference| {
-            difference.line >= difference.cntk.lines.len()
+            // Data without any sample are refused at once here, and open in CNTK.
+            let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
+            let ahead = usize::from(refused && difference.line == 0);
+            difference.line + ahead >= difference.cntk.lines.len()
                 && matches!(difference.cntk.end, End::Crashed(_) | End::Hung)
         },
     },
