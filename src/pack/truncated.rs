@@ -51,6 +51,8 @@ struct Slot {
     cursor: usize,
     /// Samples of all sequences in line.
     samples: usize,
+    /// Sequences in line without any.
+    empty: usize,
 }
 
 impl Slot {
@@ -61,6 +63,7 @@ impl Slot {
 
     fn push(&mut self, sequence: Queued) {
         self.samples += sequence.samples;
+        self.empty += usize::from(sequence.samples == 0);
         self.queue.push_back(sequence);
     }
 
@@ -75,6 +78,9 @@ impl Slot {
     /// Takes the first sequence out that has no samples and is met in the next `steps` steps, if there is one. Behind the
     /// slot's last sample none is met: `steps` 0 takes it out even so.
     fn take_empty(&mut self, steps: usize) -> bool {
+        if self.empty == 0 {
+            return false;
+        }
         let end = if steps == 0 { usize::MAX } else { self.cursor + self.available().min(steps) };
         let mut before = 0;
         let due = self.queue.iter().position(|queued| {
@@ -83,6 +89,7 @@ impl Slot {
             is_due
         });
         let Some(due) = due else { return false };
+        self.empty -= 1;
         if let Some(Queued { end_of_sweep: true, .. }) = self.queue.remove(due)
             && let Some(last) = due.checked_sub(1).and_then(|last| self.queue.get_mut(last))
         {
