@@ -204,6 +204,9 @@ struct Workforce {
 /// Work that one thread does in less is not handed over: HTK frames in minibatches of 256 take half of this.
 const QUICK: Duration = Duration::from_micros(300);
 
+/// Nor are sequences that take less each: threads that fetch them get into each other's way, and frames took twice as long.
+const SLOW: Duration = Duration::from_micros(5);
+
 /// What has to have passed before the rest is estimated: the first sequence alone may wait for cold caches.
 const TRIAL: Duration = Duration::from_micros(30);
 
@@ -231,9 +234,9 @@ impl Workforce {
                     work(item)?;
                     if done.is_power_of_two() {
                         let took = start.elapsed();
-                        if took > TRIAL
-                            && took.as_secs_f64() * most as f64 > QUICK.as_secs_f64() * f64::from(done)
-                        {
+                        let pays = took >= SLOW * done
+                            && took.as_secs_f64() * most as f64 > QUICK.as_secs_f64() * f64::from(done);
+                        if took > TRIAL && pays {
                             self.busy = HANDED_OVER;
                             break;
                         }
