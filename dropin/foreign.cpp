@@ -1,9 +1,9 @@
 #include "foreign.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -17,32 +17,53 @@ namespace {
 
 namespace host = cntk_host;
 
-// A sequence in all streams of its deserializer.
+// A sequence in all streams of its deserializer: the module's objects, or copies of what they had.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
+  bool is_copied = false;
+  std::vector<cntk_reader_fetched_stream> copies;
+  std::vector<char> memory;
 };
 
 // Sequences without data, with the memory that they had: single frames are too many to allocate for each.
 class IdleSequences {
  public:
   std::unique_ptr<ForeignSequence> take() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.empty()) return std::make_unique<ForeignSequence>();
-    std::unique_ptr<ForeignSequence> sequence = std::move(idle_.back());
-    idle_.pop_back();
-    return sequence;
+    std::unique_ptr<ForeignSequence> sequence;
+    if (enter()) {
+      if (!idle_.empty()) {
+        sequence = std::move(idle_.back());
+        idle_.pop_back();
+        bytes_ -= sequence->memory.capacity();
+      }
+      leave();
+    }
+    return sequence != nullptr ? std::move(sequence) : std::make_unique<ForeignSequence>();
   }
 
   void give_back(std::unique_ptr<ForeignSequence> sequence) {
     sequence->streams.clear();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.size() < kMost) idle_.push_back(std::move(sequence));
+    sequence->is_copied = false;
+    if (!enter()) return;
+    if (idle_.size() < kMost && bytes_ + sequence->memory.capacity() <= kMostBytes) {
+      bytes_ += sequence->memory.capacity();
+      idle_.push_back(std::move(sequence));
+    }
+    leave();
   }
 
  private:
-  static constexpr size_t kMost = 1024;
-  std::mutex mutex_;
+  // As many as a large minibatch of frames has.
+  static constexpr size_t kMost = 16384;
+  static constexpr size_t kMostBytes = size_t{16} << 20;
+
+  // Nobody waits: who meets another thread here allocates. Half of what a mutex costs, twice for each frame.
+  bool enter() { return !busy_.test_and_set(std::memory_order_acquire); }
+  void leave() { busy_.clear(std::memory_order_release); }
+
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   std::vector<std::unique_ptr<ForeignSequence>> idle_;
+  size_t bytes_ = 0;
 };
 
 struct ForeignChunk {
@@ -99,6 +120,46 @@ class LengthOnly : public host::SequenceData {
 // after the other, the reader's first one at first.
 thread_local uint32_t first_length = 0;
 
+// The most bytes of a sequence that are copied when it is fetched. Its module's objects can then go at once,
+// and the next sequence gets their memory, out of the processor's nearest cache: without, a minibatch of
+// frames leaves thousands of pieces to the allocator.
+constexpr size_t kMostCopied = 4096;
+
+// Has the streams point to copies of their data in `memory`, unless that takes too much.
+bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_reader_fetched_stream>& streams,
+          std::vector<char>& memory) {
+  const auto values_of = [&](size_t i) {
+    const size_t element = infos[i].element == host::Element::float32 ? sizeof(float) : sizeof(double);
+    return streams[i].value_count * element;
+  };
+  const auto is_sparse = [&](size_t i) { return infos[i].storage == host::Storage::sparse_csc; };
+  size_t size = 0;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].value_count > kMostCopied || streams[i].samples > kMostCopied) return false;
+    size += values_of(i);
+    if (is_sparse(i)) size += (streams[i].value_count + streams[i].samples) * sizeof(int32_t);
+  }
+  if (size > kMostCopied) return false;
+  memory.resize(size);
+  char* end = memory.data();
+  const auto put = [&](const void* from, size_t bytes) {
+    char* const begin = end;
+    if (bytes > 0) std::memcpy(begin, from, bytes);
+    end += bytes;
+    return begin;
+  };
+  for (size_t i = 0; i < streams.size(); ++i) {
+    cntk_reader_fetched_stream& stream = streams[i];
+    stream.values = put(stream.values, values_of(i));
+    if (!is_sparse(i)) continue;
+    stream.row_indices =
+        reinterpret_cast<const int32_t*>(put(stream.row_indices, stream.value_count * sizeof(int32_t)));
+    stream.sample_counts =
+        reinterpret_cast<const int32_t*>(put(stream.sample_counts, stream.samples * sizeof(int32_t)));
+  }
+  return true;
+}
+
 uint32_t element_of(const host::StreamInformation& stream) {
   switch (stream.element) {
     case host::Element::float32:
@@ -132,6 +193,9 @@ class ForeignDeserializer {
       sizes_.push_back({sizeof(cntk_reader_chunk_info), chunk.samples, chunk.sequences});
     }
     if (in_order_) places_.clear();
+    is_plain_ = transforms_->is_empty() &&
+                std::none_of(streams_.begin(), streams_.end(),
+                             [](const host::StreamInformation& stream) { return is_unknown(stream.shape); });
     describe(table);
   }
 
@@ -261,6 +325,7 @@ class ForeignDeserializer {
                               ? 1
                               : 0;
       if (own.is_primary_) first_length = sequence->streams.front()->samples;
+      if (own.is_plain_ && fetched->is_valid != 0) own.copy_out(*sequence);
       fetched->handle = sequence.release();
     });
   }
@@ -270,6 +335,10 @@ class ForeignDeserializer {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       ForeignSequence& sequence = *static_cast<ForeignSequence*>(handle);
+      if (sequence.is_copied) {
+        std::copy(sequence.copies.begin(), sequence.copies.end(), streams);
+        return;
+      }
       for (size_t i = 0; i < own.streams_.size(); ++i) {
         std::shared_ptr<host::SequenceData>& data = sequence.streams[i];
         data = own.transforms_->apply(i, std::move(data), position);
@@ -277,6 +346,18 @@ class ForeignDeserializer {
         view(own.streams_[i], *data, streams[i]);
       }
     });
+  }
+
+  // Small sequences that nothing changes any more.
+  void copy_out(ForeignSequence& sequence) const {
+    if (sequence.copies.empty()) {
+      cntk_reader_fetched_stream none = {};
+      none.struct_size = sizeof none;
+      sequence.copies.assign(streams_.size(), none);
+    }
+    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.copies[i]);
+    sequence.is_copied = copy(streams_, sequence.copies, sequence.memory);
+    if (sequence.is_copied) sequence.streams.clear();
   }
 
   static void view(const host::StreamInformation& stream, host::SequenceData& data,
@@ -311,6 +392,8 @@ class ForeignDeserializer {
 
   bool is_primary_ = false;
   bool is_expanded_ = false;
+  // Sequences come out as they are fetched: no transforms, no shapes that only they tell.
+  bool is_plain_ = false;
   std::shared_ptr<host::DataDeserializer> deserializer_;
   std::vector<host::StreamInformation> streams_;
   std::shared_ptr<Transforms> transforms_;

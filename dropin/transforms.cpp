@@ -52,6 +52,10 @@ Transforms::Transforms(const cntk_reader_section* section, const ModuleConfig& c
   }
 }
 
+bool Transforms::is_empty() const {
+  return std::all_of(chains_.begin(), chains_.end(), [](const Chain& chain) { return chain.empty(); });
+}
+
 void Transforms::start_epoch(const void* epoch_configuration) {
   for (const Chain& chain : chains_) {
     for (const auto& transformer : chain) transformer->StartEpoch(epoch_configuration);

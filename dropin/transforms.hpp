@@ -16,6 +16,9 @@ class Transforms {
   Transforms(const cntk_reader_section* section, const ModuleConfig& config,
              std::vector<cntk_host::StreamInformation>& streams);
 
+  // Whether there are none.
+  bool is_empty() const;
+
   // `epoch_configuration` is the host's.
   void start_epoch(const void* epoch_configuration);
 

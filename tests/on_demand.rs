@@ -15,8 +15,10 @@ use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
 use cntk_reader::sequence::{SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader::{Error, Result};
+use std::any::Any;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Keys of the sequences, chunk by chunk; a sequence's length follows from its key.
@@ -40,6 +42,9 @@ struct Control {
     /// A chunk that cannot be loaded.
     broken: Option<u32>,
     positions: Mutex<Vec<(u32, u64)>>,
+    /// Sequences that were fetched and not released, and those whose memory came from another one.
+    held: AtomicU32,
+    used_again: AtomicU32,
 }
 
 struct Formula {
@@ -56,6 +61,7 @@ struct FormulaSequence {
     key: u64,
     control: Arc<Control>,
     bytes: Vec<u8>,
+    is_held: bool,
 }
 
 impl OnDemand for Formula {
@@ -103,9 +109,18 @@ impl OnDemand for Formula {
 }
 
 impl OnDemandChunk for FormulaChunk {
-    fn fetch(&self, index: u32) -> Result<Box<dyn FetchedData>> {
+    fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
         let key = CHUNKS[self.chunk][index as usize];
-        Ok(Box::new(FormulaSequence { key, control: Arc::clone(&self.control), bytes: Vec::new() }))
+        let control = Arc::clone(&self.control);
+        control.held.fetch_add(1, Ordering::Relaxed);
+        let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<FormulaSequence>().ok());
+        if let Some(mut used) = used {
+            assert!(!used.is_held);
+            control.used_again.fetch_add(1, Ordering::Relaxed);
+            (used.key, used.is_held) = (key, true);
+            return Ok(used);
+        }
+        Ok(Box::new(FormulaSequence { key, control, bytes: Vec::new(), is_held: true }))
     }
 
     fn list(&self, lengths: &mut Vec<u32>) -> Result<()> {
@@ -140,6 +155,18 @@ impl FetchedData for FormulaSequence {
 
     fn key(&self, _stream: usize) -> SequenceKey {
         self.key
+    }
+
+    fn release(&mut self) {
+        if std::mem::take(&mut self.is_held) {
+            self.control.held.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for FormulaSequence {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -292,6 +319,28 @@ fn nothing_is_fetched_before_it_is_asked_for() {
         let keys = reader.read().expect("a minibatch").keys.clone();
         let seen = std::mem::take(&mut *control.positions.lock().expect("a lock"));
         assert_eq!(seen.iter().map(|(_, key)| *key).collect::<Vec<_>>(), keys);
+    }
+}
+
+#[test]
+fn sequences_are_released_when_they_are_packed() {
+    for way in WAYS {
+        let control = Arc::new(Control::default());
+        let mut reader = formula(way, &control);
+        reader.start_epoch(&epoch(8, 1, 0, 3)).expect("an epoch");
+        let is_truncated = way.contains("truncated");
+        loop {
+            let minibatch = reader.read().expect("a minibatch");
+            // Truncated ones go on in the next minibatch: those in line are kept, and no others.
+            let held = control.held.load(Ordering::Relaxed);
+            assert!(held <= if is_truncated { 8 } else { 0 }, "{way}: {held}");
+            if minibatch.end_of_epoch {
+                break;
+            }
+        }
+        assert_eq!(control.used_again.load(Ordering::Relaxed) > 0, !is_truncated, "{way}");
+        drop(reader);
+        assert_eq!(control.held.load(Ordering::Relaxed), 0, "{way}");
     }
 }
 

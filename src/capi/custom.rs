@@ -50,18 +50,21 @@ impl Drop for UserCause {
 
 impl cntk_reader_failure {
     /// The error of a callback that returned `status`.
+    #[inline]
     pub(super) fn check(self, callback: &str, status: i32) -> Result<()> {
-        if status == 0 {
-            return Ok(());
-        }
+        if status == 0 { Ok(()) } else { Err(self.error(callback, status)) }
+    }
+
+    #[cold]
+    fn error(self, callback: &str, status: i32) -> Error {
         let error = match self.text.as_str() {
             "" => wrong(format!("The callback {callback} failed with status {status} and did not say why.")),
             text => wrong(text),
         };
-        Err(match self.cause {
+        match self.cause {
             Some(cause) => error.caused_by(cause),
             None => error,
-        })
+        }
     }
 }
 

@@ -196,11 +196,11 @@ pub type cntk_reader_make_deserializer = Option<
 >;
 
 /// The parts of a table that callbacks need.
-struct Table {
-    table: cntk_reader_on_demand,
+pub(super) struct Table {
+    pub(super) table: cntk_reader_on_demand,
     streams: Vec<StreamInfo>,
     /// What a sequence needs of them.
-    kinds: Arc<[(Storage, ElementType)]>,
+    pub(super) kinds: Vec<(Storage, ElementType)>,
     chunks: Vec<ChunkInfo>,
 }
 
@@ -218,7 +218,7 @@ impl Drop for Table {
     }
 }
 
-fn missing(callback: &str) -> Error {
+pub(super) fn missing(callback: &str) -> Error {
     Error::argument(format!("The callback {callback} must not be NULL."))
 }
 
@@ -227,7 +227,7 @@ impl Table {
     /// The table is as the header demands.
     unsafe fn new(table: cntk_reader_on_demand) -> Result<Table> {
         // From here on the finalizer is called whatever happens.
-        let mut made = Table { table, streams: Vec::new(), kinds: Arc::new([]), chunks: Vec::new() };
+        let mut made = Table { table, streams: Vec::new(), kinds: Vec::new(), chunks: Vec::new() };
         // SAFETY: the caller's promise.
         let (streams, chunks) = unsafe {
             (
@@ -346,18 +346,16 @@ impl Drop for Chunk {
 }
 
 impl OnDemandChunk for Chunk {
-    fn fetch(&self, index: u32) -> Result<Box<dyn FetchedData>> {
+    fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
         let table = &self.table.table;
         let fetch = table.fetch.ok_or_else(|| missing("fetch"))?;
-        let prepare = table.prepare.ok_or_else(|| missing("prepare"))?;
         let (mut fetched, mut failure) = (cntk_reader_fetched::default(), cntk_reader_failure::default());
         // SAFETY: registered for this use; the outputs live until it returns.
         let status = unsafe { fetch(table.userdata, self.handle, index, &raw mut fetched, &raw mut failure) };
         failure.check("fetch", status)?;
-        let table = Arc::clone(&self.table);
-        let (userdata, release) = (table.table.userdata, table.table.release_sequence);
-        let kinds = Arc::clone(&table.kinds);
-        Ok(Box::new(Data::new(table, userdata, fetched, prepare, release, kinds)))
+        let mut data = Data::of(&self.table, used);
+        data.take(fetched);
+        Ok(data)
     }
 
     fn list(&self, lengths: &mut Vec<u32>) -> Result<()> {

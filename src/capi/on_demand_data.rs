@@ -2,6 +2,7 @@
 
 use super::custom::cntk_reader_failure;
 use super::custom_data::wrong;
+use super::on_demand::{Table, missing};
 use crate::Result;
 use crate::deserialize::Loaded;
 use crate::deserialize::fetch::FetchedData;
@@ -68,36 +69,19 @@ const EMPTY: cntk_reader_fetched_stream = cntk_reader_fetched_stream {
     key: 0,
 };
 
-pub(super) type Prepare = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    u32,
-    *mut cntk_reader_fetched_stream,
-    *mut cntk_reader_failure,
-) -> i32;
-
-/// A sequence that the user waits to get back.
+/// A sequence that the user waits to get back, or the memory for one.
 pub(super) struct Data {
     /// Keeps the userdata.
-    _owner: Arc<dyn Any + Send + Sync>,
-    userdata: *mut c_void,
-    fetched: cntk_reader_fetched,
-    prepare: Prepare,
-    release: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-    kinds: Arc<[(Storage, ElementType)]>,
-    /// Mostly there is one stream, and no need to allocate.
-    first: Option<Stream>,
-    others: Vec<Stream>,
-}
-
-/// A stream's data, checked. Pointers are valid until the sequence is released.
-struct Stream {
-    values: &'static [u8],
-    /// Rows of the values, and where each sample begins.
-    sparse: Option<(&'static [u8], Vec<u32>)>,
-    samples: u32,
-    shape: &'static [usize],
-    key: SequenceKey,
+    table: Arc<Table>,
+    handle: *mut c_void,
+    /// The handle is the user's, who gets it back.
+    is_held: bool,
+    is_valid: bool,
+    /// What was told of it in each stream, and checked: pointers are valid until the sequence is released.
+    told: Vec<cntk_reader_fetched_stream>,
+    is_told: bool,
+    /// Where each sample of sparse streams begins.
+    starts: Vec<Vec<u32>>,
 }
 
 // SAFETY: pointers are only read and passed back, by threads that may call the callbacks.
@@ -106,127 +90,148 @@ unsafe impl Send for Data {}
 unsafe impl Sync for Data {}
 
 impl Data {
-    pub(super) fn new(
-        owner: Arc<dyn Any + Send + Sync>,
-        userdata: *mut c_void,
-        fetched: cntk_reader_fetched,
-        prepare: Prepare,
-        release: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
-        kinds: Arc<[(Storage, ElementType)]>,
-    ) -> Data {
-        Data { _owner: owner, userdata, fetched, prepare, release, kinds, first: None, others: Vec::new() }
+    /// Memory for a sequence: that of another one of the same deserializer, where that can be.
+    pub(super) fn of(table: &Arc<Table>, used: Option<Box<dyn FetchedData>>) -> Box<Data> {
+        let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<Data>().ok());
+        match used.filter(|used| Arc::ptr_eq(&used.table, table)) {
+            Some(mut used) => {
+                used.release();
+                used
+            }
+            None => Box::new(Data {
+                table: Arc::clone(table),
+                handle: null_mut(),
+                is_held: false,
+                is_valid: false,
+                told: vec![EMPTY; table.kinds.len()],
+                is_told: false,
+                starts: vec![Vec::new(); table.kinds.len()],
+            }),
+        }
     }
 
-    fn stream(&self, index: usize) -> Option<&Stream> {
-        match index {
-            0 => self.first.as_ref(),
-            index => self.others.get(index - 1),
-        }
+    /// Takes what was fetched.
+    pub(super) fn take(&mut self, fetched: cntk_reader_fetched) {
+        (self.handle, self.is_held, self.is_valid) = (fetched.handle, true, fetched.is_valid != 0);
+    }
+
+    fn stream(&self, index: usize) -> Option<&cntk_reader_fetched_stream> {
+        self.told.get(index).filter(|_| self.is_told)
     }
 }
 
 impl Drop for Data {
     fn drop(&mut self) {
-        (self.first, self.others) = (None, Vec::new());
-        if let Some(release) = self.release {
-            // SAFETY: registered for this use; the handle came from the user, and this is its only release.
-            unsafe { release(self.userdata, self.fetched.handle) };
-        }
+        self.release();
     }
 }
 
 impl FetchedData for Data {
     fn is_valid(&self) -> bool {
-        self.fetched.is_valid != 0
+        self.is_valid
     }
 
     fn prepare(&mut self, position: u32) -> Result<()> {
-        // Few sequences have more streams; those of single frames are too many to allocate for each.
-        let (mut few, mut many) = ([EMPTY; 4], Vec::new());
-        let told = match few.get_mut(..self.kinds.len()) {
-            Some(few) => few,
-            None => {
-                many.resize(self.kinds.len(), EMPTY);
-                many.as_mut_slice()
-            }
-        };
+        let Table { table, kinds, .. } = &*self.table;
+        let prepare = table.prepare.ok_or_else(|| missing("prepare"))?;
+        self.told.fill(EMPTY);
         let mut failure = cntk_reader_failure::default();
         // SAFETY: registered for this use; the outputs live until it returns.
         let status = unsafe {
-            (self.prepare)(self.userdata, self.fetched.handle, position, told.as_mut_ptr(), &raw mut failure)
+            prepare(table.userdata, self.handle, position, self.told.as_mut_ptr(), &raw mut failure)
         };
         failure.check("prepare", status)?;
-        // SAFETY: the header demands pointers that are valid until the sequence is released, which `drop` does.
-        let check = |(told, &(storage, element)): (&cntk_reader_fetched_stream, _)| unsafe {
-            Stream::new(told, storage, element)
-        };
-        let mut streams = told.iter().zip(&*self.kinds).map(check);
-        self.first = streams.next().transpose()?;
-        self.others = streams.collect::<Result<_>>()?;
+        for ((told, starts), &(storage, element)) in self.told.iter().zip(&mut self.starts).zip(kinds) {
+            u32::try_from(told.samples).map_err(|_| wrong("A sequence has too many samples."))?;
+            // SAFETY: the header demands pointers that are valid until the sequence is released.
+            unsafe {
+                told.values(element)?;
+                told.shape()?;
+                if storage == Storage::SparseCsc {
+                    told.rows()?;
+                    find_starts(told.counts()?, told.value_count, starts)?;
+                }
+            }
+        }
+        self.is_told = true;
         Ok(())
     }
 
     fn view(&self, stream: usize) -> Loaded<'_> {
-        let Some(stream) = self.stream(stream) else { return Loaded::Invalid };
-        let sparse = stream.sparse.as_ref().map(|(rows, starts)| SparseView { rows, narrow: false, starts });
-        Loaded::Data(SequenceView {
-            samples: stream.samples,
-            values: stream.values,
-            form: ValueForm::Whole,
-            sparse,
-        })
+        let (Some(told), Some(starts)) = (self.stream(stream), self.starts.get(stream)) else {
+            return Loaded::Invalid;
+        };
+        let (storage, element) = self.table.kinds[stream];
+        // SAFETY: `prepare` has checked them, and the sequence was not released.
+        let Ok(values) = (unsafe { told.values(element) }) else { return Loaded::Invalid };
+        let sparse = match storage {
+            Storage::Dense => None,
+            // SAFETY: as above.
+            Storage::SparseCsc => match unsafe { told.rows() } {
+                Ok(rows) => Some(SparseView { rows, narrow: false, starts }),
+                Err(_) => return Loaded::Invalid,
+            },
+        };
+        Loaded::Data(SequenceView { samples: told.samples as u32, values, form: ValueForm::Whole, sparse })
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {
-        self.stream(stream).map(|stream| stream.shape)
+        // SAFETY: as for views.
+        unsafe { self.stream(stream)?.shape() }.ok()
     }
 
     fn key(&self, stream: usize) -> SequenceKey {
         self.stream(stream).map_or(0, |stream| stream.key)
     }
-}
 
-impl Stream {
-    /// # Safety
-    /// Pointers are as the header demands, and outlive this object.
-    unsafe fn new(
-        told: &cntk_reader_fetched_stream,
-        storage: Storage,
-        element: ElementType,
-    ) -> Result<Stream> {
-        let samples = u32::try_from(told.samples).map_err(|_| wrong("A sequence has too many samples."))?;
-        // SAFETY: the caller's promise.
-        let (values, shape) = unsafe {
-            (
-                bytes(told.values.cast(), told.value_count, element.size(), "values")?,
-                match told.shape_rank {
-                    0 => &[],
-                    rank => super::custom_data::list(told.shape, rank, "dimensions")?,
-                },
-            )
-        };
-        let sparse = match storage {
-            Storage::Dense => None,
-            // SAFETY: the caller's promise.
-            Storage::SparseCsc => Some(unsafe { sparse(told, samples) }?),
-        };
-        Ok(Stream { values, sparse, samples, shape, key: told.key })
+    fn release(&mut self) {
+        self.is_told = false;
+        if std::mem::take(&mut self.is_held)
+            && let Some(release) = self.table.table.release_sequence
+        {
+            // SAFETY: registered for this use; the handle came from the user, and this is its only release.
+            unsafe { release(self.table.table.userdata, self.handle) };
+        }
     }
 }
 
-/// Rows, and where each sample begins.
-///
-/// # Safety
-/// As for [`Stream::new`].
-unsafe fn sparse(told: &cntk_reader_fetched_stream, samples: u32) -> Result<(&'static [u8], Vec<u32>)> {
-    // SAFETY: the caller's promise.
-    let (rows, counts) = unsafe {
-        (
-            bytes(told.row_indices.cast(), told.value_count, size_of::<i32>(), "rows")?,
-            bytes(told.sample_counts.cast(), samples as usize, size_of::<i32>(), "counts")?,
-        )
-    };
-    let mut starts = Vec::with_capacity(samples as usize + 1);
+impl cntk_reader_fetched_stream {
+    /// # Safety
+    /// The pointers are as the header demands, also below.
+    unsafe fn values(&self, element: ElementType) -> Result<&[u8]> {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(self.values.cast(), self.value_count, element.size(), "values") }
+    }
+
+    /// # Safety
+    /// See above; and the stream is sparse.
+    unsafe fn rows(&self) -> Result<&[u8]> {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(self.row_indices.cast(), self.value_count, size_of::<i32>(), "rows") }
+    }
+
+    /// # Safety
+    /// See above; and the stream is sparse.
+    unsafe fn counts(&self) -> Result<&[u8]> {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(self.sample_counts.cast(), self.samples, size_of::<i32>(), "counts") }
+    }
+
+    /// # Safety
+    /// See above.
+    unsafe fn shape(&self) -> Result<&[usize]> {
+        match self.shape_rank {
+            0 => Ok(&[]),
+            // SAFETY: the caller's promise.
+            rank => unsafe { super::custom_data::list(self.shape, rank, "dimensions") },
+        }
+    }
+}
+
+/// Where each sample begins. The counts are numbers of 4 bytes, and add up to the number of values.
+fn find_starts(counts: &[u8], values: usize, starts: &mut Vec<u32>) -> Result<()> {
+    starts.clear();
+    starts.reserve(counts.len() / 4 + 1);
     let mut end = 0u32;
     starts.push(end);
     for count in counts.as_chunks::<4>().0 {
@@ -236,18 +241,15 @@ unsafe fn sparse(told: &cntk_reader_fetched_stream, samples: u32) -> Result<(&'s
             .ok_or_else(|| wrong("A sample has an impossible number of values."))?;
         starts.push(end);
     }
-    if end as usize != told.value_count {
-        return Err(wrong(format!(
-            "A sequence's samples have {end} values instead of {}.",
-            told.value_count
-        )));
+    if end as usize != values {
+        return Err(wrong(format!("A sequence's samples have {end} values instead of {values}.")));
     }
-    Ok((rows, starts))
+    Ok(())
 }
 
 /// # Safety
 /// So many values are readable for as long as the result is used, unless there are none.
-unsafe fn bytes(start: *const u8, count: usize, size: usize, what: &str) -> Result<&'static [u8]> {
+unsafe fn bytes<'a>(start: *const u8, count: usize, size: usize, what: &str) -> Result<&'a [u8]> {
     match count.checked_mul(size) {
         Some(0) => Ok(&[]),
         Some(bytes) if !start.is_null() && bytes <= isize::MAX as usize => {

@@ -9,10 +9,11 @@ use super::{Chunk, Loaded};
 use crate::Result;
 use crate::sequence::SequenceKey;
 use crate::stream::StreamInfo;
+use std::any::Any;
 use std::sync::Arc;
 
 /// One deserializer's share of a fetched sequence. Streams are counted within the deserializer.
-pub trait FetchedData: Send + Sync {
+pub trait FetchedData: Any + Send + Sync {
     /// Whether the sequence can be used at all.
     fn is_valid(&self) -> bool;
 
@@ -28,45 +29,90 @@ pub trait FetchedData: Send + Sync {
 
     /// The key that minibatches report if they take it from this stream.
     fn key(&self, stream: usize) -> SequenceKey;
+
+    /// The data are not needed any more. Nothing is asked after this, but the object may be handed to whoever fetches the
+    /// next sequence, for its memory.
+    fn release(&mut self);
 }
 
 /// A share and the streams of the reader that it has.
-pub struct Part {
+struct Part {
     /// Number of the first stream.
-    pub first: usize,
+    first: usize,
     /// How many streams.
-    pub count: usize,
-    /// The data.
-    pub data: Box<dyn FetchedData>,
+    count: usize,
+    data: Box<dyn FetchedData>,
+}
+
+/// The shares of one sequence.
+#[derive(Default)]
+pub struct Parts {
+    parts: Vec<Part>,
+    /// Those of a sequence before, the first one last.
+    used: Vec<Box<dyn FetchedData>>,
+}
+
+impl Parts {
+    /// Adds the share of `count` streams from `first` on. `fetch` may get one that was released, mostly of the same
+    /// deserializer.
+    pub fn add(
+        &mut self,
+        first: usize,
+        count: usize,
+        fetch: impl FnOnce(Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>>,
+    ) -> Result<()> {
+        let data = fetch(self.used.pop())?;
+        self.parts.push(Part { first, count, data });
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        if self.parts.is_empty() {
+            return;
+        }
+        self.used.clear();
+        while let Some(mut part) = self.parts.pop() {
+            part.data.release();
+            self.used.push(part.data);
+        }
+    }
 }
 
 /// A sequence in all streams: what was fetched, and the rest where it lies in the chunk. Takes a chunk's place before
-/// the packer, whatever index that asks for.
+/// the packer, whatever index that asks for. One that was released can be used for another sequence: frames are too many
+/// to allocate for each.
+#[derive(Default)]
 pub struct Fetched {
-    chunk: Arc<dyn Chunk>,
+    parts: Parts,
+    chunk: Option<Arc<dyn Chunk>>,
     index: u32,
-    parts: Vec<Part>,
 }
 
 impl Fetched {
-    /// Fetches a sequence of a chunk.
-    pub fn new(chunk: &Arc<dyn Chunk>, index: u32) -> Result<Fetched> {
-        let mut parts = Vec::with_capacity(2); // more are rare
-        chunk.fetch(index, 0, &mut parts)?;
-        Ok(Fetched { chunk: Arc::clone(chunk), index, parts })
+    /// Fetches a sequence of a chunk in place of the one before.
+    pub fn take(&mut self, chunk: &Arc<dyn Chunk>, index: u32) -> Result<()> {
+        self.release();
+        self.index = index;
+        self.chunk.insert(Arc::clone(chunk)).fetch(index, 0, &mut self.parts)
+    }
+
+    /// Lets go of the sequence, and then of its chunk.
+    pub fn release(&mut self) {
+        self.parts.release();
+        self.chunk = None;
     }
 
     /// Whether there is something in each of so many streams.
     pub fn is_whole(&self, streams: usize) -> bool {
         (0..streams).all(|stream| match self.part(stream) {
             Some((part, _)) => part.data.is_valid(),
-            None => matches!(self.chunk.sequence(stream, self.index), Loaded::Data(_)),
+            None => matches!(self.ready(stream), Loaded::Data(_)),
         })
     }
 
     /// See [`FetchedData::prepare`].
     pub fn prepare(&mut self, position: u32) -> Result<()> {
-        self.parts.iter_mut().try_for_each(|part| part.data.prepare(position))
+        self.parts.parts.iter_mut().try_for_each(|part| part.data.prepare(position))
     }
 
     /// The shape of the samples in a stream whose description leaves that open.
@@ -81,7 +127,12 @@ impl Fetched {
 
     fn part(&self, stream: usize) -> Option<(&Part, usize)> {
         let has = |part: &&Part| (part.first..part.first + part.count).contains(&stream);
-        self.parts.iter().find(has).map(|part| (part, stream - part.first))
+        self.parts.parts.iter().find(has).map(|part| (part, stream - part.first))
+    }
+
+    /// What the chunk has of it.
+    fn ready(&self, stream: usize) -> Loaded<'_> {
+        self.chunk.as_ref().map_or(Loaded::Invalid, |chunk| chunk.sequence(stream, self.index))
     }
 }
 
@@ -90,7 +141,7 @@ impl Chunk for Fetched {
         match self.part(stream) {
             Some((part, _)) if !part.data.is_valid() => Loaded::Invalid,
             Some((part, inner)) => part.data.view(inner),
-            None => self.chunk.sequence(stream, self.index),
+            None => self.ready(stream),
         }
     }
 }

@@ -199,7 +199,7 @@ pub trait Chunk: Send + Sync {
 
     /// Fetches a sequence in those streams that [`Chunk::sequence`] does not have ready; `first` is the number of this
     /// chunk's first stream among those of the reader. May be called by several threads at once.
-    fn fetch(&self, _index: u32, _first: usize, _parts: &mut Vec<fetch::Part>) -> Result<()> {
+    fn fetch(&self, _index: u32, _first: usize, _parts: &mut fetch::Parts) -> Result<()> {
         Ok(())
     }
 

@@ -25,6 +25,7 @@ pub use truncated::TruncatedPacker;
 
 use crate::config::options::Packing;
 use crate::deserialize::Chunk;
+use crate::deserialize::fetch::Fetched;
 use crate::sequence::{SequenceId, SequenceKey, SequenceView};
 use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -43,6 +44,12 @@ pub trait Feed {
     /// (CNTK 2.7 does not compare their number with its limit while there is no data.)
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()>;
 
+    /// The chunk of a sequence of the last batch, by its position there, to be kept beyond it. Asked once for each.
+    fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>>;
+
+    /// What was fetched for the last batch is not needed any more, but for what was kept.
+    fn release(&mut self) {}
+
     /// Appends the keys of sequences.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
 }
@@ -57,14 +64,17 @@ pub struct Batch<'a> {
     pub end_of_epoch: bool,
     /// The loaded chunks, by chunk id; only those of `sequences` are certain to be there.
     pub chunks: &'a [Option<Arc<dyn Chunk>>],
-    /// Sequences were fetched one by one: `chunks` has one for each sequence, by its position in `sequences`.
-    pub fetched: Option<&'a LateShapes>,
+    /// Where sequences were fetched one by one: each by its position in `sequences`, and the shapes that data have told.
+    pub fetched: Option<(&'a [Fetched], &'a LateShapes)>,
 }
 
 impl<'a> Batch<'a> {
-    /// The chunk of a sequence, to be kept beyond this batch. `position` is the sequence's place in `sequences`.
-    pub fn chunk(&self, position: usize, id: SequenceId) -> Option<&'a Arc<dyn Chunk>> {
-        self.chunks.get(if self.fetched.is_some() { position } else { id.chunk as usize })?.as_ref()
+    /// The chunk of a sequence. `position` is the sequence's place in `sequences`.
+    pub fn chunk(&self, position: usize, id: SequenceId) -> Option<&'a dyn Chunk> {
+        match self.fetched {
+            Some((fetched, _)) => fetched.get(position).map(|fetched| fetched as &dyn Chunk),
+            None => self.chunks.get(id.chunk as usize)?.as_deref(),
+        }
     }
 }
 

@@ -230,12 +230,13 @@ impl Packer for SequencePacker {
             return Err(Error::state("The packer has no sizes yet."));
         };
         let batch = feed.next(limits.global, limits.local)?;
-        if let Some(shapes) = batch.fetched {
+        if let Some((_, shapes)) = batch.fetched {
             shapes.complete(&mut Arc::make_mut(&mut self.recipe).streams);
         }
         let Packed { minibatch, invalid, delivers } = self.recipe.pack(&mut self.desk, &batch);
         // Comes before an error of the packing, which in CNTK comes later. (The batch borrows the feed, so the feed
         // can only be asked now.)
+        feed.release();
         feed.count_invalid(invalid, delivers)?;
         let mut minibatch = minibatch?;
         feed.keys(&self.desk.sequences, &mut minibatch.keys);

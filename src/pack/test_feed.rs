@@ -220,6 +220,10 @@ impl Feed for TestFeed {
         })
     }
 
+    fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>> {
+        self.chunks.get(self.selected.get(position)?.chunk as usize)?.clone()
+    }
+
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {
         self.invalid += sequences;
         if delivers && self.invalid > self.max_errors {

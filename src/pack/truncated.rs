@@ -25,8 +25,6 @@ pub struct TruncatedPacker {
     /// The sizes taken last.
     config: Option<PackConfig>,
     slots: Vec<Slot>,
-    /// Sequences of one fetch, on their way to a slot.
-    fetched: Vec<(SequenceId, Arc<dyn Chunk>)>,
     /// The minibatch's sequences by their numbers.
     sequences: Vec<SequenceId>,
 }
@@ -112,7 +110,6 @@ impl TruncatedPacker {
             pool: BufferPool::default(),
             config: None,
             slots: Vec::new(),
-            fetched: Vec::new(),
             sequences: Vec::new(),
         }
     }
@@ -125,23 +122,25 @@ impl TruncatedPacker {
         while self.slots[slot].available() <= truncation && barren < 2 {
             let batch = feed.next(u64::MAX, 1)?;
             let (end_of_sweep, end_of_epoch) = (batch.end_of_sweep, batch.end_of_epoch);
-            self.fetched.clear();
             barren += u8::from(end_of_sweep && !batch.sequences.is_empty());
+            // A fetch has more than one sequence only where some have no samples. CNTK 2.7 takes the first and leaves the
+            // rest.
+            let mut first = None;
             let mut invalid = 0;
             for (position, &id) in batch.sequences.iter().enumerate() {
                 let Some(chunk) = batch.chunk(position, id) else {
                     return Err(Error::internal("The chunk of a sequence is not in memory."));
                 };
-                match presence(&**chunk, id, self.streams.len()) {
-                    Presence::Whole => self.fetched.push((id, chunk.clone())),
+                match presence(chunk, id, self.streams.len()) {
+                    Presence::Whole => first = first.or(Some((position, id))),
                     Presence::Skipped => {}
                     Presence::Invalid => invalid += 1,
                 }
             }
-            feed.count_invalid(invalid, !self.fetched.is_empty())?;
-            // A fetch has more than one sequence only where some have no samples. CNTK 2.7 takes the first and leaves the
-            // rest.
-            for (id, chunk) in self.fetched.drain(..).take(1) {
+            let first = first.and_then(|(position, id)| Some((id, feed.keep(position)?)));
+            feed.release();
+            feed.count_invalid(invalid, first.is_some())?;
+            if let Some((id, chunk)) = first {
                 let samples = length(&*chunk, id, &self.streams)?;
                 if samples > 0 {
                     barren = 0;

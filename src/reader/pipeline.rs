@@ -404,9 +404,25 @@ impl Feed for Source {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,
-            chunks: fetcher.map_or_else(|| self.course.chunks(), Fetcher::fetched),
-            fetched: fetcher.map(Fetcher::shapes),
+            chunks: self.course.chunks(),
+            fetched: fetcher.map(|fetcher| (fetcher.fetched(), fetcher.shapes())),
         })
+    }
+
+    fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>> {
+        match &mut self.fetcher {
+            Some(fetcher) => fetcher.keep(position),
+            None => {
+                let id = self.selection.sequences.get(position)?;
+                self.course.chunks().get(id.chunk as usize)?.clone()
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        if let Some(fetcher) = &mut self.fetcher {
+            fetcher.release();
+        }
     }
 
     fn count_invalid(&mut self, sequences: u64, delivers: bool) -> Result<()> {

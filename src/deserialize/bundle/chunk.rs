@@ -3,7 +3,7 @@
 use super::Shared;
 use super::share::Part;
 use crate::Result;
-use crate::deserialize::fetch::Part as Fetch;
+use crate::deserialize::fetch::Parts;
 use crate::deserialize::{Chunk, Loaded};
 use crate::sequence::ChunkId;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Chunk for BundleChunk {
         }
     }
 
-    fn fetch(&self, index: u32, first: usize, parts: &mut Vec<Fetch>) -> Result<()> {
+    fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
         let joined = &self.shared.join.chunks[self.id as usize];
         self.primary.fetch(joined.primary_index(index), first, parts)?;
         let members = joined.partners.iter().zip(&self.partners).zip(&self.shared.firsts[1..]);

@@ -3,7 +3,7 @@
 use super::loader::Loader;
 use super::streams::{Fingerprint, check_count, check_streams};
 use super::{call, wrong};
-use crate::deserialize::fetch::{FetchedData, Part};
+use crate::deserialize::fetch::{FetchedData, Parts};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, Listing, Loaded};
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
@@ -31,8 +31,8 @@ pub trait OnDemand: Send + Sync {
 /// A loaded chunk of an [`OnDemand`] deserializer.
 pub trait OnDemandChunk: Send + Sync {
     /// Fetches a sequence. May be called by several threads at once, if the reader's `multiThreadedDeserialization` says
-    /// so.
-    fn fetch(&self, index: u32) -> Result<Box<dyn FetchedData>>;
+    /// so. `used` is one that was released, of any deserializer of the reader: its memory may be used again.
+    fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>>;
 
     /// Appends the lengths of its sequences, if it is for the chunk to tell.
     fn list(&self, lengths: &mut Vec<u32>) -> Result<()>;
@@ -212,10 +212,8 @@ impl Chunk for LoadedChunk {
         Loaded::Invalid
     }
 
-    fn fetch(&self, index: u32, first: usize, parts: &mut Vec<Part>) -> Result<()> {
-        let data = call("fetching a sequence", || self.chunk.fetch(index))?;
-        parts.push(Part { first, count: self.streams, data });
-        Ok(())
+    fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
+        parts.add(first, self.streams, |used| call("fetching a sequence", || self.chunk.fetch(index, used)))
     }
 
     fn listing(&self) -> Option<Listing<'_>> {
