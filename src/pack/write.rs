@@ -19,7 +19,7 @@ const AHEAD_SPREAD: usize = 4;
 /// Cache lines of a sequence that it takes until the processor's own prefetching has noticed.
 const FIRST_LINES: usize = 4;
 
-/// Cache lines of a sequence of decimals that are asked for at most: those of several sequences fit into the nearest cache.
+/// Cache lines of a sequence that is widened which are asked for at most: those of several sequences fit into the nearest cache.
 const MOST_LINES: usize = 16;
 
 /// Tells the processor that these bytes will be read soon: so many cache lines of them.
@@ -37,12 +37,12 @@ pub(super) fn prefetch_first(view: &SequenceView<'_>) {
     prefetch(source_rows(view), FIRST_LINES);
 }
 
-/// The same shortly before they are copied. All lines of decimals are asked for: the processor's own prefetching is for
-/// copies, and with it they would take half as long again.
+/// The same shortly before they are copied. All lines of what is widened are asked for: the processor's own prefetching is
+/// for copies, and with it decimals would take half as long again.
 #[inline(always)]
 fn prefetch_next(view: &SequenceView<'_>) {
-    let is_decimal = matches!(view.form, ValueForm::Decimal(_));
-    prefetch(view.values, if is_decimal { MOST_LINES } else { FIRST_LINES });
+    let is_copied = view.form == ValueForm::Whole;
+    prefetch(view.values, if is_copied { FIRST_LINES } else { MOST_LINES });
     prefetch(source_rows(view), FIRST_LINES);
 }
 
