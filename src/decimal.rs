@@ -53,11 +53,7 @@ pub fn store(values: &[f32], stored: &mut Vec<u8>) -> Option<u8> {
             done += block.len();
             continue;
         }
-        let mut trial = Vec::with_capacity(block.len() * SIZE);
-        decimals = (decimals + 1..=MOST).find(|&more| {
-            trial.clear();
-            store_block(block, power(more), &mut trial)
-        })?;
+        decimals = (decimals + 1..=MOST).find(|&more| store_block(block, power(more), stored))?;
         stored.clear();
         done = 0;
     }

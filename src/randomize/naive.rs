@@ -337,7 +337,7 @@ impl NaiveBlock {
             self.next += 1;
         }
         if g == 0 {
-            out.drain(before..);
+            out.truncate(before);
         }
         self.common.pos = pos + g;
         (p + g >= s, pos + g >= epoch.end, g, l)

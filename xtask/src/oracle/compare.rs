@@ -109,7 +109,8 @@ const RULES: [Rule; 9] = [
             let failed = difference.cntk.lines.get(difference.line).is_some_and(|line| is_error(line));
             let crossed = difference.ours.lines.get(difference.line);
             let crossed = crossed.is_some_and(|line| line.contains("\"end_of_sweep\":true"));
-            let counted = difference.case.config.contains("maxErrors = ");
+            let tolerates = |line: &str| line.contains("maxErrors = ") && !line.contains("maxErrors = 0");
+            let counted = difference.case.config.lines().any(tolerates);
             difference.is_randomized() && moved && failed && (crossed || counted)
         },
     },
@@ -119,7 +120,8 @@ const RULES: [Rule; 9] = [
         applies: |difference| {
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             let (ours, cntk) = (line(difference.ours), line(difference.cntk));
-            cntk.contains("\"keys\":[]") && ours.contains("\"logic_error\"")
+            let truncated = difference.case.config.lines().any(|line| line.trim() == "truncated = true");
+            truncated && cntk.contains("\"keys\":[]") && ours.contains("\"logic_error\"")
         },
     },
     Rule {
@@ -224,5 +226,24 @@ mod tests {
         let ours = [&failed[..3], &["r", "0"]].concat();
         assert_eq!(verdict("", &steps, &ours, &failed, End::Done), "after a failure");
         assert_eq!(verdict("", &steps, &all, &failed, End::Done), "2");
+    }
+
+    #[test]
+    fn what_cntk_accepts_or_counts_before_it_fails_is_known() {
+        let error = "{\"error\":\"logic_error\"}";
+        // It opens what is refused here, and crashes with the next step; not later.
+        let steps = ["start ", "read"];
+        assert_eq!(verdict("", &steps, &[error], &["c"], End::Crashed(8)), "crash");
+        assert_eq!(verdict("", &steps, &[error], &["c"], End::Done), "0");
+        assert_eq!(verdict("", &steps, &[error], &["c", "s"], End::Crashed(8)), "0");
+        // It goes elsewhere, and counts the errors of a chunk that it passes.
+        let (steps, ours, cntk) = (["start ", "read"], ["c", "s", "1"], ["c", "s", error]);
+        let config = |errors: &str| format!("randomize = true\n[ file = \"x\" ; maxErrors = {errors} ; ]");
+        assert_eq!(verdict(&config("3"), &steps, &ours, &cntk, End::Done), "passed chunks");
+        assert_eq!(verdict(&config("0"), &steps, &ours, &cntk, End::Done), "2");
+        // It gives gaps where there are only empty sequences.
+        let (ours, cntk) = (["c", "s", error], ["c", "s", "{\"keys\":[]}"]);
+        assert_eq!(verdict("truncated = true", &steps, &ours, &cntk, End::Done), "gaps");
+        assert_eq!(verdict("truncated = false", &steps, &ours, &cntk, End::Done), "2");
     }
 }
