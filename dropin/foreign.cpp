@@ -20,8 +20,8 @@ namespace host = cntk_host;
 // A sequence in all streams of its deserializer: the module's objects, or copies of what they had.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
-  bool is_copied = false;
-  std::vector<cntk_reader_fetched_stream> copies;
+  // What the engine is told, where that is known when the sequence is fetched.
+  std::vector<cntk_reader_fetched_stream> told;
   std::vector<char> memory;
 };
 
@@ -43,7 +43,7 @@ class IdleSequences {
 
   void give_back(std::unique_ptr<ForeignSequence> sequence) {
     sequence->streams.clear();
-    sequence->is_copied = false;
+    sequence->told.clear();
     if (!enter()) return;
     if (idle_.size() < kMost && bytes_ + sequence->memory.capacity() <= kMostBytes) {
       bytes_ += sequence->memory.capacity();
@@ -325,7 +325,7 @@ class ForeignDeserializer {
                               ? 1
                               : 0;
       if (own.is_primary_) first_length = sequence->streams.front()->samples;
-      if (own.is_plain_ && fetched->is_valid != 0) own.copy_out(*sequence);
+      if (own.is_plain_ && fetched->is_valid != 0) own.tell(*sequence);
       fetched->handle = sequence.release();
     });
   }
@@ -335,8 +335,8 @@ class ForeignDeserializer {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       ForeignSequence& sequence = *static_cast<ForeignSequence*>(handle);
-      if (sequence.is_copied) {
-        std::copy(sequence.copies.begin(), sequence.copies.end(), streams);
+      if (!sequence.told.empty()) {
+        std::copy(sequence.told.begin(), sequence.told.end(), streams);
         return;
       }
       for (size_t i = 0; i < own.streams_.size(); ++i) {
@@ -348,16 +348,13 @@ class ForeignDeserializer {
     });
   }
 
-  // Small sequences that nothing changes any more.
-  void copy_out(ForeignSequence& sequence) const {
-    if (sequence.copies.empty()) {
-      cntk_reader_fetched_stream none = {};
-      none.struct_size = sizeof none;
-      sequence.copies.assign(streams_.size(), none);
-    }
-    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.copies[i]);
-    sequence.is_copied = copy(streams_, sequence.copies, sequence.memory);
-    if (sequence.is_copied) sequence.streams.clear();
+  // Tells of a sequence that nothing changes any more. Small ones are copied.
+  void tell(ForeignSequence& sequence) const {
+    cntk_reader_fetched_stream none = {};
+    none.struct_size = sizeof none;
+    sequence.told.assign(streams_.size(), none);
+    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.told[i]);
+    if (copy(streams_, sequence.told, sequence.memory)) sequence.streams.clear();
   }
 
   static void view(const host::StreamInformation& stream, host::SequenceData& data,
