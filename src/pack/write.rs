@@ -22,11 +22,15 @@ const FIRST_LINES: usize = 4;
 /// Cache lines of a sequence that is widened which are asked for at most: those of several sequences fit into the nearest cache.
 const MOST_LINES: usize = 16;
 
-/// Tells the processor that these bytes will be read soon: so many cache lines of them.
+/// Tells the processor that these bytes will be read soon: so many cache lines of them, and the last one of short ones,
+/// which seldom start where a line does.
 #[inline(always)]
 fn prefetch(bytes: &[u8], lines: usize) {
     for line in bytes.chunks(64).take(lines) {
         crate::prefetch::line(line.as_ptr());
+    }
+    if let (true, Some(last)) = (bytes.len() < lines * 64, bytes.last()) {
+        crate::prefetch::line(last);
     }
 }
 
@@ -41,8 +45,7 @@ pub(super) fn prefetch_first(view: &SequenceView<'_>) {
 /// for copies, and with it decimals would take half as long again.
 #[inline(always)]
 fn prefetch_next(view: &SequenceView<'_>) {
-    let is_copied = view.form == ValueForm::Whole;
-    prefetch(view.values, if is_copied { FIRST_LINES } else { MOST_LINES });
+    prefetch(view.values, MOST_LINES);
     prefetch(source_rows(view), FIRST_LINES);
 }
 

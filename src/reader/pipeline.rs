@@ -275,6 +275,7 @@ impl Source {
         match &mut self.course {
             Course::Global(timeline, store) => {
                 if !std::mem::take(&mut self.is_drawn) {
+                    store.begin(&**timeline);
                     timeline.next(global, local, &mut self.selection)?;
                 }
                 if self.selection.passed || !self.selection.sequences.is_empty() {

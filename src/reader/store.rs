@@ -109,6 +109,16 @@ impl ChunkStore {
         self.stamp != Some(timeline.window_stamp())
     }
 
+    /// Starts loading the first window while the timeline still draws its order, which takes a tenth of a first sweep over
+    /// short sequences without parsing. What users' code delivers is not asked for before it is needed.
+    pub(super) fn begin(&mut self, timeline: &dyn Timeline) {
+        if self.held.is_empty() && self.loads.is_empty() && self.deserializer.loader().is_none() {
+            timeline.window(0, &mut self.window);
+            self.make_room();
+            self.start_window();
+        }
+    }
+
     /// Follows the timeline to where `selection` was drawn: afterwards all its chunks are in memory, as is the window.
     ///
     /// CNTK 2.7 loads a whole window before it delivers anything from it, so an error in any of its chunks shows at the
@@ -131,11 +141,8 @@ impl ChunkStore {
     fn move_window(&mut self, timeline: &dyn Timeline) -> Result<()> {
         self.failed.clear();
         timeline.window(AHEAD, &mut self.window);
-        let last = self.window.resident.iter().chain(&self.window.ahead).max();
-        let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
+        self.make_room();
         let resident = Arc::make_mut(&mut self.resident);
-        resident.resize(chunks, None);
-        self.needed.resize(chunks, false);
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
         let (needed, ahead) = (&self.needed, &self.window.ahead);
         self.held.retain(|&chunk| {
@@ -150,11 +157,8 @@ impl ChunkStore {
 
         // The very first chunks get all of the pool, because they are waited for. Later the next ones are on their way
         // already; and users' code may take one thread a chunk.
-        let is_cold = self.loads.is_empty() && self.resident.iter().all(Option::is_none);
-        let waits = is_cold && self.deserializer.loader().is_none();
-        for i in 0..self.window.resident.len() {
-            self.start(self.window.resident[i]);
-        }
+        let waits = self.held.is_empty() && self.deserializer.loader().is_none();
+        self.start_window();
         if !waits {
             self.start_ahead();
         }
@@ -174,6 +178,21 @@ impl ChunkStore {
         }
         self.start_ahead();
         first
+    }
+
+    /// Makes the lists by chunk id long enough for the window.
+    fn make_room(&mut self) {
+        let last = self.window.resident.iter().chain(&self.window.ahead).max();
+        let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
+        Arc::make_mut(&mut self.resident).resize(chunks, None);
+        self.needed.resize(chunks, false);
+    }
+
+    /// Starts loading the window's chunks, but those that are here or on their way.
+    fn start_window(&mut self) {
+        for i in 0..self.window.resident.len() {
+            self.start(self.window.resident[i]);
+        }
     }
 
     /// Starts loading the chunks that come next, but those that are on their way.

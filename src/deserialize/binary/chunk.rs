@@ -7,7 +7,7 @@
 use super::Shared;
 use super::buffer::Buffer;
 use crate::deserialize::text::implied;
-use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
 use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView, ValueForm};
 use std::sync::Arc;
@@ -48,9 +48,15 @@ impl Samples {
     /// The first sample of a sequence and the one behind its last.
     #[inline(always)]
     fn range(&self, index: usize) -> (usize, usize) {
+        (self.before(index), self.before(index + 1))
+    }
+
+    /// Samples before a sequence, or before the place behind the last one.
+    #[inline(always)]
+    pub fn before(&self, index: usize) -> usize {
         match self {
-            &Samples::Every(count) => (index * count as usize, (index + 1) * count as usize),
-            Samples::Before(firsts) => (firsts[index] as usize, firsts[index + 1] as usize),
+            &Samples::Every(count) => index * count as usize,
+            Samples::Before(firsts) => firsts[index] as usize,
         }
     }
 
@@ -58,6 +64,20 @@ impl Samples {
     pub fn of(&self, index: usize) -> u32 {
         let (first, end) = self.range(index);
         (end - first) as u32
+    }
+
+    /// As many as declared, whose sum fits 32 bits; `earlier` are those of another stream.
+    pub fn declared(lengths: Lengths<'_>, earlier: Option<&Samples>) -> Samples {
+        let Lengths::Each(lengths) = lengths else { return Samples::Every(1) };
+        let every = lengths.first().copied().unwrap_or(0);
+        if lengths.iter().all(|&length| length == every) {
+            return Samples::Every(every);
+        }
+        let firsts = lengths.iter().scan(0, |before, &length| {
+            *before += length;
+            Some(*before)
+        });
+        Samples::new(std::iter::once(0).chain(firsts).collect(), earlier)
     }
 
     /// From the number of samples before each sequence and behind the last one; `earlier` are those of another stream.

@@ -12,9 +12,11 @@ use super::chunk::{Part, Samples};
 use super::pieces::Pieces;
 use super::sparse::{self, Form};
 use crate::deserialize::Lengths;
+use crate::prefetch;
 use crate::stream::Storage;
 use crate::{Error, Result};
 use parking_lot::Mutex;
+use rayon::prelude::*;
 use std::fs::File;
 
 /// Reads a chunk and finds the sequences of all streams. `forms` are those that sparse streams had so far.
@@ -201,6 +203,37 @@ fn other_end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<
     end_of(at, count, sample_bytes, end)
 }
 
+/// Sequences of a dense stream that one thread looks at together.
+const TOGETHER: usize = 4096;
+
+/// How many sequences ahead it asks for their counts.
+const AHEAD: usize = 16;
+
+/// Where the sequences of a dense stream are whose counts all are what was declared: then each count's place is known
+/// before it is read, and several threads look at many at once. `None` if one is not, for [`dense`] to tell what it means.
+/// This takes a third of the time of going from one to the next.
+fn as_declared(
+    place: Place<'_>,
+    data: &[u8],
+    at: usize,
+    sample_bytes: u64,
+    lengths: Lengths<'_>,
+    earlier: Option<&Samples>,
+) -> Option<(Samples, usize)> {
+    let sequences = place.context.row.sequences as usize;
+    let samples = Samples::declared(lengths, earlier);
+    let size = (samples.before(sequences) as u64).checked_mul(sample_bytes)?;
+    let end = usize::try_from(size).ok()?.checked_add(at + 4 * sequences).filter(|&end| end <= data.len())?;
+    let place_of = |index: usize| at + 4 * index + samples.before(index) * sample_bytes as usize;
+    let agree = (0..sequences.div_ceil(TOGETHER)).into_par_iter().all(|part| {
+        (part * TOGETHER..sequences.min((part + 1) * TOGETHER)).all(|index| {
+            prefetch::line(data.as_ptr().wrapping_add(place_of(sequences.min(index + AHEAD))));
+            word(data, place_of(index)) == Some(samples.of(index))
+        })
+    });
+    agree.then_some((samples, end))
+}
+
 /// Finds the sequences of a dense stream in the chunk's bytes, from `at` on.
 fn dense(
     place: Place<'_>,
@@ -212,6 +245,10 @@ fn dense(
 ) -> Result<Part> {
     let sequences = place.context.row.sequences;
     let start = *at;
+    if let Some((samples, end)) = as_declared(place, data, start, sample_bytes, tally.lengths, earlier) {
+        *at = end;
+        return Ok(Part::Dense { start, head: 4, samples });
+    }
     let mut counts = Counts::default();
     for index in 0..sequences {
         let count = word(data, *at).ok_or_else(|| place.ended(*at, index))?;
