@@ -74,4 +74,6 @@ pub struct SparseView<'a> {
     pub narrow: bool,
     /// `samples + 1` ascending entry numbers; sample `s` owns the entries `starts[s] - starts[0] .. starts[s+1] - starts[0]`.
     pub starts: &'a [u32],
+    /// Every sample is known to own one entry, so that nobody needs to look at `starts` to find that out.
+    pub single: bool,
 }

@@ -84,7 +84,7 @@ impl Data {
     }
 
     pub fn view(&self, storage: Storage) -> SequenceView<'_> {
-        let sparse = SparseView { rows: &self.rows[1..], narrow: false, starts: &self.starts };
+        let sparse = SparseView { rows: &self.rows[1..], narrow: false, starts: &self.starts, single: false };
         SequenceView {
             samples: self.samples,
             values: &self.values[1..],

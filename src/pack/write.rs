@@ -216,16 +216,19 @@ fn one_row(
     Ok(())
 }
 
-/// Whether all samples have one value.
+/// Whether all samples have one value. Most sequences are known to; not to read the starts of those of words saves a
+/// twentieth of the time.
 fn are_single(views: &[SequenceView<'_>]) -> bool {
-    views.iter().map(source_starts).all(|starts| {
-        let first = starts.first().copied().unwrap_or(0);
-        // Without an early end, so that it is compiled to vector instructions.
-        starts
-            .iter()
-            .zip(0..)
-            .fold(true, |single, (start, number)| single & (start.wrapping_sub(first) == number))
-    })
+    views.iter().all(|view| view.sparse.is_some_and(|sparse| sparse.single || counts_by_one(sparse.starts)))
+}
+
+fn counts_by_one(starts: &[u32]) -> bool {
+    let first = starts.first().copied().unwrap_or(0);
+    // Without an early end, so that it is compiled to vector instructions.
+    starts
+        .iter()
+        .zip(0..)
+        .fold(true, |single, (start, number)| single & (start.wrapping_sub(first) == number))
 }
 
 /// Fills in the starts of all columns. First each column's number of values is put in its place, sequence by sequence
@@ -409,7 +412,7 @@ mod tests {
     fn expansion_zeroes_first_and_the_last_value_wins() {
         let rows: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|row| row.to_ne_bytes()).collect();
         let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let sparse = SparseView { rows: &rows, narrow: false, starts: &[5, 8, 8, 9] };
+        let sparse = SparseView { rows: &rows, narrow: false, starts: &[5, 8, 8, 9], single: false };
         let mut out = vec![9; 5 * 12];
         let columns = Columns { first: 0, stride: 24, column: 12 };
         expand(&mut out, columns, 4, &values, &sparse, 0, 3).expect("expansion");
@@ -426,7 +429,7 @@ mod tests {
     fn an_index_outside_of_the_sample_is_an_error() {
         for row in [-1i32, 3] {
             let rows = row.to_ne_bytes();
-            let sparse = SparseView { rows: &rows, narrow: false, starts: &[0, 1] };
+            let sparse = SparseView { rows: &rows, narrow: false, starts: &[0, 1], single: false };
             let columns = Columns { first: 0, stride: 12, column: 12 };
             let error =
                 expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
@@ -447,7 +450,7 @@ mod tests {
                 samples,
                 values,
                 form: ValueForm::Whole,
-                sparse: Some(SparseView { rows, narrow: false, starts }),
+                sparse: Some(SparseView { rows, narrow: false, starts, single: false }),
             })
             .collect();
         assert!(are_single(&views));
@@ -472,7 +475,7 @@ mod tests {
             samples: 3,
             values: &[0; 8],
             form: ValueForm::Whole,
-            sparse: Some(SparseView { rows: &rows, narrow: false, starts: &[0, 2, 1, 2] }),
+            sparse: Some(SparseView { rows: &rows, narrow: false, starts: &[0, 2, 1, 2], single: false }),
         };
         let record = Record { id: 0, row: 0, begin: 0, end: 3 };
         let layout = Layout { steps: 3, rows: 1, records: vec![record], right_splice: 0 };

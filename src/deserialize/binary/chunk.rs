@@ -126,6 +126,7 @@ impl Chunk for BinaryChunk {
             }
             Part::Sparse { samples, starts, places } => {
                 let (first, end) = samples.range(index);
+                let single = starts.is_none();
                 let (starts, from) = match starts {
                     Some(starts) => (&starts[first..=end], starts[first] as usize),
                     None => (implied::starts(end - first), first),
@@ -146,7 +147,12 @@ impl Chunk for BinaryChunk {
                         _ => &data[values..][..count * value],
                     },
                     form: if value == 1 { ValueForm::Byte } else { ValueForm::Whole },
-                    sparse: Some(SparseView { rows: &data[rows..][..count * row], narrow: row == 2, starts }),
+                    sparse: Some(SparseView {
+                        rows: &data[rows..][..count * row],
+                        narrow: row == 2,
+                        starts,
+                        single,
+                    }),
                 }
             }
         })

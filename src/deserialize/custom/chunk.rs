@@ -210,8 +210,12 @@ impl Stream {
                 let array = &arrays[array];
                 let starts = &array.starts[first..=first + samples];
                 let (begin, end) = (starts[0] as usize, starts[samples] as usize);
-                let sparse =
-                    SparseView { rows: &array.rows.bytes()[begin * 4..end * 4], narrow: false, starts };
+                let sparse = SparseView {
+                    rows: &array.rows.bytes()[begin * 4..end * 4],
+                    narrow: false,
+                    starts,
+                    single: false,
+                };
                 let values = &array.values.bytes()[begin * element..end * element];
                 SequenceView { samples: samples as u32, values, form: ValueForm::Whole, sparse: Some(sparse) }
             }
