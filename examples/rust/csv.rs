@@ -19,6 +19,7 @@ use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,6 +32,9 @@ const LONGEST_LINE: usize = 1 << 20;
 
 /// Powers of ten, by the digits behind the point.
 const POWERS: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
+
+/// Whole numbers below it are the last bits of its sum with them.
+const TWO_TO_52: f64 = (1u64 << 52) as f64;
 
 thread_local! {
     /// The text of the chunk that a thread parses.
@@ -125,94 +129,167 @@ impl Simple for Csv {
     }
 }
 
-/// The rows of a table, one after the other; or the place of a mistake, and what it is.
-fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, (usize, &'static str)> {
-    // A value takes at least two bytes.
+/// A mistake in the text: where it is, and what.
+type Mistake = (usize, &'static str);
+
+/// The rows of a table, one after the other.
+fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> {
     let mut values = Vec::with_capacity(text.len() / 8);
-    let mut at = 0;
-    while at < text.len() {
-        if matches!(text[at], b'\r' | b'\n') {
-            at += 1;
-            continue;
-        }
-        let mut column = 0;
-        while column < columns {
-            let before = values.len();
-            let most = columns - column - 1;
-            match text.get(at) {
-                Some(b'"') => at = short_numbers::<true>(text, at, most, &mut values),
-                _ => at = short_numbers::<false>(text, at, most, &mut values),
-            }
-            column += values.len() - before + 1;
-            let value;
-            (value, at) = any_number(text, at)?;
-            values.push(value);
-            let is_last = column == columns;
-            match text.get(at) {
-                Some(b',') if !is_last => at += 1,
-                Some(b',') => return Err((at, "there are too many columns")),
-                None | Some(b'\r' | b'\n') if is_last => {}
-                None | Some(b'\r' | b'\n') => return Err((at, "columns are missing")),
-                _ => return Err((at, "no number")),
-            }
+    let mut forms = vec![Form::NONE; columns];
+    for line in lines(text) {
+        let filled = values.len();
+        values.resize(filled + columns, 0.0);
+        match text[line.start] {
+            b'"' => row::<true>(text, line, &mut forms, &mut values[filled..])?,
+            _ => row::<false>(text, line, &mut forms, &mut values[filled..])?,
         }
     }
     Ok(values)
 }
 
-/// Appends the numbers from a place on, as long as they have up to eight characters, a sign not counted, and a comma
-/// behind them; gives the place behind these. All characters of a number are in one word, the first one in its lowest byte.
-fn short_numbers<const QUOTED: bool>(
+/// Fills in the values of a row. If its first number is `QUOTED`, so should the others be; it is slow else.
+#[inline(always)]
+fn row<const QUOTED: bool>(
     text: &[u8],
-    mut at: usize,
-    most: usize,
-    values: &mut Vec<f32>,
-) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let quote = usize::from(QUOTED);
-    values.extend((0..most).map_while(|_| {
+    line: Range<usize>,
+    forms: &mut [Form],
+    values: &mut [f32],
+) -> std::result::Result<(), Mistake> {
+    let mut at = line.start;
+    for (value, form) in values.iter_mut().zip(forms) {
+        if at > line.end {
+            return Err((line.end, "columns are missing"));
+        }
+        let end;
+        (*value, end) = match form.read::<QUOTED>(text, at) {
+            Some(found) => found,
+            None => form.learn(text, at..line.end)?,
+        };
+        if end != line.end && text[end] != b',' {
+            return Err((end, "no number"));
+        }
+        at = end + 1;
+    }
+    if at > line.end { Ok(()) } else { Err((at - 1, "there are too many columns")) }
+}
+
+/// The lines that are not empty, without their ends.
+fn lines(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let ends = memchr::memchr_iter(b'\n', text).chain(std::iter::once(text.len()));
+    let lines = ends.scan(0, |begin, end| Some(std::mem::replace(begin, end + 1)..end));
+    let whole = lines.map(|line| line.start..line.end - usize::from(text[line.clone()].ends_with(b"\r")));
+    whole.filter(|line| !line.is_empty())
+}
+
+/// The same byte eight times.
+const fn each(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// How a number looks that has up to eight characters, a sign not counted: which of them are digits. The numbers of a
+/// column mostly look alike. Then all about them is known but the digits' values, and where the next one begins does
+/// not wait for where this one ends. Masks are for words that have the first character in their lowest byte.
+#[derive(Clone)]
+struct Form {
+    characters: usize,
+    point: u64,
+    whole: u64,
+    fraction: u64,
+    /// Brings the last digit to the highest byte.
+    shift: u32,
+    scale: f64,
+}
+
+impl Form {
+    /// No number looks so: all of it would be points and digits.
+    const NONE: Form =
+        Form { characters: 8, point: u64::MAX, whole: u64::MAX, fraction: 0, shift: 0, scale: 1.0 };
+
+    /// The form of a number without a sign, if it has one.
+    fn of(number: &[u8]) -> Option<Form> {
+        let place = number.iter().position(|&byte| byte == b'.').unwrap_or(number.len());
+        let fraction = number.len().saturating_sub(place + 1);
+        let digits = number.iter().filter(|byte| byte.is_ascii_digit()).count();
+        let is_short = (1..=8).contains(&number.len()) && digits > 0;
+        if !is_short || digits + usize::from(place < number.len()) != number.len() {
+            return None;
+        }
+        let bytes = |from: usize, count: usize| match count {
+            0 => 0,
+            _ => u64::MAX >> (64 - 8 * count) << (8 * from),
+        };
+        Some(Form {
+            characters: number.len(),
+            point: bytes(place, number.len() - place - fraction),
+            whole: bytes(0, place),
+            // Where it is when the point is taken out.
+            fraction: bytes(place, fraction),
+            shift: 64 - 8 * digits as u32,
+            scale: POWERS[fraction],
+        })
+    }
+
+    /// A number of this form and the place behind it.
+    #[inline(always)]
+    fn read<const QUOTED: bool>(&self, text: &[u8], at: usize) -> Option<(f32, usize)> {
+        let quote = usize::from(QUOTED);
         let field: &[u8; 16] = text.get(at..)?.first_chunk()?;
         let is_negative = field[quote] == b'-';
         let begin = quote + usize::from(is_negative);
-        let word = u64::from_le_bytes(*field[begin..].first_chunk()?) ^ (ONES * 0x30);
-        // The high bit of every byte beyond 9, right up to the second such byte if the first one is a point.
-        let others = (word.wrapping_add(ONES * 0x76) | word) & (ONES * 0x80);
-        let (mut digits, mut count, mut fraction) = (word, others.trailing_zeros() / 8, 0);
-        let mut end = begin + count as usize;
-        if field[end] == b'.' {
-            let before = 1u64.checked_shl(8 * count)? - 1;
-            digits = (word & before) | ((word >> 8) & !before);
-            fraction = (others & (others - 1)).trailing_zeros() / 8 - 1 - count;
-            count += fraction;
-            end += 1 + fraction as usize;
-        }
-        let is_done = (!QUOTED || field[end] == b'"') && field[end + quote] == b',';
-        if !is_done || count == 0 {
+        let end = begin + self.characters;
+        let is_ended = match *field.get(end)? {
+            b'"' => QUOTED,
+            b',' | b'\r' | b'\n' => !QUOTED,
+            _ => false,
+        };
+        let word = u64::from_le_bytes(*field[begin..].first_chunk()?) ^ each(b'0');
+        let digits = (word & self.whole) | ((word >> 8) & self.fraction);
+        let has_point = word & self.point == each(b'.' ^ b'0') & self.point;
+        // The high bit of every byte beyond 9.
+        let others = (digits.wrapping_add(each(0x76)) | digits) & each(0x80);
+        if !is_ended || !has_point || others != 0 {
             return None;
         }
-        at += end + quote + 1;
         // A digit's place in the word becomes its place in the number.
-        let digits = digits << (64 - 8 * count);
+        let digits = digits << self.shift;
         let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
-        let eight = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) as u32;
+        let eight = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff;
+        // As the last bits of a double. The processor's instruction for this would wait for the number before, whose register
+        // it keeps half of.
+        let eight = f64::from_bits(TWO_TO_52.to_bits() | eight) - TWO_TO_52;
         // With so few digits no double is so near to the middle of two floats that rounding twice would matter.
-        let value = (f64::from(eight) / POWERS[fraction as usize & 7]) as f32;
+        let value = (eight / self.scale) as f32;
         // Signs cannot be foreseen, so there is no branch.
-        Some(f32::from_bits(value.to_bits() | u32::from(is_negative) << 31))
-    }));
-    at
+        let value = f32::from_bits(value.to_bits() | u32::from(is_negative) << 31);
+        Some((value, at + end + quote))
+    }
+
+    /// Any number and the place behind it. From now on others are expected to look like it.
+    #[cold]
+    fn learn(&mut self, text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
+        let begin = rest.start;
+        let (value, end) = any_number(text, rest)?;
+        let number = &text[begin..end];
+        let number = number.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(number);
+        if let Some(form) = Form::of(number.strip_prefix(b"-").unwrap_or(number)) {
+            *self = form;
+        }
+        Ok((value, end))
+    }
 }
 
-/// Any number, quoted or not, and the place behind it.
-fn any_number(text: &[u8], at: usize) -> std::result::Result<(f32, usize), (usize, &'static str)> {
-    let is_quoted = text.get(at) == Some(&b'"');
-    let begin = at + usize::from(is_quoted);
-    let is_end = |byte: &u8| if is_quoted { *byte == b'"' } else { matches!(byte, b',' | b'\r' | b'\n') };
-    let length = text[begin..].iter().position(is_end).unwrap_or(text.len() - begin);
-    let number =
-        std::str::from_utf8(&text[begin..begin + length]).ok().and_then(|text| text.trim().parse().ok());
-    Ok((number.ok_or((begin, "no number"))?, begin + length + usize::from(is_quoted)))
+/// Any number, quoted or not, at the start of the rest of a line, and the place behind it.
+fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
+    let quote = usize::from(text[rest.clone()].starts_with(b"\""));
+    let begin = rest.start + quote;
+    let length = match text[begin..rest.end].iter().position(|&byte| byte == [b',', b'"'][quote]) {
+        Some(length) => length,
+        None if quote == 0 => rest.end - begin,
+        None => return Err((rest.start, "a quote is not closed")),
+    };
+    let number = str::from_utf8(&text[begin..begin + length]).ok().and_then(|text| text.trim().parse().ok());
+    Ok((number.ok_or((begin, "no number"))?, begin + length + quote))
 }
 
 fn broken(message: String) -> Error {
