@@ -39,14 +39,14 @@ pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
     /// Several times what getting a huge page takes if it is there, and what as many small ones take.
-    const SLOW: Duration = Duration::from_millis(3);
-    /// Some are slow for other reasons.
-    const PATIENCE: u32 = 4;
-    static SLOW_ONES: AtomicU32 = AtomicU32::new(0);
+    const SLOW: Duration = Duration::from_millis(2);
+    /// Single ones are slow for other reasons: one in so many may be, and so many more.
+    const PATIENCE: u32 = 8;
+    static DOUBT: AtomicU32 = AtomicU32::new(0);
 
     let start = memory.as_mut_ptr();
     let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
-    if !fits || SLOW_ONES.load(Ordering::Relaxed) >= PATIENCE {
+    if !fits || DOUBT.load(Ordering::Relaxed) >= PATIENCE * 4 {
         return false;
     }
     let before = Instant::now();
@@ -55,9 +55,11 @@ pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
         libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0
             && libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0
     };
-    if before.elapsed() > SLOW {
-        SLOW_ONES.fetch_add(1, Ordering::Relaxed);
-    }
+    let changed = |doubt: u32| match before.elapsed() > SLOW {
+        true => Some(doubt + PATIENCE),
+        false => doubt.checked_sub(1),
+    };
+    let _ = DOUBT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
     is_huge
 }
 
