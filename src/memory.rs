@@ -33,7 +33,7 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 ///
 /// Zeroing a huge page takes half as long as zeroing as many small ones, and whoever looks things up in it seldom waits for
 /// the processor's tables of pages. But where memory is fragmented the system first makes room for it, which takes
-/// several times what it saves. So this gives up, for the whole process, where that has been seen a few times.
+/// several times what it saves. So this gives up, for the whole process, where more than some have been slow.
 #[cfg(target_os = "linux")]
 pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,7 @@ pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
         return false;
     }
     let before = Instant::now();
-    // SAFETY: as above.
+    // SAFETY: the contents of pages do not change, of whatever size they are; an error changes nothing at all.
     let is_huge = unsafe {
         libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0
             && libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0

@@ -109,8 +109,8 @@ impl ChunkStore {
         self.stamp != Some(timeline.window_stamp())
     }
 
-    /// Starts loading the first window while the timeline still draws its order, which takes a tenth of a first sweep over
-    /// short sequences without parsing. What users' code delivers is not asked for before it is needed.
+    /// Starts loading the first window while the timeline still draws its order, which takes up to a tenth of a first sweep
+    /// over short sequences of binary data. What users' code delivers is not asked for before it is needed.
     pub(super) fn begin(&mut self, timeline: &dyn Timeline) {
         if self.held.is_empty() && self.loads.is_empty() && self.deserializer.loader().is_none() {
             timeline.window(0, &mut self.window);

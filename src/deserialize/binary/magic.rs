@@ -210,8 +210,8 @@ const TOGETHER: usize = 4096;
 const AHEAD: usize = 16;
 
 /// Where the sequences of a dense stream are whose counts all are what was declared: then each count's place is known
-/// before it is read, and several threads look at many at once. `None` if one is not, for [`dense`] to tell what it means.
-/// This takes a third of the time of going from one to the next.
+/// before it is read, and several threads look at many at once, where else each waits for the one before. `None` if one is
+/// not, for [`dense`] to tell what it means.
 fn as_declared(
     place: Place<'_>,
     data: &[u8],
