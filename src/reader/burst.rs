@@ -14,6 +14,10 @@ use std::time::Duration;
 /// of the processor when it is read, and up to three bursts are in memory at a time. Four times as much is not faster.
 const LARGE: usize = 1 << 17;
 
+/// Of minibatches up to this many bytes a burst has one for each thread that packs, however large the burst gets: a single
+/// one is packed by one thread.
+const SHARED: usize = 1 << 20;
+
 /// A minibatch, or the error in its place, and where the pipeline stood afterwards.
 pub(super) struct Assembled {
     pub minibatch: Result<Minibatch>,
@@ -71,11 +75,13 @@ impl Pace {
     pub(super) fn follow(&mut self, burst: &Burst) {
         let (bytes, large) = (burst.bytes(), self.threads * LARGE);
         let enough = if self.found { large / 4 } else { large };
+        let each = bytes / burst.ready.len().max(1);
+        let least = if each <= SHARED { self.threads } else { 1 };
         self.next = match self.threads {
             1 => 1,
             _ if bytes < enough && burst.ready.len() >= self.next => (2 * self.next).min(MOST_AT_ONCE),
-            _ if bytes > 2 * large => (self.next / 2).max(1),
-            _ => self.next,
+            _ if bytes > 2 * large => (self.next / 2).max(least),
+            _ => self.next.max(least),
         };
         self.found |= bytes >= large;
     }
