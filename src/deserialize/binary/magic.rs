@@ -196,13 +196,6 @@ fn end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize>
     (size <= (end - at) as u64).then(|| at + size as usize)
 }
 
-/// The same where it is not expected to be needed.
-#[cold]
-#[inline(never)]
-fn other_end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize> {
-    end_of(at, count, sample_bytes, end)
-}
-
 /// Sequences of a dense stream that one thread looks at together.
 const TOGETHER: usize = 4096;
 
@@ -253,13 +246,7 @@ fn dense(
     for index in 0..sequences {
         let count = word(data, *at).ok_or_else(|| place.ended(*at, index))?;
         *at += 4;
-        // Most are as long as declared: then it is known without waiting for the count where the next one begins, and
-        // the processor waits for many counts at once.
-        let length = tally.lengths.get(index);
-        let mut end = end_of(*at, length, sample_bytes, data.len());
-        if count != length {
-            end = other_end_of(*at, count, sample_bytes, data.len());
-        }
+        let end = end_of(*at, count, sample_bytes, data.len());
         place.tally(tally, *at, index, count)?;
         counts.take(index, count, sequences);
         *at = end.ok_or_else(|| place.ended(*at, index))?;
