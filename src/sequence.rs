@@ -35,7 +35,7 @@ pub enum ValueForm {
     Whole,
     /// Whole numbers from 0 to 255 as `u8`.
     Byte,
-    /// `f32` of dense streams that have at most so many decimals, in 3 bytes each ([`crate::decimal`]).
+    /// `f32` values of a dense stream that have at most this number of decimals, in 3 bytes each ([`crate::decimal`]).
     Decimal(u8),
 }
 
@@ -65,15 +65,15 @@ pub struct SequenceView<'a> {
     pub sparse: Option<SparseView<'a>>,
 }
 
-/// Places of sparse values. Rows are in the input's order: unsorted and repeated ones are kept.
+/// Where the values of a sparse sequence belong. Indices are in the input's order: they may be unsorted and may repeat.
 #[derive(Debug, Clone, Copy)]
 pub struct SparseView<'a> {
-    /// The row of each value: `i32` in native order, without promise of alignment.
-    pub rows: &'a [u8],
-    /// Rows are stored as `u16` instead. Only for packers of whole sequences.
+    /// The index of each value within its sample: `i32` in native byte order, possibly unaligned; `u16` if `narrow`.
+    pub indices: &'a [u8],
+    /// Indices are stored as `u16`. Only packers of whole sequences can read them.
     pub narrow: bool,
-    /// `samples + 1` ascending entry numbers; sample `s` owns the entries `starts[s] - starts[0] .. starts[s+1] - starts[0]`.
-    pub starts: &'a [u32],
-    /// Every sample is known to own one entry, so that nobody needs to look at `starts` to find that out.
+    /// `samples + 1` ascending numbers; the values of sample `s` are `offsets[s] - offsets[0] .. offsets[s+1] - offsets[0]`.
+    pub offsets: &'a [u32],
+    /// Each sample is known to have exactly one value, so that readers need not look at `offsets` to find out.
     pub single: bool,
 }

@@ -88,7 +88,7 @@ fn add(minibatch: &Minibatch, streams: &[Stream], sums: &mut Sums, sequences: &m
         for record in part.layout.records.iter().filter(|record| !record.is_gap()) {
             let sums = &mut sequences[record.id as usize][number];
             for step in record.begin as usize..record.end as usize {
-                add_column(part, step * part.layout.rows + record.row as usize, stream, sums);
+                add_column(part, step * part.layout.lanes + record.lane as usize, stream, sums);
             }
         }
     }

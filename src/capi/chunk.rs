@@ -90,8 +90,8 @@ impl cntk_reader_chunk {
                 samples: view.samples,
                 values: view.values.as_ptr().cast(),
                 value_count: view.values.len() / info.info.element.size(),
-                row_indices: view.sparse.map_or(null(), |sparse| sparse.rows.as_ptr().cast()),
-                sample_starts: view.sparse.map_or(null(), |sparse| sparse.starts.as_ptr()),
+                row_indices: view.sparse.map_or(null(), |sparse| sparse.indices.as_ptr().cast()),
+                sample_starts: view.sparse.map_or(null(), |sparse| sparse.offsets.as_ptr()),
                 ..empty
             },
         })

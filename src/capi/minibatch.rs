@@ -69,7 +69,7 @@ pub struct cntk_reader_record {
 const _: () = assert!(
     size_of::<Record>() == size_of::<cntk_reader_record>()
         && offset_of!(Record, id) == offset_of!(cntk_reader_record, sequence)
-        && offset_of!(Record, row) == offset_of!(cntk_reader_record, row)
+        && offset_of!(Record, lane) == offset_of!(cntk_reader_record, row)
         && offset_of!(Record, begin) == offset_of!(cntk_reader_record, begin)
         && offset_of!(Record, end) == offset_of!(cntk_reader_record, end)
 );
@@ -185,7 +185,7 @@ impl cntk_reader_minibatch {
         Ok(cntk_reader_stream_minibatch {
             struct_size: 0,
             steps: layout.steps,
-            rows: layout.rows,
+            rows: layout.lanes,
             columns: layout.columns(),
             samples,
             sequences,

@@ -168,7 +168,7 @@ impl FetchedData for Data {
             Storage::Dense => None,
             // SAFETY: as above.
             Storage::SparseCsc => match unsafe { told.rows() } {
-                Ok(rows) => Some(SparseView { rows, narrow: false, starts, single: false }),
+                Ok(rows) => Some(SparseView { indices: rows, narrow: false, offsets: starts, single: false }),
                 Err(_) => return Loaded::Invalid,
             },
         };

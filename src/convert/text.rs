@@ -53,13 +53,13 @@ fn write_sample(
             write_value(value, stream.element, out)
         });
     };
-    let base = sparse.starts[0];
-    let entries = (sparse.starts[sample] - base) as usize..(sparse.starts[sample + 1] - base) as usize;
+    let base = sparse.offsets[0];
+    let entries = (sparse.offsets[sample] - base) as usize..(sparse.offsets[sample + 1] - base) as usize;
     if entries.is_empty() {
         // A name alone is a sample too, if something ends it.
         out.push(b' ');
     }
-    let rows = sparse.rows.as_chunks::<4>().0;
+    let rows = sparse.indices.as_chunks::<4>().0;
     for entry in entries {
         let _ = write!(out, " {}:", i32::from_le_bytes(rows[entry]));
         write_value(&view.values[entry * size..][..size], stream.element, out)?;

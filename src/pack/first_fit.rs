@@ -1,33 +1,33 @@
-//! Greedy first fit: finds for each sequence the first parallel row with room for it.
+//! Greedy first fit: finds for each sequence the first lane with enough free steps.
 //!
-//! The plain search looks at row after row, which takes time proportional to sequences times rows: a minibatch of 20000
-//! sequences would spend longer on it than on the copying. Here the rows' free steps are the leaves of a tree whose nodes
-//! hold the largest value below them. The first leaf that is large enough is found by taking, from the root down, the
-//! first child that is. Nodes have 16 children, one cache line, which two to four vector instructions compare at once.
+//! Searching lane after lane takes time proportional to sequences times lanes: on a minibatch of 20,000 sequences that is
+//! longer than the copying. Here the lanes' free steps are the leaves of a tree, and each node holds the largest value of
+//! its children. Walking down from the root, always to the first child that is large enough, ends at the first lane that
+//! is. Nodes have 16 children, one cache line, which two to four vector instructions compare at once.
 
 use super::layout::{GAP, Layout, Record};
 
 /// Children of a node.
 const FAN: usize = 16;
 
-/// The rows of a minibatch that is being laid out. Kept from minibatch to minibatch for its memory.
+/// The lanes of a minibatch that is being laid out. Kept from one minibatch to the next for its memory.
 #[derive(Debug, Default)]
 pub(super) struct FirstFit {
-    /// `levels[0]`: free steps by row; each next level: the largest value of every 16 of the level below. The last one
-    /// has 16 entries. Entries behind the last row are empty rows too: they are never reached, because sequence `i`
-    /// finds room in row `i` at the latest.
+    /// `levels[0]`: the free steps of each lane; each further level: the largest value of every 16 of the level below. The
+    /// last level has 16 entries. Entries past the last lane count as empty lanes but are never reached, because sequence
+    /// `i` fits into lane `i` at the latest.
     levels: Vec<Vec<u32>>,
     /// Levels in use.
     depth: usize,
     steps: u32,
-    rows: usize,
+    lanes: usize,
 }
 
 impl FirstFit {
-    /// Starts with empty rows of `steps` steps, for `sequences` sequences.
+    /// Starts over with empty lanes of `steps` steps, enough for `sequences` sequences.
     fn begin(&mut self, steps: u32, sequences: usize) {
         self.steps = steps;
-        self.rows = 0;
+        self.lanes = 0;
         self.depth = 0;
         let mut nodes = sequences;
         loop {
@@ -46,7 +46,8 @@ impl FirstFit {
         }
     }
 
-    /// Takes `length` steps (at most all of a row) of the first row with that room: the row, and the first step.
+    /// Reserves `length` steps, which must not exceed a lane, in the first lane that has them free. Returns the lane and
+    /// the first of the steps.
     fn place(&mut self, length: u32) -> (usize, u32) {
         let mut node = 0;
         for level in self.levels[..self.depth].iter().rev() {
@@ -56,10 +57,10 @@ impl FirstFit {
                 children.iter().enumerate().fold(0, |fits, (i, &free)| fits | u32::from(free >= length) << i);
             node = node * FAN + fits.trailing_zeros() as usize;
         }
-        let row = node;
-        self.rows = self.rows.max(row + 1);
-        let begin = self.steps - self.levels[0][row];
-        self.levels[0][row] -= length;
+        let lane = node;
+        self.lanes = self.lanes.max(lane + 1);
+        let begin = self.steps - self.levels[0][lane];
+        self.levels[0][lane] -= length;
         for depth in 1..self.depth {
             let group = node / FAN;
             let largest = self.levels[depth - 1][group * FAN..][..FAN].iter().fold(0, |a, &b| a.max(b));
@@ -68,32 +69,32 @@ impl FirstFit {
             }
             node = group;
         }
-        (row, begin)
+        (lane, begin)
     }
 
-    /// Lays sequences of these lengths (none of them 0) out: as many steps as the longest has, records of the sequences
-    /// in order, then a gap for each row that is not full.
+    /// Lays out sequences of these lengths, none of which may be 0: as many steps as the longest sequence has, one record
+    /// per sequence in order, then a gap for each lane that is not full.
     pub fn lay_out(&mut self, lengths: &[u32], layout: &mut Layout) {
         layout.clear();
         let longest = lengths.iter().fold(0, |a, &b| a.max(b));
         let shortest = lengths.iter().fold(u32::MAX, |a, &b| a.min(b));
         layout.steps = longest as usize;
         if longest == shortest {
-            // Every sequence fills a row of its own.
-            layout.rows = lengths.len();
+            // Every sequence fills a lane of its own.
+            layout.lanes = lengths.len();
             let end = u64::from(longest);
-            layout.records.extend((0..lengths.len() as u64).map(|id| Record { id, row: id, begin: 0, end }));
+            layout.records.extend((0..lengths.len() as u64).map(|id| Record { id, lane: id, begin: 0, end }));
             return;
         }
         self.begin(longest, lengths.len());
         layout.records.extend(lengths.iter().zip(0..).map(|(&length, id)| {
-            let (row, begin) = self.place(length);
-            Record { id, row: row as u64, begin: i64::from(begin), end: u64::from(begin + length) }
+            let (lane, begin) = self.place(length);
+            Record { id, lane: lane as u64, begin: i64::from(begin), end: u64::from(begin + length) }
         }));
-        layout.rows = self.rows;
+        layout.lanes = self.lanes;
         let end = u64::from(longest);
-        for (&free, row) in self.levels[0][..self.rows].iter().zip(0..).filter(|(free, _)| **free > 0) {
-            layout.records.push(Record { id: GAP, row, begin: i64::from(longest - free), end });
+        for (&free, lane) in self.levels[0][..self.lanes].iter().zip(0..).filter(|(free, _)| **free > 0) {
+            layout.records.push(Record { id: GAP, lane, begin: i64::from(longest - free), end });
         }
     }
 }
@@ -103,24 +104,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition: row after row.
-    fn naive(lengths: &[u32]) -> Layout {
+    /// First fit by its definition: looks at one lane after the other.
+    fn reference(lengths: &[u32]) -> Layout {
         let steps = lengths.iter().copied().max().unwrap_or(0);
         let mut used: Vec<u32> = Vec::new();
         let mut records = Vec::new();
         for (id, &length) in lengths.iter().enumerate() {
-            let row = used.iter().position(|&used| used + length <= steps).unwrap_or(used.len());
-            if row == used.len() {
+            let lane = used.iter().position(|&used| used + length <= steps).unwrap_or(used.len());
+            if lane == used.len() {
                 used.push(0);
             }
-            let (begin, end) = (i64::from(used[row]), u64::from(used[row] + length));
-            records.push(Record { id: id as u64, row: row as u64, begin, end });
-            used[row] += length;
+            let (begin, end) = (i64::from(used[lane]), u64::from(used[lane] + length));
+            records.push(Record { id: id as u64, lane: lane as u64, begin, end });
+            used[lane] += length;
         }
-        for (row, &used) in used.iter().enumerate().filter(|(_, used)| **used < steps) {
-            records.push(Record { id: GAP, row: row as u64, begin: i64::from(used), end: u64::from(steps) });
+        for (lane, &used) in used.iter().enumerate().filter(|(_, used)| **used < steps) {
+            records.push(Record {
+                id: GAP,
+                lane: lane as u64,
+                begin: i64::from(used),
+                end: u64::from(steps),
+            });
         }
-        Layout { steps: steps as usize, rows: used.len(), records, right_splice: 0 }
+        Layout { steps: steps as usize, lanes: used.len(), records, right_splice: 0 }
     }
 
     fn fast(fit: &mut FirstFit, lengths: &[u32]) -> Layout {
@@ -130,24 +136,24 @@ mod tests {
     }
 
     #[test]
-    fn rows_fill_from_the_first() {
+    fn lanes_fill_from_the_first() {
         let fit = &mut FirstFit::default();
         let layout = fast(fit, &[3, 1, 2]);
-        assert_eq!((layout.steps, layout.rows), (3, 2));
+        assert_eq!((layout.steps, layout.lanes), (3, 2));
         assert_eq!(
-            layout.records.iter().map(|r| (r.id, r.row, r.begin, r.end)).collect::<Vec<_>>(),
+            layout.records.iter().map(|r| (r.id, r.lane, r.begin, r.end)).collect::<Vec<_>>(),
             [(0, 0, 0, 3), (1, 1, 0, 1), (2, 1, 1, 3)]
         );
         let layout = fast(fit, &[2, 4, 1]);
-        assert_eq!((layout.steps, layout.rows), (4, 2));
+        assert_eq!((layout.steps, layout.lanes), (4, 2));
         assert_eq!(
-            layout.records.iter().map(|r| (r.id, r.row, r.begin, r.end)).collect::<Vec<_>>(),
+            layout.records.iter().map(|r| (r.id, r.lane, r.begin, r.end)).collect::<Vec<_>>(),
             [(0, 0, 0, 2), (1, 1, 0, 4), (2, 0, 2, 3), (GAP, 0, 3, 4)]
         );
         let layout = fast(fit, &[1, 3, 1, 2]);
-        assert_eq!((layout.steps, layout.rows), (3, 3));
+        assert_eq!((layout.steps, layout.lanes), (3, 3));
         assert_eq!(
-            layout.records.iter().map(|r| (r.id, r.row, r.begin, r.end)).collect::<Vec<_>>(),
+            layout.records.iter().map(|r| (r.id, r.lane, r.begin, r.end)).collect::<Vec<_>>(),
             [(0, 0, 0, 1), (1, 1, 0, 3), (2, 0, 1, 2), (3, 2, 0, 2), (GAP, 0, 2, 3), (GAP, 2, 2, 3)]
         );
     }
@@ -157,9 +163,9 @@ mod tests {
         let fit = &mut FirstFit::default();
         for count in [0, 1, 15, 16, 17, 255, 256, 257, 4096, 4097] {
             let lengths: Vec<u32> = (0..count).map(|i| 1 + i * 7919 % 23).collect();
-            assert_eq!(fast(fit, &lengths), naive(&lengths), "{count}");
+            assert_eq!(fast(fit, &lengths), reference(&lengths), "{count}");
             let ones = vec![1; count as usize];
-            assert_eq!(fast(fit, &ones), naive(&ones), "{count}");
+            assert_eq!(fast(fit, &ones), reference(&ones), "{count}");
         }
     }
 
@@ -170,7 +176,7 @@ mod tests {
         ) {
             let fit = &mut FirstFit::default();
             for lengths in &many {
-                prop_assert_eq!(fast(fit, lengths), naive(lengths));
+                prop_assert_eq!(fast(fit, lengths), reference(lengths));
             }
         }
     }

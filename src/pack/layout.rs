@@ -3,17 +3,18 @@
 /// Id of a record that marks a gap: columns without data.
 pub const GAP: u64 = u64::MAX;
 
-/// A run of time steps in one parallel row that belongs to one sequence, or to none.
+/// A run of time steps in one lane that belongs to one sequence, or to none (a gap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Record {
     /// Number of the sequence within the minibatch, from 0, or [`GAP`].
     pub id: u64,
-    /// Parallel row.
-    pub row: u64,
-    /// Step at which the sequence begins; negative if it began in an earlier minibatch (truncated).
+    /// The lane, from 0.
+    pub lane: u64,
+    /// Step at which the sequence begins; negative if it began in an earlier minibatch (truncated mode).
     pub begin: i64,
-    /// One behind the step at which it ends; beyond the number of steps if it goes on in a later one (truncated).
+    /// One past the step at which it ends; more than the number of steps if it continues in a later minibatch (truncated
+    /// mode).
     pub end: u64,
 }
 
@@ -24,47 +25,47 @@ impl Record {
     }
 }
 
-/// Layout of one stream's minibatch: `steps * rows` columns; step `t` of row `s` is column `t * rows + s`.
+/// Layout of one stream's minibatch: `steps * lanes` columns; step `t` of lane `s` is column `t * lanes + s`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Time steps (T).
+    /// Time steps (CNTK's T): the length of a lane.
     pub steps: usize,
-    /// Parallel rows (S).
-    pub rows: usize,
-    /// Every column is covered by exactly one record.
+    /// Parallel sequences (CNTK's S). Each lane holds one sequence, or several one after the other.
+    pub lanes: usize,
+    /// Cover every column exactly once.
     pub records: Vec<Record>,
-    /// Overlap of truncated minibatches; 0 elsewhere.
+    /// Steps by which truncated minibatches overlap; 0 in the other modes.
     pub right_splice: u64,
 }
 
 impl Layout {
-    /// Makes it a layout without columns; the list of records keeps its memory.
+    /// Removes all columns; the list of records keeps its memory.
     pub fn clear(&mut self) {
         self.steps = 0;
-        self.rows = 0;
+        self.lanes = 0;
         self.right_splice = 0;
         self.records.clear();
     }
 
-    /// Makes it a copy of `other` without allocating anew.
+    /// Makes this a copy of `other` in the memory it already has, if that suffices.
     pub(super) fn copy_from(&mut self, other: &Layout) {
         self.steps = other.steps;
-        self.rows = other.rows;
+        self.lanes = other.lanes;
         self.right_splice = other.right_splice;
         self.records.clone_from(&other.records);
     }
 
     /// Number of columns, gaps included.
     pub fn columns(&self) -> usize {
-        self.steps * self.rows
+        self.steps * self.lanes
     }
 
-    /// Samples with data.
+    /// Number of samples: columns with data.
     pub fn samples(&self) -> usize {
         self.counts().0
     }
 
-    /// Samples and sequences with data, in one pass: callers ask with every minibatch.
+    /// Numbers of samples and of sequences with data, in one pass: both are asked for with every minibatch.
     pub fn counts(&self) -> (usize, usize) {
         let (mut samples, mut sequences) = (0, 0);
         for record in &self.records {

@@ -173,14 +173,14 @@ fn check_view(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Re
         };
     };
     let row = if sparse.narrow { 2 } else { 4 };
-    let nnz = sparse.rows.len() / row;
+    let nnz = sparse.indices.len() / row;
     // One number, first and last, if there is no sample.
-    let (Some(&first), Some(&last)) = (sparse.starts.first(), sparse.starts.last()) else {
+    let (Some(&first), Some(&last)) = (sparse.offsets.first(), sparse.offsets.last()) else {
         return Err(Error::internal("A chunk's sparse sequence has no entry numbers."));
     };
-    let fits = sparse.starts.len() - 1 == samples
+    let fits = sparse.offsets.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
-        && sparse.rows.len() == nnz * row
+        && sparse.indices.len() == nnz * row
         && view.values.len() == nnz * element;
     if fits { Ok(nnz) } else { Err(Error::internal("A chunk's sparse sequence is not consistent.")) }
 }

@@ -84,7 +84,8 @@ impl Data {
     }
 
     pub fn view(&self, storage: Storage) -> SequenceView<'_> {
-        let sparse = SparseView { rows: &self.rows[1..], narrow: false, starts: &self.starts, single: false };
+        let sparse =
+            SparseView { indices: &self.rows[1..], narrow: false, offsets: &self.starts, single: false };
         SequenceView {
             samples: self.samples,
             values: &self.values[1..],
@@ -277,7 +278,7 @@ pub fn parse(streams: &[StreamInfo], text: &str) -> Vec<Vec<Data>> {
 pub fn records(minibatch: &Minibatch, stream: usize) -> String {
     let record = |record: &super::layout::Record| {
         let id = if record.is_gap() { "gap".to_owned() } else { record.id.to_string() };
-        format!("{id}:{}[{},{})", record.row, record.begin, record.end)
+        format!("{id}:{}[{},{})", record.lane, record.begin, record.end)
     };
     minibatch.streams[stream].layout.records.iter().map(record).collect::<Vec<_>>().join(" ")
 }

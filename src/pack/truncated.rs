@@ -177,7 +177,7 @@ impl TruncatedPacker {
                 streams,
                 Record {
                     id: sequences.len() as u64,
-                    row: row as u64,
+                    lane: row as u64,
                     begin,
                     end: (begin + front.samples as i64) as u64,
                 },
@@ -200,7 +200,7 @@ impl TruncatedPacker {
             end_of_sweep |= slot.pop_if_done().unwrap_or(false);
         }
         if count < steps {
-            let gap = Record { id: GAP, row: row as u64, begin: count as i64, end: steps as u64 };
+            let gap = Record { id: GAP, lane: row as u64, begin: count as i64, end: steps as u64 };
             add_record(streams, gap);
             for (info, stream) in infos.iter().zip(streams.iter_mut()) {
                 let column = info.sample_size() * info.element.size();
@@ -275,7 +275,7 @@ impl Packer for TruncatedPacker {
         let mut minibatch = self.pool.take(self.streams.len());
         for (info, stream) in self.streams.iter().zip(&mut minibatch.streams) {
             stream.layout.steps = steps;
-            stream.layout.rows = self.slots.len();
+            stream.layout.lanes = self.slots.len();
             stream.layout.right_splice = config.right_splice;
             let columns = steps.checked_mul(self.slots.len());
             let size = columns.and_then(|columns| {
@@ -389,7 +389,7 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
             return Err(Error::data(message).in_stream(&info.name));
         }
         if let Some(sparse) = &view.sparse {
-            write::ascending(sparse.starts)?;
+            write::ascending(sparse.offsets)?;
         }
     }
     Ok(length.unwrap_or(0) as usize)
@@ -421,7 +421,7 @@ fn copy_run(
         return Err(Error::internal("A sequence has vanished from its chunk."));
     };
     let column = info.sample_size() * info.element.size();
-    let rows = stream.layout.rows;
+    let rows = stream.layout.lanes;
     let columns = Columns { first: (t * rows + row) * column, stride: rows * column, column };
     let out = stream.data.bytes_mut();
     match &view.sparse {

@@ -82,8 +82,8 @@ pub(super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: us
         return;
     }
     let (first, end) = (gap.begin.max(0) as usize, gap.end as usize);
-    let stride = layout.rows * column;
-    let start = (first * layout.rows + gap.row as usize) * column;
+    let stride = layout.lanes * column;
+    let start = (first * layout.lanes + gap.lane as usize) * column;
     for target in out[start..].chunks_mut(stride).take(end - first) {
         target[..column].fill(0);
     }
@@ -110,13 +110,13 @@ pub(super) fn dense(
         }
         return;
     }
-    let stride = layout.rows * column;
+    let stride = layout.lanes * column;
     let (records, gaps) = layout.records.split_at(views.len());
     for (i, (record, view)) in records.iter().zip(views).enumerate() {
         if let Some(next) = views.get(i + AHEAD_SPREAD) {
             prefetch_next(next);
         }
-        let first = (record.begin as usize * layout.rows + record.row as usize) * column;
+        let first = (record.begin as usize * layout.lanes + record.lane as usize) * column;
         if view.form != ValueForm::Whole {
             let samples = view.values.chunks_exact(column / element * view.form.size(element));
             for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
@@ -157,7 +157,7 @@ pub(super) fn sparse(
         one_step(values, rows, starts, views, element);
         return Ok(());
     }
-    if layout.rows == 1 {
+    if layout.lanes == 1 {
         return one_row(values, rows, starts, views, element);
     }
     let single = are_single(views);
@@ -219,7 +219,7 @@ fn one_row(
 /// Whether all samples have one value. Most sequences are known to; not to read the starts of those of words saves a
 /// twentieth of the time.
 fn are_single(views: &[SequenceView<'_>]) -> bool {
-    views.iter().all(|view| view.sparse.is_some_and(|sparse| sparse.single || counts_by_one(sparse.starts)))
+    views.iter().all(|view| view.sparse.is_some_and(|sparse| sparse.single || counts_by_one(sparse.offsets)))
 }
 
 fn counts_by_one(starts: &[u32]) -> bool {
@@ -245,8 +245,8 @@ fn column_starts(
         columns.fill(1u32.to_ne_bytes());
         for gap in gaps {
             let (begin, end) = (gap.begin.max(0) as usize, gap.end as usize);
-            let first = begin * layout.rows + gap.row as usize;
-            let steps = columns[first..].iter_mut().step_by(layout.rows).take(end - begin);
+            let first = begin * layout.lanes + gap.lane as usize;
+            let steps = columns[first..].iter_mut().step_by(layout.lanes).take(end - begin);
             steps.for_each(|column| *column = [0; 4]);
         }
     } else {
@@ -254,8 +254,8 @@ fn column_starts(
         for (record, view) in records.iter().zip(views) {
             let source = source_starts(view);
             ascending(source)?;
-            let first = record.begin as usize * layout.rows + record.row as usize;
-            for (column, pair) in columns[first..].chunks_mut(layout.rows).zip(source.windows(2)) {
+            let first = record.begin as usize * layout.lanes + record.lane as usize;
+            for (column, pair) in columns[first..].chunks_mut(layout.lanes).zip(source.windows(2)) {
                 column[0] = (pair[1] - pair[0]).to_ne_bytes();
             }
         }
@@ -285,8 +285,8 @@ fn scatter<const E: usize, const SINGLE: bool>(
         if let (false, Some(next)) = (SINGLE, views.get(i + AHEAD_SPREAD)) {
             prefetch_next(next);
         }
-        let first = record.begin as usize * layout.rows + record.row as usize;
-        let columns = Spread { columns: &starts[first..], step: layout.rows, starts: source_starts(view) };
+        let first = record.begin as usize * layout.lanes + record.lane as usize;
+        let columns = Spread { columns: &starts[first..], step: layout.lanes, starts: source_starts(view) };
         let (wide_values, wide_rows) = (view.values.as_chunks::<E>().0, source_rows(view).as_chunks::<4>().0);
         let narrow_rows = source_rows(view).as_chunks::<2>().0;
         match (view.form == ValueForm::Byte, has_narrow_rows(view)) {
@@ -345,11 +345,11 @@ fn has_narrow_rows(view: &SequenceView<'_>) -> bool {
 }
 
 fn source_rows<'a>(view: &SequenceView<'a>) -> &'a [u8] {
-    view.sparse.map_or(&[], |sparse| sparse.rows)
+    view.sparse.map_or(&[], |sparse| sparse.indices)
 }
 
 fn source_starts<'a>(view: &SequenceView<'a>) -> &'a [u32] {
-    view.sparse.map_or(&[], |sparse| sparse.starts)
+    view.sparse.map_or(&[], |sparse| sparse.offsets)
 }
 
 /// Fails if entry numbers fall. Together with the check of their first and last this keeps all copies within bounds.
@@ -385,11 +385,11 @@ pub(super) fn expand(
     if column == 0 {
         return Ok(());
     }
-    let rows = sparse.rows.as_chunks::<4>().0;
-    for (t, pair) in sparse.starts[from..=from + count].windows(2).enumerate() {
+    let rows = sparse.indices.as_chunks::<4>().0;
+    for (t, pair) in sparse.offsets[from..=from + count].windows(2).enumerate() {
         let target = &mut out[first + t * stride..][..column];
         target.fill(0);
-        for entry in (pair[0] - sparse.starts[0]) as usize..(pair[1] - sparse.starts[0]) as usize {
+        for entry in (pair[0] - sparse.offsets[0]) as usize..(pair[1] - sparse.offsets[0]) as usize {
             let row = i32::from_ne_bytes(rows[entry]);
             let place = usize::try_from(row).ok().and_then(|row| target.chunks_exact_mut(element).nth(row));
             let Some(place) = place else {
@@ -412,7 +412,7 @@ mod tests {
     fn expansion_zeroes_first_and_the_last_value_wins() {
         let rows: Vec<u8> = [2i32, 0, 2, 1].iter().flat_map(|row| row.to_ne_bytes()).collect();
         let values: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let sparse = SparseView { rows: &rows, narrow: false, starts: &[5, 8, 8, 9], single: false };
+        let sparse = SparseView { indices: &rows, narrow: false, offsets: &[5, 8, 8, 9], single: false };
         let mut out = vec![9; 5 * 12];
         let columns = Columns { first: 0, stride: 24, column: 12 };
         expand(&mut out, columns, 4, &values, &sparse, 0, 3).expect("expansion");
@@ -429,7 +429,7 @@ mod tests {
     fn an_index_outside_of_the_sample_is_an_error() {
         for row in [-1i32, 3] {
             let rows = row.to_ne_bytes();
-            let sparse = SparseView { rows: &rows, narrow: false, starts: &[0, 1], single: false };
+            let sparse = SparseView { indices: &rows, narrow: false, offsets: &[0, 1], single: false };
             let columns = Columns { first: 0, stride: 12, column: 12 };
             let error =
                 expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
@@ -450,7 +450,7 @@ mod tests {
                 samples,
                 values,
                 form: ValueForm::Whole,
-                sparse: Some(SparseView { rows, narrow: false, starts, single: false }),
+                sparse: Some(SparseView { indices: rows, narrow: false, offsets: starts, single: false }),
             })
             .collect();
         assert!(are_single(&views));
@@ -475,13 +475,17 @@ mod tests {
             samples: 3,
             values: &[0; 8],
             form: ValueForm::Whole,
-            sparse: Some(SparseView { rows: &rows, narrow: false, starts: &[0, 2, 1, 2], single: false }),
+            sparse: Some(SparseView { indices: &rows, narrow: false, offsets: &[0, 2, 1, 2], single: false }),
         };
-        let record = Record { id: 0, row: 0, begin: 0, end: 3 };
-        let layout = Layout { steps: 3, rows: 1, records: vec![record], right_splice: 0 };
+        let record = Record { id: 0, lane: 0, begin: 0, end: 3 };
+        let layout = Layout { steps: 3, lanes: 1, records: vec![record], right_splice: 0 };
         assert!(sparse(&mut [0; 8 + 16 + 16], &layout, &[view], 4, 2).is_err());
-        let layout =
-            Layout { steps: 3, rows: 2, records: vec![record, Record { row: 1, ..record }], right_splice: 0 };
+        let layout = Layout {
+            steps: 3,
+            lanes: 2,
+            records: vec![record, Record { lane: 1, ..record }],
+            right_splice: 0,
+        };
         assert!(sparse(&mut [0; 8 + 32 + 28], &layout, &[view, view], 4, 4).is_err());
     }
 }

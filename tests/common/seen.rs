@@ -76,7 +76,7 @@ pub fn gaps(layout: &Layout) -> Vec<bool> {
     let mut gaps = vec![false; layout.columns()];
     for record in layout.records.iter().filter(|record| record.is_gap()) {
         for step in record.begin.max(0) as usize..record.end.min(layout.steps as u64) as usize {
-            gaps[step * layout.rows + record.row as usize] = true;
+            gaps[step * layout.lanes + record.lane as usize] = true;
         }
     }
     gaps

@@ -148,9 +148,9 @@ impl Chunk for BinaryChunk {
                     },
                     form: if value == 1 { ValueForm::Byte } else { ValueForm::Whole },
                     sparse: Some(SparseView {
-                        rows: &data[rows..][..count * row],
+                        indices: &data[rows..][..count * row],
                         narrow: row == 2,
-                        starts,
+                        offsets: starts,
                         single,
                     }),
                 }

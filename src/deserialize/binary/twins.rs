@@ -157,12 +157,12 @@ fn read(chunk: &dyn Chunk, number: usize, stream: &Stream, index: usize, element
         return (0..view.samples as usize).map(sample).collect();
     };
     let rows: Vec<u32> = match sparse.narrow {
-        true => sparse.rows.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes).into()).collect(),
-        false => sparse.rows.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
+        true => sparse.indices.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes).into()).collect(),
+        false => sparse.indices.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
     };
-    assert_eq!((rows.len(), sparse.starts.len()), (values.len(), view.samples as usize + 1));
-    let range = |pair: &[u32]| (pair[0] - sparse.starts[0]) as usize..(pair[1] - sparse.starts[0]) as usize;
-    sparse.starts.windows(2).map(|pair| sample(rows[range(pair)].to_vec(), range(pair)).collect()).collect()
+    assert_eq!((rows.len(), sparse.offsets.len()), (values.len(), view.samples as usize + 1));
+    let range = |pair: &[u32]| (pair[0] - sparse.offsets[0]) as usize..(pair[1] - sparse.offsets[0]) as usize;
+    sparse.offsets.windows(2).map(|pair| sample(rows[range(pair)].to_vec(), range(pair)).collect()).collect()
 }
 
 fn check(streams: &[Stream], element: ElementType, narrow: bool) {
@@ -220,10 +220,10 @@ proptest! {
                         match view.sparse {
                             None => prop_assert_eq!(values, view.samples as usize * stream.shape[0]),
                             Some(sparse) => {
-                                prop_assert!(sparse.starts.is_sorted());
-                                let last = sparse.starts[view.samples as usize] - sparse.starts[0];
+                                prop_assert!(sparse.offsets.is_sorted());
+                                let last = sparse.offsets[view.samples as usize] - sparse.offsets[0];
                                 prop_assert_eq!(last as usize, values);
-                                prop_assert_eq!(sparse.rows.len(), values * if sparse.narrow { 2 } else { 4 });
+                                prop_assert_eq!(sparse.indices.len(), values * if sparse.narrow { 2 } else { 4 });
                             }
                         }
                     }

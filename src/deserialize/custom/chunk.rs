@@ -211,9 +211,9 @@ impl Stream {
                 let starts = &array.starts[first..=first + samples];
                 let (begin, end) = (starts[0] as usize, starts[samples] as usize);
                 let sparse = SparseView {
-                    rows: &array.rows.bytes()[begin * 4..end * 4],
+                    indices: &array.rows.bytes()[begin * 4..end * 4],
                     narrow: false,
-                    starts,
+                    offsets: starts,
                     single: false,
                 };
                 let values = &array.values.bytes()[begin * element..end * element];

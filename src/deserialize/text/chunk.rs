@@ -72,8 +72,12 @@ impl Chunk for TextChunk {
             None => (implied::starts(samples), first, samples),
         };
         let rows = arena.bytes_of(part.rows, from, count, if part.narrow_rows { 2 } else { 4 });
-        let sparse =
-            Some(SparseView { rows, narrow: part.narrow_rows, starts, single: part.starts.is_none() });
+        let sparse = Some(SparseView {
+            indices: rows,
+            narrow: part.narrow_rows,
+            offsets: starts,
+            single: part.starts.is_none(),
+        });
         Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, sparse })
     }
 

@@ -69,7 +69,7 @@ fn the_example_byte_for_byte() {
         for stream in 0..2 {
             assert_eq!(records(&minibatch, stream), layout);
             let layout = &minibatch.streams[stream].layout;
-            assert_eq!((layout.steps, layout.rows, layout.right_splice), (steps, rows, 0));
+            assert_eq!((layout.steps, layout.lanes, layout.right_splice), (steps, rows, 0));
         }
         assert_eq!(first_components(&minibatch, 0, 2), x);
         assert_eq!(minibatch.streams[1].data.bytes(), s);
@@ -113,7 +113,7 @@ fn frames() {
     packer.configure(&PackConfig { minibatch: 3, ..SIZES }).expect("sizes");
     let minibatch = read(packer, feed);
     assert_eq!(records(&minibatch, 0), "0:0[0,1) 1:1[0,1) 2:2[0,1)");
-    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.rows), (1, 3));
+    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.lanes), (1, 3));
     assert_eq!(first_components(&minibatch, 0, 2), [0., 1., 2.]);
     assert_eq!(minibatch.streams[1].data.bytes(), block(&[1., 2., 3.], &[0, 1, 0], &[0, 1, 3, 3]));
     assert_eq!(minibatch.keys, [0, 1, 2]);
@@ -250,9 +250,9 @@ fn naive(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
     let (mut dense, mut values, mut rows) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::<u8>::new());
     let mut starts = vec![0u32];
     for t in 0..layout.steps {
-        for s in 0..layout.rows {
+        for s in 0..layout.lanes {
             let covers = |r: &&super::super::layout::Record| {
-                r.row == s as u64 && r.begin <= t as i64 && (t as u64) < r.end
+                r.lane == s as u64 && r.begin <= t as i64 && (t as u64) < r.end
             };
             let covering: Vec<_> = layout.records.iter().filter(covers).collect();
             assert_eq!(covering.len(), 1, "each column has exactly one record");

@@ -165,7 +165,7 @@ fn new_sizes_mean_new_slots() {
     let minibatch = read(packer, feed);
     assert_eq!(minibatch.keys, [4, 5, 6]);
     assert_eq!(records(&minibatch, 0), "0:0[0,4) 1:1[0,1) 2:1[1,2) gap:1[2,3) gap:2[0,3) gap:3[0,3)");
-    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.rows), (3, 4));
+    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.lanes), (3, 4));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn naive(
             if t == 0 || slot.cursor == 0 {
                 let begin = t as i64 - slot.cursor as i64;
                 let end = (begin + length as i64) as u64;
-                records.push(Record { id: keys.len() as u64, row: row as u64, begin, end });
+                records.push(Record { id: keys.len() as u64, lane: row as u64, begin, end });
                 keys.push(key);
             }
             columns[t * rows + row] = (100 * key) as i64 + slot.cursor as i64;
@@ -408,7 +408,7 @@ fn naive(
             slot.cursor = 0;
         }
         if n < truncation {
-            records.push(Record { id: GAP, row: row as u64, begin: n as i64, end: truncation as u64 });
+            records.push(Record { id: GAP, lane: row as u64, begin: n as i64, end: truncation as u64 });
         }
     }
     (records, keys, columns, end_of_sweep, slots.iter().all(|slot| slot.queue.is_empty()))

@@ -56,10 +56,10 @@ fn rows(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
     match chunk.sequence(0, index) {
         Loaded::Data(view) => {
             let sparse = view.sparse.expect("sparse");
-            assert_eq!(sparse.starts.len(), view.samples as usize + 1);
-            assert_eq!(sparse.rows.len(), view.values.len());
-            let rows = sparse.rows.chunks(4).map(|b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
-            (rows.collect(), sparse.starts.iter().map(|start| start - sparse.starts[0]).collect())
+            assert_eq!(sparse.offsets.len(), view.samples as usize + 1);
+            assert_eq!(sparse.indices.len(), view.values.len());
+            let rows = sparse.indices.chunks(4).map(|b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
+            (rows.collect(), sparse.offsets.iter().map(|start| start - sparse.offsets[0]).collect())
         }
         other => panic!("{other:?}"),
     }
