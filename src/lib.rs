@@ -24,3 +24,4 @@ pub mod sequence;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};
+pub use reader::{Epoch, ReadConfig, Reader};

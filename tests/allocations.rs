@@ -10,7 +10,7 @@ use cntk_reader::capi::reader::{
 use cntk_reader::capi::status::cntk_reader_status::CNTK_READER_OK;
 use cntk_reader::config::from_text;
 use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -74,9 +74,8 @@ fn open(file: &Path, mode: &str) -> Reader {
 
 /// Allocations of one sweep after the warm-up; between two reads the caller is away for a while.
 fn allocations(mut reader: Reader, minibatch: u64, away: Duration) -> usize {
-    let read =
-        ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: false };
-    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: WARM_UP as u64 + 2, index: 0 };
+    let read = ReadConfig::new(minibatch).cross_sweeps(false);
+    let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, WARM_UP as u64 + 2, 0);
     reader.start_epoch(&epoch).expect("an epoch");
     let mut sweeps = 0;
     let mut before = 0;

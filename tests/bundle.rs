@@ -6,7 +6,7 @@ use cntk_reader::config::from_text;
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::log::set_sink;
 use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::stream::ElementType;
 use common::rng::Rng;
 use common::seen::read_all;
@@ -53,13 +53,13 @@ fn reader(reader: &str, deserializers: &[String]) -> Reader {
     Reader::open(&from_text(&config).expect("a configuration")).expect("a reader")
 }
 
-fn epoch(workers: u64, rank: u64, minibatch: u64, sweeps: u64) -> EpochStart {
-    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
-    EpochStart { read, samples: SIZE_UNLIMITED, sweeps, index: 0 }
+fn epoch(workers: u64, rank: u64, minibatch: u64, sweeps: u64) -> Epoch {
+    let read = ReadConfig::new(minibatch).worker(rank, workers);
+    Epoch::from_numbers(read, SIZE_UNLIMITED, sweeps, 0)
 }
 
 /// Position behind each minibatch, and the values of each stream without gaps, in column order.
-fn run(reader: &mut Reader, epoch: &EpochStart) -> Vec<(u64, Vec<Vec<f32>>)> {
+fn run(reader: &mut Reader, epoch: &Epoch) -> Vec<(u64, Vec<Vec<f32>>)> {
     reader.start_epoch(epoch).expect("an epoch");
     let mut all = Vec::new();
     loop {

@@ -4,7 +4,7 @@ use cntk_reader::config::{self, UserType};
 use cntk_reader::deserialize::custom::{
     Array, ChunkData, Composable, DenseArray, Registered, Sequences, Simple, StreamData, UserDeserializer,
 };
-use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -96,9 +96,9 @@ fn open_with(
     Reader::open_with(&options, &Others { registered: &registered, factory: None })
 }
 
-fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> EpochStart {
-    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
-    EpochStart { read, samples: u64::MAX / 2, sweeps, index: 0 }
+fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> Epoch {
+    let read = ReadConfig::new(minibatch).worker(rank, workers);
+    Epoch::from_numbers(read, u64::MAX / 2, sweeps, 0)
 }
 
 /// The numbers of the next minibatch, with `*` at the end of a sweep; None at the end.
@@ -125,7 +125,7 @@ fn read_all(reader: &mut Reader) -> String {
     all.join("; ")
 }
 
-fn order(text: &str, composable: bool, chunks: &[usize], epoch: &EpochStart) -> String {
+fn order(text: &str, composable: bool, chunks: &[usize], epoch: &Epoch) -> String {
     let mut reader = open(text, composable, chunks, &Arc::default()).expect("a reader");
     reader.start_epoch(epoch).expect("an epoch");
     read_all(&mut reader)

@@ -6,7 +6,7 @@ mod common;
 
 use cntk_reader::config::from_text;
 use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -79,15 +79,8 @@ fn child_reads() {
         chunk_size()
     );
     let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
-    let read = ReadConfig {
-        workers: 1,
-        rank: 0,
-        minibatch: 1_024,
-        truncation: 0,
-        right_splice: 0,
-        cross_sweeps: true,
-    };
-    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
+    let read = ReadConfig::new(1_024);
+    let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, 1, 0);
     reader.start_epoch(&epoch).expect("an epoch");
     let (mut samples, mut waited) = (0, false);
     loop {

@@ -11,7 +11,7 @@ use cntk_reader::deserialize::{ChunkInfo, Loaded};
 use cntk_reader::error::Cause;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::randomize::SIZE_UNLIMITED;
-use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
 use cntk_reader::sequence::{SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader::{Error, Result};
@@ -211,9 +211,9 @@ fn text_of(folder: &Path, stream: &str, keys: &[u64]) -> String {
     )
 }
 
-fn epoch(minibatch: u64, workers: u64, rank: u64, sweeps: u64) -> EpochStart {
-    let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
-    EpochStart { read, samples: SIZE_UNLIMITED, sweeps, index: 0 }
+fn epoch(minibatch: u64, workers: u64, rank: u64, sweeps: u64) -> Epoch {
+    let read = ReadConfig::new(minibatch).worker(rank, workers);
+    Epoch::from_numbers(read, SIZE_UNLIMITED, sweeps, 0)
 }
 
 /// A minibatch as text: keys, layout and values of each stream, flags.

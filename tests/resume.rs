@@ -6,7 +6,7 @@ mod common;
 
 use cntk_reader::error::ErrorKind;
 use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{EpochStart, POSITION_KEY, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, POSITION_KEY, ReadConfig, Reader};
 use common::data::TextData;
 use common::rng::Rng;
 use common::scenario::{LIMIT, Mode, Scenario, compare, open};
@@ -100,7 +100,7 @@ fn cntk_state_continues_exactly() {
         let before = model.sweeps_before(state[0].1);
         model.seek(state[0].1);
         compare_keys("from CNTK's state", &rest, &model.read_all());
-        let (sequences, workers) = (scenario.data.lengths.len() as u64, scenario.epoch.read.workers);
+        let (sequences, workers) = (scenario.data.lengths.len() as u64, scenario.epoch.numbers().0.workers);
         if (before * sequences).is_multiple_of(workers) {
             compare("from CNTK's state", &rest, &all[at..]);
         }
@@ -125,7 +125,7 @@ struct InOrder<'a> {
 
 impl<'a> InOrder<'a> {
     fn start(scenario: &'a Scenario) -> Self {
-        let EpochStart { read, samples, sweeps, index } = scenario.epoch;
+        let (read, samples, sweeps, index) = scenario.epoch.numbers();
         let sweep = scenario.data.samples();
         let size = match (samples, sweeps) {
             (SIZE_OF_SWEEP, SWEEPS_UNLIMITED) => sweep,
@@ -133,10 +133,11 @@ impl<'a> InOrder<'a> {
             (_, sweeps) => sweep * sweeps,
         };
         let limits = if scenario.local_timeline {
-            let share = read.minibatch / read.workers + u64::from(read.minibatch % read.workers > read.rank);
+            let share = read.minibatch_size / read.workers
+                + u64::from(read.minibatch_size % read.workers > read.rank);
             (u64::MAX, share.max(1))
         } else {
-            (read.minibatch, read.minibatch)
+            (read.minibatch_size, read.minibatch_size)
         };
         let epoch = (size * index, size * (index + 1));
         let lengths = &scenario.data.lengths;
@@ -211,9 +212,8 @@ fn a_position_inside_a_sequence_rounds_up() {
     let file = folder.path().join("data.ctf");
     std::fs::write(&file, &data.text).expect("writing data");
     let section = data.section(file.to_str().expect("a UTF-8 path"), 100);
-    let read =
-        ReadConfig { workers: 1, rank: 0, minibatch: 1, truncation: 0, right_splice: 0, cross_sweeps: true };
-    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
+    let read = ReadConfig::new(1);
+    let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, 2, 0);
     for order in ["randomize = false\n", "randomize = true\nrandomizationWindow = 30\n"] {
         let config = format!("traceLevel = 0\n{order}{section}");
         let mut reader = open(&config);
@@ -301,7 +301,7 @@ struct Victim {
     folder: tempfile::TempDir,
     data: TextData,
     head: Vec<(&'static str, &'static str)>,
-    epoch: EpochStart,
+    epoch: Epoch,
 }
 
 impl Victim {
@@ -319,15 +319,8 @@ impl Victim {
         if truncated {
             head.extend([("truncated", "true"), ("truncationLength", "3")]);
         }
-        let read = ReadConfig {
-            workers: 1,
-            rank: 0,
-            minibatch: 9,
-            truncation: 0,
-            right_splice: 0,
-            cross_sweeps: true,
-        };
-        let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 3, index: 0 };
+        let read = ReadConfig::new(9);
+        let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, 3, 0);
         Victim { folder, data, head, epoch }
     }
 

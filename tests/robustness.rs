@@ -5,7 +5,7 @@ mod common;
 use cntk_reader::Result;
 use cntk_reader::config::from_text;
 use cntk_reader::error::ErrorKind;
-use cntk_reader::reader::Reader;
+use cntk_reader::reader::{Epoch, Reader};
 use common::reading::{check_errors, epoch, use_it};
 use common::seen::read_all;
 use std::path::{Path, PathBuf};
@@ -216,8 +216,7 @@ fn a_reader_outlives_errors() {
     let config = config_for(&file, "randomize = false").replace("= 100", "= 32");
     let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
     for _ in 0..2 {
-        let mut start = epoch(1, 0, 3);
-        start.sweeps = 1;
+        let start = Epoch::sweeps(1).minibatch_size(3);
         reader.start_epoch(&start).expect("an epoch");
         let first = common::seen::read(&mut reader).expect("the first minibatch");
         assert_eq!(first.keys, [0, 1, 2]);

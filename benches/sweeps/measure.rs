@@ -8,7 +8,7 @@ use cntk_reader::config;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::pack::minibatch::StreamMinibatch;
 use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
@@ -32,9 +32,8 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
         names.iter().copied().eq(shape.streams.iter().map(|stream| stream.name)),
         "streams are {names:?}"
     );
-    let read =
-        ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: false };
-    reader.start_epoch(&EpochStart { read, samples: SIZE_UNLIMITED, sweeps: SWEEPS_UNLIMITED, index: 0 })?;
+    let read = ReadConfig::new(minibatch).cross_sweeps(false);
+    reader.start_epoch(&Epoch::from_numbers(read, SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0))?;
 
     let (mut minibatches, mut samples) = (0_u32, 0);
     let mut seconds = Vec::with_capacity(TIMED_SWEEPS);

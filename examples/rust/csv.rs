@@ -14,7 +14,7 @@ use cntk_reader::deserialize::custom::{
 use cntk_reader::error::ExceptionClass;
 use cntk_reader::pack::minibatch::{Minibatch, StreamMinibatch};
 use cntk_reader::randomize::SIZE_OF_SWEEP;
-use cntk_reader::reader::{EpochStart, Others, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
 use cntk_reader::{Error, ErrorKind, Result};
 use std::cell::RefCell;
@@ -309,9 +309,8 @@ fn sweep(
     let users = [config::UserType { name: "csv", composable: false }];
     let others = Others { registered: &registered, ..Others::default() };
     let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &others)?;
-    let read =
-        ReadConfig { workers: 1, rank: 0, minibatch, truncation: 0, right_splice: 0, cross_sweeps: true };
-    reader.start_epoch(&EpochStart { read, samples: SIZE_OF_SWEEP, sweeps: 1, index: 0 })?;
+    let read = ReadConfig::new(minibatch);
+    reader.start_epoch(&Epoch::from_numbers(read, SIZE_OF_SWEEP, 1, 0))?;
     loop {
         let minibatch = reader.read()?;
         see(&minibatch);

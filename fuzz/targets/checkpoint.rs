@@ -33,7 +33,7 @@ pub fn run(case: &mut Case<'_>) {
 
     let mut fresh = open(&config);
     let restored = fresh.restore(&damaged).and_then(|()| {
-        let read = ReadConfig { truncation: 3, ..scenario.epoch.read };
+        let read = scenario.epoch.numbers().0.truncation_length(3);
         if anywhere { fresh.configure(&read) } else { Ok(()) }
     });
     match restored {

@@ -5,7 +5,7 @@ use crate::common::reading::{check_errors, epoch, use_it};
 use crate::common::rng::Rng;
 use crate::mutate::{TEXT, mutate};
 use cntk_reader::config::from_text;
-use cntk_reader::reader::EpochStart;
+use cntk_reader::reader::Epoch;
 use std::path::Path;
 
 /// A random way to read a text file with the streams `x` and `s` of the corpus.
@@ -15,7 +15,7 @@ pub struct Way {
     /// Lines of the deserializer's section.
     inner: String,
     /// What to read.
-    pub epoch: EpochStart,
+    pub epoch: Epoch,
 }
 
 impl Way {

@@ -2,7 +2,7 @@
 
 use super::sized::Sized;
 use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::reader::{EpochStart, ReadConfig};
+use crate::reader::{Epoch, ReadConfig};
 use std::mem::size_of;
 
 /// Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
@@ -99,31 +99,45 @@ impl From<cntk_reader_configuration> for ReadConfig {
     fn from(c: cntk_reader_configuration) -> Self {
         let cross_sweeps = c.cross_sweeps != 0;
         let cntk_reader_configuration { workers, rank, minibatch, truncation, right_splice, .. } = c;
-        ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps }
+        ReadConfig {
+            workers,
+            rank,
+            minibatch_size: minibatch,
+            truncation_length: truncation,
+            right_splice,
+            cross_sweeps,
+        }
     }
 }
 
 impl From<ReadConfig> for cntk_reader_configuration {
     fn from(config: ReadConfig) -> Self {
-        let ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps } = config;
+        let ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps } =
+            config;
         cntk_reader_configuration {
             struct_size: size_of::<Self>(),
             workers,
             rank,
-            minibatch,
-            truncation,
+            minibatch: minibatch_size,
+            truncation: truncation_length,
             right_splice,
             cross_sweeps: cross_sweeps.into(),
         }
     }
 }
 
-impl From<cntk_reader_epoch> for EpochStart {
+impl From<cntk_reader_epoch> for Epoch {
     fn from(epoch: cntk_reader_epoch) -> Self {
-        let cross_sweeps = epoch.cross_sweeps != 0;
         let cntk_reader_epoch { workers, rank, minibatch, truncation, right_splice, .. } = epoch;
-        EpochStart {
-            read: ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps },
+        Epoch {
+            read: ReadConfig {
+                workers,
+                rank,
+                minibatch_size: minibatch,
+                truncation_length: truncation,
+                right_splice,
+                cross_sweeps: epoch.cross_sweeps != 0,
+            },
             samples: epoch.samples,
             sweeps: epoch.sweeps,
             index: epoch.index,

@@ -9,7 +9,7 @@
 //! are compared when it is restored, so the facts do not depend on how far ahead of reading the table has grown.
 
 use super::place::Place;
-use super::{EpochStart, ReadConfig};
+use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions, WindowSize};
 use crate::deserialize::Deserializer;
 use crate::error::ExceptionClass;
@@ -40,7 +40,7 @@ pub(super) struct Progress {
 /// The content of a checkpoint, beside its facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checkpoint {
-    pub epoch: EpochStart,
+    pub epoch: Epoch,
     /// The configuration in force: the epoch's, or that of a later change.
     pub read: ReadConfig,
     pub progress: Progress,
@@ -182,7 +182,7 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
         put_text(&mut out, name);
         put_text(&mut out, value);
     }
-    let EpochStart { read, samples, sweeps, index } = checkpoint.epoch;
+    let Epoch { read, samples, sweeps, index } = checkpoint.epoch;
     put_config(&mut out, &read);
     [samples, sweeps, index].into_iter().for_each(|value| put(&mut out, value));
     put_config(&mut out, &checkpoint.read);
@@ -263,8 +263,8 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 }
 
 fn put_config(out: &mut Vec<u8>, config: &ReadConfig) {
-    let ReadConfig { workers, rank, minibatch, truncation, right_splice, cross_sweeps } = *config;
-    for value in [workers, rank, minibatch, truncation, right_splice, u64::from(cross_sweeps)] {
+    let ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps } = *config;
+    for value in [workers, rank, minibatch_size, truncation_length, right_splice, u64::from(cross_sweeps)] {
         put(out, value);
     }
 }
@@ -302,15 +302,15 @@ impl Input<'_> {
         Some(ReadConfig {
             workers: self.number()?,
             rank: self.number()?,
-            minibatch: self.number()?,
-            truncation: self.number()?,
+            minibatch_size: self.number()?,
+            truncation_length: self.number()?,
             right_splice: self.number()?,
             cross_sweeps: self.flag()?,
         })
     }
 
     fn checkpoint(&mut self) -> Option<Checkpoint> {
-        let epoch = EpochStart {
+        let epoch = Epoch {
             read: self.config()?,
             samples: self.number()?,
             sweeps: self.number()?,
@@ -352,8 +352,8 @@ mod tests {
         let read = ReadConfig {
             workers: 3,
             rank: 1,
-            minibatch: 32,
-            truncation: 5,
+            minibatch_size: 32,
+            truncation_length: 5,
             right_splice: 1,
             cross_sweeps: true,
         };
@@ -363,7 +363,7 @@ mod tests {
             invalid: 1,
             queues: vec![queue],
         };
-        let epoch = EpochStart { read, samples: 1000, sweeps: u64::MAX, index: 2 };
+        let epoch = Epoch { read, samples: 1000, sweeps: u64::MAX, index: 2 };
         (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })
     }
 

@@ -4,6 +4,7 @@ mod build;
 mod burst;
 mod checkpoint;
 mod crew;
+mod epoch;
 mod fetcher;
 mod listed;
 mod pipeline;
@@ -13,6 +14,7 @@ mod store;
 mod tests;
 mod worker;
 
+pub use epoch::{Epoch, ReadConfig};
 pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::ReaderOptions;
@@ -31,36 +33,6 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use worker::Worker;
-
-/// Sizes, workers and flags of the minibatches to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadConfig {
-    /// Number of workers, at least 1.
-    pub workers: u64,
-    /// This worker, from 0.
-    pub rank: u64,
-    /// Minibatch size in samples of all workers.
-    pub minibatch: u64,
-    /// Steps of a truncated minibatch. When an epoch starts, the configuration's `truncationLength` takes its place.
-    pub truncation: u64,
-    /// Overlap of truncated minibatches. When an epoch starts, the configuration's `rightSplice` takes its place.
-    pub right_splice: u64,
-    /// A minibatch may go on behind the end of a sweep.
-    pub cross_sweeps: bool,
-}
-
-/// An epoch to start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EpochStart {
-    /// Sizes, workers and flags.
-    pub read: ReadConfig,
-    /// Epoch size in samples, see [`crate::randomize::EpochConfig::samples`].
-    pub samples: u64,
-    /// Epoch size in sweeps, see [`crate::randomize::EpochConfig::sweeps`].
-    pub sweeps: u64,
-    /// Which epoch, from 0.
-    pub index: u64,
-}
 
 /// A burst is read ahead if both that and what the caller does between taking the minibatches of one take at least this
 /// long: handing the pipeline to another thread and back, with the waking of both, costs about as much, and there is
@@ -81,7 +53,7 @@ pub struct Reader {
     window_keys: [&'static str; 2],
     prefetch: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
-    epoch: Option<(EpochStart, ReadConfig)>,
+    epoch: Option<(Epoch, ReadConfig)>,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
     /// When the caller got the first minibatch of the last burst.
@@ -193,7 +165,7 @@ impl Reader {
     }
 
     /// Starts an epoch. Needed before the first read.
-    pub fn start_epoch(&mut self, epoch: &EpochStart) -> Result<()> {
+    pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         let pipeline = self.recall()?;
         let epoch = pipeline.start_epoch(epoch)?;
         let progress = pipeline.progress(Progress::default());
@@ -311,7 +283,7 @@ impl Reader {
     }
 
     /// Epoch and configuration in force, if the reader can be used at all.
-    fn epoch(&self) -> Result<(EpochStart, ReadConfig)> {
+    fn epoch(&self) -> Result<(Epoch, ReadConfig)> {
         self.check_process()?;
         self.epoch.ok_or_else(|| Error::state("No epoch was started yet."))
     }

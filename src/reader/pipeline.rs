@@ -7,7 +7,7 @@ use super::fetcher::Fetcher;
 use super::listed::ListedChunks;
 use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
-use super::{EpochStart, ReadConfig};
+use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderOptions};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
@@ -100,10 +100,10 @@ impl Pipeline {
 
     /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the
     /// place of the epoch's.
-    pub(super) fn start_epoch(&mut self, epoch: &EpochStart) -> Result<EpochStart> {
+    pub(super) fn start_epoch(&mut self, epoch: &Epoch) -> Result<Epoch> {
         let mut epoch = *epoch;
         if let Packing::Truncated { length, right_splice } = self.packing {
-            epoch.read.truncation = length;
+            epoch.read.truncation_length = length;
             epoch.read.right_splice = right_splice;
         }
         epoch.read.workers().check()?;
@@ -228,12 +228,7 @@ impl Pipeline {
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
     /// and with the configuration that was last in force.
-    pub(super) fn restore(
-        &mut self,
-        epoch: &EpochStart,
-        read: &ReadConfig,
-        progress: &Progress,
-    ) -> Result<()> {
+    pub(super) fn restore(&mut self, epoch: &Epoch, read: &ReadConfig, progress: &Progress) -> Result<()> {
         read.workers().check()?;
         self.source.check(&progress.queues)?;
         self.source.start_epoch(epoch)?;
@@ -264,7 +259,7 @@ impl Source {
         Ok(())
     }
 
-    fn start_epoch(&mut self, epoch: &EpochStart) -> Result<()> {
+    fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.is_drawn = false;
         self.course.start_epoch(&epoch.timeline())
     }
@@ -371,9 +366,9 @@ impl Course {
     }
 }
 
-impl EpochStart {
+impl Epoch {
     fn timeline(&self) -> EpochConfig {
-        let EpochStart { read, samples, sweeps, index } = *self;
+        let Epoch { read, samples, sweeps, index } = *self;
         EpochConfig { workers: read.workers(), samples, sweeps, index }
     }
 }
@@ -387,8 +382,8 @@ impl ReadConfig {
         PackConfig {
             workers: self.workers,
             rank: self.rank,
-            minibatch: self.minibatch,
-            truncation: self.truncation,
+            minibatch: self.minibatch_size,
+            truncation: self.truncation_length,
             right_splice: self.right_splice,
         }
     }

@@ -54,14 +54,14 @@ fn random_read(random: &mut Random) -> ReadConfig {
     ReadConfig {
         workers,
         rank: random.range(0, workers),
-        minibatch: random.range(1, 25),
-        truncation: 0,
+        minibatch_size: random.range(1, 25),
+        truncation_length: 0,
         right_splice: 0,
         cross_sweeps: random.range(0, 3) > 0,
     }
 }
 
-fn random_epoch(random: &mut Random) -> EpochStart {
+fn random_epoch(random: &mut Random) -> Epoch {
     let read = random_read(random);
     let (samples, sweeps, index) = match random.range(0, 4) {
         0 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 3)),
@@ -69,7 +69,7 @@ fn random_epoch(random: &mut Random) -> EpochStart {
         2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0),
         _ => (random.range(1, 200), SWEEPS_UNLIMITED, random.range(0, 4)),
     };
-    EpochStart { read, samples, sweeps, index }
+    Epoch { read, samples, sweeps, index }
 }
 
 /// Everything that can be seen of a read.
@@ -113,7 +113,7 @@ fn hold_together(
             }
             1 => {
                 let mut read = random_read(random);
-                read.truncation = epoch.read.truncation;
+                read.truncation_length = epoch.read.truncation_length;
                 if !truncated {
                     plain.configure(&read).expect("a configuration");
                     other.configure(&read).expect("a configuration");
@@ -241,9 +241,15 @@ fn a_checkpoint_compares_what_was_read() {
     );
     let lines: Vec<String> = (0..100).map(|key| format!("{key} |x 1\n")).collect();
     std::fs::write(&file, lines.concat()).expect("writing the data");
-    let read =
-        ReadConfig { workers: 1, rank: 0, minibatch: 4, truncation: 0, right_splice: 0, cross_sweeps: true };
-    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
+    let read = ReadConfig {
+        workers: 1,
+        rank: 0,
+        minibatch_size: 4,
+        truncation_length: 0,
+        right_splice: 0,
+        cross_sweeps: true,
+    };
+    let epoch = Epoch { read, samples: SIZE_UNLIMITED, sweeps: 2, index: 0 };
     let mut reader = open(&config, Some(40));
     reader.start_epoch(&epoch).expect("an epoch");
     (0..3).for_each(|_| drop(reader.read().expect("a minibatch")));
@@ -284,12 +290,12 @@ fn a_reader_may_be_dropped_while_its_data_are_indexed() {
     let read = ReadConfig {
         workers: 1,
         rank: 0,
-        minibatch: 400,
-        truncation: 0,
+        minibatch_size: 400,
+        truncation_length: 0,
         right_splice: 0,
         cross_sweeps: true,
     };
-    let epoch = EpochStart { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
+    let epoch = Epoch { read, samples: SIZE_UNLIMITED, sweeps: 1, index: 0 };
     reader.start_epoch(&epoch).expect("an epoch");
     // The next one, assembled ahead, waits for the end of the line.
     assert_eq!(reader.read().expect("a minibatch").streams[0].layout.samples(), 400);

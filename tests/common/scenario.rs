@@ -5,7 +5,7 @@ use super::rng::Rng;
 use super::seen::Seen;
 use cntk_reader::config::from_text;
 use cntk_reader::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use cntk_reader::reader::{EpochStart, ReadConfig, Reader};
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub struct Scenario {
     /// The configuration but for the deserializer.
     pub head: String,
     pub chunk_size: u64,
-    pub epoch: EpochStart,
+    pub epoch: Epoch,
     /// Decides at which minibatch the run is interrupted.
     pub interruption: u64,
 }
@@ -79,8 +79,8 @@ impl Scenario {
             _ => (SIZE_UNLIMITED, rng.range(1, 3)),
         };
         let cross_sweeps = rng.once_in(2);
-        let read = ReadConfig { workers, rank, minibatch, truncation: 0, right_splice: 0, cross_sweeps };
-        let epoch = EpochStart { read, samples, sweeps, index: rng.range(0, 2) };
+        let read = ReadConfig::new(minibatch).worker(rank, workers).cross_sweeps(cross_sweeps);
+        let epoch = Epoch::from_numbers(read, samples, sweeps, rng.range(0, 2));
         let (chunk_size, interruption) = (rng.range(10, 300), rng.bits());
         Scenario { data, mode, randomized, local_timeline, head, chunk_size, epoch, interruption }
     }
