@@ -9,7 +9,7 @@ use super::sized::{self, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
-use crate::config::{self, options::ReaderOptions};
+use crate::config::{self, options::ReaderSettings};
 use crate::corpus::Corpus;
 use crate::fork::Process;
 use crate::reader::{Others, Reader};
@@ -62,7 +62,7 @@ impl Shared {
 }
 
 impl cntk_reader {
-    pub(super) fn open(options: &ReaderOptions, others: &Others<'_>) -> Result<*mut cntk_reader> {
+    pub(super) fn open(options: &ReaderSettings, others: &Others<'_>) -> Result<*mut cntk_reader> {
         let reader = Reader::open_with(options, others)?;
         let streams = reader.streams().iter().map(Stream::new).collect();
         let (shapes, corpus) = (Arc::clone(reader.shapes()), Arc::clone(reader.corpus()));

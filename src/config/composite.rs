@@ -6,7 +6,7 @@ use super::Others;
 use super::convert::{FromValue, WidenedInt};
 use super::legacy::parse_precision;
 use super::options::{
-    BinaryOptions, DeserializerOptions, ForeignOptions, Order, Packing, ReaderOptions, Shape, TextOptions,
+    BinaryOptions, DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings, Shape, TextOptions,
     UserOptions, WindowSize,
 };
 use super::section::Section;
@@ -64,7 +64,7 @@ struct Inherited {
 }
 
 /// Options of a section with `deserializers`, some of which may be others'. Without any, the user's only one.
-pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderOptions> {
+pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderSettings> {
     section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
     let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
     let mut elements = Vec::new();
@@ -131,7 +131,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderO
         "" => 1,
         level => i32::from_value(level)?.cast_unsigned(),
     };
-    Ok(ReaderOptions {
+    Ok(ReaderSettings {
         shape: Shape::Composite,
         deserializers,
         numeric_keys,

@@ -1,7 +1,7 @@
 //! Readers chosen by `readerType`: text and binary readers with one deserializer, all keys in one section.
 
 use super::composite::read_common;
-use super::options::{DeserializerOptions, Order, Packing, ReaderOptions, Shape, WindowSize};
+use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
 use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
@@ -55,7 +55,7 @@ pub(super) fn reader_type(section: &Section) -> Result<ReaderType> {
 }
 
 /// Options of a section with `readerType = "CNTKTextFormatReader"`.
-pub(super) fn read_text(section: &Section) -> Result<ReaderOptions> {
+pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let text = text::read(section, element)?;
     let packing = if text.frame_mode { Packing::Frame } else { Packing::Sequence };
@@ -65,7 +65,7 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderOptions> {
 }
 
 /// Options of a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode` says.
-pub(super) fn read_binary(section: &Section) -> Result<ReaderOptions> {
+pub(super) fn read_binary(section: &Section) -> Result<ReaderSettings> {
     let element = read_element(section)?;
     let binary = binary::read(section, element)?;
     let trace_level = binary.options.trace_level;
@@ -98,7 +98,7 @@ fn with_one(
     element: ElementType,
     trace_level: u32,
     deserializer: DeserializerOptions,
-) -> Result<ReaderOptions> {
+) -> Result<ReaderSettings> {
     let order = match window {
         None => {
             section.ignore(&["randomizationSeed"]);
@@ -108,7 +108,7 @@ fn with_one(
     };
     let verbosity = section.get_or("verbosity", 0)?;
     let prefetch = read_common(section)?;
-    Ok(ReaderOptions {
+    Ok(ReaderSettings {
         shape,
         numeric_keys: true,
         hash_keys: false,

@@ -1,7 +1,7 @@
 //! Configuration: the language, the section tree, and the typed options that the other rooms are built from.
 //!
 //! A text is cut into records ([`Section`]), whose values stay text until they are read as something. From a section,
-//! [`from_section`] makes [`ReaderOptions`]. Errors of the language and of values carry CNTK 2.7's words and its
+//! [`from_section`] makes [`ReaderSettings`]. Errors of the language and of values carry CNTK 2.7's words and its
 //! class of exception.
 
 mod array;
@@ -29,11 +29,11 @@ pub use section::Section;
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use options::{BinaryOptions, ReaderOptions, TextOptions};
+use options::{BinaryOptions, ReaderSettings, TextOptions};
 use std::path::Path;
 
 /// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
-pub fn from_text(text: &str) -> Result<ReaderOptions> {
+pub fn from_text(text: &str) -> Result<ReaderSettings> {
     from_section(&Section::parse("unknown", text)?)
 }
 
@@ -57,7 +57,7 @@ pub struct Others<'a> {
 
 /// Options from the text of a configuration for users' deserializers. An element of `deserializers` whose `type` is the
 /// name of one stands for that one, and needs no `module`. Without `deserializers` the only one that there is is meant.
-pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOptions> {
+pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderSettings> {
     let section = Section::parse("unknown", text)?;
     let section = match section.exists_here("reader") {
         true => section.section("reader")?,
@@ -72,7 +72,7 @@ pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderOption
 /// `global`.
 ///
 /// Paths of included files are relative to the current directory.
-pub fn from_file(path: &Path) -> Result<ReaderOptions> {
+pub fn from_file(path: &Path) -> Result<ReaderSettings> {
     let add_file = |error: Error| error.in_file(&path.display().to_string());
     let text = file::read(path)?;
     let section = Section::parse("global", &text).map_err(add_file)?;
@@ -82,14 +82,14 @@ pub fn from_file(path: &Path) -> Result<ReaderOptions> {
 /// Options from a section that describes a reader, or that has one in its `reader` section.
 ///
 /// Keys that nothing reads are logged as warnings at trace level 1.
-pub fn from_section(section: &Section) -> Result<ReaderOptions> {
+pub fn from_section(section: &Section) -> Result<ReaderSettings> {
     let section = reader_section(section)?;
     from_reader_section(&section, legacy::reader_type(&section)?, false)
 }
 
 /// Options from the very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
 /// With `foreign`, deserializers that this library does not have are left to others.
-pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderOptions> {
+pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderSettings> {
     let options = match kind {
         ReaderType::Composite => composite::read_with(section, Others { users: &[], foreign })?,
         ReaderType::Text => legacy::read_text(section)?,

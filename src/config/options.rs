@@ -5,7 +5,7 @@ use crate::stream::{ElementType, Storage};
 
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReaderOptions {
+pub struct ReaderSettings {
     /// Which kind of configuration this was.
     pub shape: Shape,
     /// The deserializers in the order of the configuration; the first one is primary.

@@ -2,7 +2,7 @@
 
 use super::Others;
 use crate::config::options::Packing;
-use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderOptions};
+use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::binary::BinaryDeserializer;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 /// The corpus that the keys of all deserializers live in.
-pub(super) fn corpus(options: &ReaderOptions) -> Arc<Corpus> {
+pub(super) fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
     Arc::new(match (options.numeric_keys, options.hash_keys) {
         (true, _) => Corpus::Numeric,
         (false, true) => Corpus::Hashed,
@@ -26,7 +26,7 @@ pub(super) fn corpus(options: &ReaderOptions) -> Arc<Corpus> {
 
 /// Opens the one source of sequences that the options describe.
 pub(super) fn deserializer(
-    options: &ReaderOptions,
+    options: &ReaderSettings,
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,

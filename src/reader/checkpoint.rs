@@ -10,7 +10,7 @@
 
 use super::place::Place;
 use super::{Epoch, ReadConfig};
-use crate::config::options::{Order, Packing, ReaderOptions, WindowSize};
+use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::deserialize::Deserializer;
 use crate::error::ExceptionClass;
 use crate::pack::Queue;
@@ -59,7 +59,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn new(options: &ReaderOptions, deserializer: Arc<dyn Deserializer>) -> Facts {
+    pub(super) fn new(options: &ReaderSettings, deserializer: Arc<dyn Deserializer>) -> Facts {
         Facts { settings: settings(options, &*deserializer), data: OnceLock::new(), deserializer }
     }
 
@@ -120,7 +120,7 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     ])
 }
 
-fn settings(options: &ReaderOptions, deserializer: &dyn Deserializer) -> Vec<Fact> {
+fn settings(options: &ReaderSettings, deserializer: &dyn Deserializer) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
         Order::Block { window: WindowSize::Chunks(size), seed } => {

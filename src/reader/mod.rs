@@ -17,7 +17,7 @@ mod worker;
 pub use epoch::{Epoch, ReadConfig};
 pub use place::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::ReaderOptions;
+use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::custom::{Factory, Registered};
@@ -98,12 +98,12 @@ impl Turn {
 impl Reader {
     /// Builds a reader; opens and indexes its files, loads no data yet. A large text file that is read in its own order
     /// is indexed while it is read; what is wrong behind its start is an error of the minibatch that would need it.
-    pub fn open(options: &ReaderOptions) -> Result<Reader> {
+    pub fn open(options: &ReaderSettings) -> Result<Reader> {
         Reader::open_with(options, &Others::default())
     }
 
     /// Builds a reader of the library's deserializers and others.
-    pub fn open_with(options: &ReaderOptions, others: &Others<'_>) -> Result<Reader> {
+    pub fn open_with(options: &ReaderSettings, others: &Others<'_>) -> Result<Reader> {
         let process = Process::current();
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
@@ -114,7 +114,7 @@ impl Reader {
 
     fn over(
         deserializer: Arc<dyn Deserializer>,
-        options: &ReaderOptions,
+        options: &ReaderSettings,
         corpus: Arc<Corpus>,
         pool: Pool,
         packing_threads: usize,

@@ -8,7 +8,7 @@ use super::listed::ListedChunks;
 use super::place::{Place, local_position_of, samples_of};
 use super::store::ChunkStore;
 use super::{Epoch, ReadConfig};
-use crate::config::options::{Order, Packing, ReaderOptions};
+use crate::config::options::{Order, Packing, ReaderSettings};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::sequence::SequencePacker;
@@ -62,7 +62,7 @@ enum Course {
 
 impl Pipeline {
     pub(super) fn new(
-        options: &ReaderOptions,
+        options: &ReaderSettings,
         deserializer: Arc<dyn Deserializer>,
         shapes: &Arc<LateShapes>,
         pool: Pool,

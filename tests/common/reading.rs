@@ -1,7 +1,7 @@
 //! Reading whatever can be read, and judging the errors.
 
 use super::seen::{self, Seen};
-use cntk_reader::config::options::ReaderOptions;
+use cntk_reader::config::options::ReaderSettings;
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ pub fn epoch(workers: u64, rank: u64, minibatch: u64) -> Epoch {
 
 /// Opens a reader and reads its epoch, two sweeps at most; goes on after errors, as a host may. Each outcome is a minibatch
 /// or an error.
-pub fn outcomes(options: &ReaderOptions, epoch: &Epoch) -> Vec<Result<Seen>> {
+pub fn outcomes(options: &ReaderSettings, epoch: &Epoch) -> Vec<Result<Seen>> {
     let opened = Reader::open(options).and_then(|mut reader| {
         reader.start_epoch(epoch)?;
         Ok(reader)
@@ -42,7 +42,7 @@ pub fn read_on(reader: &mut Reader) -> Vec<Result<Seen>> {
 }
 
 /// The errors among the outcomes of reading.
-pub fn use_it(options: &ReaderOptions, epoch: &Epoch) -> std::result::Result<(), Vec<Error>> {
+pub fn use_it(options: &ReaderSettings, epoch: &Epoch) -> std::result::Result<(), Vec<Error>> {
     let errors: Vec<Error> = outcomes(options, epoch).into_iter().filter_map(Result::err).collect();
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

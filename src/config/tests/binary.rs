@@ -4,7 +4,7 @@ use super::options::*;
 use super::*;
 use crate::stream::ElementType;
 
-fn binary(text: &str) -> Result<(ReaderOptions, BinaryOptions)> {
+fn binary(text: &str) -> Result<(ReaderSettings, BinaryOptions)> {
     let options = from_text(text)?;
     let DeserializerOptions::Binary(binary) = options.deserializers[0].clone() else { panic!("no binary") };
     Ok((options, binary))

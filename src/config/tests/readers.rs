@@ -7,34 +7,34 @@ use crate::stream::{ElementType, Storage};
 pub(super) const STREAMS: &str = "input=[x=[dim=1;format=dense]]";
 
 /// A composite configuration with one text deserializer: reader-level keys and deserializer-level keys.
-pub(super) fn composite(reader: &str, element: &str) -> Result<ReaderOptions> {
+pub(super) fn composite(reader: &str, element: &str) -> Result<ReaderSettings> {
     composite_of(reader, &format!("file=f;{STREAMS};{element}"))
 }
 
-pub(super) fn composite_of(reader: &str, element: &str) -> Result<ReaderOptions> {
+pub(super) fn composite_of(reader: &str, element: &str) -> Result<ReaderSettings> {
     let head = "module=CNTKTextFormatReader;type=CNTKTextFormatDeserializer";
     from_text(&format!("traceLevel=0\n{reader}\ndeserializers=([{head};{element}])"))
 }
 
 /// A text reader inside `reader = [ ]`.
-pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderOptions> {
+pub(super) fn legacy(outer: &str, reader: &str) -> Result<ReaderSettings> {
     from_text(&format!(
         "traceLevel=0\n{outer}\nreader=[readerType=CNTKTextFormatReader;file=f\n{STREAMS}\n{reader}]"
     ))
 }
 
-fn text(options: &ReaderOptions) -> &TextOptions {
+fn text(options: &ReaderSettings) -> &TextOptions {
     let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
     text
 }
 
-fn stream(options: &ReaderOptions, index: usize) -> &TextStream {
+fn stream(options: &ReaderSettings, index: usize) -> &TextStream {
     &text(options).streams[index]
 }
 
 #[test]
 fn defaults_of_a_composite_reader() {
-    let expected = ReaderOptions {
+    let expected = ReaderSettings {
         shape: Shape::Composite,
         deserializers: vec![DeserializerOptions::Text(TextOptions {
             file: "f".into(),
@@ -67,7 +67,7 @@ fn defaults_of_a_composite_reader() {
         prefetch: true,
     };
     assert_eq!(composite("", "").unwrap(), expected);
-    let expected = ReaderOptions { shape: Shape::TextReader, local_timeline: false, ..expected };
+    let expected = ReaderSettings { shape: Shape::TextReader, local_timeline: false, ..expected };
     assert_eq!(legacy("", "").unwrap(), expected);
 }
 
