@@ -5,10 +5,10 @@
 //! Nothing looks back up, and nothing knows the room after the next one.
 
 pub mod capi;
+mod compact;
 pub mod config;
 pub mod convert;
 pub mod corpus;
-mod decimal;
 pub mod deserialize;
 pub mod error;
 pub mod fork;

@@ -1,5 +1,7 @@
 //! Sequences: their keys, where they are, and the borrowed view of one sequence's data in one stream.
 
+pub use crate::compact::ValueForm;
+
 /// Position of a chunk in its deserializer's table of chunks.
 pub type ChunkId = u32;
 
@@ -26,29 +28,6 @@ pub struct SequenceInfo {
     pub key: SequenceKey,
     /// Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
     pub sample: u32,
-}
-
-/// How values are stored. Forms other than [`ValueForm::Whole`] are only for packers of whole sequences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueForm {
-    /// With all bytes of their type.
-    Whole,
-    /// Whole numbers from 0 to 255 as `u8`.
-    Byte,
-    /// `f32` values of a dense stream that have at most this number of decimals, in 3 bytes each ([`crate::decimal`]).
-    Decimal(u8),
-}
-
-impl ValueForm {
-    /// Bytes of a value whose type takes `element` bytes.
-    #[inline(always)]
-    pub fn size(self, element: usize) -> usize {
-        match self {
-            ValueForm::Whole => element,
-            ValueForm::Byte => 1,
-            ValueForm::Decimal(_) => crate::decimal::SIZE,
-        }
-    }
 }
 
 /// One sequence's data in one stream, borrowed from its chunk. Values are bytes in native order, of the stream's

@@ -1,11 +1,11 @@
 //! Numbers as text that CNTK reads back to the same bits.
 //!
-//! CNTK does not round numbers correctly ([`crate::deserialize::text::number`]), so the shortest digits that name a
+//! CNTK does not round numbers correctly ([`crate::deserialize::text::parse::number`]), so the shortest digits that name a
 //! number are a good guess and no more. A guess is read back; if it is read as another number, its neighbours are
 //! tried, and other ways to write them that go through other roundings: with the point elsewhere and the exponent to
 //! make up for it. Single precision takes the first guess nearly always, doubles of 17 digits a few.
 
-use crate::deserialize::text::number::read;
+use crate::deserialize::text::parse::number::read;
 use std::fmt::Write;
 
 /// Appends a single-precision number; false if there is no text for it (a NaN with a message).

@@ -14,7 +14,6 @@ pub mod sequence;
 #[cfg(test)]
 mod test_feed;
 pub mod truncated;
-mod widen;
 mod write;
 
 pub use buffer::BufferPool;

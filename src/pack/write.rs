@@ -4,7 +4,7 @@
 //! cases that take whole sequences at once: one row, and one step (then column `i` is sequence `i`).
 
 use super::layout::{Layout, Record};
-use super::widen::{self, Stored};
+use crate::compact::widen::{self, Stored};
 use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 

@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::buffer::Buffer;
-use crate::deserialize::text::implied;
+use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
 use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView, ValueForm};

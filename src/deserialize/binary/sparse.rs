@@ -10,8 +10,8 @@ use super::chunk::{Part, Places, Samples};
 use super::magic::{Place, Tally, word};
 use super::pieces::Pieces;
 use crate::Result;
-use crate::deserialize::text::implied;
-use crate::deserialize::text::narrow::Narrow;
+use crate::compact::implied;
+use crate::compact::narrow::Narrow;
 use crate::stream::ElementType;
 use parking_lot::Mutex;
 

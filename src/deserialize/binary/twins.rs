@@ -2,8 +2,8 @@
 
 use super::tests::opened;
 use super::*;
+use crate::compact::implied;
 use crate::deserialize::Loaded;
-use crate::deserialize::text::implied;
 use crate::sequence::ValueForm;
 use proptest::prelude::*;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! A loaded chunk: its segments, and the errors that were met on the way.
 
 use super::Shared;
-use super::implied;
-use super::report::Failure;
+use super::parse::report::Failure;
 use super::segment::Segment;
 use crate::Result;
+use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::sequence::{ChunkId, SequenceView, SparseView};
 use std::sync::Arc;

@@ -1,38 +1,21 @@
 //! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
 //!
 //! The [`index`] knows where sequences are. Loading a chunk cuts it into [`segment`]s of a power of two of sequences;
-//! each is read and parsed by one thread ([`fast`], or [`exact`] where anything is unusual) into flat arrays and copied
-//! into memory of its size ([`arena`]). The [`chunk`] hands out views of them.
+//! each is read and parsed by one thread ([`parse::fast`], or [`parse::exact`] where anything is unusual) into flat arrays and copied
+//! into memory of its size ([`crate::compact::arena`]). The [`chunk`] hands out views of them.
 //!
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which these are put to
 //! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
 
-mod arena;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-mod blocks;
 mod chunk;
-mod entries;
-mod exact;
-mod fast;
-pub(super) mod implied;
 pub mod index;
-mod lines;
-pub(super) mod narrow;
-pub(crate) mod number;
-mod output;
-mod pairs;
-#[cfg(target_arch = "x86_64")]
-mod pairs512;
-mod report;
-pub(crate) mod rules;
+pub(crate) mod parse;
 mod segment;
 pub(super) mod source;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
-mod x86;
 
+use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths};
@@ -41,14 +24,13 @@ use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
-use arena::Recycler;
 use chunk::{ATTEMPTS, TextChunk};
-use fast::Fast;
 use index::{Index, IndexOptions, SequenceSpan};
 use parking_lot::Mutex;
+use parse::fast::Fast;
+use parse::report::{Failure, Report, limit_text, write_lines};
+use parse::rules::Rules;
 use rayon::prelude::*;
-use report::{Failure, Report, limit_text, write_lines};
-use rules::Rules;
 use segment::{Scratch, Scratched, Segment};
 use std::fs::File;
 use std::ops::Range;
@@ -111,7 +93,7 @@ impl TextDeserializer {
         })
     }
 
-    /// Lets small numbers be stored narrow ([`narrow`]), for packers of whole sequences: others cannot read them. Before
+    /// Lets small numbers be stored narrow ([`crate::compact::narrow`]), for packers of whole sequences: others cannot read them. Before
     /// anything is loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
@@ -328,7 +310,7 @@ impl Shared {
         sequences: Range<u32>,
         scratch: &mut Scratch<T>,
         report: &mut Report<'_>,
-    ) -> Result<std::result::Result<(), report::Stop>> {
+    ) -> Result<std::result::Result<(), parse::report::Stop>> {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;

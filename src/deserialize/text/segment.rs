@@ -1,17 +1,15 @@
 //! Segments: runs of consecutive sequences of a chunk that are read and parsed together, by one thread.
 
-use super::arena::{Arena, Recycler};
-use super::exact;
-use super::fast::{FRONT, Fast, PADDING};
-use super::implied;
 use super::index::SequenceSpan;
-use super::narrow::{self, Narrow};
-use super::number::Value;
-use super::output::{Column, Output};
-use super::report::{Report, Stop};
-use super::rules::Rules;
+use super::parse::exact;
+use super::parse::fast::{FRONT, Fast, PADDING};
+use super::parse::output::{Column, Output};
+use super::parse::report::{Report, Stop};
+use super::parse::rules::Rules;
+use crate::compact::arena::{Arena, Recycler};
+use crate::compact::narrow::{self, Narrow};
+use crate::compact::{Value, ValueForm, implied};
 use crate::log::Level;
-use crate::sequence::ValueForm;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. What follows from a rule is not stored: packing a randomized

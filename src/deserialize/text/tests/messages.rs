@@ -1,7 +1,7 @@
 //! Messages: CNTK's words in CNTK's order, at CNTK's offsets. Only line breaks are shown differently.
 
 use super::{Report, exact, rules, spans};
-use crate::deserialize::text::output::Output;
+use crate::deserialize::text::parse::output::Output;
 
 const TEXT: &str = "\
     1 |x 1 2|s 1:1\n\

@@ -1,18 +1,18 @@
 //! The two parsers held against CNTK's recorded behaviour and against each other.
 
 mod chunks;
+mod differential;
 mod messages;
 mod tables;
-mod twins;
 
-use super::exact;
-use super::fast::{FRONT, Fast, PADDING};
 use super::index::SequenceSpan;
-use super::number::Value;
-use super::output::Output;
-use super::report::{Report, Stop};
-use super::rules::{Rules, StreamRule};
+use super::parse::exact;
+use super::parse::fast::{FRONT, Fast, PADDING};
+use super::parse::output::Output;
+use super::parse::report::{Report, Stop};
+use super::parse::rules::{Rules, StreamRule};
 use super::segment;
+use crate::compact::Value;
 use crate::corpus::Corpus;
 use crate::log::Logger;
 use crate::processor::Processor;

@@ -1,7 +1,7 @@
 //! What CNTK 2.7 was seen to do: inputs, the fewest tolerated errors that read them, and the data.
 
 use super::{Way, parse, rules, shown, spans};
-use crate::deserialize::text::rules::Rules;
+use crate::deserialize::text::parse::rules::Rules;
 
 /// No number of tolerated errors helps.
 const NEVER: u64 = u64::MAX;

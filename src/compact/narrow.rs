@@ -2,10 +2,8 @@
 //! widens them.
 
 use super::arena::Plain;
-use super::number::Value;
-use crate::decimal;
+use super::{Value, ValueForm, decimal};
 use crate::processor::Processor;
-use crate::sequence::ValueForm;
 
 /// Numbers that are looked at together: enough to make one test of all of them cheap, few enough to give up early.
 pub(super) const BLOCK: usize = 256;

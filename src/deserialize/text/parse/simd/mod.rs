@@ -1,13 +1,21 @@
 //! Entries of short whole numbers, as most are: where they lie in a block is known, and they are converted.
 
 #[cfg(target_arch = "x86_64")]
-use super::blocks::BLOCK;
-use super::blocks::{Isa, Portable};
-use super::lines::{self, Lines, Template};
-use super::number::{Value, joined, load8};
-use super::output::Column;
+pub mod avx2;
 #[cfg(target_arch = "x86_64")]
-use super::x86::{Avx2, Sse2, numbers_ending};
+pub mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub mod entries512;
+
+#[cfg(target_arch = "x86_64")]
+use super::dense::BLOCK;
+use super::dense::{Isa, Portable};
+use super::number::{joined, load8};
+use super::output::Column;
+use super::uniform_lines::{self as lines, Lines, Template};
+use crate::compact::Value;
+#[cfg(target_arch = "x86_64")]
+use avx2::{Avx2, Sse2, numbers_ending};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -48,7 +56,7 @@ pub trait Pairs: Isa + Sized {
     /// See [`Pairs::Digits`].
     ///
     /// # Safety
-    /// `p` must be valid for reading 64 bytes, and [`super::blocks::LEAD`] bytes before; the processor must have what the
+    /// `p` must be valid for reading 64 bytes, and [`super::dense::LEAD`] bytes before; the processor must have what the
     /// implementation names.
     unsafe fn digits(p: *const u8) -> Self::Digits;
 

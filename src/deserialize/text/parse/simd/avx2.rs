@@ -1,7 +1,7 @@
 //! Classification and conversion with the vector instructions of x86-64.
 
-use super::blocks::{BLOCK, Block, Isa, Tokens};
-use super::number::Value;
+use super::super::dense::{BLOCK, Block, Isa, Tokens};
+use crate::compact::Value;
 use std::arch::x86_64::*;
 
 /// Short integers are picked in steps of so many, the last ones in vain, so that their number need not be predicted.
@@ -38,7 +38,7 @@ impl Isa for Sse2 {
     #[inline(always)]
     unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
         // SAFETY: needs nothing.
-        unsafe { super::blocks::Portable::joined_pair(a, a_count, b, b_count) }
+        unsafe { super::super::dense::Portable::joined_pair(a, a_count, b, b_count) }
     }
 }
 
@@ -122,7 +122,7 @@ impl Isa for Avx2 {
 /// digits. Two neighbouring digits make a byte below 100, two of those a number of 16 bits.
 ///
 /// # Safety
-/// `p` must be valid for reading 64 bytes, and [`LEAD`](super::blocks::LEAD) bytes before; the processor must have AVX2.
+/// `p` must be valid for reading 64 bytes, and [`LEAD`](super::super::dense::LEAD) bytes before; the processor must have AVX2.
 #[inline(always)]
 pub unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
     let mut numbers = std::mem::MaybeUninit::<[u16; BLOCK]>::uninit();
@@ -158,8 +158,8 @@ pub unsafe fn numbers_ending(p: *const u8) -> [u16; BLOCK] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::dense::Portable;
     use super::super::avx512::Avx512;
-    use super::super::blocks::Portable;
     use super::*;
     use crate::processor::Processor;
     use proptest::prelude::*;

@@ -4,11 +4,10 @@
 //! for. Counts, pixels and other whole numbers take a quarter of both as `u8`, and most rows half as `u16`: this
 //! shortens the first sweep over 784 pixels a sample by a third, over bags of words by a sixth.
 
-use crate::decimal;
-use crate::sequence::ValueForm;
+use super::{ValueForm, decimal};
 
 /// How a number may be stored that takes `N` bytes in a minibatch.
-pub(super) trait Stored<const N: usize>: Copy {
+pub(crate) trait Stored<const N: usize>: Copy {
     /// As it is in the minibatch.
     fn widen(self) -> [u8; N];
 }
@@ -69,7 +68,7 @@ fn copy(target: &mut [u8], source: &[u8]) {
 
 /// Copies values that take `element` bytes each in the minibatch.
 #[inline(always)]
-pub(super) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) {
+pub(crate) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) {
     match (form, element) {
         (ValueForm::Whole, _) => copy(target, source),
         (ValueForm::Byte, 4) => run::<4, u8>(target, source),
@@ -80,7 +79,7 @@ pub(super) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element:
 
 /// Copies rows.
 #[inline(always)]
-pub(super) fn rows(target: &mut [u8], source: &[u8], narrow: bool) {
+pub(crate) fn rows(target: &mut [u8], source: &[u8], narrow: bool) {
     if narrow { run::<4, [u8; 2]>(target, source.as_chunks().0) } else { copy(target, source) }
 }
 

@@ -7,46 +7,6 @@
 
 use std::sync::LazyLock;
 
-/// A type of value: `f32` or `f64`.
-pub trait Value: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
-    /// The nearest value, ties to even.
-    fn from_f64(number: f64) -> Self;
-    /// The same for a small integer.
-    fn from_u16(number: u16) -> Self;
-    /// The nearest value to an integer, ties to even.
-    fn from_i32(number: i32) -> Self;
-}
-
-impl Value for f32 {
-    #[inline(always)]
-    fn from_f64(number: f64) -> f32 {
-        number as f32
-    }
-    #[inline(always)]
-    fn from_u16(number: u16) -> f32 {
-        number.into()
-    }
-    #[inline(always)]
-    fn from_i32(number: i32) -> f32 {
-        number as f32
-    }
-}
-
-impl Value for f64 {
-    #[inline(always)]
-    fn from_f64(number: f64) -> f64 {
-        number
-    }
-    #[inline(always)]
-    fn from_u16(number: u16) -> f64 {
-        number.into()
-    }
-    #[inline(always)]
-    fn from_i32(number: i32) -> f64 {
-        number.into()
-    }
-}
-
 /// Why a text is no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {

@@ -1,22 +1,23 @@
 //! Sparse samples: entries `index:value`, one by one where they are few, and by blocks of 64 bytes where they are many.
 //!
 //! One by one, each number has to be measured before the next can be found, which is some 30 cycles of waiting for an
-//! entry. The masks of a block show all entries at once, as they do for dense samples (see [`super::blocks`]). That they
+//! entry. The masks of a block show all entries at once, as they do for dense samples (see [`super::dense`]). That they
 //! alternate, index and value, needs no look at each: adding the first bit of a run of ones carries through the run
 //! and comes out where it ends, so two additions give the ends of all indexes and all values, which must be colons
 //! and must not be colons. Blocks of whole numbers, as counts are, need even less of a look, and are converted all at once
-//! ([`super::pairs`]): 2.4 times the speed with AVX-512, 1.4 times with AVX2.
+//! ([`super::simd`]): 2.4 times the speed with AVX-512, 1.4 times with AVX2.
 
-use super::number::{DIVISORS, Value, integer, joined, load8, quick};
+use super::number::{DIVISORS, integer, joined, load8, quick};
 use super::output::Column;
-use super::pairs::{Pairs, ZEROS, nth, whole_numbers};
 use super::rules::is_non_printable;
+use super::simd::{Pairs, ZEROS, nth, whole_numbers};
+use crate::compact::Value;
 
 /// One sparse sample: its entries go to `column`, and the end of the sample.
 ///
 /// # Safety
 /// From `p` on there must be a line break and [`super::fast::PADDING`] bytes behind it, and [`super::fast::FRONT`] bytes
-/// before; `column` must have room for as many entries and starts as the text can hold, and [`super::pairs::SLACK`] more. The
+/// before; `column` must have room for as many entries and starts as the text can hold, and [`super::simd::SLACK`] more. The
 /// processor must have what `I` names.
 #[inline(always)]
 pub unsafe fn sparse<T: Value, I: Pairs>(

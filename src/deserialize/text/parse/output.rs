@@ -3,9 +3,9 @@
 //! An [`Output`] belongs to a thread and is used again for segment after segment, so its pages are warm; a finished
 //! segment is copied out of it into a block of exactly its size.
 
-use super::lines::Template;
-use super::number::Value;
 use super::rules::Rules;
+use super::uniform_lines::Template;
+use crate::compact::Value;
 
 /// What one stream got so far.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Column<T> {
     pub starts: Vec<u32>,
     /// Number of the first sample of each finished sequence, and of the one to come. Starts with 0.
     pub firsts: Vec<u32>,
-    /// Values and rows as [`super::narrow`] stores them, once the segment is finished.
+    /// Values and rows as [`crate::compact::narrow`] stores them, once the segment is finished.
     pub narrow_values: Vec<u8>,
     /// See `narrow_values`.
     pub narrow_rows: Vec<u16>,

@@ -3,17 +3,18 @@
 //! Read sample by sample, such a line is a chain of small steps, each of which has to wait for the one before: the id
 //! ends, the name, the row, the value. But lines of a file look alike, so that what the last one looked like says where in a
 //! block of 64 bytes everything has to be. Bit masks of the block tell whether that is so, for all its whole lines at once;
-//! then rows and values are converted all at once as well ([`super::pairs`]). This more than doubles the speed of such
+//! then rows and values are converted all at once as well ([`super::simd`]). This more than doubles the speed of such
 //! lines with AVX-512, and makes it half as large again with AVX2.
 
-use super::blocks::BLOCK;
+use super::dense::BLOCK;
 use super::fast::Stream;
-use super::number::{Value, load8};
+use super::number::load8;
 use super::output::{Column, Output};
-use super::pairs::{Found, Pairs, long_runs};
-#[cfg(target_arch = "x86_64")]
-use super::pairs512::Sorted;
 use super::rules::ends_name;
+#[cfg(target_arch = "x86_64")]
+use super::simd::entries512::Sorted;
+use super::simd::{Found, Pairs, long_runs};
+use crate::compact::Value;
 
 /// The most entries of a line.
 pub const LANES: usize = 8;
@@ -124,7 +125,7 @@ impl Template {
 /// # Safety
 /// `p` must be the start of a line, and a line break must be the last byte before `end`; [`super::fast::PADDING`] bytes behind
 /// and [`super::fast::FRONT`] bytes before must be readable. The columns must have room for as many entries and starts as the
-/// text can hold, and [`super::pairs::SLACK`] more. The template must have been made for these columns. The processor must
+/// text can hold, and [`super::simd::SLACK`] more. The template must have been made for these columns. The processor must
 /// have what `I` names.
 #[inline(always)]
 pub unsafe fn lines<T: Value, I: Pairs>(
@@ -260,16 +261,16 @@ pub unsafe fn deliver<T: Value, I: Pairs>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::blocks::Portable;
+    use super::super::dense::Portable;
     use super::super::fast::{FRONT, Fast, PADDING};
-    use super::super::pairs::SLACK;
-    use super::super::tests::rules;
+    use super::super::simd::SLACK;
     #[cfg(target_arch = "x86_64")]
-    use super::super::{
+    use super::super::simd::{
+        avx2::{Avx2, Sse2},
         avx512::Avx512,
-        x86::{Avx2, Sse2},
     };
     use super::*;
+    use crate::deserialize::text::tests::rules;
     #[cfg(target_arch = "x86_64")]
     use crate::processor::Processor;
 

@@ -8,9 +8,10 @@
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
 //! its own has no AVX-512, and each instruction becomes a call.
 
-use super::blocks::{Block, Isa, Tokens};
-use super::number::{DIVISORS, Value};
-use super::x86::Avx2;
+use super::super::dense::{Block, Isa, Tokens};
+use super::super::number::DIVISORS;
+use super::avx2::Avx2;
+use crate::compact::Value;
 use std::arch::x86_64::*;
 
 /// The register of bytes that are `$rule` of their place `$i`.
@@ -300,8 +301,8 @@ unsafe fn store_integers<T: Value>(numbers: __m512i, out: *mut T) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::blocks::{BLOCK, LEAD, SLACK};
-    use super::super::number::read;
+    use super::super::super::dense::{BLOCK, LEAD, SLACK};
+    use super::super::super::number::read;
     use super::*;
     use crate::processor::Processor;
     use proptest::prelude::*;

@@ -1,10 +1,10 @@
-//! [`super::pairs`] with AVX-512: eight entries in one register, whatever their lengths.
+//! [`super`] with AVX-512: eight entries in one register, whatever their lengths.
 
+use super::super::output::Column;
+use super::super::uniform_lines::{LANES, Lines, Template};
 use super::avx512::{Avx512, equal, load, places};
-use super::lines::{LANES, Lines, Template};
-use super::number::Value;
-use super::output::Column;
-use super::pairs::{Found, Pairs};
+use super::{Found, Pairs};
+use crate::compact::Value;
 use std::arch::x86_64::*;
 
 impl Pairs for Avx512 {

@@ -10,13 +10,14 @@
 //!
 //! Blocks of nothing but short integers, the pixels of images, go further: the number that ends at each byte is computed
 //! for all 64 bytes together, wherever numbers end, and the ends pick theirs: 7 instructions for a number, not 38.
-//! [`super::avx512`] converts all numbers of a block together: 3 GB/s of `%.6f`, 4 of pixels.
+//! [`super::simd::avx512`] converts all numbers of a block together: 3 GB/s of `%.6f`, 4 of pixels.
 //!
 //! Where a block ends is all that the next one waits for, so that it is found before anything else, by the last white
 //! space: that alone gives AVX-512 a quarter to a half, AVX2 a fourteenth, and a quarter of pixels.
 
-use super::number::{DIVISORS, Value, joined, load8, quick};
+use super::number::{DIVISORS, joined, load8, quick};
 use super::rules::is_non_printable;
+use crate::compact::Value;
 
 /// Bytes that may be read before a block.
 pub const LEAD: usize = 3;

@@ -6,16 +6,17 @@
 //! gives up; its caller takes back what it wrote and lets the exact parser read the sequence. So this one never
 //! decides what is an error: it only has to be sure when it says that all is well.
 
-use super::blocks::{self, BLOCK, Isa, LEAD, SLACK};
-use super::entries::sparse;
-use super::index::SequenceSpan;
-use super::lines::lines;
-use super::number::{OVERRUN, Value, leading_digits, load8};
+use super::dense::{self, BLOCK, Isa, LEAD, SLACK};
+use super::number::{OVERRUN, leading_digits, load8};
 use super::output::{Column, Output};
-use super::pairs::{self, Pairs};
 use super::rules::{Rules, ends_name, is_non_printable};
+use super::simd::{self, Pairs};
 #[cfg(target_arch = "x86_64")]
-use super::{avx512, x86};
+use super::simd::{avx2, avx512};
+use super::sparse::sparse;
+use super::uniform_lines::lines;
+use crate::compact::Value;
+use crate::deserialize::text::index::SequenceSpan;
 use crate::log::Level;
 use crate::processor::Processor;
 
@@ -121,8 +122,8 @@ impl Fast {
                 #[cfg(target_arch = "x86_64")]
                 Processor::Avx2 => self.rows_avx2(span, first, end, output),
                 #[cfg(target_arch = "x86_64")]
-                Processor::Sse2 => self.rows::<T, x86::Sse2>(span, first, end, output),
-                Processor::Any => self.rows::<T, blocks::Portable>(span, first, end, output),
+                Processor::Sse2 => self.rows::<T, avx2::Sse2>(span, first, end, output),
+                Processor::Any => self.rows::<T, dense::Portable>(span, first, end, output),
             }
         };
         if result.is_none() || !self.is_complete(span.samples, output) {
@@ -175,7 +176,7 @@ impl Fast {
         output: &mut Output<T>,
     ) -> Option<()> {
         // SAFETY: promised by the caller.
-        unsafe { self.rows::<T, x86::Avx2>(span, p, end, output) }
+        unsafe { self.rows::<T, avx2::Avx2>(span, p, end, output) }
     }
 
     /// All rows of a sequence. `None` at the first surprise.
@@ -195,9 +196,9 @@ impl Fast {
         let bytes = span.size as usize;
         for (stream, column) in self.streams.iter().zip(&mut output.columns) {
             if stream.sparse {
-                column.values.reserve(bytes / 4 + pairs::SLACK);
-                column.rows.reserve(bytes / 4 + pairs::SLACK);
-                column.starts.reserve(bytes / 2 + pairs::SLACK);
+                column.values.reserve(bytes / 4 + simd::SLACK);
+                column.rows.reserve(bytes / 4 + simd::SLACK);
+                column.starts.reserve(bytes / 2 + simd::SLACK);
             }
         }
         let mut rows = 0;
@@ -331,9 +332,9 @@ impl Fast {
         unsafe {
             let out = column.values.as_mut_ptr().add(length);
             let (p, count) = if dim <= FEW {
-                blocks::dense_few::<T>(p, out, dim)?
+                dense::dense_few::<T>(p, out, dim)?
             } else {
-                blocks::dense::<T, I>(p, out, dim)?
+                dense::dense::<T, I>(p, out, dim)?
             };
             if count < dim {
                 if !self.quiet {

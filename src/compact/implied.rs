@@ -1,8 +1,8 @@
 //! What is the same for every sequence and so never stored: the values of samples that only name rows, which are all 1,
 //! and the entry numbers of samples of one entry.
 
+use super::Value;
 use super::narrow::BLOCK;
-use super::number::Value;
 
 /// The most samples and entries that a sequence may have for this.
 pub const LONGEST: usize = 4095;

@@ -4,11 +4,12 @@
 //! that cannot be read is left out, reported and counted, and reading goes on behind it. Where the range ends without
 //! a line break, the rules differ in places; they are marked "range's end".
 
-use super::index::SequenceSpan;
-use super::number::{self, Value};
+use super::number;
 use super::output::Output;
 use super::report::{Cause, Context, IN_ROW, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
+use crate::compact::Value;
+use crate::deserialize::text::index::SequenceSpan;
 use crate::log::Level;
 
 /// Reads one sequence from its bytes and commits it. `text` is shorter than the span says if the file ends before.

@@ -1,0 +1,12 @@
+//! Parsers of text.
+
+mod dense;
+pub mod exact;
+pub mod fast;
+pub mod number;
+pub mod output;
+pub mod report;
+pub mod rules;
+mod simd;
+mod sparse;
+mod uniform_lines;
