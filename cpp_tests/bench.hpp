@@ -116,17 +116,17 @@ class Digest {
 
   void Add(const json::StreamMinibatch& part) {
     Add(part.steps);
-    Add(part.rows);
+    Add(part.lanes);
     for (const json::Record& record : part.records) {
       Add(record.sequence);
-      Add(record.row);
+      Add(record.lane);
       Add(static_cast<std::uint64_t>(record.begin));
       Add(record.end);
     }
     if (part.sparse) {
       Add(part.values, part.nonzeros * part.ValueSize());
-      Add(part.row_indices, part.nonzeros * sizeof *part.row_indices);
-      Add(part.column_starts, (part.Columns() + 1) * sizeof *part.column_starts);
+      Add(part.indices, part.nonzeros * sizeof *part.indices);
+      Add(part.column_offsets, (part.Columns() + 1) * sizeof *part.column_offsets);
       return;
     }
     const std::size_t size = part.Bytes() / std::max<std::size_t>(part.Columns(), 1);

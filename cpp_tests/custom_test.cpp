@@ -292,41 +292,41 @@ TEST(Custom, OpeningFailsCleanly) {
 
 TEST(Custom, TablesAreChecked) {
   cntk_reader* reader = nullptr;
-  cntk_reader_deserializer table = {};
-  const cntk_reader_deserializer* tables[] = {&table};
+  cntk_reader_user_deserializer table = {};
+  const cntk_reader_user_deserializer* tables[] = {&table};
   const auto open = [&](std::size_t count) {
     return cntk_reader_open_custom("", 0, tables, count, &reader, nullptr);
   };
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_INVALID_ARGUMENT) << "no size";
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no size";
   table.struct_size = sizeof table;
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_INVALID_ARGUMENT) << "no callback";
-  table.get_chunk = [](void*, std::uint32_t, cntk_reader_chunk*, cntk_reader_failure*) { return 7; };
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_USER) << "no streams";
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no callback";
+  table.get_chunk = [](void*, std::uint32_t, cntk_reader_user_chunk*, cntk_reader_failure*) { return 7; };
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no streams";
   cntk_reader_user_stream stream = {};
   table.streams = &stream;
   table.stream_count = 1;
   table.chunk_count = 1;
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_INVALID_ARGUMENT) << "no name";
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no name";
   stream.name = "x";
   stream.name_length = 1;
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_USER) << "no element type";
-  stream.element = CNTK_READER_FLOAT;
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no element type";
+  stream.element = CNTK_READER_ELEMENT_FLOAT;
   stream.storage = 2;
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_USER) << "no storage";
-  stream.storage = CNTK_READER_DENSE;
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no storage";
+  stream.storage = CNTK_READER_STORAGE_DENSE;
   tables[0] = nullptr;
-  EXPECT_EQ(open(1), CNTK_READER_ERROR_INVALID_ARGUMENT) << "no table";
+  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no table";
   tables[0] = &table;
-  ASSERT_EQ(open(1), CNTK_READER_OK);
+  ASSERT_EQ(open(1), CNTK_READER_STATUS_OK);
   cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
-  epoch.minibatch = 1;
-  ASSERT_EQ(cntk_reader_start_epoch(reader, &epoch, nullptr), CNTK_READER_OK);
+  epoch.minibatch_size = 1;
+  ASSERT_EQ(cntk_reader_epoch_start(reader, &epoch, nullptr), CNTK_READER_STATUS_OK);
   const cntk_reader_minibatch* minibatch = nullptr;
   cntk_reader_error* error = nullptr;
-  EXPECT_EQ(cntk_reader_read_minibatch(reader, &minibatch, &error), CNTK_READER_ERROR_USER);
-  EXPECT_NE(std::strstr(cntk_reader_error_text(error), "status 7"), nullptr);
+  EXPECT_EQ(cntk_reader_minibatch_read(reader, &minibatch, &error), CNTK_READER_STATUS_USER);
+  EXPECT_NE(std::strstr(cntk_reader_error_get_text(error), "status 7"), nullptr);
   cntk_reader_error_free(error);
-  cntk_reader_destroy(reader);
+  cntk_reader_free(reader);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ static int failures = 0;
     }                                                                  \
   } while (0)
 
-#define REFUSED CNTK_READER_ERROR_INVALID_ARGUMENT
+#define REFUSED CNTK_READER_STATUS_INVALID_ARGUMENT
 
 /* Layouts that programs were compiled with must never change, except at the end. */
 _Static_assert(sizeof(cntk_reader_record) == 32, "record");
@@ -24,9 +24,9 @@ _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
 _Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
 _Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
 _Static_assert(sizeof(cntk_reader_minibatch_info) == 40, "minibatch info");
-_Static_assert(sizeof(cntk_reader_stream_minibatch) == 136, "stream minibatch");
+_Static_assert(sizeof(cntk_reader_minibatch_stream) == 136, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 64, "error info");
-_Static_assert(offsetof(cntk_reader_stream_minibatch, values) == 88, "values");
+_Static_assert(offsetof(cntk_reader_minibatch_stream, values) == 88, "values");
 _Static_assert(offsetof(cntk_reader_epoch, samples) == 56, "samples");
 
 static void test_null_arguments(void) {
@@ -40,24 +40,24 @@ static void test_null_arguments(void) {
   EXPECT(cntk_reader_open_text("x", CNTK_READER_NUL_TERMINATED, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_open_file(NULL, 0, &reader, NULL) == REFUSED);
   EXPECT(cntk_reader_stream_count(NULL, &number, NULL) == REFUSED);
-  EXPECT(cntk_reader_describe_stream(NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_stream_describe(NULL, 0, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_has_numeric_keys(NULL, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_start_epoch(NULL, &epoch, NULL) == REFUSED);
-  EXPECT(cntk_reader_start_epoch(NULL, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_set_configuration(NULL, &configuration, NULL) == REFUSED);
-  EXPECT(cntk_reader_read_minibatch(NULL, &minibatch, NULL) == REFUSED);
-  EXPECT(cntk_reader_get_state(NULL, NULL, 0, &number, NULL) == REFUSED);
-  EXPECT(cntk_reader_set_state(NULL, NULL, 0, NULL) == REFUSED);
-  EXPECT(cntk_reader_save_checkpoint(NULL, &buffer, NULL) == REFUSED);
-  EXPECT(cntk_reader_restore_checkpoint(NULL, NULL, 0, NULL) == REFUSED);
-  EXPECT(cntk_reader_describe_minibatch(NULL, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_minibatch_stream(NULL, 0, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_minibatch_key_text(NULL, 0, NULL, 0, NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_buffer_bytes(NULL, NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_epoch_start(NULL, &epoch, NULL) == REFUSED);
+  EXPECT(cntk_reader_epoch_start(NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_configuration_set(NULL, &configuration, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_read(NULL, &minibatch, NULL) == REFUSED);
+  EXPECT(cntk_reader_state_get(NULL, NULL, 0, &number, NULL) == REFUSED);
+  EXPECT(cntk_reader_state_set(NULL, NULL, 0, NULL) == REFUSED);
+  EXPECT(cntk_reader_checkpoint_save(NULL, &buffer, NULL) == REFUSED);
+  EXPECT(cntk_reader_checkpoint_restore(NULL, NULL, 0, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_describe(NULL, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_stream_describe(NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_minibatch_get_key_text(NULL, 0, NULL, 0, NULL, NULL) == REFUSED);
+  EXPECT(cntk_reader_buffer_get_bytes(NULL, NULL, NULL, NULL) == REFUSED);
   EXPECT(cntk_reader_error_describe(NULL, NULL) == REFUSED);
-  EXPECT(cntk_reader_get_threads(NULL, NULL) == REFUSED);
-  EXPECT(strcmp(cntk_reader_error_text(NULL), "") == 0);
-  cntk_reader_destroy(NULL);
+  EXPECT(cntk_reader_threads_get(NULL, NULL) == REFUSED);
+  EXPECT(strcmp(cntk_reader_error_get_text(NULL), "") == 0);
+  cntk_reader_free(NULL);
   cntk_reader_minibatch_retain(NULL);
   cntk_reader_minibatch_release(NULL);
   cntk_reader_buffer_free(NULL);
@@ -70,15 +70,15 @@ static void test_errors_are_objects(void) {
   cntk_reader_error* error = NULL;
   cntk_reader_error_info info = {.struct_size = sizeof info};
   EXPECT(cntk_reader_open_file("/nowhere/at/all", CNTK_READER_NUL_TERMINATED, &reader, &error) ==
-         CNTK_READER_ERROR_IO);
+         CNTK_READER_STATUS_IO);
   EXPECT(reader == NULL && error != NULL);
-  EXPECT(cntk_reader_error_describe(error, &info) == CNTK_READER_OK);
+  EXPECT(cntk_reader_error_describe(error, &info) == CNTK_READER_STATUS_OK);
   EXPECT(info.struct_size == sizeof info);
-  EXPECT(info.kind == CNTK_READER_ERROR_IO);
+  EXPECT(info.kind == CNTK_READER_STATUS_IO);
   EXPECT(info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR);
   EXPECT(info.file != NULL && strcmp(info.file, "/nowhere/at/all") == 0);
   EXPECT(info.line == 0 && info.offset == CNTK_READER_UNKNOWN && info.stream == NULL && info.key == NULL);
-  EXPECT(strstr(cntk_reader_error_text(error), info.message) != NULL);
+  EXPECT(strstr(cntk_reader_error_get_text(error), info.message) != NULL);
   info.struct_size = 0;
   EXPECT(cntk_reader_error_describe(error, &info) == REFUSED);
   cntk_reader_error_free(error);
@@ -93,16 +93,16 @@ static void test_struct_sizes(void) {
   cntk_reader_epoch small = CNTK_READER_EPOCH_INIT;
   cntk_reader_error* error = NULL;
   future.epoch.struct_size = sizeof future;
-  EXPECT(cntk_reader_start_epoch(NULL, &future.epoch, &error) == REFUSED);
-  EXPECT(strstr(cntk_reader_error_text(error), "does not know") != NULL);
+  EXPECT(cntk_reader_epoch_start(NULL, &future.epoch, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_get_text(error), "does not know") != NULL);
   cntk_reader_error_free(error);
   future.later = 0;
-  EXPECT(cntk_reader_start_epoch(NULL, &future.epoch, &error) == REFUSED);
-  EXPECT(strstr(cntk_reader_error_text(error), "'reader'") != NULL);
+  EXPECT(cntk_reader_epoch_start(NULL, &future.epoch, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_get_text(error), "'reader'") != NULL);
   cntk_reader_error_free(error);
   small.struct_size = sizeof(size_t);
-  EXPECT(cntk_reader_start_epoch(NULL, &small, &error) == REFUSED);
-  EXPECT(strstr(cntk_reader_error_text(error), "struct_size") != NULL);
+  EXPECT(cntk_reader_epoch_start(NULL, &small, &error) == REFUSED);
+  EXPECT(strstr(cntk_reader_error_get_text(error), "struct_size") != NULL);
   cntk_reader_error_free(error);
 }
 
@@ -110,6 +110,6 @@ int main(void) {
   test_null_arguments();
   test_errors_are_objects();
   test_struct_sizes();
-  EXPECT(cntk_reader_version() == CNTK_READER_VERSION);
+  EXPECT(cntk_reader_version_get() == CNTK_READER_VERSION);
   return failures == 0 ? 0 : 1;
 }

@@ -201,7 +201,7 @@ class Replay {
                    json::StreamMinibatch& out) {
     out.records.clear();
     out.steps = part.layout->steps;
-    out.rows = part.layout->rows;
+    out.lanes = part.layout->rows;
     for (const host::LayoutRecord& r : part.layout->records)
       out.records.push_back({r.id, r.row, r.begin, r.end});
     out.shape = part.sample_shape.dimensions;
@@ -214,8 +214,8 @@ class Replay {
       out.values = block + sizeof(size_t);
       const char* rows =
           block + sizeof(size_t) + out.nonzeros * (stream.is_double ? sizeof(double) : sizeof(float));
-      out.row_indices = reinterpret_cast<const int32_t*>(rows);
-      out.column_starts = out.row_indices + out.nonzeros;
+      out.indices = reinterpret_cast<const int32_t*>(rows);
+      out.column_offsets = out.indices + out.nonzeros;
     }
   }
 

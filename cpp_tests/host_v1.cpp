@@ -302,7 +302,7 @@ class Session {
     json::StreamMinibatch part;
     Layout& layout = *input.layout;
     part.steps = layout.head().steps;
-    part.rows = layout.head().rows;
+    part.lanes = layout.head().rows;
     for (const host::LayoutRecord& r : layout.head().records) {
       part.records.push_back({r.id, r.row, r.begin, r.end});
       if (r.id != host::kGap) part.keys.push_back(key(r.id));

@@ -30,10 +30,10 @@ struct Stream {
 
 constexpr std::uint64_t kGap = UINT64_MAX;  // the sequence of a record that stands for columns without data
 
-// A record of a minibatch's layout: a sequence in a row, or a gap.
+// A record of a minibatch's layout: a sequence in a lane, or a gap.
 struct Record {
   std::uint64_t sequence = 0;
-  std::uint64_t row = 0;
+  std::uint64_t lane = 0;
   std::int64_t begin = 0;
   std::uint64_t end = 0;
 };
@@ -41,7 +41,7 @@ struct Record {
 // One stream's part of a minibatch. The arrays stay where the reader has them.
 struct StreamMinibatch {
   std::size_t steps = 0;
-  std::size_t rows = 0;
+  std::size_t lanes = 0;
   std::vector<Record> records;
   std::vector<std::string> keys;  // of the records that are no gaps, in their order
   std::vector<std::size_t> shape;
@@ -49,10 +49,10 @@ struct StreamMinibatch {
   bool is_double = false;
   const void* values = nullptr;  // dense: all columns; sparse: `nonzeros` values
   std::size_t nonzeros = 0;
-  const std::int32_t* row_indices = nullptr;    // `nonzeros` of them
-  const std::int32_t* column_starts = nullptr;  // one more than there are columns
+  const std::int32_t* indices = nullptr;         // `nonzeros` of them
+  const std::int32_t* column_offsets = nullptr;  // one more than there are columns
 
-  std::size_t Columns() const { return steps * rows; }
+  std::size_t Columns() const { return steps * lanes; }
 
   // Columns that belong to a sequence.
   std::vector<bool> Filled() const {
@@ -61,7 +61,7 @@ struct StreamMinibatch {
       if (record.sequence == kGap) continue;
       for (std::size_t step = record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin);
            step < record.end && step < steps; ++step)
-        filled[step * rows + record.row] = true;
+        filled[step * lanes + record.lane] = true;
     }
     return filled;
   }
@@ -82,8 +82,7 @@ struct StreamMinibatch {
 
   // Of the data: all columns, or the values with their rows and where columns start.
   std::size_t Bytes() const {
-    if (sparse)
-      return nonzeros * (ValueSize() + sizeof *row_indices) + (Columns() + 1) * sizeof *column_starts;
+    if (sparse) return nonzeros * (ValueSize() + sizeof *indices) + (Columns() + 1) * sizeof *column_offsets;
     std::size_t size = ValueSize();
     for (const std::size_t dimension : shape) size *= dimension;
     return Columns() * size;
@@ -164,8 +163,8 @@ std::string Values(const StreamMinibatch& part) {
   const T* values = static_cast<const T*>(part.values);
   if (part.sparse)
     return "\"nnz\":" + std::to_string(part.nonzeros) + ",\"values\":" + Numbers(values, part.nonzeros) +
-           ",\"rows\":" + Integers(part.row_indices, part.nonzeros) +
-           ",\"cols\":" + Integers(part.column_starts, part.Columns() + 1);
+           ",\"rows\":" + Integers(part.indices, part.nonzeros) +
+           ",\"cols\":" + Integers(part.column_offsets, part.Columns() + 1);
   std::size_t size = 1;
   for (const std::size_t dimension : part.shape) size *= dimension;
   const std::vector<bool> filled = part.Filled();
@@ -177,11 +176,11 @@ std::string Values(const StreamMinibatch& part) {
 inline std::string Describe(const StreamMinibatch& part) {
   const auto record = [&](std::size_t i) {
     const Record& r = part.records[i];
-    return "[" + (r.sequence == kGap ? "-1" : std::to_string(r.sequence)) + "," + std::to_string(r.row) +
+    return "[" + (r.sequence == kGap ? "-1" : std::to_string(r.sequence)) + "," + std::to_string(r.lane) +
            "," + std::to_string(r.begin) + "," + std::to_string(r.end) + "]";
   };
   return "{\"num_time_steps\":" + std::to_string(part.steps) +
-         ",\"num_parallel\":" + std::to_string(part.rows) +
+         ",\"num_parallel\":" + std::to_string(part.lanes) +
          ",\"sequences\":" + Array(part.records.size(), record) +
          ",\"keys\":" + Array(part.keys.size(), [&](std::size_t i) { return Text(part.keys[i]); }) +
          ",\"shape\":" + Integers(part.shape.data(), part.shape.size()) + "," +

@@ -48,7 +48,7 @@ size_t number(size_t from, size_t to) { return std::uniform_int_distribution<siz
 // Records that cover some rows, in no order, as a stream's part of a minibatch.
 struct Sample {
   std::vector<LayoutRecord> records;
-  cntk_reader_stream_minibatch part = {};
+  cntk_reader_minibatch_stream part = {};
 
   Sample(size_t steps, size_t rows, bool truncated) {
     for (size_t row = 0; row < rows; ++row) {
@@ -72,7 +72,7 @@ struct Sample {
 
   void set(size_t steps, size_t rows) {
     part.steps = steps;
-    part.rows = rows;
+    part.lanes = rows;
     part.columns = steps * rows;
     for (const LayoutRecord& record : records) {
       if (record.id == cntk_host::kGap) continue;
@@ -82,7 +82,7 @@ struct Sample {
     part.record_count = records.size();
   }
 
-  Records view() const { return {part.steps, part.rows, records.data(), records.size()}; }
+  Records view() const { return {part.steps, part.lanes, records.data(), records.size()}; }
 };
 
 // What consumers look up.
@@ -109,7 +109,7 @@ Result expected(const Sample& sample) {
     const auto now = static_cast<ptrdiff_t>(step);
     for (const LayoutRecord& record : sample.records) {
       if (record.begin > now || step >= record.end) continue;
-      const size_t column = step * sample.part.rows + record.row;
+      const size_t column = step * sample.part.lanes + record.row;
       const bool is_gap = record.id == cntk_host::kGap;
       const ptrdiff_t start = now - record.begin, end = static_cast<ptrdiff_t>(record.end) - 1 - now;
       result.to_start[column] = is_gap ? -1.0f : static_cast<float>(start);
@@ -135,7 +135,7 @@ Result content(const LayoutHead& head, const Sample& sample) {
   result.nearest_end = layout.nearest_end;
   result.has_gap = layout.has_gap;
   EXPECT_EQ(layout.steps, sample.part.steps);
-  EXPECT_EQ(layout.rows, sample.part.rows);
+  EXPECT_EQ(layout.rows, sample.part.lanes);
   EXPECT_EQ(layout.declared_frames, sample.part.columns);
   EXPECT_EQ(layout.gap_frames, sample.part.columns - sample.part.samples);
   EXPECT_EQ(layout.right_splice, sample.part.right_splice);
@@ -154,8 +154,8 @@ TEST(Distances, AreTheSameBothWays) {
     Result by_records(sample), by_steps(sample), chosen(sample);
     Distances::fill_by_records(sample.view(), by_records.places());
     EXPECT_TRUE(by_records == right) << i;
-    EXPECT_EQ(distances.fill_by_steps(sample.view(), by_steps.places()), sample.part.rows >= 4);
-    EXPECT_TRUE(by_steps == (sample.part.rows >= 4 ? right : Result(sample))) << i;
+    EXPECT_EQ(distances.fill_by_steps(sample.view(), by_steps.places()), sample.part.lanes >= 4);
+    EXPECT_TRUE(by_steps == (sample.part.lanes >= 4 ? right : Result(sample))) << i;
     distances.fill(sample.view(), chosen.places());
     EXPECT_TRUE(chosen == right) << i;
   }

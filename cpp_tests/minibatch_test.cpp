@@ -21,7 +21,7 @@ TEST_F(MinibatchTest, DenseData) {
   const cr::StreamMinibatch x = minibatch["x"];
   EXPECT_FALSE(x.IsSparse());
   EXPECT_EQ(x.Steps(), 1u);
-  EXPECT_EQ(x.Rows(), 2u);
+  EXPECT_EQ(x.Lanes(), 2u);
   EXPECT_EQ(x.Columns(), 2u);
   EXPECT_EQ(x.Samples(), 2u);
   EXPECT_EQ(x.SequenceCount(), 2u);
@@ -30,7 +30,7 @@ TEST_F(MinibatchTest, DenseData) {
   EXPECT_EQ(Copy(x.Column<float>(1)), (std::vector<float>{3, 4}));
   EXPECT_EQ(x.Block().size(), 4 * sizeof(float));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(x.Block().data()) % 64, 0u);
-  EXPECT_TRUE(x.RowIndices().empty());
+  EXPECT_TRUE(x.Indices().empty());
   EXPECT_THROW(x.Values<double>(), cr::Error);
   EXPECT_EQ(Copy(minibatch[0].Values<float>()), Copy(x.Values<float>()));
 }
@@ -42,8 +42,8 @@ TEST_F(MinibatchTest, SparseData) {
   const cr::StreamMinibatch y = minibatch["y"];
   ASSERT_TRUE(y.IsSparse());
   EXPECT_EQ(Copy(y.Values<float>()), (std::vector<float>{1, 2, 0.5}));
-  EXPECT_EQ(Copy(y.RowIndices()), (std::vector<std::int32_t>{3, 1, 4}));
-  EXPECT_EQ(Copy(y.ColumnStarts()), (std::vector<std::int32_t>{0, 2, 2, 3}));
+  EXPECT_EQ(Copy(y.Indices()), (std::vector<std::int32_t>{3, 1, 4}));
+  EXPECT_EQ(Copy(y.ColumnOffsets()), (std::vector<std::int32_t>{0, 2, 2, 3}));
   std::uint64_t stored = 0;
   std::memcpy(&stored, y.Block().data(), sizeof stored);
   EXPECT_EQ(stored, 3u);
@@ -69,7 +69,7 @@ TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
   const cr::Minibatch minibatch = reader.GetMinibatch();
   const cr::StreamMinibatch x = minibatch["x"];
   EXPECT_EQ(x.Steps(), 3u);
-  EXPECT_EQ(x.Rows(), 2u);
+  EXPECT_EQ(x.Lanes(), 2u);
   EXPECT_EQ(x.Samples(), 4u);
   const std::vector<cr::Sequence> sequences = x.Sequences();
   ASSERT_EQ(sequences.size(), 2u);

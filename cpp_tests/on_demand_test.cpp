@@ -35,9 +35,9 @@ class Source {
       own.refuse(Refuses::making);
       own.type_.assign(request->type_name, request->type_length);
       size_t count = 0;
-      cntk_reader_section_entries(request->section, nullptr, 0, &count, nullptr);
+      cntk_reader_section_list_entries(request->section, nullptr, 0, &count, nullptr);
       std::vector<cntk_reader_section_entry> entries(count);
-      cntk_reader_section_entries(request->section, entries.data(), count, &count, nullptr);
+      cntk_reader_section_list_entries(request->section, entries.data(), count, &count, nullptr);
       for (const auto& entry : entries)
         own.entries_[{entry.key, entry.key_length}] = {entry.text, entry.text_length};
       made->userdata = userdata;
@@ -118,8 +118,8 @@ class Source {
       streams[0].key = streams[1].key = own.number;
       streams[1].values = &own.one;
       streams[1].value_count = 1;
-      streams[1].row_indices = &own.row;
-      streams[1].sample_counts = own.counts.data();
+      streams[1].indices = &own.row;
+      streams[1].sample_value_counts = own.counts.data();
     });
   }
 
@@ -131,8 +131,8 @@ class Source {
   const Refuses refuses_;
   const size_t one_ = 1, six_ = 6;
   const cntk_reader_user_stream streams_[2] = {
-      {"x", 1, &one_, 1, CNTK_READER_DENSE, CNTK_READER_FLOAT, 0, 0},
-      {"y", 1, &six_, 1, CNTK_READER_SPARSE_CSC, CNTK_READER_FLOAT, 0, 0}};
+      {"x", 1, &one_, 1, CNTK_READER_STORAGE_DENSE, CNTK_READER_ELEMENT_FLOAT, 0, 0},
+      {"y", 1, &six_, 1, CNTK_READER_STORAGE_SPARSE_CSC, CNTK_READER_ELEMENT_FLOAT, 0, 0}};
   const cntk_reader_chunk_info chunks_[2] = {{sizeof(cntk_reader_chunk_info), 6, 3},
                                              {sizeof(cntk_reader_chunk_info), 15, 3}};
   std::vector<cntk_reader_sequence_info> listed_;
@@ -149,28 +149,29 @@ class Reader {
     const cntk_reader_section_entry entries[] = {
         {"deserializers", 13, deserializers.data(), deserializers.size()}, {"randomize", 9, "false", 5}};
     cntk_reader_section* section = nullptr;
-    cntk_reader_section_new("global", CNTK_READER_NUL_TERMINATED, entries, 2, nullptr, &section, nullptr);
+    cntk_reader_section_create("global", CNTK_READER_NUL_TERMINATED, entries, 2, nullptr, &section, nullptr);
     cntk_reader_error* error = nullptr;
-    cntk_reader_open_section_with(section, CNTK_READER_COMPOSITE, Source::make, &source, &reader_, &error);
+    cntk_reader_open_section_with(section, CNTK_READER_SECTION_KIND_COMPOSITE, Source::make, &source,
+                                  &reader_, &error);
     cntk_reader_section_free(section);
     check(error);
     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
-    epoch.minibatch = 6;
+    epoch.minibatch_size = 6;
     epoch.sweeps = 1;
-    cntk_reader_start_epoch(reader_, &epoch, &error);
+    cntk_reader_epoch_start(reader_, &epoch, &error);
     check(error);
   }
-  ~Reader() { cntk_reader_destroy(reader_); }
+  ~Reader() { cntk_reader_free(reader_); }
 
   // The minibatch's first stream.
   std::vector<float> read() {
     const cntk_reader_minibatch* minibatch = nullptr;
     cntk_reader_error* error = nullptr;
-    cntk_reader_read_minibatch(reader_, &minibatch, &error);
+    cntk_reader_minibatch_read(reader_, &minibatch, &error);
     check(error);
-    cntk_reader_stream_minibatch stream = {};
+    cntk_reader_minibatch_stream stream = {};
     stream.struct_size = sizeof stream;
-    cntk_reader_minibatch_stream(minibatch, 0, &stream, &error);
+    cntk_reader_minibatch_stream_describe(minibatch, 0, &stream, &error);
     const auto* values = static_cast<const float*>(stream.values);
     std::vector<float> copy(values, values + stream.value_count);
     cntk_reader_minibatch_release(minibatch);
@@ -183,7 +184,7 @@ class Reader {
     const std::unique_ptr<cntk_reader_error, void (*)(cntk_reader_error*)> owner(error,
                                                                                  cntk_reader_error_free);
     cntk_dropin::throw_kept(error);
-    throw std::logic_error(cntk_reader_error_text(error));
+    throw std::logic_error(cntk_reader_error_get_text(error));
   }
 
   cntk_reader* reader_ = nullptr;

@@ -17,8 +17,8 @@ static_assert(std::is_nothrow_move_constructible_v<cr::Minibatch> &&
 static_assert(std::is_nothrow_copy_constructible_v<cr::Error>);
 
 TEST(VersionTest, HeaderAndLibraryAreOfOneVersion) {
-  EXPECT_EQ(cntk_reader_version(), static_cast<std::uint32_t>(CNTK_READER_VERSION));
-  EXPECT_EQ(cntk_reader_abi_version(), static_cast<std::uint32_t>(CNTK_READER_ABI_VERSION));
+  EXPECT_EQ(cntk_reader_version_get(), static_cast<std::uint32_t>(CNTK_READER_VERSION));
+  EXPECT_EQ(cntk_reader_version_get_abi(), static_cast<std::uint32_t>(CNTK_READER_ABI_VERSION));
   const std::string text = std::to_string(CNTK_READER_VERSION_MAJOR) + "." +
                            std::to_string(CNTK_READER_VERSION_MINOR) + "." +
                            std::to_string(CNTK_READER_VERSION_PATCH);

@@ -81,7 +81,7 @@ void Configure(Words& words, cr::ReaderConfiguration& configuration) {
   configuration.workers = words.Number();
   configuration.rank = words.Number();
   configuration.minibatch_size = words.Number();
-  configuration.truncation = words.Number();
+  configuration.truncation_length = words.Number();
   configuration.right_splice = words.Number();
   configuration.cross_sweeps = words.Number() != 0;
 }
@@ -147,18 +147,18 @@ json::StreamMinibatch View(const cr::Minibatch& minibatch, const cr::StreamDescr
   const cr::StreamMinibatch part = minibatch[stream.id];
   json::StreamMinibatch view;
   view.steps = part.Steps();
-  view.rows = part.Rows();
+  view.lanes = part.Lanes();
   for (const cr::Record& record : part.Records())
     view.records.push_back(
-        {cr::IsGap(record) ? json::kGap : record.sequence, record.row, record.begin, record.end});
+        {cr::IsGap(record) ? json::kGap : record.sequence, record.lane, record.begin, record.end});
   for (const cr::Sequence& sequence : part.Sequences())
     view.keys.emplace_back(minibatch.Key(sequence.Number()));
   view.shape = stream.shape;
   view.sparse = part.IsSparse();
   view.is_double = part.Element() == cr::ElementType::kDouble;
   view.is_double ? ViewValues<double>(part, view) : ViewValues<float>(part, view);
-  view.row_indices = part.RowIndices().data();
-  view.column_starts = part.ColumnStarts().data();
+  view.indices = part.Indices().data();
+  view.column_offsets = part.ColumnOffsets().data();
   return view;
 }
 
@@ -261,7 +261,7 @@ void Rewrite(const std::string& file, const std::string& streams, const std::str
   cr::ConversionOptions options;
   options.chunk_size = std::stoull(chunk_size);
   options.double_precision = flags.find('d') != std::string::npos;
-  options.chunks_of_script = flags.find('s') != std::string::npos;
+  options.ctf2bin_compatible = flags.find('s') != std::string::npos;
   cr::ConvertBinaryToText(file, file + ".ctf");
   cr::ConvertTextToBinary(file + ".ctf", file, streams, options);
 }

@@ -14,7 +14,7 @@ namespace host = cntk_host;
 host::Reader* create(const host::ConfigParameters& config) {
   const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
   try {
-    return new cntk_dropin::EngineReader(section.get(), CNTK_READER_COMPOSITE,
+    return new cntk_dropin::EngineReader(section.get(), CNTK_READER_SECTION_KIND_COMPOSITE,
                                          std::make_unique<cntk_dropin::ForeignModules>());
   } catch (const cntk_dropin::BinaryStream&) {
     return cntk_dropin::create_by_original(config);

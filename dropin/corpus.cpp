@@ -7,15 +7,15 @@ using KeysHandle = std::shared_ptr<const cntk_reader_keys>;
 
 size_t number_of(const cntk_reader_keys* keys, const std::string& text) {
   uint64_t number = 0;
-  call(cntk_reader_keys_number, keys, text.data(), text.size(), &number);
+  call(cntk_reader_keys_get_number, keys, text.data(), text.size(), &number);
   return number;
 }
 
 std::string text_of(const cntk_reader_keys* keys, size_t number) {
   size_t length = 0;
-  call(cntk_reader_keys_text, keys, uint64_t{number}, nullptr, size_t{0}, &length);
+  call(cntk_reader_keys_get_text, keys, uint64_t{number}, nullptr, size_t{0}, &length);
   std::string text(length + 1, '\0');
-  call(cntk_reader_keys_text, keys, uint64_t{number}, text.data(), text.size(), &length);
+  call(cntk_reader_keys_get_text, keys, uint64_t{number}, text.data(), text.size(), &length);
   text.resize(length);
   return text;
 }
@@ -24,8 +24,8 @@ std::string text_of(const cntk_reader_keys* keys, size_t number) {
 
 std::shared_ptr<cntk_host::CorpusDescriptor> make_corpus(const cntk_reader_keys* keys) {
   cntk_reader_keys* own = nullptr;
-  call(cntk_reader_keys_share, keys, &own);
-  const KeysHandle shared(own, [](cntk_reader_keys* handle) { cntk_reader_keys_free(handle); });
+  call(cntk_reader_keys_retain, keys, &own);
+  const KeysHandle shared(own, [](cntk_reader_keys* handle) { cntk_reader_keys_release(handle); });
   uint32_t numeric = 0, hashed = 0;
   call(cntk_reader_keys_describe, keys, &numeric, &hashed);
   auto corpus = std::make_shared<cntk_host::CorpusDescriptor>();

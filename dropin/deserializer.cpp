@@ -73,7 +73,7 @@ class Sequence : public Base {
       : chunk_(std::move(chunk)), shape_(stream.shape), values_(view.values) {
     this->samples = view.samples;
     this->element = stream.element;
-    this->valid = view.presence == CNTK_READER_PRESENT;
+    this->valid = view.presence == CNTK_READER_PRESENCE_PRESENT;
     this->key.sequence = key;
   }
 
@@ -93,11 +93,11 @@ class SparseSequence : public Sequence<host::SparseSequenceData> {
   SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
                  const cntk_reader_sequence& view, size_t key)
       : Sequence(std::move(chunk), stream, view, key) {
-    rows = view.row_indices;
+    rows = view.indices;
     total = static_cast<int32_t>(view.value_count);
     counts.reserve(view.samples);
     for (uint32_t i = 0; i < view.samples; ++i) {
-      counts.push_back(static_cast<int32_t>(view.sample_starts[i + 1] - view.sample_starts[i]));
+      counts.push_back(static_cast<int32_t>(view.sample_offsets[i + 1] - view.sample_offsets[i]));
     }
   }
 };
@@ -107,7 +107,7 @@ void EngineChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::Se
   for (const host::StreamInformation& stream : *streams_) {
     cntk_reader_sequence view = {};
     view.struct_size = sizeof view;
-    call(cntk_reader_chunk_sequence, chunk_.get(), stream.id, static_cast<uint32_t>(index), &view);
+    call(cntk_reader_chunk_get_sequence, chunk_.get(), stream.id, static_cast<uint32_t>(index), &view);
     if (stream.storage == host::Storage::dense) {
       out.push_back(std::make_shared<DenseSequence>(shared_from_this(), stream, view, keys_[index]));
     } else {
@@ -134,12 +134,12 @@ EngineDeserializer::EngineDeserializer(const Format& format, const std::string& 
   Numbering numbering{std::move(corpus), {}};
   deserializer_ = open(format, name, config, numbering);
   size_t count = 0;
-  call(cntk_reader_deserializer_counts, deserializer_.get(), &count, &chunk_count_);
+  call(cntk_reader_deserializer_describe, deserializer_.get(), &count, &chunk_count_);
   auto streams = std::make_shared<std::vector<host::StreamInformation>>();
   for (size_t i = 0; i < count; ++i) {
     cntk_reader_stream_info info = {};
     info.struct_size = sizeof info;
-    call(cntk_reader_deserializer_stream, deserializer_.get(), i, &info);
+    call(cntk_reader_deserializer_describe_stream, deserializer_.get(), i, &info);
     streams->push_back(describe(info));
   }
   streams_ = std::move(streams);
@@ -153,7 +153,7 @@ std::vector<host::ChunkInfo> EngineDeserializer::ChunkInfos() {
   for (uint32_t id = 0; id < chunk_count_; ++id) {
     cntk_reader_chunk_info info = {};
     info.struct_size = sizeof info;
-    call(cntk_reader_deserializer_chunk, deserializer_.get(), id, &info);
+    call(cntk_reader_deserializer_describe_chunk, deserializer_.get(), id, &info);
     chunks.push_back({id, info.samples, info.sequences});
   }
   return chunks;
@@ -161,9 +161,10 @@ std::vector<host::ChunkInfo> EngineDeserializer::ChunkInfos() {
 
 std::vector<cntk_reader_sequence_info> EngineDeserializer::sequences(uint32_t chunk) const {
   size_t count = 0;
-  call(cntk_reader_deserializer_sequences, deserializer_.get(), chunk, nullptr, size_t{0}, &count);
+  call(cntk_reader_deserializer_list_sequences, deserializer_.get(), chunk, nullptr, size_t{0}, &count);
   std::vector<cntk_reader_sequence_info> infos(count);
-  call(cntk_reader_deserializer_sequences, deserializer_.get(), chunk, infos.data(), infos.size(), &count);
+  call(cntk_reader_deserializer_list_sequences, deserializer_.get(), chunk, infos.data(), infos.size(),
+       &count);
   return infos;
 }
 
@@ -176,7 +177,7 @@ void EngineDeserializer::SequenceInfosForChunk(uint32_t chunk, std::vector<host:
 bool EngineDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::SequenceInfo& out) {
   uint32_t found = 0;
   cntk_reader_sequence_info info = {};
-  call(cntk_reader_deserializer_find, deserializer_.get(), primary.key.sequence, &found, &info);
+  call(cntk_reader_deserializer_find_sequence, deserializer_.get(), primary.key.sequence, &found, &info);
   if (found == 0) return false;
   out = convert(info);
   return true;
@@ -184,7 +185,7 @@ bool EngineDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host
 
 std::shared_ptr<host::Chunk> EngineDeserializer::GetChunk(uint32_t chunk) {
   cntk_reader_chunk* loaded = nullptr;
-  call(cntk_reader_deserializer_load, deserializer_.get(), chunk, &loaded);
+  call(cntk_reader_deserializer_load_chunk, deserializer_.get(), chunk, &loaded);
   ChunkHandle handle(loaded);
   std::vector<uint64_t> keys;
   for (const cntk_reader_sequence_info& info : sequences(chunk)) {

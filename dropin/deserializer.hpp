@@ -12,7 +12,7 @@ namespace cntk_dropin {
 // What tells the modules of deserializers apart.
 struct Format {
   // The reader that the module stands for when a configuration names it by `readerType`.
-  cntk_reader_kind kind;
+  cntk_reader_section_kind kind;
   decltype(cntk_reader_open_text_deserializer)* open;
   // Sequences carry their keys. CNTK's binary module finds them by key and leaves it out of the data.
   bool marks_keys;

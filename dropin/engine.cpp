@@ -12,12 +12,12 @@ namespace cntk_dropin {
 void raise(cntk_reader_error* error, const char* old_style_reader) {
   const std::unique_ptr<cntk_reader_error, Free<cntk_reader_error_free>> owner(error);
   throw_kept(error);
-  std::string text = cntk_reader_error_text(error);
+  std::string text = cntk_reader_error_get_text(error);
   cntk_reader_error_info info = {};
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
-  const bool of_file = (info.kind == CNTK_READER_ERROR_IO || info.kind == CNTK_READER_ERROR_DATA) &&
+  const bool of_file = (info.kind == CNTK_READER_STATUS_IO || info.kind == CNTK_READER_STATUS_DATA) &&
                        info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   if (old_style_reader != nullptr && of_file && info.file != nullptr) {
     text = std::string(old_style_reader) + ": While reading '" + info.file + "': " + text;
@@ -43,7 +43,7 @@ SectionHandle make_section(const cntk_host::ConfigParameters& config) {
     entries.push_back({key.data(), key.size(), value.text.data(), value.text.size()});
   }
   cntk_reader_section* section = nullptr;
-  call(cntk_reader_section_new, config.name.data(), config.name.size(), entries.data(), entries.size(),
+  call(cntk_reader_section_create, config.name.data(), config.name.size(), entries.data(), entries.size(),
        parent.get(), &section);
   return SectionHandle(section);
 }
@@ -53,9 +53,9 @@ cntk_host::StreamInformation describe(const cntk_reader_stream_info& info) {
   stream.name = widen({info.name, info.name_length});
   stream.id = info.id;
   stream.storage =
-      info.storage == CNTK_READER_DENSE ? cntk_host::Storage::dense : cntk_host::Storage::sparse_csc;
+      info.storage == CNTK_READER_STORAGE_DENSE ? cntk_host::Storage::dense : cntk_host::Storage::sparse_csc;
   stream.element =
-      info.element == CNTK_READER_DOUBLE ? cntk_host::Element::float64 : cntk_host::Element::float32;
+      info.element == CNTK_READER_ELEMENT_DOUBLE ? cntk_host::Element::float64 : cntk_host::Element::float32;
   stream.shape.dimensions.assign(info.shape, info.shape + info.shape_rank);
   stream.defines_mb_size = info.defines_mb_size != 0;
   stream.is_binary = info.is_binary != 0;

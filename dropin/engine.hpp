@@ -19,7 +19,7 @@ namespace cntk_dropin {
 template <typename Function, typename... Arguments>
 void call(Function* function, Arguments... arguments) {
   cntk_reader_error* error = nullptr;
-  if (function(arguments..., &error) != CNTK_READER_OK) raise(error);
+  if (function(arguments..., &error) != CNTK_READER_STATUS_OK) raise(error);
 }
 
 template <auto function>
@@ -30,9 +30,9 @@ struct Free {
   }
 };
 
-using ReaderHandle = std::unique_ptr<cntk_reader, Free<cntk_reader_destroy>>;
+using ReaderHandle = std::unique_ptr<cntk_reader, Free<cntk_reader_free>>;
 using SectionHandle = std::unique_ptr<cntk_reader_section, Free<cntk_reader_section_free>>;
-using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_destroy>>;
+using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_free>>;
 using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 

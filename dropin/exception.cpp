@@ -38,15 +38,15 @@ const char* text_of_current() noexcept {
 }  // namespace
 
 void keep_exception(cntk_reader_failure* failure) noexcept {
-  cntk_reader_fail(failure, text_of_current(), CNTK_READER_NUL_TERMINATED);
+  cntk_reader_failure_set_message(failure, text_of_current(), CNTK_READER_NUL_TERMINATED);
   Kept* const kept = new (std::nothrow) Kept();
   if (kept == nullptr) return;  // the text says it
   libstdcxx::current(kept);
-  cntk_reader_fail_with(failure, kept, finalize);
+  cntk_reader_failure_set_cause(failure, kept, finalize);
 }
 
 void throw_kept(const cntk_reader_error* error) {
-  const auto* kept = static_cast<const Kept*>(cntk_reader_error_cause(error));
+  const auto* kept = static_cast<const Kept*>(cntk_reader_error_get_cause(error));
   if (kept != nullptr) libstdcxx::rethrow(kept);
 }
 

@@ -152,10 +152,10 @@ bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_re
     cntk_reader_fetched_stream& stream = streams[i];
     stream.values = put(stream.values, values_of(i));
     if (!is_sparse(i)) continue;
-    stream.row_indices =
-        reinterpret_cast<const int32_t*>(put(stream.row_indices, stream.value_count * sizeof(int32_t)));
-    stream.sample_counts =
-        reinterpret_cast<const int32_t*>(put(stream.sample_counts, stream.samples * sizeof(int32_t)));
+    stream.indices =
+        reinterpret_cast<const int32_t*>(put(stream.indices, stream.value_count * sizeof(int32_t)));
+    stream.sample_value_counts =
+        reinterpret_cast<const int32_t*>(put(stream.sample_value_counts, stream.samples * sizeof(int32_t)));
   }
   return true;
 }
@@ -163,9 +163,9 @@ bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_re
 uint32_t element_of(const host::StreamInformation& stream) {
   switch (stream.element) {
     case host::Element::float32:
-      return CNTK_READER_FLOAT;
+      return CNTK_READER_ELEMENT_FLOAT;
     case host::Element::float64:
-      return CNTK_READER_DOUBLE;
+      return CNTK_READER_ELEMENT_DOUBLE;
     default:
       throw std::runtime_error("Please specify the type of the '" + narrow(stream.name) +
                                "' stream. You can use 'Cast' transform for that.");
@@ -221,7 +221,8 @@ class ForeignDeserializer {
       info.name_length = names_[i].size();
       info.shape = stream.shape.dimensions.data();
       info.shape_rank = stream.shape.dimensions.size();
-      info.storage = stream.storage == host::Storage::dense ? CNTK_READER_DENSE : CNTK_READER_SPARSE_CSC;
+      info.storage =
+          stream.storage == host::Storage::dense ? CNTK_READER_STORAGE_DENSE : CNTK_READER_STORAGE_SPARSE_CSC;
       info.element = element_of(stream);
       info.defines_mb_size = stream.defines_mb_size ? 1 : 0;
       infos_.push_back(info);
@@ -372,8 +373,8 @@ class ForeignDeserializer {
     if (stream.storage == host::Storage::sparse_csc) {
       const auto& sparse = static_cast<const host::SparseSequenceData&>(data);
       out.value_count = static_cast<size_t>(sparse.total);
-      out.row_indices = sparse.rows;
-      out.sample_counts = sparse.counts.data();
+      out.indices = sparse.rows;
+      out.sample_value_counts = sparse.counts.data();
       if (sparse.counts.size() < data.samples) {
         throw std::runtime_error("A module has given a sparse sequence without its samples.");
       }
@@ -417,7 +418,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cnt
   });
 }
 
-ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_kind kind) {
+ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   cntk_reader* reader = nullptr;
   call(cntk_reader_open_section_with, section, static_cast<uint32_t>(kind), make, static_cast<void*>(this),
        &reader);

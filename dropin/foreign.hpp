@@ -20,7 +20,7 @@ struct BinaryStream : std::runtime_error {
 // The modules that take part in one reader.
 class ForeignModules : public Companion {
  public:
-  ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) override;
+  ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) override;
   void start_epoch(const void* epoch_configuration) override;
 
  private:

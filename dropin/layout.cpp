@@ -20,40 +20,40 @@ bool has_right_splice(const AnyLayout& layout, size_t right_splice) {
 }
 
 // Whether a layout is the one of this part: all the rest follows from its records.
-bool is_of(const Layout& layout, const cntk_reader_stream_minibatch& part) {
-  return layout.steps == part.steps && layout.rows == part.rows &&
+bool is_of(const Layout& layout, const cntk_reader_minibatch_stream& part) {
+  return layout.steps == part.steps && layout.rows == part.lanes &&
          has_right_splice(layout, part.right_splice) && layout.records.size() == part.record_count &&
          (part.record_count == 0 ||
           std::memcmp(layout.records.data(), part.records, part.record_count * sizeof(LayoutRecord)) == 0);
 }
 
 // Makes any layout the one of this part.
-void fill(Layout& layout, const cntk_reader_stream_minibatch& part, Distances& distances) {
+void fill(Layout& layout, const cntk_reader_minibatch_stream& part, Distances& distances) {
   // The host's records are the engine's.
   static_assert(sizeof(LayoutRecord) == sizeof(cntk_reader_record) && cntk_host::kGap == CNTK_READER_GAP);
   static_assert(offsetof(LayoutRecord, id) == offsetof(cntk_reader_record, sequence) &&
-                offsetof(LayoutRecord, row) == offsetof(cntk_reader_record, row) &&
+                offsetof(LayoutRecord, row) == offsetof(cntk_reader_record, lane) &&
                 offsetof(LayoutRecord, begin) == offsetof(cntk_reader_record, begin) &&
                 offsetof(LayoutRecord, end) == offsetof(cntk_reader_record, end));
-  const Records records = {part.steps, part.rows, reinterpret_cast<const LayoutRecord*>(part.records),
+  const Records records = {part.steps, part.lanes, reinterpret_cast<const LayoutRecord*>(part.records),
                            part.record_count};
   // If memory runs out below, this is the layout of no part.
   layout.records.clear();
   layout.steps = part.steps;
-  layout.rows = part.rows;
+  layout.rows = part.lanes;
   set_right_splice(layout, part.right_splice);
   layout.declared_frames = part.columns;
   layout.gap_frames = part.columns - part.samples;
-  distances.fill(records,
-                 {layout.to_start.resize(part.rows, part.steps), layout.to_end.resize(part.rows, part.steps),
-                  layout.nearest_start, layout.nearest_end, layout.has_gap});
+  distances.fill(
+      records, {layout.to_start.resize(part.lanes, part.steps), layout.to_end.resize(part.lanes, part.steps),
+                layout.nearest_start, layout.nearest_end, layout.has_gap});
   layout.records.assign(records.begin(), records.end());
 }
 
 }  // namespace
 
 std::shared_ptr<cntk_host::LayoutHead> Layouts::make(
-    size_t stream, const cntk_reader_stream_minibatch& part,
+    size_t stream, const cntk_reader_minibatch_stream& part,
     const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams) {
   for (size_t i = 0; i < stream; ++i) {
     if (is_of(static_cast<const Layout&>(*streams[i]->layout), part)) return streams[i]->layout;

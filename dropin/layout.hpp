@@ -48,7 +48,7 @@ class Layouts {
   // The layout of a stream's part of a minibatch. `streams` begins with the minibatch's streams before this
   // one.
   std::shared_ptr<cntk_host::LayoutHead> make(
-      size_t stream, const cntk_reader_stream_minibatch& part,
+      size_t stream, const cntk_reader_minibatch_stream& part,
       const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams);
 
  private:

@@ -10,15 +10,15 @@ ModuleConfig::ModuleConfig(const cntk_reader_section* section, const ModuleConfi
   parameters_.vtable = cntk_host::math::config_parameters_table + 2;  // behind its two leading words
   if (parent != nullptr) parameters_.parent = &parent->parameters_;
   size_t length = 0;
-  call(cntk_reader_section_path, section, nullptr, size_t{0}, &length);
+  call(cntk_reader_section_get_path, section, nullptr, size_t{0}, &length);
   parameters_.name.resize(length + 1);
-  call(cntk_reader_section_path, section, parameters_.name.data(), parameters_.name.size(), &length);
+  call(cntk_reader_section_get_path, section, parameters_.name.data(), parameters_.name.size(), &length);
   parameters_.name.resize(length);
 
   size_t count = 0;
-  call(cntk_reader_section_entries, section, nullptr, size_t{0}, &count);
+  call(cntk_reader_section_list_entries, section, nullptr, size_t{0}, &count);
   std::vector<cntk_reader_section_entry> entries(count);
-  call(cntk_reader_section_entries, section, entries.data(), entries.size(), &count);
+  call(cntk_reader_section_list_entries, section, entries.data(), entries.size(), &count);
   for (const cntk_reader_section_entry& entry : entries) {
     set({entry.key, entry.key_length}, {entry.text, entry.text_length});
   }
@@ -43,13 +43,13 @@ void ModuleConfig::set(const std::string& key, const std::string& text) {
 
 SectionHandle child_of(const cntk_reader_section* section, const std::string& key) {
   cntk_reader_section* child = nullptr;
-  call(cntk_reader_section_child, section, key.data(), key.size(), &child);
+  call(cntk_reader_section_open_child, section, key.data(), key.size(), &child);
   return SectionHandle(child);
 }
 
 SectionHandle element_of(const cntk_reader_section* section, const std::string& key, size_t index) {
   cntk_reader_section* element = nullptr;
-  call(cntk_reader_section_element, section, key.data(), key.size(), index, &element);
+  call(cntk_reader_section_open_element, section, key.data(), key.size(), index, &element);
   return SectionHandle(element);
 }
 

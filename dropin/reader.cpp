@@ -15,21 +15,22 @@ constexpr char kPosition[] = "minibatchSourcePosition";
 
 bool flag(const cntk_reader_section* section, std::string_view key) {
   uint32_t value = 0;
-  call(cntk_reader_section_flag, section, key.data(), key.size(), 0u, &value);
+  call(cntk_reader_section_get_flag, section, key.data(), key.size(), 0u, &value);
   return value != 0;
 }
 
 // What errors of a file begin with, where the host asked for a reader by its `readerType`.
-const char* old_style_name(cntk_reader_kind kind) {
-  if (kind == CNTK_READER_TEXT) return "CNTKTextFormatReader";
-  return kind == CNTK_READER_BINARY ? "CNTKBinaryReader" : nullptr;
+const char* old_style_name(cntk_reader_section_kind kind) {
+  if (kind == CNTK_READER_SECTION_KIND_TEXT) return "CNTKTextFormatReader";
+  return kind == CNTK_READER_SECTION_KIND_BINARY ? "CNTKBinaryReader" : nullptr;
 }
 
-ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind, Companion* companion) {
+ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind, Companion* companion) {
   if (companion != nullptr) return companion->open(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
-  if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) != CNTK_READER_OK) {
+  if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) !=
+      CNTK_READER_STATUS_OK) {
     raise(error, old_style_name(kind));
   }
   return ReaderHandle(reader);
@@ -40,8 +41,8 @@ template <typename From, typename To>
 void copy(const From& from, To& to) {
   to.workers = from.workers;
   to.rank = from.rank;
-  to.minibatch = from.minibatch;
-  to.truncation = from.truncation;
+  to.minibatch_size = from.minibatch;
+  to.truncation_length = from.truncation;
   if constexpr (host::kHasRightSplice) to.right_splice = from.right_splice;
   to.cross_sweeps = from.cross_sweeps ? 1 : 0;
 }
@@ -49,21 +50,21 @@ void copy(const From& from, To& to) {
 std::string key_text(const cntk_reader_minibatch* minibatch, size_t sequence) {
   size_t length = 0;
   char short_text[32];
-  call(cntk_reader_minibatch_key_text, minibatch, sequence, short_text, sizeof short_text, &length);
+  call(cntk_reader_minibatch_get_key_text, minibatch, sequence, short_text, sizeof short_text, &length);
   if (length < sizeof short_text) return {short_text, length};
   std::string text(length + 1, '\0');
-  call(cntk_reader_minibatch_key_text, minibatch, sequence, text.data(), text.size(), &length);
+  call(cntk_reader_minibatch_get_key_text, minibatch, sequence, text.data(), text.size(), &length);
   text.resize(length);
   return text;
 }
 
 }  // namespace
 
-EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind kind,
+EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                            std::unique_ptr<Companion> companion)
     : kind_(kind),
       // CNTK's binary reader packs sequences, whatever the key says.
-      frame_mode_(kind != CNTK_READER_BINARY && flag(section, "frameMode")),
+      frame_mode_(kind != CNTK_READER_SECTION_KIND_BINARY && flag(section, "frameMode")),
       companion_(std::move(companion)),
       reader_(open(section, kind, companion_.get())),
       layouts_(frame_mode_),
@@ -77,7 +78,7 @@ EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_kind 
 host::StreamInformation EngineReader::describe_stream(size_t stream) const {
   cntk_reader_stream_info info = {};
   info.struct_size = sizeof info;
-  call(cntk_reader_describe_stream, reader_.get(), stream, &info);
+  call(cntk_reader_stream_describe, reader_.get(), stream, &info);
   return describe(info);
 }
 
@@ -96,7 +97,7 @@ void EngineReader::StartEpoch(const void* epoch_configuration, const host::Devic
   epoch.sweeps = from.sweeps;
   epoch.index = from.index;
   if (companion_ != nullptr) companion_->start_epoch(epoch_configuration);
-  call(cntk_reader_start_epoch, reader_.get(), &epoch);
+  call(cntk_reader_epoch_start, reader_.get(), &epoch);
   started_ = true;
   early_state_.reset();
   select_devices(devices);
@@ -105,7 +106,7 @@ void EngineReader::StartEpoch(const void* epoch_configuration, const host::Devic
 void EngineReader::SetConfiguration(const void* reader_configuration, const host::DeviceByStream& devices) {
   cntk_reader_configuration configuration = CNTK_READER_CONFIGURATION_INIT;
   copy(*static_cast<const host::OwnReaderConfiguration*>(reader_configuration), configuration);
-  call(cntk_reader_set_configuration, reader_.get(), &configuration);
+  call(cntk_reader_configuration_set, reader_.get(), &configuration);
   select_devices(devices);
 }
 
@@ -124,11 +125,11 @@ host::Minibatch EngineReader::ReadMinibatch() {
   const std::shared_ptr<MinibatchHandle>& minibatch = minibatches_.next();
   minibatch->reset();
   const cntk_reader_minibatch* read = nullptr;
-  call(cntk_reader_read_minibatch, reader_.get(), &read);
+  call(cntk_reader_minibatch_read, reader_.get(), &read);
   minibatch->reset(read);
   cntk_reader_minibatch_info info = {};
   info.struct_size = sizeof info;
-  call(cntk_reader_describe_minibatch, read, &info);
+  call(cntk_reader_minibatch_describe, read, &info);
 
   host::Minibatch result;
   result.end_of_sweep = info.end_of_sweep != 0;
@@ -141,7 +142,7 @@ host::Minibatch EngineReader::ReadMinibatch() {
     result.streams.back()->layout.reset();
   }
   for (size_t i = 0; i < info.stream_count; ++i) read_stream(read, i, result);
-  if (kind_ != CNTK_READER_COMPOSITE) {
+  if (kind_ != CNTK_READER_SECTION_KIND_COMPOSITE) {
     result.key_of_sequence = [](size_t) -> std::string {
       throw std::runtime_error(
           "Sequence Id mapping is not available for old style configurations. Please use deserializers.");
@@ -153,9 +154,9 @@ host::Minibatch EngineReader::ReadMinibatch() {
 }
 
 void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t stream, host::Minibatch& out) {
-  cntk_reader_stream_minibatch part = {};
+  cntk_reader_minibatch_stream part = {};
   part.struct_size = sizeof part;
-  call(cntk_reader_minibatch_stream, minibatch, stream, &part);
+  call(cntk_reader_minibatch_stream_describe, minibatch, stream, &part);
   host::StreamMinibatch& result = *out.streams[stream];
   // Hosts only read the data, though their interface does not say so.
   result.data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
@@ -171,9 +172,9 @@ void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t st
 host::State EngineReader::GetState() {
   if (early_state_) return *early_state_;
   size_t count = 0;
-  call(cntk_reader_get_state, reader_.get(), nullptr, size_t{0}, &count);
+  call(cntk_reader_state_get, reader_.get(), nullptr, size_t{0}, &count);
   std::vector<cntk_reader_state_entry> entries(count);
-  call(cntk_reader_get_state, reader_.get(), entries.data(), entries.size(), &count);
+  call(cntk_reader_state_get, reader_.get(), entries.data(), entries.size(), &count);
   host::State state;
   for (const cntk_reader_state_entry& entry : entries)
     state[widen({entry.key, entry.key_length})] = entry.value;
@@ -192,7 +193,7 @@ void EngineReader::SetState(const host::State& state) {
     early_state_ = state;
     return;
   }
-  call(cntk_reader_set_state, reader_.get(), entries.data(), entries.size());
+  call(cntk_reader_state_set, reader_.get(), entries.data(), entries.size());
 }
 
 }  // namespace cntk_dropin

@@ -16,7 +16,7 @@ namespace cntk_dropin {
 // What takes part in a reader beside the engine.
 class Companion {
  public:
-  virtual ReaderHandle open(const cntk_reader_section* section, cntk_reader_kind kind) = 0;
+  virtual ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) = 0;
   // `epoch_configuration` is the host's.
   virtual void start_epoch(const void* epoch_configuration) = 0;
   virtual ~Companion() = default;
@@ -25,7 +25,7 @@ class Companion {
 class EngineReader : public cntk_host::Reader {
  public:
   // `kind` is what the host takes this module for. Without a companion all is the engine's.
-  EngineReader(const cntk_reader_section* section, cntk_reader_kind kind,
+  EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                std::unique_ptr<Companion> companion = nullptr);
   ~EngineReader() override;
 
@@ -41,7 +41,7 @@ class EngineReader : public cntk_host::Reader {
   void select_devices(const cntk_host::DeviceByStream& devices);
   void read_stream(const cntk_reader_minibatch* minibatch, size_t stream, cntk_host::Minibatch& out);
 
-  const cntk_reader_kind kind_;
+  const cntk_reader_section_kind kind_;
   const bool frame_mode_;
   const std::unique_ptr<Companion> companion_;
   ReaderHandle reader_;

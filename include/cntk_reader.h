@@ -13,21 +13,21 @@
  *     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
  *     epoch.minibatch = 32;
  *     epoch.sweeps = 1;
- *     cntk_reader_start_epoch(reader, &epoch, NULL);
+ *     cntk_reader_epoch_start(reader, &epoch, NULL);
  *
  *     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
  *     do {
  *       const cntk_reader_minibatch *minibatch;
- *       cntk_reader_read_minibatch(reader, &minibatch, NULL);
- *       cntk_reader_describe_minibatch(minibatch, &info, NULL);
+ *       cntk_reader_minibatch_read(reader, &minibatch, NULL);
+ *       cntk_reader_minibatch_describe(minibatch, &info, NULL);
  *       for (size_t i = 0; i < info.stream_count; ++i) {
- *         cntk_reader_stream_minibatch stream = {.struct_size = sizeof stream};
- *         cntk_reader_minibatch_stream(minibatch, i, &stream, NULL);
+ *         cntk_reader_minibatch_stream stream = {.struct_size = sizeof stream};
+ *         cntk_reader_minibatch_stream_describe(minibatch, i, &stream, NULL);
  *         use((const float *)stream.values, stream.sample_size, stream.columns);
  *       }
  *       cntk_reader_minibatch_release(minibatch);
  *     } while (!info.end_of_epoch);
- *     cntk_reader_destroy(reader);
+ *     cntk_reader_free(reader);
  *
  * Installing
  * ----------
@@ -44,14 +44,14 @@
  * ---------
  * Handles are opaque. What a call hands out through a pointer to a handle belongs to the caller:
  *
- *     cntk_reader            cntk_reader_open_text, ..._file, ..._custom     cntk_reader_destroy
- *     cntk_reader_minibatch  cntk_reader_read_minibatch, ..._retain          cntk_reader_minibatch_release
- *     cntk_reader_buffer     cntk_reader_save_checkpoint                     cntk_reader_buffer_free
+ *     cntk_reader            cntk_reader_open_text, ..._file, ..._custom     cntk_reader_free
+ *     cntk_reader_minibatch  cntk_reader_minibatch_read, ..._retain          cntk_reader_minibatch_release
+ *     cntk_reader_buffer     cntk_reader_checkpoint_save                     cntk_reader_buffer_free
  *     cntk_reader_error      any call that fails                             cntk_reader_error_free
- *     cntk_reader_section    cntk_reader_section_new                         cntk_reader_section_free
+ *     cntk_reader_section    cntk_reader_section_create                         cntk_reader_section_free
  *     cntk_reader_deserializer  cntk_reader_open_text_deserializer, ..._binary_...
- *                                                                            cntk_reader_deserializer_destroy
- *     cntk_reader_chunk      cntk_reader_deserializer_load                   cntk_reader_chunk_free
+ *                                                                            cntk_reader_deserializer_free
+ *     cntk_reader_chunk      cntk_reader_deserializer_load_chunk                   cntk_reader_chunk_free
  *
  * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
@@ -60,16 +60,16 @@
  *
  * Errors
  * ------
- * Functions that can fail return a cntk_reader_status: CNTK_READER_OK (0) or what went wrong. Their outputs come last
+ * Functions that can fail return a cntk_reader_status: CNTK_READER_STATUS_OK (0) or what went wrong. Their outputs come last
  * and are written only on success. The very last parameter is a place for an error object, which may be NULL and is
  * written only on failure: the object has the message, CNTK's class of exception and the place (file, line, byte
  * offset, stream, sequence key). NULL where something is needed is an error, not a crash; a pointer that is neither
  * NULL nor valid is beyond help. A failure inside the library stops at this boundary with
- * CNTK_READER_ERROR_INTERNAL; the reader it happened in refuses all further calls.
+ * CNTK_READER_STATUS_INTERNAL; the reader it happened in refuses all further calls.
  *
  * Threads
  * -------
- * A reader is exclusive: one thread at a time (another one gets CNTK_READER_ERROR_STATE), not always the same one.
+ * A reader is exclusive: one thread at a time (another one gets CNTK_READER_STATUS_STATE), not always the same one.
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
  * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
  * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
@@ -77,8 +77,8 @@
  *
  * Fork
  * ----
- * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_ERROR_STATE, and
- * cntk_reader_destroy returns at once and leaves the memory alone. Minibatches that were read before may be read on
+ * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_STATUS_STATE, and
+ * cntk_reader_free returns at once and leaves the memory alone. Minibatches that were read before may be read on
  * (textual keys excepted). The child may open readers of its own.
  *
  * Strings
@@ -92,7 +92,7 @@
  * newer programs and libraries work together. Whatever was added after the first version says so: "Since ABI 2". A
  * program that may meet an older library than the one whose header it was built with asks first:
  *
- *     if (cntk_reader_abi_version() >= 2) ...
+ *     if (cntk_reader_version_get_abi() >= 2) ...
  *
  * and looks such a function up with dlsym, unless all libraries that it may meet have it. A program that may be built
  * with an older header asks `#if CNTK_READER_ABI_VERSION >= 2`.
@@ -110,11 +110,11 @@
 #define CNTK_READER_VERSION_MINOR 1
 #define CNTK_READER_VERSION_PATCH 0
 
-/** The same as one number, as cntk_reader_version returns it. */
+/** The same as one number, as cntk_reader_version_get returns it. */
 #define CNTK_READER_VERSION \
   (CNTK_READER_VERSION_MAJOR * 1000000 + CNTK_READER_VERSION_MINOR * 1000 + CNTK_READER_VERSION_PATCH)
 
-/** The ABI that this header describes: see cntk_reader_abi_version. */
+/** The ABI that this header describes: see cntk_reader_version_get_abi. */
 #define CNTK_READER_ABI_VERSION 2
 
 /** In place of a length: the string ends at its NUL. */
@@ -160,40 +160,40 @@ typedef enum {
   /**
    * The call succeeded; its outputs are written.
    */
-  CNTK_READER_OK = 0,
+  CNTK_READER_STATUS_OK = 0,
   /**
    * The configuration's text, or one of its values, is wrong.
    */
-  CNTK_READER_ERROR_CONFIG = 1,
+  CNTK_READER_STATUS_CONFIG = 1,
   /**
    * An argument of the call is wrong: NULL, an index out of range, a minibatch size of 0, a rank beyond the workers.
    */
-  CNTK_READER_ERROR_INVALID_ARGUMENT = 2,
+  CNTK_READER_STATUS_INVALID_ARGUMENT = 2,
   /**
    * The operating system refused: a file is missing, a read failed.
    */
-  CNTK_READER_ERROR_IO = 3,
+  CNTK_READER_STATUS_IO = 3,
   /**
    * The content of a data file is wrong.
    */
-  CNTK_READER_ERROR_DATA = 4,
+  CNTK_READER_STATUS_DATA = 4,
   /**
    * A checkpoint is damaged, or does not fit the data or the configuration.
    */
-  CNTK_READER_ERROR_CHECKPOINT = 5,
+  CNTK_READER_STATUS_CHECKPOINT = 5,
   /**
    * The handle's state does not allow the call: no epoch was started, another thread is using the reader, the
-   * process is the child of a fork, an earlier call ended in CNTK_READER_ERROR_INTERNAL.
+   * process is the child of a fork, an earlier call ended in CNTK_READER_STATUS_INTERNAL.
    */
-  CNTK_READER_ERROR_STATE = 6,
+  CNTK_READER_STATUS_STATE = 6,
   /**
    * Code that the user supplied has failed.
    */
-  CNTK_READER_ERROR_USER = 7,
+  CNTK_READER_STATUS_USER = 7,
   /**
    * A mistake of this library. The reader that reported it refuses all further calls except its destruction.
    */
-  CNTK_READER_ERROR_INTERNAL = 8,
+  CNTK_READER_STATUS_INTERNAL = 8,
 } cntk_reader_status;
 
 /**
@@ -221,11 +221,11 @@ typedef enum {
   /**
    * Every value of every sample.
    */
-  CNTK_READER_DENSE = 0,
+  CNTK_READER_STORAGE_DENSE = 0,
   /**
    * Compressed sparse columns, one column a sample.
    */
-  CNTK_READER_SPARSE_CSC = 1,
+  CNTK_READER_STORAGE_SPARSE_CSC = 1,
 } cntk_reader_storage;
 
 /**
@@ -235,11 +235,11 @@ typedef enum {
   /**
    * `float`, 4 bytes.
    */
-  CNTK_READER_FLOAT = 1,
+  CNTK_READER_ELEMENT_FLOAT = 1,
   /**
    * `double`, 8 bytes.
    */
-  CNTK_READER_DOUBLE = 2,
+  CNTK_READER_ELEMENT_DOUBLE = 2,
 } cntk_reader_element;
 
 /**
@@ -249,15 +249,15 @@ typedef enum {
   /**
    * It has data.
    */
-  CNTK_READER_PRESENT = 0,
+  CNTK_READER_PRESENCE_PRESENT = 0,
   /**
    * It was left out and counted as an error already.
    */
-  CNTK_READER_SKIPPED = 1,
+  CNTK_READER_PRESENCE_SKIPPED = 1,
   /**
    * It is invalid, to be left out and counted.
    */
-  CNTK_READER_INVALID = 2,
+  CNTK_READER_PRESENCE_INVALID = 2,
 } cntk_reader_presence;
 
 /**
@@ -267,15 +267,15 @@ typedef enum {
   /**
    * Always reported.
    */
-  CNTK_READER_LOG_ERROR = 0,
+  CNTK_READER_LOG_LEVEL_ERROR = 0,
   /**
    * Reported at `traceLevel` 1, the default, and above; at every level if it tells of sequences that are dropped.
    */
-  CNTK_READER_LOG_WARNING = 1,
+  CNTK_READER_LOG_LEVEL_WARNING = 1,
   /**
    * Reported at `traceLevel` 2 and above.
    */
-  CNTK_READER_LOG_INFO = 2,
+  CNTK_READER_LOG_LEVEL_INFO = 2,
 } cntk_reader_log_level;
 
 /**
@@ -285,16 +285,16 @@ typedef enum {
   /**
    * The one with `deserializers` (CompositeDataReader).
    */
-  CNTK_READER_COMPOSITE = 0,
+  CNTK_READER_SECTION_KIND_COMPOSITE = 0,
   /**
    * The one of one text file (CNTKTextFormatReader).
    */
-  CNTK_READER_TEXT = 1,
+  CNTK_READER_SECTION_KIND_TEXT = 1,
   /**
    * The one of one binary file (CNTKBinaryReader). Since ABI 2.
    */
-  CNTK_READER_BINARY = 2,
-} cntk_reader_kind;
+  CNTK_READER_SECTION_KIND_BINARY = 2,
+} cntk_reader_section_kind;
 
 /**
  * How the samples of a stream make the sequences of a chunk.
@@ -303,24 +303,24 @@ typedef enum {
   /**
    * There is one array, and each of its samples is a sequence.
    */
-  CNTK_READER_SAMPLES = 0,
+  CNTK_READER_GROUPING_SAMPLES = 0,
   /**
    * There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
    */
-  CNTK_READER_SEQUENCES = 1,
+  CNTK_READER_GROUPING_SEQUENCES = 1,
   /**
    * There are several arrays, each of them a sequence.
    */
-  CNTK_READER_ARRAYS = 2,
+  CNTK_READER_GROUPING_ARRAYS = 2,
 } cntk_reader_grouping;
 
 /**
  * A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
- * cntk_reader_open_custom, destroy it with cntk_reader_destroy.
+ * cntk_reader_open_custom, destroy it with cntk_reader_free.
  *
  * Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
- * gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
- * Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_ERROR_STATE.
+ * gets CNTK_READER_STATUS_STATE. Its streams' descriptions may be read at any time.
+ * Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_STATUS_STATE.
  */
 typedef struct cntk_reader cntk_reader;
 
@@ -332,6 +332,21 @@ typedef struct cntk_reader cntk_reader;
 typedef struct cntk_reader_buffer cntk_reader_buffer;
 
 /**
+ * The data of a chunk's sequences. Comes from cntk_reader_deserializer_load_chunk, may outlive the deserializer.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_chunk cntk_reader_chunk;
+
+/**
+ * A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
+ * cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_free.
+ *
+ * Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
+ */
+typedef struct cntk_reader_deserializer cntk_reader_deserializer;
+
+/**
  * What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
  *
  * Threads: immutable, may be shared.
@@ -339,7 +354,7 @@ typedef struct cntk_reader_buffer cntk_reader_buffer;
 typedef struct cntk_reader_error cntk_reader_error;
 
 /**
- * Where a callback that fails says why: see cntk_reader_fail.
+ * Where a callback that fails says why: see cntk_reader_failure_set_message.
  *
  * Threads: exclusive, during the callback only.
  */
@@ -354,7 +369,7 @@ typedef struct cntk_reader_failure cntk_reader_failure;
 typedef struct cntk_reader_keys cntk_reader_keys;
 
 /**
- * One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
+ * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_read gives one,
  * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
  * back for later minibatches. It may outlive its reader.
  *
@@ -483,11 +498,11 @@ typedef struct {
   /**
    * Minibatch size in samples of all workers together, at least 1.
    */
-  uint64_t minibatch;
+  uint64_t minibatch_size;
   /**
    * As in cntk_reader_configuration; the configuration's `truncationLength` takes its place.
    */
-  uint64_t truncation;
+  uint64_t truncation_length;
   /**
    * As in cntk_reader_configuration; the configuration's `rightSplice` takes its place.
    */
@@ -530,12 +545,12 @@ typedef struct {
   /**
    * Minibatch size in samples of all workers together, at least 1.
    */
-  uint64_t minibatch;
+  uint64_t minibatch_size;
   /**
    * Time steps of a truncated minibatch. The configuration's `truncationLength` takes its place when an epoch
    * starts, so 0 will do there.
    */
-  uint64_t truncation;
+  uint64_t truncation_length;
   /**
    * Overlap of the truncated minibatches of one sequence, in steps. The configuration's `rightSplice` takes its
    * place when an epoch starts.
@@ -578,7 +593,7 @@ typedef struct {
 } cntk_reader_minibatch_info;
 
 /**
- * A run of time steps in one parallel row that belongs to one sequence, or to none (a gap).
+ * A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
  */
 typedef struct {
   /**
@@ -586,9 +601,9 @@ typedef struct {
    */
   uint64_t sequence;
   /**
-   * Parallel row, from 0.
+   * Lane, that is parallel sequence, from 0.
    */
-  uint64_t row;
+  uint64_t lane;
   /**
    * Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
    */
@@ -603,12 +618,13 @@ typedef struct {
 /**
  * One stream's part of a minibatch. All pointers live as long as the minibatch.
  *
- * The data are `columns` = `steps` * `rows` columns of `sample_size` values; step t of row s is column t * rows + s.
+ * The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
+ * t * lanes + s.
  * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_stream_minibatch), set by the caller.
+   * sizeof(cntk_reader_minibatch_stream), set by the caller.
    */
   size_t struct_size;
   /**
@@ -616,11 +632,11 @@ typedef struct {
    */
   size_t steps;
   /**
-   * Parallel rows (CNTK: number of parallel sequences, S).
+   * Lanes (CNTK: number of parallel sequences, S).
    */
-  size_t rows;
+  size_t lanes;
   /**
-   * Columns: steps * rows, gaps included.
+   * Columns: steps * lanes, gaps included.
    */
   size_t columns;
   /**
@@ -668,22 +684,22 @@ typedef struct {
    * Sparse: the row of each stored value within its column, in the order of the input, which may be unsorted and
    * may repeat rows. Dense: NULL.
    */
-  const int32_t *row_indices;
+  const int32_t *indices;
   /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
-   * `column_starts[c + 1]`. Dense: NULL.
+   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_offsets[c]` up to, not including,
+   * `column_offsets[c + 1]`. Dense: NULL.
    */
-  const int32_t *column_starts;
+  const int32_t *column_offsets;
   /**
    * The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
-   * the values, the int32 row indices, the int32 column starts.
+   * the values, the int32 indices, the int32 column offsets.
    */
   const void *block;
   /**
    * Bytes of the block.
    */
   size_t block_size;
-} cntk_reader_stream_minibatch;
+} cntk_reader_minibatch_stream;
 
 /**
  * One entry of a reader's state.
@@ -757,6 +773,155 @@ typedef struct {
    */
   cntk_reader_number_key number;
 } cntk_reader_corpus;
+
+/**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
+   */
+  uint32_t sample;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
+
+/**
+ * A sequence's data in one stream. The pointers live as long as the chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequence), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Whether there are data.
+   */
+  cntk_reader_presence presence;
+  /**
+   * Samples in this stream.
+   */
+  uint32_t samples;
+  /**
+   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
+   * Sparse: the stored ones, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
+   */
+  const int32_t *indices;
+  /**
+   * Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
+   * number s + 1 where they end. Dense: NULL.
+   */
+  const uint32_t *sample_offsets;
+} cntk_reader_sequence;
+
+/**
+ * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
+ * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_STATUS_USER. Called on the
+ * thread that converts. It must not throw.
+ */
+typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
+                                                  uint64_t bytes,
+                                                  uint64_t total,
+                                                  uint64_t sequences);
+
+/**
+ * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_conversion).
+   */
+  size_t struct_size;
+  /**
+   * Path of the file to read.
+   */
+  const char *input;
+  /**
+   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
+   */
+  const char *output;
+  /**
+   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
+   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   */
+  const char *streams;
+  /**
+   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
+   */
+  uint64_t chunk_size;
+  /**
+   * For text to binary: 0 for single precision, 1 for double.
+   */
+  uint32_t double_precision;
+  /**
+   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
+   * so that files are the same byte for byte; else 0.
+   */
+  uint32_t ctf2bin_compatible;
+  /**
+   * Called now and then, or NULL.
+   */
+  cntk_reader_progress_callback progress;
+  /**
+   * Handed to `progress`.
+   */
+  void *userdata;
+} cntk_reader_conversion;
+
+/**
+ * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
+ * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
+ * being called (that gives CNTK_READER_STATUS_STATE).
+ */
+typedef void (*cntk_reader_log_callback)(void *userdata,
+                                         cntk_reader_log_level level,
+                                         const char *line,
+                                         size_t length);
+
+/**
+ * Called once with the userdata that was registered with it, when the library will not use it again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
 
 /**
  * A stream of a user's deserializer. Its number is its place in the list.
@@ -842,9 +1007,9 @@ typedef struct {
    */
   size_t index_count;
   /**
-   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `starts[s]` to before `starts[s + 1]`.
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before `offsets[s + 1]`.
    */
-  const void *starts;
+  const void *offsets;
   /**
    * Sparse: bytes of an index, 4 or 8. Indices are signed.
    */
@@ -852,7 +1017,7 @@ typedef struct {
   /**
    * Sparse: bytes of a start, 4 or 8. Starts are signed.
    */
-  uint32_t start_size;
+  uint32_t offset_size;
   /**
    * A cntk_reader_element: the type of the values.
    */
@@ -880,15 +1045,15 @@ typedef struct {
    */
   const cntk_reader_array *arrays;
   /**
-   * Their number: 1, except for CNTK_READER_ARRAYS.
+   * Their number: 1, except for CNTK_READER_GROUPING_ARRAYS.
    */
   size_t array_count;
   /**
-   * For CNTK_READER_SEQUENCES: the samples of each sequence.
+   * For CNTK_READER_GROUPING_SEQUENCES: the samples of each sequence.
    */
   const uint32_t *lengths;
   /**
-   * For CNTK_READER_SEQUENCES: the number of sequences.
+   * For CNTK_READER_GROUPING_SEQUENCES: the number of sequences.
    */
   size_t length_count;
 } cntk_reader_stream_data;
@@ -898,7 +1063,7 @@ typedef struct {
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_chunk), set by the library; all else is zero when the callback gets it.
+   * sizeof(cntk_reader_user_chunk), set by the library; all else is zero when the callback gets it.
    */
   size_t struct_size;
   /**
@@ -921,14 +1086,14 @@ typedef struct {
    * Their number.
    */
   size_t key_count;
-} cntk_reader_chunk;
+} cntk_reader_user_chunk;
 
 /**
  * Loads a chunk. Returns 0, or another number if it fails.
  */
 typedef int32_t (*cntk_reader_get_chunk)(void *userdata,
                                          uint32_t chunk,
-                                         cntk_reader_chunk *data,
+                                         cntk_reader_user_chunk *data,
                                          cntk_reader_failure *failure);
 
 /**
@@ -974,11 +1139,6 @@ typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
                                               cntk_reader_failure *failure);
 
 /**
- * Called once with the userdata that was registered with it, when the library will not use it again.
- */
-typedef void (*cntk_reader_finalizer)(void *userdata);
-
-/**
  * A user's deserializer. Initialize with zeros and set `struct_size`.
  *
  * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
@@ -987,7 +1147,7 @@ typedef void (*cntk_reader_finalizer)(void *userdata);
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_deserializer).
+   * sizeof(cntk_reader_user_deserializer).
    */
   size_t struct_size;
   /**
@@ -1039,151 +1199,7 @@ typedef struct {
    * the reader fails.
    */
   cntk_reader_finalizer finalizer;
-} cntk_reader_deserializer;
-
-/**
- * Size of a chunk.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_chunk_info), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Samples of all its sequences.
-   */
-  uint64_t samples;
-  /**
-   * Number of its sequences.
-   */
-  uint64_t sequences;
-} cntk_reader_chunk_info;
-
-/**
- * Where a sequence is, how long, and what its key is.
- */
-typedef struct {
-  /**
-   * Its chunk.
-   */
-  uint32_t chunk;
-  /**
-   * Its number within the chunk.
-   */
-  uint32_t index;
-  /**
-   * Its length in samples.
-   */
-  uint32_t samples;
-  /**
-   * Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
-   */
-  uint32_t sample;
-  /**
-   * Its key as a number.
-   */
-  uint64_t key;
-} cntk_reader_sequence_info;
-
-/**
- * A sequence's data in one stream. The pointers live as long as the chunk.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_sequence), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Whether there are data.
-   */
-  cntk_reader_presence presence;
-  /**
-   * Samples in this stream.
-   */
-  uint32_t samples;
-  /**
-   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
-   * Sparse: the stored ones, sample after sample.
-   */
-  const void *values;
-  /**
-   * Number of values.
-   */
-  size_t value_count;
-  /**
-   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
-   */
-  const int32_t *row_indices;
-  /**
-   * Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
-   * number s + 1 where they end. Dense: NULL.
-   */
-  const uint32_t *sample_starts;
-} cntk_reader_sequence;
-
-/**
- * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
- * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_ERROR_USER. Called on the
- * thread that converts. It must not throw.
- */
-typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
-                                                  uint64_t bytes,
-                                                  uint64_t total,
-                                                  uint64_t sequences);
-
-/**
- * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_conversion).
-   */
-  size_t struct_size;
-  /**
-   * Path of the file to read.
-   */
-  const char *input;
-  /**
-   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
-   */
-  const char *output;
-  /**
-   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
-   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
-   */
-  const char *streams;
-  /**
-   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
-   */
-  uint64_t chunk_size;
-  /**
-   * For text to binary: 0 for single precision, 1 for double.
-   */
-  uint32_t double_precision;
-  /**
-   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
-   * so that files are the same byte for byte; else 0.
-   */
-  uint32_t chunks_of_script;
-  /**
-   * Called now and then, or NULL.
-   */
-  cntk_reader_progress_callback progress;
-  /**
-   * Handed to `progress`.
-   */
-  void *userdata;
-} cntk_reader_conversion;
-
-/**
- * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
- * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
- * being called (that gives CNTK_READER_ERROR_STATE).
- */
-typedef void (*cntk_reader_log_callback)(void *userdata,
-                                         cntk_reader_log_level level,
-                                         const char *line,
-                                         size_t length);
+} cntk_reader_user_deserializer;
 
 /**
  * What a factory is to make. All of it lives until the callback returns.
@@ -1315,11 +1331,11 @@ typedef struct {
   /**
    * Sparse: the row of each value within its sample.
    */
-  const int32_t *row_indices;
+  const int32_t *indices;
   /**
    * Sparse: how many values each sample has.
    */
-  const int32_t *sample_counts;
+  const int32_t *sample_value_counts;
   /**
    * Shape of a sample, if the stream's description leaves it open.
    */
@@ -1434,21 +1450,21 @@ extern "C" {
 /**
  * The library's version as major * 1000000 + minor * 1000 + patch: compare with CNTK_READER_VERSION.
  */
-uint32_t cntk_reader_version(void);
+uint32_t cntk_reader_version_get(void);
 
 /**
  * The library's version as text ("0.1.0"), NUL-terminated, valid for ever.
  */
-const char *cntk_reader_version_text(void);
+const char *cntk_reader_version_get_text(void);
 
 /**
  * The ABI number of the library at hand: what CNTK_READER_ABI_VERSION was when it was built. What a comment marks "Since
  * ABI n" is there if this is n or more; what has no mark is there since ABI 1.
  */
-uint32_t cntk_reader_abi_version(void);
+uint32_t cntk_reader_version_get_abi(void);
 
 /**
- * Gives the parts of an error. Returns CNTK_READER_ERROR_INVALID_ARGUMENT if an argument is NULL or the struct's size
+ * Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or the struct's size
  * is not set.
  */
 cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error,
@@ -1457,15 +1473,15 @@ cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error,
 /**
  * The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
  */
-const char *cntk_reader_error_text(const cntk_reader_error *error);
+const char *cntk_reader_error_get_text(const cntk_reader_error *error);
 
 /**
- * The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
+ * The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long as the
  * error.
  *
  * Since ABI 2.
  */
-void *cntk_reader_error_cause(const cntk_reader_error *error);
+void *cntk_reader_error_get_cause(const cntk_reader_error *error);
 
 /**
  * Frees an error. NULL is allowed.
@@ -1496,7 +1512,7 @@ cntk_reader_status cntk_reader_open_file(const char *path,
  * descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
  * returns at once and leaves the memory alone.
  */
-void cntk_reader_destroy(cntk_reader *reader);
+void cntk_reader_free(cntk_reader *reader);
 
 /**
  * Gives the number of streams. May be called from any thread.
@@ -1508,14 +1524,14 @@ cntk_reader_status cntk_reader_stream_count(const cntk_reader *reader,
 /**
  * Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
  */
-cntk_reader_status cntk_reader_describe_stream(const cntk_reader *reader,
+cntk_reader_status cntk_reader_stream_describe(const cntk_reader *reader,
                                                size_t index,
                                                cntk_reader_stream_info *info,
                                                cntk_reader_error **error);
 
 /**
  * Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
- * cntk_reader_describe_minibatch gives are those, in the second they stand for the texts. May be called from any
+ * cntk_reader_minibatch_describe gives are those, in the second they stand for the texts. May be called from any
  * thread.
  */
 cntk_reader_status cntk_reader_has_numeric_keys(const cntk_reader *reader,
@@ -1524,9 +1540,9 @@ cntk_reader_status cntk_reader_has_numeric_keys(const cntk_reader *reader,
 
 /**
  * Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
- * read, except after cntk_reader_restore_checkpoint. May be called at any time, also in the middle of an epoch.
+ * read, except after cntk_reader_checkpoint_restore. May be called at any time, also in the middle of an epoch.
  */
-cntk_reader_status cntk_reader_start_epoch(cntk_reader *reader,
+cntk_reader_status cntk_reader_epoch_start(cntk_reader *reader,
                                            const cntk_reader_epoch *epoch,
                                            cntk_reader_error **error);
 
@@ -1534,7 +1550,7 @@ cntk_reader_status cntk_reader_start_epoch(cntk_reader *reader,
  * Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
  * reader had begun are not continued (CNTK 2.7 does the same).
  */
-cntk_reader_status cntk_reader_set_configuration(cntk_reader *reader,
+cntk_reader_status cntk_reader_configuration_set(cntk_reader *reader,
                                                  const cntk_reader_configuration *configuration,
                                                  cntk_reader_error **error);
 
@@ -1544,7 +1560,7 @@ cntk_reader_status cntk_reader_set_configuration(cntk_reader *reader,
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_get_configuration(const cntk_reader *reader,
+cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
                                                  cntk_reader_configuration *configuration,
                                                  cntk_reader_error **error);
 
@@ -1554,7 +1570,7 @@ cntk_reader_status cntk_reader_get_configuration(const cntk_reader *reader,
  * get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
  * on behind it.
  */
-cntk_reader_status cntk_reader_read_minibatch(cntk_reader *reader,
+cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,
                                               cntk_reader_error **error);
 
@@ -1562,7 +1578,7 @@ cntk_reader_status cntk_reader_read_minibatch(cntk_reader *reader,
  * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
  * most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
  */
-cntk_reader_status cntk_reader_save_checkpoint(const cntk_reader *reader,
+cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
                                                cntk_reader_buffer **checkpoint,
                                                cntk_reader_error **error);
 
@@ -1571,7 +1587,7 @@ cntk_reader_status cntk_reader_save_checkpoint(const cntk_reader *reader,
  * so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
  * error that says what differs.
  */
-cntk_reader_status cntk_reader_restore_checkpoint(cntk_reader *reader,
+cntk_reader_status cntk_reader_checkpoint_restore(cntk_reader *reader,
                                                   const void *bytes,
                                                   size_t size,
                                                   cntk_reader_error **error);
@@ -1590,7 +1606,7 @@ void cntk_reader_minibatch_release(const cntk_reader_minibatch *minibatch);
 /**
  * Describes a minibatch. `info->struct_size` must be set. May be called from any thread.
  */
-cntk_reader_status cntk_reader_describe_minibatch(const cntk_reader_minibatch *minibatch,
+cntk_reader_status cntk_reader_minibatch_describe(const cntk_reader_minibatch *minibatch,
                                                   cntk_reader_minibatch_info *info,
                                                   cntk_reader_error **error);
 
@@ -1598,30 +1614,30 @@ cntk_reader_status cntk_reader_describe_minibatch(const cntk_reader_minibatch *m
  * Gives stream `index` of a minibatch: its layout, and pointers to its data where they lie. `stream->struct_size` must
  * be set. May be called from any thread.
  */
-cntk_reader_status cntk_reader_minibatch_stream(const cntk_reader_minibatch *minibatch,
-                                                size_t index,
-                                                cntk_reader_stream_minibatch *stream,
-                                                cntk_reader_error **error);
+cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minibatch *minibatch,
+                                                         size_t index,
+                                                         cntk_reader_minibatch_stream *stream,
+                                                         cntk_reader_error **error);
 
 /**
  * Gives the key of a sequence as text, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
  * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. UTF-8; `text` may be NULL if
  * `capacity` is 0. `sequence` is the number in the records. May be called from any thread.
  */
-cntk_reader_status cntk_reader_minibatch_key_text(const cntk_reader_minibatch *minibatch,
-                                                  size_t sequence,
-                                                  char *text,
-                                                  size_t capacity,
-                                                  size_t *length,
-                                                  cntk_reader_error **error);
+cntk_reader_status cntk_reader_minibatch_get_key_text(const cntk_reader_minibatch *minibatch,
+                                                      size_t sequence,
+                                                      char *text,
+                                                      size_t capacity,
+                                                      size_t *length,
+                                                      cntk_reader_error **error);
 
 /**
  * Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
  * `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
  * their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
- * cntk_reader_save_checkpoint does so in all.
+ * cntk_reader_checkpoint_save does so in all.
  */
-cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
+cntk_reader_status cntk_reader_state_get(const cntk_reader *reader,
                                          cntk_reader_state_entry *entries,
                                          size_t capacity,
                                          size_t *count,
@@ -1631,7 +1647,7 @@ cntk_reader_status cntk_reader_get_state(const cntk_reader *reader,
  * Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
  * Entries that are not known are ignored; a missing one is an error.
  */
-cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
+cntk_reader_status cntk_reader_state_set(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,
                                          size_t count,
                                          cntk_reader_error **error);
@@ -1641,13 +1657,13 @@ cntk_reader_status cntk_reader_set_state(cntk_reader *reader,
  * CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
  * NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
  */
-cntk_reader_status cntk_reader_section_new(const char *path,
-                                           size_t path_length,
-                                           const cntk_reader_section_entry *entries,
-                                           size_t count,
-                                           const cntk_reader_section *parent,
-                                           cntk_reader_section **section,
-                                           cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_create(const char *path,
+                                              size_t path_length,
+                                              const cntk_reader_section_entry *entries,
+                                              size_t count,
+                                              const cntk_reader_section *parent,
+                                              cntk_reader_section **section,
+                                              cntk_reader_error **error);
 
 /**
  * Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
@@ -1660,11 +1676,11 @@ void cntk_reader_section_free(cntk_reader_section *section);
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_section_path(const cntk_reader_section *section,
-                                            char *text,
-                                            size_t capacity,
-                                            size_t *length,
-                                            cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_get_path(const cntk_reader_section *section,
+                                                char *text,
+                                                size_t capacity,
+                                                size_t *length,
+                                                cntk_reader_error **error);
 
 /**
  * Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
@@ -1672,22 +1688,22 @@ cntk_reader_status cntk_reader_section_path(const cntk_reader_section *section,
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_section_entries(const cntk_reader_section *section,
-                                               cntk_reader_section_entry *entries,
-                                               size_t capacity,
-                                               size_t *count,
-                                               cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_list_entries(const cntk_reader_section *section,
+                                                    cntk_reader_section_entry *entries,
+                                                    size_t capacity,
+                                                    size_t *count,
+                                                    cntk_reader_error **error);
 
 /**
  * Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_section_child(const cntk_reader_section *section,
-                                             const char *key,
-                                             size_t key_length,
-                                             cntk_reader_section **child,
-                                             cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_open_child(const cntk_reader_section *section,
+                                                  const char *key,
+                                                  size_t key_length,
+                                                  cntk_reader_section **child,
+                                                  cntk_reader_error **error);
 
 /**
  * Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
@@ -1695,25 +1711,25 @@ cntk_reader_status cntk_reader_section_child(const cntk_reader_section *section,
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_section_element(const cntk_reader_section *section,
-                                               const char *key,
-                                               size_t key_length,
-                                               size_t index,
-                                               cntk_reader_section **element,
-                                               cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_open_element(const cntk_reader_section *section,
+                                                    const char *key,
+                                                    size_t key_length,
+                                                    size_t index,
+                                                    cntk_reader_section **element,
+                                                    cntk_reader_error **error);
 
 /**
  * Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
  */
-cntk_reader_status cntk_reader_section_flag(const cntk_reader_section *section,
-                                            const char *key,
-                                            size_t key_length,
-                                            uint32_t fallback,
-                                            uint32_t *value,
-                                            cntk_reader_error **error);
+cntk_reader_status cntk_reader_section_get_flag(const cntk_reader_section *section,
+                                                const char *key,
+                                                size_t key_length,
+                                                uint32_t fallback,
+                                                uint32_t *value,
+                                                cntk_reader_error **error);
 
 /**
- * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+ * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_section_kind.
  */
 cntk_reader_status cntk_reader_open_section(const cntk_reader_section *section,
                                             uint32_t kind,
@@ -1747,70 +1763,70 @@ cntk_reader_status cntk_reader_open_binary_deserializer(const char *name,
 /**
  * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
  */
-void cntk_reader_deserializer_destroy(cntk_reader_deserializer *deserializer);
+void cntk_reader_deserializer_free(cntk_reader_deserializer *deserializer);
 
 /**
  * Gives the numbers of streams and of chunks.
  */
-cntk_reader_status cntk_reader_deserializer_counts(const cntk_reader_deserializer *deserializer,
-                                                   size_t *streams,
-                                                   size_t *chunks,
-                                                   cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_describe(const cntk_reader_deserializer *deserializer,
+                                                     size_t *streams,
+                                                     size_t *chunks,
+                                                     cntk_reader_error **error);
 
 /**
  * Describes stream `index`, from 0. `info->struct_size` must be set.
  */
-cntk_reader_status cntk_reader_deserializer_stream(const cntk_reader_deserializer *deserializer,
-                                                   size_t index,
-                                                   cntk_reader_stream_info *info,
-                                                   cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_describe_stream(const cntk_reader_deserializer *deserializer,
+                                                            size_t index,
+                                                            cntk_reader_stream_info *info,
+                                                            cntk_reader_error **error);
 
 /**
  * Describes a chunk, from 0. `info->struct_size` must be set.
  */
-cntk_reader_status cntk_reader_deserializer_chunk(const cntk_reader_deserializer *deserializer,
-                                                  uint32_t chunk,
-                                                  cntk_reader_chunk_info *info,
-                                                  cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_describe_chunk(const cntk_reader_deserializer *deserializer,
+                                                           uint32_t chunk,
+                                                           cntk_reader_chunk_info *info,
+                                                           cntk_reader_error **error);
 
 /**
  * Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
  * be NULL if `capacity` is 0.
  */
-cntk_reader_status cntk_reader_deserializer_sequences(const cntk_reader_deserializer *deserializer,
-                                                      uint32_t chunk,
-                                                      cntk_reader_sequence_info *sequences,
-                                                      size_t capacity,
-                                                      size_t *count,
-                                                      cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_list_sequences(const cntk_reader_deserializer *deserializer,
+                                                           uint32_t chunk,
+                                                           cntk_reader_sequence_info *sequences,
+                                                           size_t capacity,
+                                                           size_t *count,
+                                                           cntk_reader_error **error);
 
 /**
  * Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
  */
-cntk_reader_status cntk_reader_deserializer_find(const cntk_reader_deserializer *deserializer,
-                                                 uint64_t key,
-                                                 uint32_t *found,
-                                                 cntk_reader_sequence_info *sequence,
-                                                 cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_find_sequence(const cntk_reader_deserializer *deserializer,
+                                                          uint64_t key,
+                                                          uint32_t *found,
+                                                          cntk_reader_sequence_info *sequence,
+                                                          cntk_reader_error **error);
 
 /**
  * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
  * deserializer tolerates, in the order of these calls.
  */
-cntk_reader_status cntk_reader_deserializer_load(const cntk_reader_deserializer *deserializer,
-                                                 uint32_t chunk,
-                                                 cntk_reader_chunk **loaded,
-                                                 cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_load_chunk(const cntk_reader_deserializer *deserializer,
+                                                       uint32_t chunk,
+                                                       cntk_reader_chunk **loaded,
+                                                       cntk_reader_error **error);
 
 /**
  * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
  * thread.
  */
-cntk_reader_status cntk_reader_chunk_sequence(const cntk_reader_chunk *chunk,
-                                              size_t stream,
-                                              uint32_t index,
-                                              cntk_reader_sequence *sequence,
-                                              cntk_reader_error **error);
+cntk_reader_status cntk_reader_chunk_get_sequence(const cntk_reader_chunk *chunk,
+                                                  size_t stream,
+                                                  uint32_t index,
+                                                  cntk_reader_sequence *sequence,
+                                                  cntk_reader_error **error);
 
 /**
  * Frees a chunk. NULL is allowed. May be called from any thread.
@@ -1820,10 +1836,10 @@ void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
 /**
  * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
  */
-cntk_reader_status cntk_reader_buffer_bytes(const cntk_reader_buffer *buffer,
-                                            const void **bytes,
-                                            size_t *size,
-                                            cntk_reader_error **error);
+cntk_reader_status cntk_reader_buffer_get_bytes(const cntk_reader_buffer *buffer,
+                                                const void **bytes,
+                                                size_t *size,
+                                                cntk_reader_error **error);
 
 /**
  * Frees a buffer. NULL is allowed.
@@ -1852,13 +1868,13 @@ cntk_reader_status cntk_reader_convert_binary_to_text(const cntk_reader_conversi
  * the default back: the environment variable CNTK_READER_THREADS, else the CPUs that this process may use. What a
  * reader delivers does not depend on it. May be called from any thread.
  */
-cntk_reader_status cntk_reader_set_threads(size_t threads,
+cntk_reader_status cntk_reader_threads_set(size_t threads,
                                            cntk_reader_error **error);
 
 /**
  * Gives the number of loading threads that a reader opened now would use. May be called from any thread.
  */
-cntk_reader_status cntk_reader_get_threads(size_t *threads, cntk_reader_error **error);
+cntk_reader_status cntk_reader_threads_get(size_t *threads, cntk_reader_error **error);
 
 /**
  * Sends all further log lines of the process to a callback; a NULL callback brings standard error back. Lines below
@@ -1868,29 +1884,29 @@ cntk_reader_status cntk_reader_get_threads(size_t *threads, cntk_reader_error **
  * its last call has returned, which may be later than this call's return if other threads are logging. If this call
  * fails, the finalizer is not called. May be called from any thread.
  */
-cntk_reader_status cntk_reader_set_log_callback(void *userdata,
+cntk_reader_status cntk_reader_log_set_callback(void *userdata,
                                                 cntk_reader_log_callback callback,
                                                 cntk_reader_finalizer finalizer,
                                                 cntk_reader_error **error);
 
 /**
  * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
- * the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
+ * the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
  * other than 0.
  */
-void cntk_reader_fail(cntk_reader_failure *failure,
-                      const char *text,
-                      size_t length);
+void cntk_reader_failure_set_message(cntk_reader_failure *failure,
+                                     const char *text,
+                                     size_t length);
 
 /**
- * Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
+ * Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
  * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
  *
  * Since ABI 2.
  */
-void cntk_reader_fail_with(cntk_reader_failure *failure,
-                           void *cause,
-                           cntk_reader_finalizer finalizer);
+void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
+                                   void *cause,
+                                   cntk_reader_finalizer finalizer);
 
 /**
  * Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
@@ -1903,26 +1919,26 @@ void cntk_reader_fail_with(cntk_reader_failure *failure,
  */
 cntk_reader_status cntk_reader_open_custom(const char *text,
                                            size_t length,
-                                           const cntk_reader_deserializer *const *deserializers,
+                                           const cntk_reader_user_deserializer *const *deserializers,
                                            size_t count,
                                            cntk_reader **reader,
                                            cntk_reader_error **error);
 
 /**
- * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_free.
+ * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_keys_share(const cntk_reader_keys *keys,
-                                          cntk_reader_keys **shared,
-                                          cntk_reader_error **error);
+cntk_reader_status cntk_reader_keys_retain(const cntk_reader_keys *keys,
+                                           cntk_reader_keys **shared,
+                                           cntk_reader_error **error);
 
 /**
  * Frees a handle. NULL is allowed.
  *
  * Since ABI 2.
  */
-void cntk_reader_keys_free(cntk_reader_keys *keys);
+void cntk_reader_keys_release(cntk_reader_keys *keys);
 
 /**
  * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
@@ -1940,11 +1956,11 @@ cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_keys_number(const cntk_reader_keys *keys,
-                                           const char *key,
-                                           size_t length,
-                                           uint64_t *number,
-                                           cntk_reader_error **error);
+cntk_reader_status cntk_reader_keys_get_number(const cntk_reader_keys *keys,
+                                               const char *key,
+                                               size_t length,
+                                               uint64_t *number,
+                                               cntk_reader_error **error);
 
 /**
  * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
@@ -1953,17 +1969,17 @@ cntk_reader_status cntk_reader_keys_number(const cntk_reader_keys *keys,
  *
  * Since ABI 2.
  */
-cntk_reader_status cntk_reader_keys_text(const cntk_reader_keys *keys,
-                                         uint64_t number,
-                                         char *text,
-                                         size_t capacity,
-                                         size_t *length,
-                                         cntk_reader_error **error);
+cntk_reader_status cntk_reader_keys_get_text(const cntk_reader_keys *keys,
+                                             uint64_t number,
+                                             char *text,
+                                             size_t capacity,
+                                             size_t *length,
+                                             cntk_reader_error **error);
 
 /**
  * Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
  * section names and this library does not have. It is called with `userdata`, in the section's order, before this call
- * returns. `kind` is a cntk_reader_kind. With such deserializers no minibatch is assembled ahead.
+ * returns. `kind` is a cntk_reader_section_kind. With such deserializers no minibatch is assembled ahead.
  *
  * Since ABI 2.
  */

@@ -64,9 +64,9 @@ namespace cntk {
 namespace reader {
 
 enum class LogLevel {
-  kError = CNTK_READER_LOG_ERROR,
-  kWarning = CNTK_READER_LOG_WARNING,
-  kInfo = CNTK_READER_LOG_INFO,
+  kError = CNTK_READER_LOG_LEVEL_ERROR,
+  kWarning = CNTK_READER_LOG_LEVEL_WARNING,
+  kInfo = CNTK_READER_LOG_LEVEL_INFO,
 };
 
 /// Epoch size in samples: no limit.
@@ -83,7 +83,8 @@ struct ReaderConfiguration {
   std::uint64_t workers = 1;
   std::uint64_t rank = 0;            ///< Which of them this one is, from 0.
   std::uint64_t minibatch_size = 0;  ///< In samples of all workers together; has to be set.
-  std::uint64_t truncation = 0;  ///< Steps of a truncated minibatch; the configuration's wins in StartEpoch.
+  std::uint64_t truncation_length =
+      0;  ///< Steps of a truncated minibatch; the configuration's wins in StartEpoch.
   std::uint64_t right_splice =
       0;                     ///< Overlap of truncated minibatches; the configuration's wins in StartEpoch.
   bool cross_sweeps = true;  ///< A minibatch may go on behind the end of a sweep.
@@ -111,7 +112,7 @@ class Checkpoint {
   explicit Checkpoint(cntk_reader_buffer* buffer) : buffer_(buffer) {
     const void* bytes = nullptr;
     std::size_t size = 0;
-    detail::Call(cntk_reader_buffer_bytes, buffer, &bytes, &size);
+    detail::Call(cntk_reader_buffer_get_bytes, buffer, &bytes, &size);
     bytes_ = {static_cast<const unsigned char*>(bytes), size};
   }
 
@@ -144,7 +145,7 @@ class Reader {
   /// as types.
   static Reader FromUsers(const UserDeserializers& deserializers, std::string_view text) {
     std::vector<std::unique_ptr<detail::UserTable>> tables;
-    std::vector<const cntk_reader_deserializer*> raw;
+    std::vector<const cntk_reader_user_deserializer*> raw;
     for (const auto& [name, deserializer] : deserializers) {
       tables.push_back(std::make_unique<detail::UserTable>(name, deserializer));
       raw.push_back(tables.back()->Table());
@@ -154,7 +155,7 @@ class Reader {
       const cntk_reader_status status =
           cntk_reader_open_custom(source, length, raw.data(), raw.size(), reader, error);
       // From now on the reader owns them.
-      if (status == CNTK_READER_OK)
+      if (status == CNTK_READER_STATUS_OK)
         for (auto& table : tables) static_cast<void>(table.release());
       return status;
     };
@@ -179,9 +180,9 @@ class Reader {
   /// Starts an epoch. Needed before the first minibatch, except after RestoreCheckpoint.
   void StartEpoch(const EpochConfiguration& epoch) {
     const cntk_reader_epoch raw = {
-        sizeof raw,         epoch.workers,      epoch.rank,    epoch.minibatch_size, epoch.truncation,
+        sizeof raw,         epoch.workers,      epoch.rank,    epoch.minibatch_size, epoch.truncation_length,
         epoch.right_splice, epoch.cross_sweeps, epoch.samples, epoch.sweeps,         epoch.index};
-    detail::Call(cntk_reader_start_epoch, handle_.get(), &raw);
+    detail::Call(cntk_reader_epoch_start, handle_.get(), &raw);
   }
 
   /// Changes sizes, workers and flags between two minibatches; the position stays.
@@ -190,17 +191,18 @@ class Reader {
                                            configuration.workers,
                                            configuration.rank,
                                            configuration.minibatch_size,
-                                           configuration.truncation,
+                                           configuration.truncation_length,
                                            configuration.right_splice,
                                            configuration.cross_sweeps};
-    detail::Call(cntk_reader_set_configuration, handle_.get(), &raw);
+    detail::Call(cntk_reader_configuration_set, handle_.get(), &raw);
   }
 
   /// The sizes, workers and flags in force, those of a restored checkpoint too.
   ReaderConfiguration GetConfiguration() const {
     cntk_reader_configuration raw = CNTK_READER_CONFIGURATION_INIT;
-    detail::Call(cntk_reader_get_configuration, handle_.get(), &raw);
-    return {raw.workers, raw.rank, raw.minibatch, raw.truncation, raw.right_splice, raw.cross_sweeps != 0};
+    detail::Call(cntk_reader_configuration_get, handle_.get(), &raw);
+    return {raw.workers,           raw.rank,         raw.minibatch_size,
+            raw.truncation_length, raw.right_splice, raw.cross_sweeps != 0};
   }
 
   /// Reads the next minibatch. Behind the end of the epoch: one without data, again and again. Workers that
@@ -208,7 +210,7 @@ class Reader {
   /// others do.
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
-    detail::Call(cntk_reader_read_minibatch, handle_.get(), &minibatch);
+    detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);
     return Minibatch(minibatch, streams_);
   }
 
@@ -219,7 +221,7 @@ class Reader {
   State GetState() const {
     cntk_reader_state_entry entries[8];
     std::size_t count = 0;
-    detail::Call(cntk_reader_get_state, handle_.get(), entries, std::size(entries), &count);
+    detail::Call(cntk_reader_state_get, handle_.get(), entries, std::size(entries), &count);
     State state;
     for (std::size_t i = 0; i < count && i < std::size(entries); ++i)
       state.emplace(std::string(entries[i].key, entries[i].key_length), entries[i].value);
@@ -230,19 +232,19 @@ class Reader {
   void SetState(const State& state) {
     std::vector<cntk_reader_state_entry> entries;
     for (const auto& [key, value] : state) entries.push_back({key.data(), key.size(), value});
-    detail::Call(cntk_reader_set_state, handle_.get(), entries.data(), entries.size());
+    detail::Call(cntk_reader_state_set, handle_.get(), entries.data(), entries.size());
   }
 
   /// Saves the position behind the minibatch read last, so that every mode continues exactly.
   Checkpoint SaveCheckpoint() const {
     cntk_reader_buffer* buffer = nullptr;
-    detail::Call(cntk_reader_save_checkpoint, handle_.get(), &buffer);
+    detail::Call(cntk_reader_checkpoint_save, handle_.get(), &buffer);
     return Checkpoint(buffer);
   }
 
   /// Goes on where a checkpoint was saved, in the epoch of that time.
   void RestoreCheckpoint(const void* bytes, std::size_t size) {
-    detail::Call(cntk_reader_restore_checkpoint, handle_.get(), bytes, size);
+    detail::Call(cntk_reader_checkpoint_restore, handle_.get(), bytes, size);
   }
   void RestoreCheckpoint(const Checkpoint& checkpoint) {
     RestoreCheckpoint(checkpoint.data(), checkpoint.size());
@@ -250,7 +252,7 @@ class Reader {
 
  private:
   struct Destroy {
-    void operator()(cntk_reader* reader) const noexcept { cntk_reader_destroy(reader); }
+    void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
 
   template <typename Open>
@@ -267,7 +269,7 @@ class Reader {
 
   static StreamDescription Describe(const cntk_reader* reader, std::size_t id) {
     auto info = detail::Sized<cntk_reader_stream_info>();
-    detail::Call(cntk_reader_describe_stream, reader, id, &info);
+    detail::Call(cntk_reader_stream_describe, reader, id, &info);
     StreamDescription stream;
     stream.name.assign(info.name, info.name_length);
     stream.id = info.id;
@@ -340,12 +342,12 @@ class Reader::MinibatchRange {
 inline Reader::MinibatchRange Reader::Minibatches() & { return MinibatchRange(this); }
 
 /// Sets the number of loading threads of readers that are opened from now on; 0 restores the default.
-inline void SetThreads(std::size_t threads) { detail::Call(cntk_reader_set_threads, threads); }
+inline void SetThreads(std::size_t threads) { detail::Call(cntk_reader_threads_set, threads); }
 
 /// The number of loading threads that a reader opened now would use.
 inline std::size_t GetThreads() {
   std::size_t threads = 0;
-  detail::Call(cntk_reader_get_threads, &threads);
+  detail::Call(cntk_reader_threads_get, &threads);
   return threads;
 }
 
@@ -354,10 +356,10 @@ using LogCallback = std::function<void(LogLevel level, std::string_view line)>;
 
 /// Sends the log lines of all readers to a callback; an empty one brings standard error back.
 inline void SetLogCallback(LogCallback callback) {
-  if (!callback) return detail::Call(cntk_reader_set_log_callback, nullptr, nullptr, nullptr);
+  if (!callback) return detail::Call(cntk_reader_log_set_callback, nullptr, nullptr, nullptr);
   auto owned = std::make_unique<LogCallback>(std::move(callback));
   detail::Call(
-      cntk_reader_set_log_callback, static_cast<void*>(owned.get()),
+      cntk_reader_log_set_callback, static_cast<void*>(owned.get()),
       [](void* userdata, cntk_reader_log_level level, const char* line, std::size_t length) {
         try {
           (*static_cast<LogCallback*>(userdata))(static_cast<LogLevel>(level),
@@ -371,7 +373,7 @@ inline void SetLogCallback(LogCallback callback) {
 }
 
 /// The version of the library that the program runs with, "0.1.0".
-inline const char* Version() noexcept { return cntk_reader_version_text(); }
+inline const char* Version() noexcept { return cntk_reader_version_get_text(); }
 
 }  // namespace reader
 }  // namespace cntk

@@ -5,9 +5,9 @@
 use cntk_reader::capi::configuration::cntk_reader_epoch;
 use cntk_reader::capi::minibatch::cntk_reader_minibatch_release;
 use cntk_reader::capi::reader::{
-    cntk_reader_destroy, cntk_reader_open_text, cntk_reader_read_minibatch, cntk_reader_start_epoch,
+    cntk_reader_epoch_start, cntk_reader_free, cntk_reader_minibatch_read, cntk_reader_open_text,
 };
-use cntk_reader::capi::status::cntk_reader_status::CNTK_READER_OK;
+use cntk_reader::capi::status::cntk_reader_status::CNTK_READER_STATUS_OK;
 use cntk_reader::config::from_text;
 use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
@@ -119,8 +119,8 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
         struct_size: size_of::<cntk_reader_epoch>(),
         workers: 1,
         rank: 0,
-        minibatch,
-        truncation: 0,
+        minibatch_size: minibatch,
+        truncation_length: 0,
         right_splice: 0,
         cross_sweeps: 1,
         samples: SIZE_UNLIMITED,
@@ -131,16 +131,19 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
     // is destroyed once, after the last of them.
     unsafe {
         let opened = cntk_reader_open_text(config.as_ptr().cast(), config.len(), &mut reader, null_mut());
-        assert_eq!(opened, CNTK_READER_OK);
-        assert_eq!(cntk_reader_start_epoch(reader, &epoch, null_mut()), CNTK_READER_OK);
+        assert_eq!(opened, CNTK_READER_STATUS_OK);
+        assert_eq!(cntk_reader_epoch_start(reader, &epoch, null_mut()), CNTK_READER_STATUS_OK);
         let warm = warm_up(|| {
             for _ in 0..minibatches {
                 let mut minibatch = null();
-                assert_eq!(cntk_reader_read_minibatch(reader, &mut minibatch, null_mut()), CNTK_READER_OK);
+                assert_eq!(
+                    cntk_reader_minibatch_read(reader, &mut minibatch, null_mut()),
+                    CNTK_READER_STATUS_OK
+                );
                 cntk_reader_minibatch_release(minibatch);
             }
         });
-        cntk_reader_destroy(reader);
+        cntk_reader_free(reader);
         warm
     }
 }

@@ -220,7 +220,7 @@ fn binary_files_join_by_ordinal_in_any_place() {
             streams: parse_streams(stream).expect("streams"),
             chunk_size: 8,
             element: ElementType::Float,
-            chunks_of_script: false,
+            ctf2bin_compatible: false,
         };
         text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a binary file");
     }

@@ -26,7 +26,7 @@ pub fn binary(shape: &Shape, data: &str, output: &str) -> Result<(), Box<dyn Err
         streams: shape.streams.iter().map(rule).collect(),
         chunk_size: CHUNK_SIZE,
         element: ElementType::Float,
-        chunks_of_script: false,
+        ctf2bin_compatible: false,
     };
     text_to_binary(&options, &mut |_| ControlFlow::Continue(()))?;
     Ok(())

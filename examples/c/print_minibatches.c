@@ -16,8 +16,8 @@
 /* Ends the program if a call has failed, with the reader's account of it. Takes the error's address: its
    value may be read before the call among the other arguments has written it. */
 static void check(cntk_reader_status status, cntk_reader_error** error) {
-  if (status == CNTK_READER_OK) return;
-  fprintf(stderr, "print_minibatches: %s\n", cntk_reader_error_text(*error));
+  if (status == CNTK_READER_STATUS_OK) return;
+  fprintf(stderr, "print_minibatches: %s\n", cntk_reader_error_get_text(*error));
   cntk_reader_error_free(*error);
   exit(1);
 }
@@ -54,17 +54,17 @@ static char* write_configuration(const char* file, char** streams, int count) {
   return text;
 }
 
-static double value_at(const cntk_reader_stream_minibatch* stream, size_t index) {
-  return stream->element == CNTK_READER_FLOAT ? (double)((const float*)stream->values)[index]
-                                              : ((const double*)stream->values)[index];
+static double value_at(const cntk_reader_minibatch_stream* stream, size_t index) {
+  return stream->element == CNTK_READER_ELEMENT_FLOAT ? (double)((const float*)stream->values)[index]
+                                                      : ((const double*)stream->values)[index];
 }
 
 /* The values of one column: all of them, or row:value for each stored one. */
-static void print_column(const cntk_reader_stream_minibatch* stream, size_t column) {
-  if (stream->storage == CNTK_READER_SPARSE_CSC) {
+static void print_column(const cntk_reader_minibatch_stream* stream, size_t column) {
+  if (stream->storage == CNTK_READER_STORAGE_SPARSE_CSC) {
     int32_t i;
-    for (i = stream->column_starts[column]; i < stream->column_starts[column + 1]; ++i)
-      printf(" %" PRId32 ":%g", stream->row_indices[i], value_at(stream, (size_t)i));
+    for (i = stream->column_offsets[column]; i < stream->column_offsets[column + 1]; ++i)
+      printf(" %" PRId32 ":%g", stream->indices[i], value_at(stream, (size_t)i));
   } else {
     size_t row;
     for (row = 0; row < stream->sample_size; ++row)
@@ -73,7 +73,7 @@ static void print_column(const cntk_reader_stream_minibatch* stream, size_t colu
 }
 
 /* The steps of one sequence that lie in this minibatch. */
-static void print_sequence(const cntk_reader_minibatch* minibatch, const cntk_reader_stream_minibatch* stream,
+static void print_sequence(const cntk_reader_minibatch* minibatch, const cntk_reader_minibatch_stream* stream,
                            const cntk_reader_record* record) {
   const uint64_t begin = record->begin < 0 ? 0 : (uint64_t)record->begin;
   const uint64_t end = record->end < stream->steps ? record->end : stream->steps;
@@ -81,11 +81,12 @@ static void print_sequence(const cntk_reader_minibatch* minibatch, const cntk_re
   size_t length;
   uint64_t step;
   cntk_reader_error* error;
-  check(cntk_reader_minibatch_key_text(minibatch, (size_t)record->sequence, key, sizeof key, &length, &error),
+  check(cntk_reader_minibatch_get_key_text(minibatch, (size_t)record->sequence, key, sizeof key, &length,
+                                           &error),
         &error);
   for (step = begin; step < end; ++step) {
     printf("    sequence %s, step %" PRIu64 ":", key, step);
-    print_column(stream, (size_t)(step * stream->rows + record->row));
+    print_column(stream, (size_t)(step * stream->lanes + record->lane));
     printf("\n");
   }
 }
@@ -96,9 +97,9 @@ static void print_minibatch(const cntk_reader* reader, const cntk_reader_minibat
   size_t i, r;
   for (i = 0; i < streams; ++i) {
     cntk_reader_stream_info info = {.struct_size = sizeof info};
-    cntk_reader_stream_minibatch stream = {.struct_size = sizeof stream};
-    check(cntk_reader_describe_stream(reader, i, &info, &error), &error);
-    check(cntk_reader_minibatch_stream(minibatch, i, &stream, &error), &error);
+    cntk_reader_minibatch_stream stream = {.struct_size = sizeof stream};
+    check(cntk_reader_stream_describe(reader, i, &info, &error), &error);
+    check(cntk_reader_minibatch_stream_describe(minibatch, i, &stream, &error), &error);
     printf("  %s: %zu samples of %zu values in %zu sequences\n", info.name, stream.samples,
            stream.sample_size, stream.sequences);
     for (r = 0; r < stream.record_count; ++r)
@@ -114,14 +115,14 @@ int main(int argc, char** argv) {
   cntk_reader* reader;
   int first = 1;
 
-  epoch.minibatch = 8;
+  epoch.minibatch_size = 8;
   epoch.sweeps = 1;
   for (; first + 1 < argc && argv[first][0] == '-'; first += 2) {
     const unsigned long number = strtoul(argv[first + 1], NULL, 10);
     if (strcmp(argv[first], "-n") == 0)
       minibatches = number;
     else if (strcmp(argv[first], "-m") == 0)
-      epoch.minibatch = number;
+      epoch.minibatch_size = number;
     else
       usage();
   }
@@ -134,13 +135,13 @@ int main(int argc, char** argv) {
     check(cntk_reader_open_text(configuration, CNTK_READER_NUL_TERMINATED, &reader, &error), &error);
     free(configuration);
   }
-  check(cntk_reader_start_epoch(reader, &epoch, &error), &error);
+  check(cntk_reader_epoch_start(reader, &epoch, &error), &error);
 
   for (i = 0; i < minibatches; ++i) {
     const cntk_reader_minibatch* minibatch;
     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
-    check(cntk_reader_read_minibatch(reader, &minibatch, &error), &error);
-    check(cntk_reader_describe_minibatch(minibatch, &info, &error), &error);
+    check(cntk_reader_minibatch_read(reader, &minibatch, &error), &error);
+    check(cntk_reader_minibatch_describe(minibatch, &info, &error), &error);
     if (info.stream_count != 0)
       printf("minibatch %lu%s%s\n", i, info.end_of_sweep ? ", end of sweep" : "",
              info.end_of_epoch ? ", end of epoch" : "");
@@ -148,6 +149,6 @@ int main(int argc, char** argv) {
     cntk_reader_minibatch_release(minibatch);
     if (info.end_of_epoch) break;
   }
-  cntk_reader_destroy(reader);
+  cntk_reader_free(reader);
   return 0;
 }

@@ -10,14 +10,14 @@ namespace CntkReader
     {
         const string Library = "cntk_reader";
 
-        public const int Sparse = 1;    // CNTK_READER_SPARSE_CSC
-        public const int Float = 1;     // CNTK_READER_FLOAT
+        public const int Sparse = 1;    // CNTK_READER_STORAGE_SPARSE_CSC
+        public const int Float = 1;     // CNTK_READER_ELEMENT_FLOAT
 
         public sealed class ReaderHandle : SafeHandle
         {
             public ReaderHandle(IntPtr raw) : base(IntPtr.Zero, true) { SetHandle(raw); }
             public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
-            protected override bool ReleaseHandle() { cntk_reader_destroy(handle); return true; }
+            protected override bool ReleaseHandle() { cntk_reader_free(handle); return true; }
         }
 
         public sealed class MinibatchHandle : SafeHandle
@@ -33,7 +33,7 @@ namespace CntkReader
             if (status == 0) return;
             var info = new ErrorInfo { StructSize = (UIntPtr)Marshal.SizeOf<ErrorInfo>() };
             cntk_reader_error_describe(error, ref info);
-            var exception = new ReaderException(status, Text(cntk_reader_error_text(error)), info);
+            var exception = new ReaderException(status, Text(cntk_reader_error_get_text(error)), info);
             cntk_reader_error_free(error);
             throw exception;
         }
@@ -75,7 +75,7 @@ namespace CntkReader
         public struct Epoch
         {
             public UIntPtr StructSize;
-            public ulong Workers, Rank, Minibatch, Truncation, RightSplice, CrossSweeps, Samples, Sweeps, Index;
+            public ulong Workers, Rank, MinibatchSize, TruncationLength, RightSplice, CrossSweeps, Samples, Sweeps, Index;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -91,7 +91,7 @@ namespace CntkReader
         [StructLayout(LayoutKind.Sequential)]
         public struct StreamMinibatch
         {
-            public UIntPtr StructSize, Steps, Rows, Columns, Samples, Sequences;
+            public UIntPtr StructSize, Steps, Lanes, Columns, Samples, Sequences;
             public IntPtr Records;
             public UIntPtr RecordCount;
             public ulong RightSplice;
@@ -99,47 +99,47 @@ namespace CntkReader
             public UIntPtr SampleSize;
             public IntPtr Values;
             public UIntPtr ValueCount;
-            public IntPtr RowIndices, ColumnStarts, Block;
+            public IntPtr Indices, ColumnOffsets, Block;
             public UIntPtr BlockSize;
         }
 
         [DllImport(Library)]
         public static extern int cntk_reader_error_describe(IntPtr error, ref ErrorInfo info);
         [DllImport(Library)]
-        public static extern IntPtr cntk_reader_error_text(IntPtr error);
+        public static extern IntPtr cntk_reader_error_get_text(IntPtr error);
         [DllImport(Library)]
         public static extern void cntk_reader_error_free(IntPtr error);
 
         [DllImport(Library)]
         public static extern int cntk_reader_open_text(byte[] text, UIntPtr length, out IntPtr reader, out IntPtr error);
         [DllImport(Library)]
-        public static extern void cntk_reader_destroy(IntPtr reader);
+        public static extern void cntk_reader_free(IntPtr reader);
         [DllImport(Library)]
         public static extern int cntk_reader_stream_count(ReaderHandle reader, out UIntPtr count, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_describe_stream(
+        public static extern int cntk_reader_stream_describe(
             ReaderHandle reader, UIntPtr id, ref StreamInfo info, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_start_epoch(ReaderHandle reader, ref Epoch epoch, out IntPtr error);
+        public static extern int cntk_reader_epoch_start(ReaderHandle reader, ref Epoch epoch, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_read_minibatch(ReaderHandle reader, out IntPtr minibatch, out IntPtr error);
+        public static extern int cntk_reader_minibatch_read(ReaderHandle reader, out IntPtr minibatch, out IntPtr error);
 
         [DllImport(Library)]
-        public static extern int cntk_reader_describe_minibatch(
+        public static extern int cntk_reader_minibatch_describe(
             MinibatchHandle minibatch, ref MinibatchInfo info, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_minibatch_stream(
+        public static extern int cntk_reader_minibatch_stream_describe(
             MinibatchHandle minibatch, UIntPtr id, ref StreamMinibatch parts, out IntPtr error);
         [DllImport(Library)]
         public static extern void cntk_reader_minibatch_release(IntPtr minibatch);
 
         [DllImport(Library)]
-        public static extern int cntk_reader_save_checkpoint(ReaderHandle reader, out IntPtr buffer, out IntPtr error);
+        public static extern int cntk_reader_checkpoint_save(ReaderHandle reader, out IntPtr buffer, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_restore_checkpoint(
+        public static extern int cntk_reader_checkpoint_restore(
             ReaderHandle reader, byte[] bytes, UIntPtr size, out IntPtr error);
         [DllImport(Library)]
-        public static extern int cntk_reader_buffer_bytes(
+        public static extern int cntk_reader_buffer_get_bytes(
             IntPtr buffer, out IntPtr bytes, out UIntPtr size, out IntPtr error);
         [DllImport(Library)]
         public static extern void cntk_reader_buffer_free(IntPtr buffer);

@@ -54,8 +54,8 @@ namespace CntkReader
         }
 
         public int Steps { get { return (int)parts.Steps; } }
-        public int Rows { get { return (int)parts.Rows; } }
-        public int Columns { get { return (int)parts.Columns; } }   // Steps * Rows; step t of row s is column t * Rows + s.
+        public int Lanes { get { return (int)parts.Lanes; } }
+        public int Columns { get { return (int)parts.Columns; } }   // Steps * Lanes; step t of lane s is column t * Lanes + s.
         public int Samples { get { return (int)parts.Samples; } }   // Columns with data.
         public int Sequences { get { return (int)parts.Sequences; } }
         public int SampleSize { get { return (int)parts.SampleSize; } }
@@ -72,8 +72,8 @@ namespace CntkReader
         }
 
         // Sparse: the row of each stored value, and where each column's values start, with one more number for the end.
-        public int[] RowIndices() { return Integers(parts.RowIndices, (int)parts.ValueCount); }
-        public int[] ColumnStarts() { return Integers(parts.ColumnStarts, Columns + 1); }
+        public int[] Indices() { return Integers(parts.Indices, (int)parts.ValueCount); }
+        public int[] ColumnOffsets() { return Integers(parts.ColumnOffsets, Columns + 1); }
 
         int[] Integers(IntPtr from, int count)
         {
@@ -111,7 +111,7 @@ namespace CntkReader
             handle = new Native.MinibatchHandle(raw);
             this.streams = streams;
             info.StructSize = (UIntPtr)Marshal.SizeOf<Native.MinibatchInfo>();
-            Native.Check(Native.cntk_reader_describe_minibatch(handle, ref info, out IntPtr error), error);
+            Native.Check(Native.cntk_reader_minibatch_describe(handle, ref info, out IntPtr error), error);
         }
 
         public bool HasData { get { return info.StreamCount != UIntPtr.Zero; } }
@@ -127,7 +127,7 @@ namespace CntkReader
                     if (streams[id].Name != name) continue;
                     var parts = new Native.StreamMinibatch();
                     parts.StructSize = (UIntPtr)Marshal.SizeOf<Native.StreamMinibatch>();
-                    int status = Native.cntk_reader_minibatch_stream(handle, (UIntPtr)id, ref parts, out IntPtr error);
+                    int status = Native.cntk_reader_minibatch_stream_describe(handle, (UIntPtr)id, ref parts, out IntPtr error);
                     Native.Check(status, error);
                     return new StreamMinibatch(handle, parts);
                 }
@@ -163,25 +163,25 @@ namespace CntkReader
             var epoch = new Native.Epoch
             {
                 StructSize = (UIntPtr)Marshal.SizeOf<Native.Epoch>(), Workers = workers, Rank = rank,
-                Minibatch = minibatchSize, CrossSweeps = 1, Samples = samples, Sweeps = Unlimited, Index = index
+                MinibatchSize = minibatchSize, CrossSweeps = 1, Samples = samples, Sweeps = Unlimited, Index = index
             };
-            Native.Check(Native.cntk_reader_start_epoch(handle, ref epoch, out IntPtr error), error);
+            Native.Check(Native.cntk_reader_epoch_start(handle, ref epoch, out IntPtr error), error);
         }
 
         // The next minibatch; behind the end of the epoch one without data, again and again.
         public Minibatch GetMinibatch()
         {
-            Native.Check(Native.cntk_reader_read_minibatch(handle, out IntPtr raw, out IntPtr error), error);
+            Native.Check(Native.cntk_reader_minibatch_read(handle, out IntPtr raw, out IntPtr error), error);
             return new Minibatch(raw, Streams);
         }
 
         // The position behind the minibatch read last, as opaque bytes.
         public byte[] SaveCheckpoint()
         {
-            Native.Check(Native.cntk_reader_save_checkpoint(handle, out IntPtr buffer, out IntPtr error), error);
+            Native.Check(Native.cntk_reader_checkpoint_save(handle, out IntPtr buffer, out IntPtr error), error);
             try
             {
-                Native.Check(Native.cntk_reader_buffer_bytes(buffer, out IntPtr from, out UIntPtr size, out error), error);
+                Native.Check(Native.cntk_reader_buffer_get_bytes(buffer, out IntPtr from, out UIntPtr size, out error), error);
                 var bytes = new byte[(int)size];
                 Marshal.Copy(from, bytes, 0, bytes.Length);
                 return bytes;
@@ -195,7 +195,7 @@ namespace CntkReader
         // Goes on where a checkpoint was saved, in the epoch of that time; for a new reader instead of StartEpoch.
         public void RestoreCheckpoint(byte[] bytes)
         {
-            int status = Native.cntk_reader_restore_checkpoint(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);
+            int status = Native.cntk_reader_checkpoint_restore(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);
             Native.Check(status, error);
         }
 
@@ -208,7 +208,7 @@ namespace CntkReader
             for (int id = 0; id < (int)count; ++id)
             {
                 var info = new Native.StreamInfo { StructSize = (UIntPtr)Marshal.SizeOf<Native.StreamInfo>() };
-                Native.Check(Native.cntk_reader_describe_stream(handle, (UIntPtr)id, ref info, out error), error);
+                Native.Check(Native.cntk_reader_stream_describe(handle, (UIntPtr)id, ref info, out error), error);
                 streams.Add(new StreamDescription
                 {
                     Name = Native.Text(info.Name), IsSparse = info.Storage == Native.Sparse,

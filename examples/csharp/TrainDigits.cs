@@ -35,7 +35,7 @@ static class TrainDigits
             Console.WriteLine("first minibatch: features {0} x {1}, labels {2} x {3} with {4} stored values",
                               features.SampleSize, features.Columns, labels.SampleSize, labels.Columns,
                               labels.Values().Length);
-            Console.WriteLine("first digit: a {0}, middle rows {1}", labels.RowIndices()[0],
+            Console.WriteLine("first digit: a {0}, middle rows {1}", labels.Indices()[0],
                               string.Join(" ", features.Values().Skip(24).Take(16)));
         }
     }
@@ -51,7 +51,7 @@ static class TrainDigits
                 end = minibatch.EndOfEpoch;
                 if (!minibatch.HasData) continue;
                 float[] pixels = minibatch["features"].Values();
-                int[] digits = minibatch["labels"].RowIndices();    // One stored value a sample: the digit's.
+                int[] digits = minibatch["labels"].Indices();    // One stored value a sample: the digit's.
                 var step = new double[Digits, Pixels];
                 for (int i = 0; i < digits.Length; ++i)
                 {

@@ -50,7 +50,7 @@ fn convert(case: &Case<'_>, element: ElementType, chunk_size: u64) -> Vec<u8> {
         streams: parse_streams("x x dense 2\ns s sparse 3\n").expect("streams"),
         chunk_size,
         element,
-        chunks_of_script: false,
+        ctf2bin_compatible: false,
     };
     text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a binary file");
     std::fs::read(binary).expect("a binary file")

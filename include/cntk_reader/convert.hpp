@@ -25,7 +25,7 @@ using ProgressCallback =
 struct ConversionOptions {
   std::uint64_t chunk_size = 32 << 20;  ///< Bytes of a chunk; 0 makes every sequence a chunk.
   bool double_precision = false;        ///< Values are doubles.
-  bool chunks_of_script = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
+  bool ctf2bin_compatible = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
 };
 
 namespace detail {
@@ -43,7 +43,7 @@ void Convert(Function function, const std::string& input, const std::string& out
   conversion.streams = streams ? streams->c_str() : nullptr;
   conversion.chunk_size = options.chunk_size;
   conversion.double_precision = options.double_precision;
-  conversion.chunks_of_script = options.chunks_of_script;
+  conversion.ctf2bin_compatible = options.ctf2bin_compatible;
   conversion.userdata = &state;
   if (progress) {
     conversion.progress = [](void* userdata, std::uint64_t bytes, std::uint64_t total,

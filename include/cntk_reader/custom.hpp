@@ -45,9 +45,9 @@ struct UserSequences {
 struct UserChunk {
   /// One stream's arrays.
   struct Stream {
-    cntk_reader_grouping grouping = CNTK_READER_SAMPLES;
+    cntk_reader_grouping grouping = CNTK_READER_GROUPING_SAMPLES;
     std::vector<cntk_reader_array> arrays;
-    std::vector<std::uint32_t> lengths;  ///< For CNTK_READER_SEQUENCES.
+    std::vector<std::uint32_t> lengths;  ///< For CNTK_READER_GROUPING_SEQUENCES.
   };
 
   std::vector<Stream> streams;      ///< All streams, by number.
@@ -58,7 +58,8 @@ struct UserChunk {
 namespace detail {
 
 template <typename T>
-constexpr std::uint32_t kElement = std::is_same_v<T, double> ? CNTK_READER_DOUBLE : CNTK_READER_FLOAT;
+constexpr std::uint32_t kElement =
+    std::is_same_v<T, double> ? CNTK_READER_ELEMENT_DOUBLE : CNTK_READER_ELEMENT_FLOAT;
 
 }  // namespace detail
 
@@ -74,17 +75,18 @@ cntk_reader_array DenseArray(const T* values, std::size_t count, std::size_t sam
   return array;
 }
 
-/// A sparse array: sample s owns the entries from starts[s] to before starts[s + 1].
-template <typename T, typename Index, typename Start>
-cntk_reader_array SparseArray(const T* values, const Index* indices, std::size_t entries, const Start* starts,
-                              std::size_t samples) {
-  static_assert(std::is_signed_v<Index> && std::is_signed_v<Start>, "indices and starts are signed integers");
+/// A sparse array: sample s owns the entries from offsets[s] to before offsets[s + 1].
+template <typename T, typename Index, typename Offset>
+cntk_reader_array SparseArray(const T* values, const Index* indices, std::size_t entries,
+                              const Offset* offsets, std::size_t samples) {
+  static_assert(std::is_signed_v<Index> && std::is_signed_v<Offset>,
+                "indices and offsets are signed integers");
   cntk_reader_array array = DenseArray(values, entries, samples);
   array.indices = indices;
   array.index_count = entries;
   array.index_size = sizeof(Index);
-  array.starts = starts;
-  array.start_size = sizeof(Start);
+  array.offsets = offsets;
+  array.offset_size = sizeof(Offset);
   return array;
 }
 
@@ -134,7 +136,7 @@ class UserTable {
       streams_.push_back({stream.name.data(), stream.name.size(), stream.shape.data(), stream.shape.size(),
                           static_cast<std::uint32_t>(stream.storage),
                           static_cast<std::uint32_t>(stream.element), stream.defines_mb_size ? 1u : 0u, 0});
-    table_ = Sized<cntk_reader_deserializer>();
+    table_ = Sized<cntk_reader_user_deserializer>();
     table_.userdata = this;
     table_.name = name_.data();
     table_.name_length = name_.size();
@@ -151,7 +153,7 @@ class UserTable {
   UserTable(const UserTable&) = delete;
   UserTable& operator=(const UserTable&) = delete;
 
-  const cntk_reader_deserializer* Table() const noexcept { return &table_; }
+  const cntk_reader_user_deserializer* Table() const noexcept { return &table_; }
 
  private:
   /// A chunk as C takes it.
@@ -167,15 +169,16 @@ class UserTable {
       body();
       return 0;
     } catch (const std::exception& error) {
-      cntk_reader_fail(failure, error.what(), CNTK_READER_NUL_TERMINATED);
+      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
     } catch (...) {
-      cntk_reader_fail(failure, "The deserializer has thrown something that is no std::exception.",
-                       CNTK_READER_NUL_TERMINATED);
+      cntk_reader_failure_set_message(failure,
+                                      "The deserializer has thrown something that is no std::exception.",
+                                      CNTK_READER_NUL_TERMINATED);
     }
     return 1;
   }
 
-  static std::int32_t GetChunk(void* userdata, std::uint32_t number, cntk_reader_chunk* out,
+  static std::int32_t GetChunk(void* userdata, std::uint32_t number, cntk_reader_user_chunk* out,
                                cntk_reader_failure* failure) {
     return Guard(failure, [&] {
       auto chunk = std::make_unique<Chunk>();
@@ -220,7 +223,7 @@ class UserTable {
   std::vector<cntk_reader_user_stream> streams_;
   UserSequences listed_;  // Of the last callback; the library has copied it when the next one comes.
   std::vector<const char*> key_texts_;
-  cntk_reader_deserializer table_;
+  cntk_reader_user_deserializer table_;
 };
 
 }  // namespace detail

@@ -18,14 +18,14 @@ namespace reader {
 
 /// What went wrong, for programs.
 enum class ErrorKind {
-  kConfig = CNTK_READER_ERROR_CONFIG,
-  kInvalidArgument = CNTK_READER_ERROR_INVALID_ARGUMENT,
-  kIo = CNTK_READER_ERROR_IO,
-  kData = CNTK_READER_ERROR_DATA,
-  kCheckpoint = CNTK_READER_ERROR_CHECKPOINT,
-  kState = CNTK_READER_ERROR_STATE,
-  kUser = CNTK_READER_ERROR_USER,
-  kInternal = CNTK_READER_ERROR_INTERNAL,
+  kConfig = CNTK_READER_STATUS_CONFIG,
+  kInvalidArgument = CNTK_READER_STATUS_INVALID_ARGUMENT,
+  kIo = CNTK_READER_STATUS_IO,
+  kData = CNTK_READER_STATUS_DATA,
+  kCheckpoint = CNTK_READER_STATUS_CHECKPOINT,
+  kState = CNTK_READER_STATUS_STATE,
+  kUser = CNTK_READER_STATUS_USER,
+  kInternal = CNTK_READER_STATUS_INTERNAL,
 };
 
 /// The exception that CNTK itself throws for an error.
@@ -79,11 +79,11 @@ class Error : public std::runtime_error {
   };
 
   Error(cntk_reader_status status, const std::unique_ptr<cntk_reader_error, Free>& error)
-      : std::runtime_error(cntk_reader_error_text(error.get())), details_(std::make_shared<Details>()) {
+      : std::runtime_error(cntk_reader_error_get_text(error.get())), details_(std::make_shared<Details>()) {
     details_->kind = static_cast<ErrorKind>(status);
     cntk_reader_error_info info = {};
     info.struct_size = sizeof info;
-    if (cntk_reader_error_describe(error.get(), &info) != CNTK_READER_OK) return;
+    if (cntk_reader_error_describe(error.get(), &info) != CNTK_READER_STATUS_OK) return;
     const auto optional = [](const char* text) {
       return text ? std::optional<std::string>(text) : std::nullopt;
     };
@@ -107,7 +107,7 @@ template <typename Function, typename... Arguments>
 void Call(Function function, Arguments... arguments) {
   cntk_reader_error* error = nullptr;
   const cntk_reader_status status = function(arguments..., &error);
-  if (status != CNTK_READER_OK) throw Error(status, error);
+  if (status != CNTK_READER_STATUS_OK) throw Error(status, error);
 }
 
 /// A struct of the C interface with its size set.

@@ -21,7 +21,7 @@
 namespace cntk {
 namespace reader {
 
-/// A run of steps of one parallel row that belongs to one sequence, or to none.
+/// A run of steps of one lane (a parallel sequence) that belongs to one sequence, or to none.
 using Record = cntk_reader_record;
 
 /// Whether a record marks columns without data.
@@ -44,31 +44,31 @@ class Sequence {
   bool IsContinued() const noexcept { return record_.begin < 0; }
   /// The column of a step, which counts from 0 at Begin().
   std::size_t Column(std::size_t step) const noexcept {
-    return (begin_ + step) * rows_ + static_cast<std::size_t>(record_.row);
+    return (begin_ + step) * lanes_ + static_cast<std::size_t>(record_.lane);
   }
   /// The record itself.
   const Record& GetRecord() const noexcept { return record_; }
 
  private:
   friend class StreamMinibatch;
-  Sequence(const Record& record, std::size_t steps, std::size_t rows) noexcept
+  Sequence(const Record& record, std::size_t steps, std::size_t lanes) noexcept
       : record_(record),
         begin_(record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin)),
         end_(record.end < steps ? static_cast<std::size_t>(record.end) : steps),
-        rows_(rows) {}
+        lanes_(lanes) {}
 
   Record record_;
-  std::size_t begin_, end_, rows_;
+  std::size_t begin_, end_, lanes_;
 };
 
 /// One stream's part of a minibatch. A view.
 ///
-/// The data are Columns() = Steps() * Rows() columns of SampleSize() values; step t of row s is column t *
-/// Rows() + s.
+/// The data are Columns() = Steps() * Lanes() columns of SampleSize() values; step t of lane s is column t *
+/// Lanes() + s.
 class StreamMinibatch {
  public:
   std::size_t Steps() const noexcept { return parts_.steps; }
-  std::size_t Rows() const noexcept { return parts_.rows; }
+  std::size_t Lanes() const noexcept { return parts_.lanes; }
   std::size_t Columns() const noexcept { return parts_.columns; }
   /// Columns with data.
   std::size_t Samples() const noexcept { return parts_.samples; }
@@ -77,7 +77,7 @@ class StreamMinibatch {
   /// Values of one sample.
   std::size_t SampleSize() const noexcept { return parts_.sample_size; }
   std::uint64_t RightSplice() const noexcept { return parts_.right_splice; }
-  bool IsSparse() const noexcept { return parts_.storage == CNTK_READER_SPARSE_CSC; }
+  bool IsSparse() const noexcept { return parts_.storage == CNTK_READER_STORAGE_SPARSE_CSC; }
   ElementType Element() const noexcept { return static_cast<ElementType>(parts_.element); }
 
   /// Which columns belong to which sequence, gaps included.
@@ -88,7 +88,7 @@ class StreamMinibatch {
     std::vector<Sequence> sequences;
     sequences.reserve(parts_.sequences);
     for (const Record& record : Records())
-      if (!IsGap(record)) sequences.push_back(Sequence(record, parts_.steps, parts_.rows));
+      if (!IsGap(record)) sequences.push_back(Sequence(record, parts_.steps, parts_.lanes));
     return sequences;
   }
 
@@ -96,7 +96,7 @@ class StreamMinibatch {
   template <typename T>
   Span<const T> Values() const {
     static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
-    if ((parts_.element == CNTK_READER_FLOAT) != std::is_same_v<T, float>)
+    if ((parts_.element == CNTK_READER_ELEMENT_FLOAT) != std::is_same_v<T, float>)
       throw Error(ErrorKind::kInvalidArgument,
                   "The values of this stream are of the other floating-point type.");
     return {static_cast<const T*>(parts_.values), parts_.value_count};
@@ -116,9 +116,9 @@ class StreamMinibatch {
   void ForEachValue(std::size_t column, Visit&& visit) const {
     const Span<const T> values = Values<T>();
     if (IsSparse()) {
-      const auto end = static_cast<std::size_t>(parts_.column_starts[column + 1]);
-      for (auto i = static_cast<std::size_t>(parts_.column_starts[column]); i < end; ++i)
-        visit(static_cast<std::size_t>(parts_.row_indices[i]), values[i]);
+      const auto end = static_cast<std::size_t>(parts_.column_offsets[column + 1]);
+      for (auto i = static_cast<std::size_t>(parts_.column_offsets[column]); i < end; ++i)
+        visit(static_cast<std::size_t>(parts_.indices[i]), values[i]);
     } else {
       const std::size_t start = column * parts_.sample_size;
       for (std::size_t row = 0; row < parts_.sample_size; ++row) visit(row, values[start + row]);
@@ -126,13 +126,13 @@ class StreamMinibatch {
   }
 
   /// Sparse: the row of each stored value, in the input's order. Dense: empty.
-  Span<const std::int32_t> RowIndices() const noexcept {
-    return {parts_.row_indices, parts_.row_indices ? parts_.value_count : 0};
+  Span<const std::int32_t> Indices() const noexcept {
+    return {parts_.indices, parts_.indices ? parts_.value_count : 0};
   }
 
   /// Sparse: where each column's values start, and one more number for the end. Dense: empty.
-  Span<const std::int32_t> ColumnStarts() const noexcept {
-    return {parts_.column_starts, parts_.column_starts ? parts_.columns + 1 : 0};
+  Span<const std::int32_t> ColumnOffsets() const noexcept {
+    return {parts_.column_offsets, parts_.column_offsets ? parts_.columns + 1 : 0};
   }
 
   /// The whole block as CNTK lays it out, for copying to a device in one piece.
@@ -141,13 +141,13 @@ class StreamMinibatch {
   }
 
   /// The struct of the C interface.
-  const cntk_reader_stream_minibatch& Raw() const noexcept { return parts_; }
+  const cntk_reader_minibatch_stream& Raw() const noexcept { return parts_; }
 
  private:
   friend class Minibatch;
-  explicit StreamMinibatch(const cntk_reader_stream_minibatch& parts) noexcept : parts_(parts) {}
+  explicit StreamMinibatch(const cntk_reader_minibatch_stream& parts) noexcept : parts_(parts) {}
 
-  cntk_reader_stream_minibatch parts_;
+  cntk_reader_minibatch_stream parts_;
 };
 
 /// What a read delivers: the streams' data, the keys of the sequences, and flags. Copies share the data.
@@ -167,8 +167,8 @@ class Minibatch {
 
   /// A stream by number.
   StreamMinibatch operator[](std::size_t id) const {
-    auto parts = detail::Sized<cntk_reader_stream_minibatch>();
-    detail::Call(cntk_reader_minibatch_stream, content_.handle, id, &parts);
+    auto parts = detail::Sized<cntk_reader_minibatch_stream>();
+    detail::Call(cntk_reader_minibatch_stream_describe, content_.handle, id, &parts);
     return StreamMinibatch(parts);
   }
 
@@ -185,8 +185,8 @@ class Minibatch {
   std::string Key(std::size_t sequence) const {
     std::string text(32, '\0');
     for (std::size_t length = 0;;) {
-      detail::Call(cntk_reader_minibatch_key_text, content_.handle, sequence, text.data(), text.size() + 1,
-                   &length);
+      detail::Call(cntk_reader_minibatch_get_key_text, content_.handle, sequence, text.data(),
+                   text.size() + 1, &length);
       const bool complete = length <= text.size();
       text.resize(length);
       if (complete) return text;
@@ -203,7 +203,7 @@ class Minibatch {
   friend class Reader;
   Minibatch(const cntk_reader_minibatch* handle, std::shared_ptr<const StreamDescriptions> streams)
       : content_(handle), streams_(std::move(streams)) {
-    detail::Call(cntk_reader_describe_minibatch, handle, &content_.info);
+    detail::Call(cntk_reader_minibatch_describe, handle, &content_.info);
   }
 
   /// Counts references to the handle; empty after a move.

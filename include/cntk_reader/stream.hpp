@@ -36,8 +36,8 @@ class Span {
   std::size_t size_ = 0;
 };
 
-enum class Storage { kDense = CNTK_READER_DENSE, kSparseCsc = CNTK_READER_SPARSE_CSC };
-enum class ElementType { kFloat = CNTK_READER_FLOAT, kDouble = CNTK_READER_DOUBLE };
+enum class Storage { kDense = CNTK_READER_STORAGE_DENSE, kSparseCsc = CNTK_READER_STORAGE_SPARSE_CSC };
+enum class ElementType { kFloat = CNTK_READER_ELEMENT_FLOAT, kDouble = CNTK_READER_ELEMENT_DOUBLE };
 
 /// Description of a stream.
 struct StreamDescription {

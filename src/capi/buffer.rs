@@ -12,7 +12,7 @@ pub struct cntk_reader_buffer(pub(super) Vec<u8>);
 
 /// Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_buffer_bytes(
+pub unsafe extern "C" fn cntk_reader_buffer_get_bytes(
     buffer: *const cntk_reader_buffer,
     bytes: *mut *const c_void,
     size: *mut usize,

@@ -16,7 +16,7 @@ pub(super) unsafe fn guard(
 ) -> cntk_reader_status {
     // Unwind safety: what a body may leave half done is inside a reader, whose mutex is poisoned by the panic.
     match catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic))) {
-        Ok(()) => cntk_reader_status::CNTK_READER_OK,
+        Ok(()) => cntk_reader_status::CNTK_READER_STATUS_OK,
         Err(failure) => {
             let status = failure.kind().into();
             if !error.is_null() {
@@ -92,7 +92,7 @@ fn null(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capi::error::{cntk_reader_error_free, cntk_reader_error_text};
+    use crate::capi::error::{cntk_reader_error_free, cntk_reader_error_get_text};
     use std::ptr::null_mut;
 
     #[test]
@@ -100,9 +100,9 @@ mod tests {
         let mut error = null_mut();
         // SAFETY: `error` is a local variable.
         let status = unsafe { guard(&raw mut error, || panic!("number {}", 7)) };
-        assert_eq!(status, cntk_reader_status::CNTK_READER_ERROR_INTERNAL);
+        assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_INTERNAL);
         // SAFETY: `guard` has just written the error.
-        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_text(error)) };
+        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_get_text(error)) };
         assert!(text.to_string_lossy().contains("number 7"));
         // SAFETY: as above, and freed once.
         unsafe { cntk_reader_error_free(error) };
@@ -112,6 +112,6 @@ mod tests {
     fn an_error_that_nobody_wants_is_dropped() {
         // SAFETY: NULL is allowed.
         let status = unsafe { guard(null_mut(), || Err(Error::data("x"))) };
-        assert_eq!(status, cntk_reader_status::CNTK_READER_ERROR_DATA);
+        assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_DATA);
     }
 }

@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::ptr::null;
 use std::sync::Arc;
 
-/// The data of a chunk's sequences. Comes from cntk_reader_deserializer_load, may outlive the deserializer.
+/// The data of a chunk's sequences. Comes from cntk_reader_deserializer_load_chunk, may outlive the deserializer.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_chunk {
@@ -25,11 +25,11 @@ pub struct cntk_reader_chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_presence {
     /// It has data.
-    CNTK_READER_PRESENT = 0,
+    CNTK_READER_PRESENCE_PRESENT = 0,
     /// It was left out and counted as an error already.
-    CNTK_READER_SKIPPED = 1,
+    CNTK_READER_PRESENCE_SKIPPED = 1,
     /// It is invalid, to be left out and counted.
-    CNTK_READER_INVALID = 2,
+    CNTK_READER_PRESENCE_INVALID = 2,
 }
 
 /// A sequence's data in one stream. The pointers live as long as the chunk.
@@ -48,10 +48,10 @@ pub struct cntk_reader_sequence {
     /// Number of values.
     pub value_count: usize,
     /// Sparse: the row of each value, not necessarily aligned. Dense: NULL.
-    pub row_indices: *const i32,
+    pub indices: *const i32,
     /// Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
     /// number s + 1 where they end. Dense: NULL.
-    pub sample_starts: *const u32,
+    pub sample_offsets: *const u32,
 }
 
 // SAFETY: plain members; the enum is only ever written.
@@ -72,26 +72,26 @@ impl cntk_reader_chunk {
         };
         let empty = cntk_reader_sequence {
             struct_size: 0,
-            presence: cntk_reader_presence::CNTK_READER_PRESENT,
+            presence: cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT,
             samples: 0,
             values: null(),
             value_count: 0,
-            row_indices: null(),
-            sample_starts: null(),
+            indices: null(),
+            sample_offsets: null(),
         };
         Ok(match self.data.sequence(stream, index) {
             Loaded::Skipped => {
-                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_SKIPPED, ..empty }
+                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_PRESENCE_SKIPPED, ..empty }
             }
             Loaded::Invalid => {
-                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_INVALID, ..empty }
+                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID, ..empty }
             }
             Loaded::Data(view) => cntk_reader_sequence {
                 samples: view.samples,
                 values: view.values.as_ptr().cast(),
                 value_count: view.values.len() / info.info.element.size(),
-                row_indices: view.sparse.map_or(null(), |sparse| sparse.indices.as_ptr().cast()),
-                sample_starts: view.sparse.map_or(null(), |sparse| sparse.offsets.as_ptr()),
+                indices: view.sparse.map_or(null(), |sparse| sparse.indices.as_ptr().cast()),
+                sample_offsets: view.sparse.map_or(null(), |sparse| sparse.offsets.as_ptr()),
                 ..empty
             },
         })
@@ -101,7 +101,7 @@ impl cntk_reader_chunk {
 /// Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
 /// thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_chunk_sequence(
+pub unsafe extern "C" fn cntk_reader_chunk_get_sequence(
     chunk: *const cntk_reader_chunk,
     stream: usize,
     index: u32,

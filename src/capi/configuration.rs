@@ -16,10 +16,10 @@ pub struct cntk_reader_configuration {
     /// Which of them this reader is, from 0.
     pub rank: u64,
     /// Minibatch size in samples of all workers together, at least 1.
-    pub minibatch: u64,
+    pub minibatch_size: u64,
     /// Time steps of a truncated minibatch. The configuration's `truncationLength` takes its place when an epoch
     /// starts, so 0 will do there.
-    pub truncation: u64,
+    pub truncation_length: u64,
     /// Overlap of the truncated minibatches of one sequence, in steps. The configuration's `rightSplice` takes its
     /// place when an epoch starts.
     pub right_splice: u64,
@@ -38,9 +38,9 @@ pub struct cntk_reader_epoch {
     /// Which of them this reader is, from 0.
     pub rank: u64,
     /// Minibatch size in samples of all workers together, at least 1.
-    pub minibatch: u64,
+    pub minibatch_size: u64,
     /// As in cntk_reader_configuration; the configuration's `truncationLength` takes its place.
-    pub truncation: u64,
+    pub truncation_length: u64,
     /// As in cntk_reader_configuration; the configuration's `rightSplice` takes its place.
     pub right_splice: u64,
     /// 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
@@ -70,8 +70,8 @@ impl Default for cntk_reader_configuration {
             struct_size: size_of::<Self>(),
             workers: 1,
             rank: 0,
-            minibatch: 0,
-            truncation: 0,
+            minibatch_size: 0,
+            truncation_length: 0,
             right_splice: 0,
             cross_sweeps: 1,
         }
@@ -84,8 +84,8 @@ impl Default for cntk_reader_epoch {
             struct_size: size_of::<Self>(),
             workers: 1,
             rank: 0,
-            minibatch: 0,
-            truncation: 0,
+            minibatch_size: 0,
+            truncation_length: 0,
             right_splice: 0,
             cross_sweeps: 1,
             samples: SIZE_UNLIMITED,
@@ -98,15 +98,10 @@ impl Default for cntk_reader_epoch {
 impl From<cntk_reader_configuration> for ReadConfig {
     fn from(c: cntk_reader_configuration) -> Self {
         let cross_sweeps = c.cross_sweeps != 0;
-        let cntk_reader_configuration { workers, rank, minibatch, truncation, right_splice, .. } = c;
-        ReadConfig {
-            workers,
-            rank,
-            minibatch_size: minibatch,
-            truncation_length: truncation,
-            right_splice,
-            cross_sweeps,
-        }
+        let cntk_reader_configuration {
+            workers, rank, minibatch_size, truncation_length, right_splice, ..
+        } = c;
+        ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps }
     }
 }
 
@@ -118,8 +113,8 @@ impl From<ReadConfig> for cntk_reader_configuration {
             struct_size: size_of::<Self>(),
             workers,
             rank,
-            minibatch: minibatch_size,
-            truncation: truncation_length,
+            minibatch_size,
+            truncation_length,
             right_splice,
             cross_sweeps: cross_sweeps.into(),
         }
@@ -128,16 +123,10 @@ impl From<ReadConfig> for cntk_reader_configuration {
 
 impl From<cntk_reader_epoch> for Epoch {
     fn from(epoch: cntk_reader_epoch) -> Self {
-        let cntk_reader_epoch { workers, rank, minibatch, truncation, right_splice, .. } = epoch;
+        let cross_sweeps = epoch.cross_sweeps != 0;
+        let cntk_reader_epoch { workers, rank, minibatch_size, truncation_length, right_splice, .. } = epoch;
         Epoch {
-            read: ReadConfig {
-                workers,
-                rank,
-                minibatch_size: minibatch,
-                truncation_length: truncation,
-                right_splice,
-                cross_sweeps: epoch.cross_sweeps != 0,
-            },
+            read: ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps },
             samples: epoch.samples,
             sweeps: epoch.sweeps,
             index: epoch.index,

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::ptr::null;
 
 /// Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
-/// Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_ERROR_USER. Called on the
+/// Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_STATUS_USER. Called on the
 /// thread that converts. It must not throw.
 pub type cntk_reader_progress_callback =
     Option<unsafe extern "C" fn(userdata: *mut c_void, bytes: u64, total: u64, sequences: u64) -> u32>;
@@ -38,7 +38,7 @@ pub struct cntk_reader_conversion {
     pub double_precision: u32,
     /// For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
     /// so that files are the same byte for byte; else 0.
-    pub chunks_of_script: u32,
+    pub ctf2bin_compatible: u32,
     /// Called now and then, or NULL.
     pub progress: cntk_reader_progress_callback,
     /// Handed to `progress`.
@@ -59,7 +59,7 @@ impl Default for cntk_reader_conversion {
             streams: null(),
             chunk_size: 32 << 20,
             double_precision: 0,
-            chunks_of_script: 0,
+            ctf2bin_compatible: 0,
             progress: None,
             userdata: std::ptr::null_mut(),
         }
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cntk_reader_convert_text_to_binary(
                         )));
                     }
                 },
-                chunks_of_script: conversion.chunks_of_script != 0,
+                ctf2bin_compatible: conversion.ctf2bin_compatible != 0,
             };
             convert::text_to_binary(&options, &mut |progress| conversion.tell(progress)).map(drop)
         })

@@ -1,7 +1,7 @@
 //! Users' deserializers: tables of callbacks.
 
 use super::call::{Output, guard, input, inputs};
-use super::custom_data::{cntk_reader_chunk, cntk_reader_sequences, cntk_reader_user_stream, wrong};
+use super::custom_data::{cntk_reader_sequences, cntk_reader_user_chunk, cntk_reader_user_stream, wrong};
 use super::error::cntk_reader_error;
 use super::log::cntk_reader_finalizer;
 use super::reader::cntk_reader;
@@ -19,7 +19,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a callback that fails says why: see cntk_reader_fail.
+/// Where a callback that fails says why: see cntk_reader_failure_set_message.
 ///
 /// Threads: exclusive, during the callback only.
 #[derive(Default)]
@@ -69,10 +69,10 @@ impl cntk_reader_failure {
 }
 
 /// Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
-/// the error of the call that needed the callback, of kind CNTK_READER_ERROR_USER. The callback then returns a number
+/// the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
 /// other than 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_fail(
+pub unsafe extern "C" fn cntk_reader_failure_set_message(
     failure: *mut cntk_reader_failure,
     text: *const c_char,
     length: usize,
@@ -86,12 +86,12 @@ pub unsafe extern "C" fn cntk_reader_fail(
     });
 }
 
-/// Adds to what cntk_reader_fail says an object that the error carries (cntk_reader_error_cause), such as an exception.
+/// Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
 /// `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_fail_with(
+pub unsafe extern "C" fn cntk_reader_failure_set_cause(
     failure: *mut cntk_reader_failure,
     cause: *mut c_void,
     finalizer: cntk_reader_finalizer,
@@ -120,7 +120,7 @@ pub type cntk_reader_get_chunk = Option<
     unsafe extern "C" fn(
         userdata: *mut c_void,
         chunk: u32,
-        data: *mut cntk_reader_chunk,
+        data: *mut cntk_reader_user_chunk,
         failure: *mut cntk_reader_failure,
     ) -> i32,
 >;
@@ -135,8 +135,8 @@ pub type cntk_reader_release_chunk = Option<unsafe extern "C" fn(userdata: *mut 
 /// readers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_deserializer {
-    /// sizeof(cntk_reader_deserializer).
+pub struct cntk_reader_user_deserializer {
+    /// sizeof(cntk_reader_user_deserializer).
     pub struct_size: usize,
     /// The first argument of every callback.
     pub userdata: *mut c_void,
@@ -168,14 +168,14 @@ pub struct cntk_reader_deserializer {
 }
 
 // SAFETY: plain members, all of which may be zero; zero stands for no callback.
-unsafe impl Sized for cntk_reader_deserializer {
-    const NAME: &'static str = "cntk_reader_deserializer";
+unsafe impl Sized for cntk_reader_user_deserializer {
+    const NAME: &'static str = "cntk_reader_user_deserializer";
 }
 
-impl Default for cntk_reader_deserializer {
+impl Default for cntk_reader_user_deserializer {
     fn default() -> Self {
         use std::ptr::{null, null_mut};
-        cntk_reader_deserializer {
+        cntk_reader_user_deserializer {
             struct_size: size_of::<Self>(),
             userdata: null_mut(),
             name: null(),
@@ -194,7 +194,7 @@ impl Default for cntk_reader_deserializer {
 
 /// A table, checked.
 struct Callbacks {
-    table: cntk_reader_deserializer,
+    table: cntk_reader_user_deserializer,
     streams: Vec<StreamInfo>,
     /// The reader was opened: from now on the userdata is the library's to give up.
     is_open: AtomicBool,
@@ -259,7 +259,7 @@ impl Simple for User {
     fn load(&self, chunk: ChunkId) -> Result<ChunkData> {
         let table = &self.0.table;
         let get_chunk = table.get_chunk.ok_or_else(|| Error::internal("There is no callback."))?;
-        let (mut data, mut failure) = (cntk_reader_chunk::default(), cntk_reader_failure::default());
+        let (mut data, mut failure) = (cntk_reader_user_chunk::default(), cntk_reader_failure::default());
         // SAFETY: registered for this use; both outputs live until it returns.
         let status = unsafe { get_chunk(table.userdata, chunk, &mut data, &mut failure) };
         self.check("get_chunk", chunk, status, failure)?;
@@ -293,10 +293,10 @@ impl Composable for User {
 ///
 /// # Safety
 /// As the header states it.
-unsafe fn register(table: *const cntk_reader_deserializer) -> Result<(Registered, Arc<Callbacks>)> {
+unsafe fn register(table: *const cntk_reader_user_deserializer) -> Result<(Registered, Arc<Callbacks>)> {
     // SAFETY: the caller's promise.
     let (table, name, streams) = unsafe {
-        let table = sized::read(table, cntk_reader_deserializer::default())?;
+        let table = sized::read(table, cntk_reader_user_deserializer::default())?;
         let name = match table.name.is_null() {
             true => "",
             false => text::utf8(table.name, table.name_length, "name")?,
@@ -328,7 +328,7 @@ unsafe fn register(table: *const cntk_reader_deserializer) -> Result<(Registered
 pub unsafe extern "C" fn cntk_reader_open_custom(
     text: *const c_char,
     length: usize,
-    deserializers: *const *const cntk_reader_deserializer,
+    deserializers: *const *const cntk_reader_user_deserializer,
     count: usize,
     reader: *mut *mut cntk_reader,
     error: *mut *mut cntk_reader_error,

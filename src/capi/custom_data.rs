@@ -58,11 +58,11 @@ pub struct cntk_reader_sequences {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_grouping {
     /// There is one array, and each of its samples is a sequence.
-    CNTK_READER_SAMPLES = 0,
+    CNTK_READER_GROUPING_SAMPLES = 0,
     /// There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
-    CNTK_READER_SEQUENCES = 1,
+    CNTK_READER_GROUPING_SEQUENCES = 1,
     /// There are several arrays, each of them a sequence.
-    CNTK_READER_ARRAYS = 2,
+    CNTK_READER_GROUPING_ARRAYS = 2,
 }
 
 /// An array of samples. Initialize with zeros.
@@ -90,12 +90,12 @@ pub struct cntk_reader_array {
     pub indices: *const c_void,
     /// Sparse: number of indices.
     pub index_count: usize,
-    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `starts[s]` to before `starts[s + 1]`.
-    pub starts: *const c_void,
+    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before `offsets[s + 1]`.
+    pub offsets: *const c_void,
     /// Sparse: bytes of an index, 4 or 8. Indices are signed.
     pub index_size: u32,
     /// Sparse: bytes of a start, 4 or 8. Starts are signed.
-    pub start_size: u32,
+    pub offset_size: u32,
     /// A cntk_reader_element: the type of the values.
     pub element: u32,
     /// 0.
@@ -112,19 +112,19 @@ pub struct cntk_reader_stream_data {
     pub reserved: u32,
     /// The arrays.
     pub arrays: *const cntk_reader_array,
-    /// Their number: 1, except for CNTK_READER_ARRAYS.
+    /// Their number: 1, except for CNTK_READER_GROUPING_ARRAYS.
     pub array_count: usize,
-    /// For CNTK_READER_SEQUENCES: the samples of each sequence.
+    /// For CNTK_READER_GROUPING_SEQUENCES: the samples of each sequence.
     pub lengths: *const u32,
-    /// For CNTK_READER_SEQUENCES: the number of sequences.
+    /// For CNTK_READER_GROUPING_SEQUENCES: the number of sequences.
     pub length_count: usize,
 }
 
 /// A chunk. Values and indices are read where they are until it is released, and must not change until then.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_chunk {
-    /// sizeof(cntk_reader_chunk), set by the library; all else is zero when the callback gets it.
+pub struct cntk_reader_user_chunk {
+    /// sizeof(cntk_reader_user_chunk), set by the library; all else is zero when the callback gets it.
     pub struct_size: usize,
     /// Whatever the release callback needs.
     pub handle: *mut c_void,
@@ -144,8 +144,8 @@ unsafe impl Sized for cntk_reader_sequences {
 }
 
 // SAFETY: as above.
-unsafe impl Sized for cntk_reader_chunk {
-    const NAME: &'static str = "cntk_reader_chunk";
+unsafe impl Sized for cntk_reader_user_chunk {
+    const NAME: &'static str = "cntk_reader_user_chunk";
 }
 
 impl Default for cntk_reader_sequences {
@@ -161,10 +161,10 @@ impl Default for cntk_reader_sequences {
     }
 }
 
-impl Default for cntk_reader_chunk {
+impl Default for cntk_reader_user_chunk {
     fn default() -> Self {
         use std::ptr::{null, null_mut};
-        cntk_reader_chunk {
+        cntk_reader_user_chunk {
             struct_size: size_of::<Self>(),
             handle: null_mut(),
             streams: null(),
@@ -272,7 +272,7 @@ impl cntk_reader_array {
         };
         let values = buffer(self.values, self.values_size, scalar, "values")?;
         if storage == Storage::Dense {
-            if !self.starts.is_null() || !self.indices.is_null() {
+            if !self.offsets.is_null() || !self.indices.is_null() {
                 return Err(wrong("There are indices, but the stream is dense."));
             }
             // SAFETY: the caller's promise.
@@ -306,12 +306,12 @@ impl cntk_reader_array {
         Ok(Array::Sparse(SparseArray {
             values,
             indices: integers(self.indices, Some(self.index_count), self.index_size, "indices")?,
-            starts: integers(self.starts, self.samples.checked_add(1), self.start_size, "starts")?,
+            starts: integers(self.offsets, self.samples.checked_add(1), self.offset_size, "offsets")?,
         }))
     }
 }
 
-impl cntk_reader_chunk {
+impl cntk_reader_user_chunk {
     /// The chunk as the engine takes it. Lists are copied; the memory of arrays stays where it is, and is kept by
     /// `owner`.
     ///
@@ -345,7 +345,7 @@ impl cntk_reader_chunk {
 
 impl cntk_reader_stream_data {
     /// # Safety
-    /// As for [`cntk_reader_chunk::to_data`].
+    /// As for [`cntk_reader_user_chunk::to_data`].
     unsafe fn to_stream_data(self, storage: Storage, owner: &Arc<dyn Send + Sync>) -> Result<StreamData> {
         // SAFETY: the caller's promise.
         let arrays = unsafe { list(self.arrays, self.array_count, "arrays") }?;

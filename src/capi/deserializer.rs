@@ -21,7 +21,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
-/// cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_destroy.
+/// cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_free.
 ///
 /// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
 pub struct cntk_reader_deserializer {
@@ -250,7 +250,7 @@ const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
 
 /// Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_destroy(deserializer: *mut cntk_reader_deserializer) {
+pub unsafe extern "C" fn cntk_reader_deserializer_free(deserializer: *mut cntk_reader_deserializer) {
     if !deserializer.is_null() {
         // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
         guard_silently(|| drop(unsafe { Box::from_raw(deserializer) }));
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_destroy(deserializer: *mut cnt
 
 /// Gives the numbers of streams and of chunks.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_counts(
+pub unsafe extern "C" fn cntk_reader_deserializer_describe(
     deserializer: *const cntk_reader_deserializer,
     streams: *mut usize,
     chunks: *mut usize,
@@ -279,7 +279,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_counts(
 
 /// Describes stream `index`, from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_stream(
+pub unsafe extern "C" fn cntk_reader_deserializer_describe_stream(
     deserializer: *const cntk_reader_deserializer,
     index: usize,
     info: *mut cntk_reader_stream_info,
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_stream(
 
 /// Describes a chunk, from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_chunk(
+pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
     deserializer: *const cntk_reader_deserializer,
     chunk: u32,
     info: *mut cntk_reader_chunk_info,
@@ -323,7 +323,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_chunk(
 /// Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
 /// be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_sequences(
+pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
     deserializer: *const cntk_reader_deserializer,
     chunk: u32,
     sequences: *mut cntk_reader_sequence_info,
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_sequences(
 
 /// Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_find(
+pub unsafe extern "C" fn cntk_reader_deserializer_find_sequence(
     deserializer: *const cntk_reader_deserializer,
     key: u64,
     found: *mut u32,
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn cntk_reader_deserializer_find(
 /// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
 /// deserializer tolerates, in the order of these calls.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_load(
+pub unsafe extern "C" fn cntk_reader_deserializer_load_chunk(
     deserializer: *const cntk_reader_deserializer,
     chunk: u32,
     loaded: *mut *mut cntk_reader_chunk,
@@ -416,7 +416,7 @@ mod tests {
         let mut section = null_mut();
         // SAFETY: all pointers are those of slices with these lengths, and of a place for the result.
         unsafe {
-            let status = cntk_reader_section_new(
+            let status = cntk_reader_section_create(
                 c"unknown".as_ptr(),
                 usize::MAX,
                 entries.as_ptr(),
@@ -425,7 +425,7 @@ mod tests {
                 &raw mut section,
                 null_mut(),
             );
-            assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+            assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
             Box::from_raw(section)
         }
     }
@@ -446,7 +446,7 @@ mod tests {
                 &raw mut opened,
                 null_mut(),
             );
-            (status == cntk_reader_status::CNTK_READER_OK).then(|| Box::from_raw(opened))
+            (status == cntk_reader_status::CNTK_READER_STATUS_OK).then(|| Box::from_raw(opened))
         }
     }
 
@@ -473,21 +473,21 @@ mod tests {
         let mut loaded = null_mut();
         // SAFETY: a reference and a place for the result.
         let status = unsafe {
-            cntk_reader_deserializer_load(&raw const *deserializer, 0, &raw mut loaded, null_mut())
+            cntk_reader_deserializer_load_chunk(&raw const *deserializer, 0, &raw mut loaded, null_mut())
         };
-        assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+        assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
         drop(deserializer);
         let mut view = std::mem::MaybeUninit::<cntk_reader_sequence>::zeroed();
         // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the header promises.
         unsafe {
             (*view.as_mut_ptr()).struct_size = size_of::<cntk_reader_sequence>();
-            let status = cntk_reader_chunk_sequence(loaded, 1, 1, view.as_mut_ptr(), null_mut());
-            assert_eq!(status, cntk_reader_status::CNTK_READER_OK);
+            let status = cntk_reader_chunk_get_sequence(loaded, 1, 1, view.as_mut_ptr(), null_mut());
+            assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
             let view = view.assume_init();
             assert_eq!((view.samples, view.value_count), (1, 2));
             assert_eq!(view.values.cast::<f32>().add(1).read_unaligned(), 2.0);
-            assert_eq!(view.row_indices.add(1).read_unaligned(), 8);
-            assert_eq!(view.sample_starts.add(1).read() - view.sample_starts.read(), 2);
+            assert_eq!(view.indices.add(1).read_unaligned(), 8);
+            assert_eq!(view.sample_offsets.add(1).read() - view.sample_offsets.read(), 2);
             cntk_reader_chunk_free(loaded);
         }
     }

@@ -92,7 +92,7 @@ unsafe impl Sized for cntk_reader_error_info {
     const NAME: &'static str = "cntk_reader_error_info";
 }
 
-/// Gives the parts of an error. Returns CNTK_READER_ERROR_INVALID_ARGUMENT if an argument is NULL or the struct's size
+/// Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or the struct's size
 /// is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_error_describe(
@@ -122,17 +122,17 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
 
 /// The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_error_text(error: *const cntk_reader_error) -> *const c_char {
+pub unsafe extern "C" fn cntk_reader_error_get_text(error: *const cntk_reader_error) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.text.as_ptr())
 }
 
-/// The object that a failing callback has added with cntk_reader_fail_with, or NULL. It lives at least as long as the
+/// The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long as the
 /// error.
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_error_cause(error: *const cntk_reader_error) -> *mut c_void {
+pub unsafe extern "C" fn cntk_reader_error_get_cause(error: *const cntk_reader_error) -> *mut c_void {
     // SAFETY: the caller's promise.
     let cause = unsafe { error.as_ref() }.and_then(|error| error.cause.as_ref());
     let cause = cause.and_then(|Cause(cause)| cause.downcast_ref::<UserCause>());

@@ -31,11 +31,11 @@ impl cntk_reader_keys {
     }
 }
 
-/// Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_free.
+/// Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_share(
+pub unsafe extern "C" fn cntk_reader_keys_retain(
     keys: *const cntk_reader_keys,
     shared: *mut *mut cntk_reader_keys,
     error: *mut *mut cntk_reader_error,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn cntk_reader_keys_share(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_free(keys: *mut cntk_reader_keys) {
+pub unsafe extern "C" fn cntk_reader_keys_release(keys: *mut cntk_reader_keys) {
     if !keys.is_null() {
         // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
         guard_silently(|| drop(unsafe { Box::from_raw(keys) }));
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cntk_reader_keys_describe(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_number(
+pub unsafe extern "C" fn cntk_reader_keys_get_number(
     keys: *const cntk_reader_keys,
     key: *const c_char,
     length: usize,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cntk_reader_keys_number(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_text(
+pub unsafe extern "C" fn cntk_reader_keys_get_text(
     keys: *const cntk_reader_keys,
     number: u64,
     text: *mut c_char,

@@ -13,16 +13,16 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_log_level {
     /// Always reported.
-    CNTK_READER_LOG_ERROR = 0,
+    CNTK_READER_LOG_LEVEL_ERROR = 0,
     /// Reported at `traceLevel` 1, the default, and above; at every level if it tells of sequences that are dropped.
-    CNTK_READER_LOG_WARNING = 1,
+    CNTK_READER_LOG_LEVEL_WARNING = 1,
     /// Reported at `traceLevel` 2 and above.
-    CNTK_READER_LOG_INFO = 2,
+    CNTK_READER_LOG_LEVEL_INFO = 2,
 }
 
 /// Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
 /// the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
-/// being called (that gives CNTK_READER_ERROR_STATE).
+/// being called (that gives CNTK_READER_STATUS_STATE).
 pub type cntk_reader_log_callback = Option<
     unsafe extern "C" fn(
         userdata: *mut c_void,
@@ -49,9 +49,9 @@ unsafe impl Sync for Callback {}
 impl Callback {
     fn line(&self, level: Level, line: &str) {
         let level = match level {
-            Level::Error => cntk_reader_log_level::CNTK_READER_LOG_ERROR,
-            Level::Warning => cntk_reader_log_level::CNTK_READER_LOG_WARNING,
-            Level::Info => cntk_reader_log_level::CNTK_READER_LOG_INFO,
+            Level::Error => cntk_reader_log_level::CNTK_READER_LOG_LEVEL_ERROR,
+            Level::Warning => cntk_reader_log_level::CNTK_READER_LOG_LEVEL_WARNING,
+            Level::Info => cntk_reader_log_level::CNTK_READER_LOG_LEVEL_INFO,
         };
         let line = nul_terminated(line);
         // SAFETY: the caller registered this function with this userdata for this use; the line lives until it returns.
@@ -75,7 +75,7 @@ impl Drop for Callback {
 /// its last call has returned, which may be later than this call's return if other threads are logging. If this call
 /// fails, the finalizer is not called. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_set_log_callback(
+pub unsafe extern "C" fn cntk_reader_log_set_callback(
     userdata: *mut c_void,
     callback: cntk_reader_log_callback,
     finalizer: cntk_reader_finalizer,

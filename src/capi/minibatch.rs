@@ -17,7 +17,7 @@ use std::mem::{offset_of, size_of};
 use std::ptr::null;
 use std::sync::Arc;
 
-/// One minibatch. It owns its data and counts its references: cntk_reader_read_minibatch gives one,
+/// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_read gives one,
 /// cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
 /// back for later minibatches. It may outlive its reader.
 ///
@@ -50,14 +50,14 @@ impl IdleHandles {
     }
 }
 
-/// A run of time steps in one parallel row that belongs to one sequence, or to none (a gap).
+/// A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_record {
     /// Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
     pub sequence: u64,
-    /// Parallel row, from 0.
-    pub row: u64,
+    /// Lane, that is parallel sequence, from 0.
+    pub lane: u64,
     /// Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
     pub begin: i64,
     /// One behind the time step at which it ends. Beyond the number of steps if it goes on in a later minibatch
@@ -69,7 +69,7 @@ pub struct cntk_reader_record {
 const _: () = assert!(
     size_of::<Record>() == size_of::<cntk_reader_record>()
         && offset_of!(Record, id) == offset_of!(cntk_reader_record, sequence)
-        && offset_of!(Record, lane) == offset_of!(cntk_reader_record, row)
+        && offset_of!(Record, lane) == offset_of!(cntk_reader_record, lane)
         && offset_of!(Record, begin) == offset_of!(cntk_reader_record, begin)
         && offset_of!(Record, end) == offset_of!(cntk_reader_record, end)
 );
@@ -94,18 +94,19 @@ pub struct cntk_reader_minibatch_info {
 
 /// One stream's part of a minibatch. All pointers live as long as the minibatch.
 ///
-/// The data are `columns` = `steps` * `rows` columns of `sample_size` values; step t of row s is column t * rows + s.
+/// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
+/// t * lanes + s.
 /// Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_stream_minibatch {
-    /// sizeof(cntk_reader_stream_minibatch), set by the caller.
+pub struct cntk_reader_minibatch_stream {
+    /// sizeof(cntk_reader_minibatch_stream), set by the caller.
     pub struct_size: usize,
     /// Time steps (CNTK: number of time steps, T).
     pub steps: usize,
-    /// Parallel rows (CNTK: number of parallel sequences, S).
-    pub rows: usize,
-    /// Columns: steps * rows, gaps included.
+    /// Lanes (CNTK: number of parallel sequences, S).
+    pub lanes: usize,
+    /// Columns: steps * lanes, gaps included.
     pub columns: usize,
     /// Columns with data.
     pub samples: usize,
@@ -130,12 +131,12 @@ pub struct cntk_reader_stream_minibatch {
     pub value_count: usize,
     /// Sparse: the row of each stored value within its column, in the order of the input, which may be unsorted and
     /// may repeat rows. Dense: NULL.
-    pub row_indices: *const i32,
-    /// Sparse: columns + 1 ascending numbers; column c owns the stored values `column_starts[c]` up to, not including,
-    /// `column_starts[c + 1]`. Dense: NULL.
-    pub column_starts: *const i32,
+    pub indices: *const i32,
+    /// Sparse: columns + 1 ascending numbers; column c owns the stored values `column_offsets[c]` up to, not including,
+    /// `column_offsets[c + 1]`. Dense: NULL.
+    pub column_offsets: *const i32,
     /// The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
-    /// the values, the int32 row indices, the int32 column starts.
+    /// the values, the int32 indices, the int32 column offsets.
     pub block: *const c_void,
     /// Bytes of the block.
     pub block_size: usize,
@@ -147,8 +148,8 @@ unsafe impl Sized for cntk_reader_minibatch_info {
 }
 
 // SAFETY: plain members; the two enums are only ever written.
-unsafe impl Sized for cntk_reader_stream_minibatch {
-    const NAME: &'static str = "cntk_reader_stream_minibatch";
+unsafe impl Sized for cntk_reader_minibatch_stream {
+    const NAME: &'static str = "cntk_reader_minibatch_stream";
 }
 
 impl cntk_reader_minibatch {
@@ -170,7 +171,7 @@ impl cntk_reader_minibatch {
         self.shared.as_ref().ok_or_else(|| Error::argument("The minibatch was released before."))
     }
 
-    fn stream(&self, index: usize) -> Result<cntk_reader_stream_minibatch> {
+    fn stream(&self, index: usize) -> Result<cntk_reader_minibatch_stream> {
         let part = self.content.streams.get(index).ok_or_else(|| {
             let count = self.content.streams.len();
             Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
@@ -179,13 +180,15 @@ impl cntk_reader_minibatch {
         let (layout, block) = (&part.layout, part.data.bytes());
         let (samples, sequences) = layout.counts();
         let parts = match stream.storage {
-            cntk_reader_storage::CNTK_READER_DENSE => Parts::dense(block, stream.info.element.size()),
-            cntk_reader_storage::CNTK_READER_SPARSE_CSC => Parts::sparse(part, stream.info.element.size())?,
+            cntk_reader_storage::CNTK_READER_STORAGE_DENSE => Parts::dense(block, stream.info.element.size()),
+            cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC => {
+                Parts::sparse(part, stream.info.element.size())?
+            }
         };
-        Ok(cntk_reader_stream_minibatch {
+        Ok(cntk_reader_minibatch_stream {
             struct_size: 0,
             steps: layout.steps,
-            rows: layout.lanes,
+            lanes: layout.lanes,
             columns: layout.columns(),
             samples,
             sequences,
@@ -197,8 +200,8 @@ impl cntk_reader_minibatch {
             sample_size: self.shared()?.sample_size(index)?,
             values: parts.values.cast(),
             value_count: parts.count,
-            row_indices: parts.rows,
-            column_starts: parts.starts,
+            indices: parts.rows,
+            column_offsets: parts.starts,
             block: block.as_ptr().cast(),
             block_size: block.len(),
         })
@@ -283,7 +286,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_release(minibatch: *const cntk_re
 
 /// Describes a minibatch. `info->struct_size` must be set. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_describe_minibatch(
+pub unsafe extern "C" fn cntk_reader_minibatch_describe(
     minibatch: *const cntk_reader_minibatch,
     info: *mut cntk_reader_minibatch_info,
     error: *mut *mut cntk_reader_error,
@@ -308,10 +311,10 @@ pub unsafe extern "C" fn cntk_reader_describe_minibatch(
 /// Gives stream `index` of a minibatch: its layout, and pointers to its data where they lie. `stream->struct_size` must
 /// be set. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_minibatch_stream(
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_describe(
     minibatch: *const cntk_reader_minibatch,
     index: usize,
-    stream: *mut cntk_reader_stream_minibatch,
+    stream: *mut cntk_reader_minibatch_stream,
     error: *mut *mut cntk_reader_error,
 ) -> cntk_reader_status {
     // SAFETY: the caller's promises, as the header states them.
@@ -328,7 +331,7 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream(
 /// with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. UTF-8; `text` may be NULL if
 /// `capacity` is 0. `sequence` is the number in the records. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_minibatch_key_text(
+pub unsafe extern "C" fn cntk_reader_minibatch_get_key_text(
     minibatch: *const cntk_reader_minibatch,
     sequence: usize,
     text: *mut c_char,

@@ -410,7 +410,7 @@ impl Factory for Maker {
 
 /// Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
 /// section names and this library does not have. It is called with `userdata`, in the section's order, before this call
-/// returns. `kind` is a cntk_reader_kind. With such deserializers no minibatch is assembled ahead.
+/// returns. `kind` is a cntk_reader_section_kind. With such deserializers no minibatch is assembled ahead.
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]

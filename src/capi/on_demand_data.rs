@@ -46,9 +46,9 @@ pub struct cntk_reader_fetched_stream {
     /// Number of values. Must be samples times the size of a sample if the stream is dense.
     pub value_count: usize,
     /// Sparse: the row of each value within its sample.
-    pub row_indices: *const i32,
+    pub indices: *const i32,
     /// Sparse: how many values each sample has.
-    pub sample_counts: *const i32,
+    pub sample_value_counts: *const i32,
     /// Shape of a sample, if the stream's description leaves it open.
     pub shape: *const usize,
     /// Dimensions in `shape`.
@@ -62,8 +62,8 @@ const EMPTY: cntk_reader_fetched_stream = cntk_reader_fetched_stream {
     samples: 0,
     values: null(),
     value_count: 0,
-    row_indices: null(),
-    sample_counts: null(),
+    indices: null(),
+    sample_value_counts: null(),
     shape: null(),
     shape_rank: 0,
     key: 0,
@@ -207,14 +207,14 @@ impl cntk_reader_fetched_stream {
     /// See above; and the stream is sparse.
     unsafe fn rows(&self) -> Result<&[u8]> {
         // SAFETY: the caller's promise.
-        unsafe { bytes(self.row_indices.cast(), self.value_count, size_of::<i32>(), "rows") }
+        unsafe { bytes(self.indices.cast(), self.value_count, size_of::<i32>(), "rows") }
     }
 
     /// # Safety
     /// See above; and the stream is sparse.
     unsafe fn counts(&self) -> Result<&[u8]> {
         // SAFETY: the caller's promise.
-        unsafe { bytes(self.sample_counts.cast(), self.samples, size_of::<i32>(), "counts") }
+        unsafe { bytes(self.sample_value_counts.cast(), self.samples, size_of::<i32>(), "counts") }
     }
 
     /// # Safety

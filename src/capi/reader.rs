@@ -20,11 +20,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, TryLockError};
 
 /// A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
-/// cntk_reader_open_custom, destroy it with cntk_reader_destroy.
+/// cntk_reader_open_custom, destroy it with cntk_reader_free.
 ///
 /// Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
-/// gets CNTK_READER_ERROR_STATE. Its streams' descriptions may be read at any time.
-/// Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_ERROR_STATE.
+/// gets CNTK_READER_STATUS_STATE. Its streams' descriptions may be read at any time.
+/// Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_STATUS_STATE.
 pub struct cntk_reader {
     process: Process,
     shared: Arc<Shared>,
@@ -145,7 +145,7 @@ fn to_path(bytes: &[u8]) -> Result<std::borrow::Cow<'_, Path>> {
 /// descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
 /// returns at once and leaves the memory alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_destroy(reader: *mut cntk_reader) {
+pub unsafe extern "C" fn cntk_reader_free(reader: *mut cntk_reader) {
     guard_silently(|| {
         // SAFETY: the caller's promise. After a fork nothing may be dropped: there are locks that nobody will release
         // and threads that nobody can join.
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn cntk_reader_stream_count(
 
 /// Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_describe_stream(
+pub unsafe extern "C" fn cntk_reader_stream_describe(
     reader: *const cntk_reader,
     index: usize,
     info: *mut cntk_reader_stream_info,
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn cntk_reader_describe_stream(
 }
 
 /// Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
-/// cntk_reader_describe_minibatch gives are those, in the second they stand for the texts. May be called from any
+/// cntk_reader_minibatch_describe gives are those, in the second they stand for the texts. May be called from any
 /// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_has_numeric_keys(
@@ -212,9 +212,9 @@ pub unsafe extern "C" fn cntk_reader_has_numeric_keys(
 }
 
 /// Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
-/// read, except after cntk_reader_restore_checkpoint. May be called at any time, also in the middle of an epoch.
+/// read, except after cntk_reader_checkpoint_restore. May be called at any time, also in the middle of an epoch.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_start_epoch(
+pub unsafe extern "C" fn cntk_reader_epoch_start(
     reader: *mut cntk_reader,
     epoch: *const cntk_reader_epoch,
     error: *mut *mut cntk_reader_error,
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn cntk_reader_start_epoch(
 /// Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
 /// reader had begun are not continued (CNTK 2.7 does the same).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_set_configuration(
+pub unsafe extern "C" fn cntk_reader_configuration_set(
     reader: *mut cntk_reader,
     configuration: *const cntk_reader_configuration,
     error: *mut *mut cntk_reader_error,
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn cntk_reader_set_configuration(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_get_configuration(
+pub unsafe extern "C" fn cntk_reader_configuration_get(
     reader: *const cntk_reader,
     configuration: *mut cntk_reader_configuration,
     error: *mut *mut cntk_reader_error,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn cntk_reader_get_configuration(
 /// get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
 /// on behind it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_read_minibatch(
+pub unsafe extern "C" fn cntk_reader_minibatch_read(
     reader: *mut cntk_reader,
     minibatch: *mut *const cntk_reader_minibatch,
     error: *mut *mut cntk_reader_error,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn cntk_reader_read_minibatch(
 /// Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
 /// most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_save_checkpoint(
+pub unsafe extern "C" fn cntk_reader_checkpoint_save(
     reader: *const cntk_reader,
     checkpoint: *mut *mut cntk_reader_buffer,
     error: *mut *mut cntk_reader_error,
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn cntk_reader_save_checkpoint(
 /// so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
 /// error that says what differs.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_restore_checkpoint(
+pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
     reader: *mut cntk_reader,
     bytes: *const c_void,
     size: usize,

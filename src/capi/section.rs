@@ -34,13 +34,13 @@ pub struct cntk_reader_section_entry {
 /// Which of CNTK's readers a section describes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum cntk_reader_kind {
+pub enum cntk_reader_section_kind {
     /// The one with `deserializers` (CompositeDataReader).
-    CNTK_READER_COMPOSITE = 0,
+    CNTK_READER_SECTION_KIND_COMPOSITE = 0,
     /// The one of one text file (CNTKTextFormatReader).
-    CNTK_READER_TEXT = 1,
+    CNTK_READER_SECTION_KIND_TEXT = 1,
     /// The one of one binary file (CNTKBinaryReader). Since ABI 2.
-    CNTK_READER_BINARY = 2,
+    CNTK_READER_SECTION_KIND_BINARY = 2,
 }
 
 /// The kind by its number: C may pass any.
@@ -57,7 +57,7 @@ pub(super) fn kind(number: u32) -> Result<ReaderType> {
 /// CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
 /// NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_new(
+pub unsafe extern "C" fn cntk_reader_section_create(
     path: *const c_char,
     path_length: usize,
     entries: *const cntk_reader_section_entry,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cntk_reader_section_free(section: *mut cntk_reader_sect
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_path(
+pub unsafe extern "C" fn cntk_reader_section_get_path(
     section: *const cntk_reader_section,
     text: *mut c_char,
     capacity: usize,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn cntk_reader_section_path(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_entries(
+pub unsafe extern "C" fn cntk_reader_section_list_entries(
     section: *const cntk_reader_section,
     entries: *mut cntk_reader_section_entry,
     capacity: usize,
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cntk_reader_section_entries(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_child(
+pub unsafe extern "C" fn cntk_reader_section_open_child(
     section: *const cntk_reader_section,
     key: *const c_char,
     key_length: usize,
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cntk_reader_section_child(
 ///
 /// Since ABI 2.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_element(
+pub unsafe extern "C" fn cntk_reader_section_open_element(
     section: *const cntk_reader_section,
     key: *const c_char,
     key_length: usize,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cntk_reader_section_element(
 
 /// Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_flag(
+pub unsafe extern "C" fn cntk_reader_section_get_flag(
     section: *const cntk_reader_section,
     key: *const c_char,
     key_length: usize,
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn cntk_reader_section_flag(
     }
 }
 
-/// Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_kind.
+/// Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_section_kind.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_open_section(
     section: *const cntk_reader_section,

@@ -44,9 +44,9 @@ impl cntk_reader_state_entry {
 /// Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
 /// `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
 /// their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
-/// cntk_reader_save_checkpoint does so in all.
+/// cntk_reader_checkpoint_save does so in all.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_get_state(
+pub unsafe extern "C" fn cntk_reader_state_get(
     reader: *const cntk_reader,
     entries: *mut cntk_reader_state_entry,
     capacity: usize,
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn cntk_reader_get_state(
 /// Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
 /// Entries that are not known are ignored; a missing one is an error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_set_state(
+pub unsafe extern "C" fn cntk_reader_state_set(
     reader: *mut cntk_reader,
     entries: *const cntk_reader_state_entry,
     count: usize,

@@ -7,37 +7,37 @@ use crate::ErrorKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_status {
     /// The call succeeded; its outputs are written.
-    CNTK_READER_OK = 0,
+    CNTK_READER_STATUS_OK = 0,
     /// The configuration's text, or one of its values, is wrong.
-    CNTK_READER_ERROR_CONFIG = 1,
+    CNTK_READER_STATUS_CONFIG = 1,
     /// An argument of the call is wrong: NULL, an index out of range, a minibatch size of 0, a rank beyond the workers.
-    CNTK_READER_ERROR_INVALID_ARGUMENT = 2,
+    CNTK_READER_STATUS_INVALID_ARGUMENT = 2,
     /// The operating system refused: a file is missing, a read failed.
-    CNTK_READER_ERROR_IO = 3,
+    CNTK_READER_STATUS_IO = 3,
     /// The content of a data file is wrong.
-    CNTK_READER_ERROR_DATA = 4,
+    CNTK_READER_STATUS_DATA = 4,
     /// A checkpoint is damaged, or does not fit the data or the configuration.
-    CNTK_READER_ERROR_CHECKPOINT = 5,
+    CNTK_READER_STATUS_CHECKPOINT = 5,
     /// The handle's state does not allow the call: no epoch was started, another thread is using the reader, the
-    /// process is the child of a fork, an earlier call ended in CNTK_READER_ERROR_INTERNAL.
-    CNTK_READER_ERROR_STATE = 6,
+    /// process is the child of a fork, an earlier call ended in CNTK_READER_STATUS_INTERNAL.
+    CNTK_READER_STATUS_STATE = 6,
     /// Code that the user supplied has failed.
-    CNTK_READER_ERROR_USER = 7,
+    CNTK_READER_STATUS_USER = 7,
     /// A mistake of this library. The reader that reported it refuses all further calls except its destruction.
-    CNTK_READER_ERROR_INTERNAL = 8,
+    CNTK_READER_STATUS_INTERNAL = 8,
 }
 
 impl From<ErrorKind> for cntk_reader_status {
     fn from(kind: ErrorKind) -> Self {
         match kind {
-            ErrorKind::Config => Self::CNTK_READER_ERROR_CONFIG,
-            ErrorKind::InvalidArgument => Self::CNTK_READER_ERROR_INVALID_ARGUMENT,
-            ErrorKind::Io => Self::CNTK_READER_ERROR_IO,
-            ErrorKind::Data => Self::CNTK_READER_ERROR_DATA,
-            ErrorKind::Checkpoint => Self::CNTK_READER_ERROR_CHECKPOINT,
-            ErrorKind::State => Self::CNTK_READER_ERROR_STATE,
-            ErrorKind::User => Self::CNTK_READER_ERROR_USER,
-            ErrorKind::Internal => Self::CNTK_READER_ERROR_INTERNAL,
+            ErrorKind::Config => Self::CNTK_READER_STATUS_CONFIG,
+            ErrorKind::InvalidArgument => Self::CNTK_READER_STATUS_INVALID_ARGUMENT,
+            ErrorKind::Io => Self::CNTK_READER_STATUS_IO,
+            ErrorKind::Data => Self::CNTK_READER_STATUS_DATA,
+            ErrorKind::Checkpoint => Self::CNTK_READER_STATUS_CHECKPOINT,
+            ErrorKind::State => Self::CNTK_READER_STATUS_STATE,
+            ErrorKind::User => Self::CNTK_READER_STATUS_USER,
+            ErrorKind::Internal => Self::CNTK_READER_STATUS_INTERNAL,
         }
     }
 }

@@ -10,9 +10,9 @@ use std::ffi::{CString, c_char};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_storage {
     /// Every value of every sample.
-    CNTK_READER_DENSE = 0,
+    CNTK_READER_STORAGE_DENSE = 0,
     /// Compressed sparse columns, one column a sample.
-    CNTK_READER_SPARSE_CSC = 1,
+    CNTK_READER_STORAGE_SPARSE_CSC = 1,
 }
 
 /// Type of one value. The numbers are CNTK's.
@@ -20,9 +20,9 @@ pub enum cntk_reader_storage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum cntk_reader_element {
     /// `float`, 4 bytes.
-    CNTK_READER_FLOAT = 1,
+    CNTK_READER_ELEMENT_FLOAT = 1,
     /// `double`, 8 bytes.
-    CNTK_READER_DOUBLE = 2,
+    CNTK_READER_ELEMENT_DOUBLE = 2,
 }
 
 /// Description of a stream. Its pointers live as long as the reader.
@@ -72,12 +72,12 @@ impl Stream {
         Stream {
             info: info.clone(),
             storage: match info.storage {
-                Storage::Dense => cntk_reader_storage::CNTK_READER_DENSE,
-                Storage::SparseCsc => cntk_reader_storage::CNTK_READER_SPARSE_CSC,
+                Storage::Dense => cntk_reader_storage::CNTK_READER_STORAGE_DENSE,
+                Storage::SparseCsc => cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC,
             },
             element: match info.element {
-                ElementType::Float => cntk_reader_element::CNTK_READER_FLOAT,
-                ElementType::Double => cntk_reader_element::CNTK_READER_DOUBLE,
+                ElementType::Float => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT,
+                ElementType::Double => cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE,
             },
             name: nul_terminated(&info.name),
         }

@@ -9,7 +9,7 @@ use crate::pool;
 /// the default back: the environment variable CNTK_READER_THREADS, else the CPUs that this process may use. What a
 /// reader delivers does not depend on it. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_set_threads(
+pub unsafe extern "C" fn cntk_reader_threads_set(
     threads: usize,
     error: *mut *mut cntk_reader_error,
 ) -> cntk_reader_status {
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cntk_reader_set_threads(
 
 /// Gives the number of loading threads that a reader opened now would use. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_get_threads(
+pub unsafe extern "C" fn cntk_reader_threads_get(
     threads: *mut usize,
     error: *mut *mut cntk_reader_error,
 ) -> cntk_reader_status {

@@ -24,7 +24,7 @@ const fn number(digits: &str) -> u32 {
 
 /// The library's version as major * 1000000 + minor * 1000 + patch: compare with CNTK_READER_VERSION.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_version() -> u32 {
+pub extern "C" fn cntk_reader_version_get() -> u32 {
     const {
         number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
             + number(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
@@ -34,14 +34,14 @@ pub extern "C" fn cntk_reader_version() -> u32 {
 
 /// The library's version as text ("0.1.0"), NUL-terminated, valid for ever.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_version_text() -> *const c_char {
+pub extern "C" fn cntk_reader_version_get_text() -> *const c_char {
     VERSION_TEXT.as_ptr()
 }
 
 /// The ABI number of the library at hand: what CNTK_READER_ABI_VERSION was when it was built. What a comment marks "Since
 /// ABI n" is there if this is n or more; what has no mark is there since ABI 1.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_abi_version() -> u32 {
+pub extern "C" fn cntk_reader_version_get_abi() -> u32 {
     CNTK_READER_ABI_VERSION
 }
 

@@ -28,7 +28,7 @@ pub struct TextToBinary {
     pub element: ElementType,
     /// Cut chunks as the script does, which forgets to start its estimate over: behind the first chunk every sequence
     /// becomes a chunk of its own. For files that have to be the same byte for byte.
-    pub chunks_of_script: bool,
+    pub ctf2bin_compatible: bool,
 }
 
 /// Converts a text file. Gives its size and the number of sequences.
@@ -232,7 +232,7 @@ impl<'a> Writer<'a> {
         let full = self.samples > u64::from(u32::MAX / 2) || self.lengths.len() >= i32::MAX as usize;
         if more && (self.estimate >= self.options.chunk_size || full) {
             self.end_chunk()?;
-            if !self.options.chunks_of_script {
+            if !self.options.ctf2bin_compatible {
                 self.estimate = 0;
             }
         }

@@ -13,7 +13,7 @@ fn continued(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn convert(text: &str, streams: &str, chunk_size: u64, chunks_of_script: bool) -> Result<Vec<u8>> {
+fn convert(text: &str, streams: &str, chunk_size: u64, ctf2bin_compatible: bool) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let (input, output) = (path(folder.path(), "in.ctf"), path(folder.path(), "out.cbf"));
     std::fs::write(&input, text).expect("writing");
@@ -23,7 +23,7 @@ fn convert(text: &str, streams: &str, chunk_size: u64, chunks_of_script: bool) -
         streams: parse_streams(streams)?,
         chunk_size,
         element: ElementType::Float,
-        chunks_of_script,
+        ctf2bin_compatible,
     };
     let done = text_to_binary(&options, &mut continued);
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
@@ -125,7 +125,7 @@ fn there_and_back() {
         streams: parse_streams("features features dense 2\nwords words sparse 5").expect("streams"),
         chunk_size: 40,
         element: ElementType::Float,
-        chunks_of_script: false,
+        ctf2bin_compatible: false,
     };
     text_to_binary(&options, &mut continued).expect("a file");
     assert_eq!(std::fs::read(again).expect("a file"), bytes_of(DUMP));

@@ -6,16 +6,15 @@ use ::cntk_reader::capi::error::{
     cntk_reader_exception,
 };
 use ::cntk_reader::capi::minibatch::{
-    cntk_reader_describe_minibatch, cntk_reader_minibatch, cntk_reader_minibatch_info,
-    cntk_reader_minibatch_key_text, cntk_reader_minibatch_release, cntk_reader_minibatch_stream,
-    cntk_reader_record, cntk_reader_stream_minibatch,
+    cntk_reader_minibatch, cntk_reader_minibatch_describe, cntk_reader_minibatch_get_key_text,
+    cntk_reader_minibatch_info, cntk_reader_minibatch_release, cntk_reader_minibatch_stream,
+    cntk_reader_minibatch_stream_describe, cntk_reader_record,
 };
 use ::cntk_reader::capi::reader::{
-    cntk_reader, cntk_reader_describe_stream, cntk_reader_destroy, cntk_reader_open_text,
-    cntk_reader_read_minibatch, cntk_reader_set_configuration, cntk_reader_start_epoch,
-    cntk_reader_stream_count,
+    cntk_reader, cntk_reader_configuration_set, cntk_reader_epoch_start, cntk_reader_free,
+    cntk_reader_minibatch_read, cntk_reader_open_text, cntk_reader_stream_count, cntk_reader_stream_describe,
 };
-use ::cntk_reader::capi::state::{cntk_reader_get_state, cntk_reader_set_state, cntk_reader_state_entry};
+use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use ::cntk_reader::capi::status::cntk_reader_status;
 use ::cntk_reader::capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
 use ::cntk_reader::error::Place;
@@ -107,7 +106,7 @@ pub struct Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         // SAFETY: opened in `open`, and destroyed nowhere else.
-        unsafe { cntk_reader_destroy(self.reader) };
+        unsafe { cntk_reader_free(self.reader) };
     }
 }
 
@@ -132,7 +131,7 @@ impl Driver {
     fn stream(&self, index: usize) -> StreamDescription {
         // SAFETY: as above.
         let info: cntk_reader_stream_info =
-            unsafe { fill(|info, error| cntk_reader_describe_stream(self.reader, index, info, error)) }
+            unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader, index, info, error)) }
                 .expect("a stream");
         assert_eq!(info.is_binary, 0);
         let name = text(info.name).expect("a name");
@@ -142,8 +141,8 @@ impl Driver {
         StreamDescription {
             name,
             id: info.id as u64,
-            sparse: info.storage == cntk_reader_storage::CNTK_READER_SPARSE_CSC,
-            double: info.element == cntk_reader_element::CNTK_READER_DOUBLE,
+            sparse: info.storage == cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC,
+            double: info.element == cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE,
             shape: shape.iter().map(|&dim| dim as u64).collect(),
             defines_mb_size: info.defines_mb_size == 1,
         }
@@ -154,8 +153,8 @@ impl Driver {
             struct_size: size_of::<cntk_reader_epoch>(),
             workers: start.workers,
             rank: start.rank,
-            minibatch: start.minibatch,
-            truncation: start.truncation,
+            minibatch_size: start.minibatch,
+            truncation_length: start.truncation,
             right_splice: start.right_splice,
             cross_sweeps: start.cross_sweeps.into(),
             samples: start.samples,
@@ -163,7 +162,7 @@ impl Driver {
             index: start.index,
         };
         // SAFETY: as above.
-        call(|error| unsafe { cntk_reader_start_epoch(self.reader, &epoch, error) })
+        call(|error| unsafe { cntk_reader_epoch_start(self.reader, &epoch, error) })
     }
 
     pub fn configure(&mut self, start: &Start) -> Result<(), Failure> {
@@ -171,13 +170,13 @@ impl Driver {
             struct_size: size_of::<cntk_reader_configuration>(),
             workers: start.workers,
             rank: start.rank,
-            minibatch: start.minibatch,
-            truncation: start.truncation,
+            minibatch_size: start.minibatch,
+            truncation_length: start.truncation,
             right_splice: start.right_splice,
             cross_sweeps: start.cross_sweeps.into(),
         };
         // SAFETY: as above.
-        call(|error| unsafe { cntk_reader_set_configuration(self.reader, &configuration, error) })
+        call(|error| unsafe { cntk_reader_configuration_set(self.reader, &configuration, error) })
     }
 
     pub fn state(&self) -> Result<BTreeMap<String, u64>, Failure> {
@@ -185,7 +184,7 @@ impl Driver {
         let mut count = 0;
         // SAFETY: as above; there is room for as many entries as it says.
         call(|error| unsafe {
-            cntk_reader_get_state(self.reader, entries.as_mut_ptr(), entries.len(), &mut count, error)
+            cntk_reader_state_get(self.reader, entries.as_mut_ptr(), entries.len(), &mut count, error)
         })?;
         Ok(entries[..count].iter().map(|entry| (text(entry.key).expect("a key"), entry.value)).collect())
     }
@@ -198,17 +197,17 @@ impl Driver {
         };
         let entries: Vec<_> = state.iter().map(entry).collect();
         // SAFETY: as above; keys and entries outlive the call.
-        call(|error| unsafe { cntk_reader_set_state(self.reader, entries.as_ptr(), entries.len(), error) })
+        call(|error| unsafe { cntk_reader_state_set(self.reader, entries.as_ptr(), entries.len(), error) })
     }
 
     pub fn read(&mut self) -> Result<Batch, Failure> {
         let mut minibatch = null();
         // SAFETY: as above.
-        call(|error| unsafe { cntk_reader_read_minibatch(self.reader, &mut minibatch, error) })?;
+        call(|error| unsafe { cntk_reader_minibatch_read(self.reader, &mut minibatch, error) })?;
         let minibatch = Minibatch(minibatch);
         // SAFETY: the minibatch lives until the end of this function, here and below.
         let info: cntk_reader_minibatch_info =
-            unsafe { fill(|info, error| cntk_reader_describe_minibatch(minibatch.0, info, error)) }?;
+            unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.0, info, error)) }?;
         let streams =
             (0..info.stream_count).map(|index| minibatch.stream(index)).collect::<Result<_, _>>()?;
         Ok(Batch { end_of_sweep: info.end_of_sweep == 1, end_of_epoch: info.end_of_epoch == 1, streams })
@@ -228,35 +227,40 @@ impl Drop for Minibatch {
 impl Minibatch {
     fn stream(&self, index: usize) -> Result<StreamBatch, Failure> {
         // SAFETY: the minibatch lives as long as `self`.
-        let stream: cntk_reader_stream_minibatch =
-            unsafe { fill(|stream, error| cntk_reader_minibatch_stream(self.0, index, stream, error)) }?;
-        assert_eq!(stream.columns, stream.steps * stream.rows);
+        let stream: cntk_reader_minibatch_stream = unsafe {
+            fill(|stream, error| cntk_reader_minibatch_stream_describe(self.0, index, stream, error))
+        }?;
+        assert_eq!(stream.columns, stream.steps * stream.lanes);
         let records = list(stream.records, stream.record_count);
         let is_sequence = |record: &&cntk_reader_record| record.sequence != u64::MAX;
         assert_eq!(stream.sequences, records.iter().filter(is_sequence).count());
         let values: Vec<u64> = match stream.element {
-            cntk_reader_element::CNTK_READER_FLOAT => list(stream.values.cast::<f32>(), stream.value_count)
-                .iter()
-                .map(|v| u64::from(v.to_bits()))
-                .collect(),
-            cntk_reader_element::CNTK_READER_DOUBLE => {
+            cntk_reader_element::CNTK_READER_ELEMENT_FLOAT => {
+                list(stream.values.cast::<f32>(), stream.value_count)
+                    .iter()
+                    .map(|v| u64::from(v.to_bits()))
+                    .collect()
+            }
+            cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE => {
                 list(stream.values.cast::<f64>(), stream.value_count).iter().map(|v| v.to_bits()).collect()
             }
         };
         let columns = match stream.storage {
-            cntk_reader_storage::CNTK_READER_DENSE => Columns::Dense(dense(&stream, records, &values)),
-            cntk_reader_storage::CNTK_READER_SPARSE_CSC => Columns::Sparse {
+            cntk_reader_storage::CNTK_READER_STORAGE_DENSE => {
+                Columns::Dense(dense(&stream, records, &values))
+            }
+            cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC => Columns::Sparse {
                 values,
-                rows: list(stream.row_indices, stream.value_count).to_vec(),
-                starts: list(stream.column_starts, stream.columns + 1).to_vec(),
+                rows: list(stream.indices, stream.value_count).to_vec(),
+                starts: list(stream.column_offsets, stream.columns + 1).to_vec(),
             },
         };
         Ok(StreamBatch {
             steps: stream.steps as u64,
-            rows: stream.rows as u64,
+            rows: stream.lanes as u64,
             records: records
                 .iter()
-                .map(|record| [record.sequence as i64, record.row as i64, record.begin, record.end as i64])
+                .map(|record| [record.sequence as i64, record.lane as i64, record.begin, record.end as i64])
                 .collect(),
             keys: records
                 .iter()
@@ -273,7 +277,7 @@ impl Minibatch {
         // SAFETY: the minibatch lives as long as `self`, and the buffer has the size that it says.
         call(|error| unsafe {
             let sequence = record.sequence as usize;
-            cntk_reader_minibatch_key_text(
+            cntk_reader_minibatch_get_key_text(
                 self.0,
                 sequence,
                 buffer.as_mut_ptr(),
@@ -290,14 +294,14 @@ impl Minibatch {
 
 /// The columns of dense values; each must be covered by one record.
 fn dense(
-    stream: &cntk_reader_stream_minibatch,
+    stream: &cntk_reader_minibatch_stream,
     records: &[cntk_reader_record],
     values: &[u64],
 ) -> Vec<Column> {
     let mut gaps = vec![None; stream.columns];
     for record in records {
         for step in record.begin.max(0) as usize..record.end.min(stream.steps as u64) as usize {
-            let column = &mut gaps[step * stream.rows + record.row as usize];
+            let column = &mut gaps[step * stream.lanes + record.lane as usize];
             assert_eq!(*column, None, "a column of two records");
             *column = Some(record.sequence == u64::MAX);
         }
@@ -317,7 +321,7 @@ fn dense(
 fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) -> Result<(), Failure> {
     let mut error = null_mut();
     let status = work(&mut error);
-    if status == cntk_reader_status::CNTK_READER_OK {
+    if status == cntk_reader_status::CNTK_READER_STATUS_OK {
         assert!(error.is_null(), "an error object of a call that succeeded");
         return Ok(());
     }
@@ -327,7 +331,7 @@ fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) ->
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
         let described = cntk_reader_error_describe(error, info.as_mut_ptr());
-        assert_eq!(described, cntk_reader_status::CNTK_READER_OK);
+        assert_eq!(described, cntk_reader_status::CNTK_READER_STATUS_OK);
         info.assume_init()
     };
     assert_eq!(info.kind, status, "the status and the error's kind");

@@ -85,8 +85,8 @@ class Configuration(Sized):
         ("struct_size", c_size_t),
         ("workers", c_uint64),
         ("rank", c_uint64),
-        ("minibatch", c_uint64),
-        ("truncation", c_uint64),
+        ("minibatch_size", c_uint64),
+        ("truncation_length", c_uint64),
         ("right_splice", c_uint64),
         ("cross_sweeps", c_uint64),
     ]
@@ -115,7 +115,7 @@ class StreamMinibatch(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
         ("steps", c_size_t),
-        ("rows", c_size_t),
+        ("lanes", c_size_t),
         ("columns", c_size_t),
         ("samples", c_size_t),
         ("sequences", c_size_t),
@@ -127,8 +127,8 @@ class StreamMinibatch(Sized):
         ("sample_size", c_size_t),
         ("values", c_void_p),
         ("value_count", c_size_t),
-        ("row_indices", c_void_p),
-        ("column_starts", c_void_p),
+        ("indices", c_void_p),
+        ("column_offsets", c_void_p),
         ("block", c_void_p),
         ("block_size", c_size_t),
     ]
@@ -163,9 +163,9 @@ class Array(Structure):
         ("stride_count", c_size_t),
         ("indices", c_void_p),
         ("index_count", c_size_t),
-        ("starts", c_void_p),
+        ("offsets", c_void_p),
         ("index_size", c_uint32),
-        ("start_size", c_uint32),
+        ("offset_size", c_uint32),
         ("element", c_uint32),
         ("reserved", c_uint32),
     ]
@@ -298,34 +298,34 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "open_file": [c_char_p, c_size_t, _HANDLE_OUT],
     "open_custom": [c_char_p, c_size_t, POINTER(POINTER(Deserializer)), c_size_t, _HANDLE_OUT],
     "stream_count": [_HANDLE, POINTER(c_size_t)],
-    "describe_stream": [_HANDLE, c_size_t, POINTER(StreamInfo)],
+    "stream_describe": [_HANDLE, c_size_t, POINTER(StreamInfo)],
     "has_numeric_keys": [_HANDLE, POINTER(c_uint32)],
-    "start_epoch": [_HANDLE, POINTER(Epoch)],
-    "set_configuration": [_HANDLE, POINTER(Configuration)],
-    "get_configuration": [_HANDLE, POINTER(Configuration)],
-    "read_minibatch": [_HANDLE, _HANDLE_OUT],
-    "save_checkpoint": [_HANDLE, _HANDLE_OUT],
-    "restore_checkpoint": [_HANDLE, c_char_p, c_size_t],
-    "describe_minibatch": [_HANDLE, POINTER(MinibatchInfo)],
-    "minibatch_stream": [_HANDLE, c_size_t, POINTER(StreamMinibatch)],
-    "minibatch_key_text": [_HANDLE, c_size_t, c_char_p, c_size_t, POINTER(c_size_t)],
-    "get_state": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
-    "set_state": [_HANDLE, POINTER(StateEntry), c_size_t],
-    "buffer_bytes": [_HANDLE, _HANDLE_OUT, POINTER(c_size_t)],
-    "set_threads": [c_size_t],
-    "get_threads": [POINTER(c_size_t)],
-    "set_log_callback": [c_void_p, LogCallback, Finalizer],
+    "epoch_start": [_HANDLE, POINTER(Epoch)],
+    "configuration_set": [_HANDLE, POINTER(Configuration)],
+    "configuration_get": [_HANDLE, POINTER(Configuration)],
+    "minibatch_read": [_HANDLE, _HANDLE_OUT],
+    "checkpoint_save": [_HANDLE, _HANDLE_OUT],
+    "checkpoint_restore": [_HANDLE, c_char_p, c_size_t],
+    "minibatch_describe": [_HANDLE, POINTER(MinibatchInfo)],
+    "minibatch_stream_describe": [_HANDLE, c_size_t, POINTER(StreamMinibatch)],
+    "minibatch_get_key_text": [_HANDLE, c_size_t, c_char_p, c_size_t, POINTER(c_size_t)],
+    "state_get": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
+    "state_set": [_HANDLE, POINTER(StateEntry), c_size_t],
+    "buffer_get_bytes": [_HANDLE, _HANDLE_OUT, POINTER(c_size_t)],
+    "threads_set": [c_size_t],
+    "threads_get": [POINTER(c_size_t)],
+    "log_set_callback": [c_void_p, LogCallback, Finalizer],
 }
 # The others: result and arguments.
 _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
-    "destroy": (None, [_HANDLE]),
+    "free": (None, [_HANDLE]),
     "minibatch_release": (None, [_HANDLE]),
     "buffer_free": (None, [_HANDLE]),
     "error_describe": (c_int, [_HANDLE, POINTER(ErrorInfo)]),
-    "error_text": (c_char_p, [_HANDLE]),
+    "error_get_text": (c_char_p, [_HANDLE]),
     "error_free": (None, [_HANDLE]),
-    "fail": (None, [c_void_p, c_char_p, c_size_t]),
-    "version_text": (c_char_p, []),
+    "failure_set_message": (None, [c_void_p, c_char_p, c_size_t]),
+    "version_get_text": (c_char_p, []),
 }
 
 
@@ -339,13 +339,13 @@ def _function(name: str, quick: bool = False) -> Callable[..., Any]:
     return made  # type: ignore[no-any-return]
 
 
-destroy = _function("destroy")
+destroy = _function("free")
 minibatch_release = _function("minibatch_release")
 buffer_free = _function("buffer_free")
-fail = _function("fail", quick=True)
-version_text = _function("version_text")
+fail = _function("failure_set_message", quick=True)
+version_text = _function("version_get_text")
 _error_describe = _function("error_describe", quick=True)
-_error_text = _function("error_text", quick=True)
+_error_text = _function("error_get_text", quick=True)
 _error_free = _function("error_free", quick=True)
 
 

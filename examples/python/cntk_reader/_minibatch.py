@@ -19,12 +19,12 @@ from . import _library as lib
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_describe_minibatch = lib.checked("describe_minibatch", quick=True)
-_minibatch_stream = lib.checked("minibatch_stream", quick=True)
-_key_text = lib.checked("minibatch_key_text")
+_describe_minibatch = lib.checked("minibatch_describe", quick=True)
+_minibatch_stream = lib.checked("minibatch_stream_describe", quick=True)
+_key_text = lib.checked("minibatch_get_key_text")
 
-#: Layout of a record: the sequence's number (or GAP), its row, and the steps where it begins and ends.
-RECORD = np.dtype([("sequence", "u8"), ("row", "u8"), ("begin", "i8"), ("end", "u8")])
+#: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
+RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
 GAP = lib.GAP
 
 
@@ -94,8 +94,8 @@ def _view(owner: _Owner, address: int | None, shape: tuple[int, ...], dtype: Any
 class StreamMinibatch:
     """One stream's part of a minibatch.
 
-    It has ``steps`` times ``rows`` columns, each one sample; step t of row s is column ``t * rows + s``. Sequences lie in
-    the rows; columns without data are gaps, and hold zeros.
+    It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column ``t * lanes + s``. Sequences lie
+    in the lanes; columns without data are gaps, and hold zeros.
     """
 
     def __init__(self, owner: _Owner, info: StreamInformation) -> None:
@@ -104,7 +104,7 @@ class StreamMinibatch:
         _minibatch_stream(owner.handle, info.stream_id, byref(part))
         self.info = info
         self.steps: int = part.steps
-        self.rows: int = part.rows
+        self.lanes: int = part.lanes
         self.num_samples: int = part.samples
         self.num_sequences: int = part.sequences
         self.is_sparse: bool = part.storage == 1
@@ -120,10 +120,10 @@ class StreamMinibatch:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """Dense data, of shape (steps, rows, *shape of a sample). A view."""
+        """Dense data, of shape (steps, lanes, *shape of a sample). A view."""
         if self.is_sparse:
             raise TypeError(f"The stream '{self.info.name}' is sparse: use .csr, .asarray() or .as_sequences().")
-        shape = (self.steps, self.rows, *self.info.shape)
+        shape = (self.steps, self.lanes, *self.info.shape)
         return _view(self._owner, self._part.values, shape, self.dtype)  # type: ignore[no-any-return]
 
     @property
@@ -142,8 +142,8 @@ class StreamMinibatch:
         part = self._part
         return (
             self._of(part.values, part.value_count, self.dtype),
-            self._of(part.row_indices, part.value_count, np.int32),
-            self._of(part.column_starts, part.columns + 1, np.int32),
+            self._of(part.indices, part.value_count, np.int32),
+            self._of(part.column_offsets, part.columns + 1, np.int32),
         )
 
     def _matrix(self, values: Any, indices: Any, starts: Any) -> csr_matrix:
@@ -153,45 +153,45 @@ class StreamMinibatch:
         return csr_matrix((values, indices, starts), shape=shape, copy=False)
 
     def asarray(self) -> npt.NDArray[Any]:
-        """All data, dense, of shape (steps, rows, *shape of a sample): a view of dense data, a copy of sparse ones."""
+        """All data, dense, of shape (steps, lanes, *shape of a sample): a view of dense data, a copy of sparse ones."""
         if not self.is_sparse:
             return self.array
-        return self.csr.toarray().reshape(self.steps, self.rows, *self.info.shape)  # type: ignore[no-any-return]
+        return self.csr.toarray().reshape(self.steps, self.lanes, *self.info.shape)  # type: ignore[no-any-return]
 
     def as_sequences(self) -> list[Any]:
         """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
 
         Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of
-        one row or one step); else they are copied. Of a truncated sequence it is the part that this minibatch has.
+        one lane or one step); else they are copied. Of a truncated sequence it is the part that this minibatch has.
         """
         records = self.records
         records = records[records["sequence"] != GAP]
         records = records[np.argsort(records["sequence"], kind="stable")]
         begins = np.maximum(records["begin"], 0).tolist()
         ends = np.minimum(records["end"], self.steps).tolist()
-        rows = records["row"].tolist()
+        lanes = records["lane"].tolist()
         if not self.is_sparse:
             array = self.array
-            return [array[begin:end, row] for begin, end, row in zip(begins, ends, rows)]
+            return [array[begin:end, lane] for begin, end, lane in zip(begins, ends, lanes)]
         values, indices, starts = self._sparse()
         whole = None
         sequences = []
-        for begin, end, row in zip(begins, ends, rows):
-            first = begin * self.rows + row
-            if self.rows == 1 or end - begin == 1:
+        for begin, end, lane in zip(begins, ends, lanes):
+            first = begin * self.lanes + lane
+            if self.lanes == 1 or end - begin == 1:
                 own = starts[first : first + end - begin + 1]
                 low, high = own[0], own[-1]
                 sequences.append(self._matrix(values[low:high], indices[low:high], own - low))
             else:
                 whole = self.csr if whole is None else whole
-                sequences.append(whole[first : (end - 1) * self.rows + row + 1 : self.rows])
+                sequences.append(whole[first : (end - 1) * self.lanes + lane + 1 : self.lanes])
         return sequences
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
         return (
             f"<{kind} stream '{self.info.name}': {self.num_sequences} sequences, {self.num_samples} samples, "
-            f"{self.steps} steps x {self.rows} rows of {self.info.shape}>"
+            f"{self.steps} steps x {self.lanes} lanes of {self.info.shape}>"
         )
 
 

@@ -13,9 +13,9 @@ from . import _library as lib
 
 ERROR, WARNING, INFO = 0, 1, 2
 
-_set_threads = lib.checked("set_threads")
-_get_threads = lib.checked("get_threads")
-_set_log_callback = lib.checked("set_log_callback")
+_set_threads = lib.checked("threads_set")
+_get_threads = lib.checked("threads_get")
+_set_log_callback = lib.checked("log_set_callback")
 
 _numbers = itertools.count(1)
 # Callbacks that the library may still call, and what tells that it does not any more.

@@ -30,17 +30,17 @@ _open_text = lib.checked("open_text")
 _open_file = lib.checked("open_file")
 _open_custom = lib.checked("open_custom")
 _stream_count = lib.checked("stream_count", quick=True)
-_describe_stream = lib.checked("describe_stream", quick=True)
+_describe_stream = lib.checked("stream_describe", quick=True)
 _has_numeric_keys = lib.checked("has_numeric_keys", quick=True)
-_start_epoch = lib.checked("start_epoch")
-_set_configuration = lib.checked("set_configuration")
-_get_configuration = lib.checked("get_configuration")
-_read_minibatch = lib.checked("read_minibatch")
-_save_checkpoint = lib.checked("save_checkpoint")
-_restore_checkpoint = lib.checked("restore_checkpoint")
-_get_state = lib.checked("get_state")
-_set_state = lib.checked("set_state")
-_buffer_bytes = lib.checked("buffer_bytes", quick=True)
+_start_epoch = lib.checked("epoch_start")
+_set_configuration = lib.checked("configuration_set")
+_get_configuration = lib.checked("configuration_get")
+_read_minibatch = lib.checked("minibatch_read")
+_save_checkpoint = lib.checked("checkpoint_save")
+_restore_checkpoint = lib.checked("checkpoint_restore")
+_get_state = lib.checked("state_get")
+_set_state = lib.checked("state_set")
+_buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
 def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
@@ -279,7 +279,7 @@ class MinibatchSource:
             epoch = lib.Epoch(
                 workers=workers,
                 rank=rank,
-                minibatch=size,
+                minibatch_size=size,
                 cross_sweeps=1,
                 samples=self._samples,
                 sweeps=self._sweeps,
@@ -289,7 +289,7 @@ class MinibatchSource:
             # The truncation in force stays.
             configuration = lib.Configuration()
             _get_configuration(self._handle, byref(configuration))
-            configuration.workers, configuration.rank, configuration.minibatch = workers, rank, size
+            configuration.workers, configuration.rank, configuration.minibatch_size = workers, rank, size
             _set_configuration(self._handle, byref(configuration))
         self._in_force = size, workers, rank
         if self._pending is not None:
@@ -350,7 +350,7 @@ class MinibatchSource:
                 _restore_checkpoint(self._handle, data, len(data))
                 configuration = lib.Configuration()
                 _get_configuration(self._handle, byref(configuration))
-                self._in_force = configuration.minibatch, configuration.workers, configuration.rank
+                self._in_force = configuration.minibatch_size, configuration.workers, configuration.rank
                 self._pending = None
             elif self._in_force is None:
                 self._pending = {str(key): int(value) for key, value in checkpoint.items()}

@@ -162,9 +162,9 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
         "samples": matrix.shape[0],
         "indices": indices.__array_interface__["data"][0],
         "index_count": len(indices),
-        "starts": starts.__array_interface__["data"][0],
+        "offsets": starts.__array_interface__["data"][0],
         "index_size": indices.itemsize,
-        "start_size": starts.itemsize,
+        "offset_size": starts.itemsize,
         "element": _ELEMENTS[element],
     }
     return values, [data, indices, starts]

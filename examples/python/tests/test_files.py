@@ -103,14 +103,14 @@ class Golden(unittest.TestCase):
         self.assertEqual(minibatch.end_of_epoch, recorded["end_of_epoch"])
         self.assertEqual(len(minibatch), len(recorded["streams"]))
         for part, stream in zip(minibatch.values(), recorded["streams"]):
-            self.assertEqual((part.steps, part.rows), (stream["num_time_steps"], stream["num_parallel"]))
-            records = [[r["sequence"], r["row"], r["begin"], r["end"]] for r in part.records]
+            self.assertEqual((part.steps, part.lanes), (stream["num_time_steps"], stream["num_parallel"]))
+            records = [[r["sequence"], r["lane"], r["begin"], r["end"]] for r in part.records]
             recorded_records = [[2**64 - 1 if r[0] == -1 else r[0], *r[1:]] for r in stream["sequences"]]
             self.assertEqual([[int(n) for n in r] for r in records], recorded_records)
             keys = [minibatch.key_text(int(r[0])) for r in records if r[0] != 2**64 - 1]
             self.assertEqual(keys, [str(key) for key in stream["keys"]])
             if "dense" in stream:
-                columns = part.array.reshape(part.steps * part.rows, -1)
+                columns = part.array.reshape(part.steps * part.lanes, -1)
                 for column, values in zip(columns, stream["dense"]):
                     self.assert_bits(column, values)
             else:
@@ -142,7 +142,7 @@ class Views(unittest.TestCase):
         csr = labels.csr
         addresses = [part.ctypes.data for part in (csr.data, csr.indices, csr.indptr)]
         raw = labels._part
-        self.assertEqual(addresses, [raw.values, raw.row_indices, raw.column_starts])
+        self.assertEqual(addresses, [raw.values, raw.indices, raw.column_offsets])
         with self.assertRaises(ValueError):
             part.array[:] = 0
         self.assertEqual(labels.asarray().shape, (1, 100, 10))
