@@ -1,4 +1,8 @@
-//! The one error type of the library: a stable kind, CNTK's class of exception, a message and a place.
+//! The one error type of the library: a stable kind, CNTK's class of exception, a message, a detail and a location.
+//!
+//! The message is CNTK's own text wherever CNTK has one, and nothing else: programs that ran on CNTK compare it. What CNTK
+//! does not say stands apart: the detail (what was found, what was expected, what to do) and the location (file, line,
+//! offset, stream, sequence). `Display` shows all of it.
 
 use std::any::Any;
 use std::fmt;
@@ -44,7 +48,7 @@ pub enum ExceptionClass {
 
 /// Where in the data an error lies; every part is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file's path as the configuration wrote it.
     pub file: Option<String>,
     /// Byte offset from the start of the file.
@@ -57,7 +61,7 @@ pub struct Place {
     pub key: Option<String>,
 }
 
-/// An error with its kind and place. One word wide, so that `Result` stays cheap on the hot path.
+/// An error with its kind and location. One word wide, so that `Result` stays cheap on the hot path.
 #[derive(Debug, Clone)]
 pub struct Error(Box<Inner>);
 
@@ -66,7 +70,8 @@ struct Inner {
     kind: ErrorKind,
     class: ExceptionClass,
     message: String,
-    place: Place,
+    detail: String,
+    location: Location,
     cause: Option<Cause>,
 }
 
@@ -83,7 +88,14 @@ impl fmt::Debug for Cause {
 impl Error {
     /// An error with the class of exception that CNTK gives it.
     pub fn new(kind: ErrorKind, class: ExceptionClass, message: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, class, message: message.into(), place: Place::default(), cause: None }))
+        Error(Box::new(Inner {
+            kind,
+            class,
+            message: message.into(),
+            detail: String::new(),
+            location: Location::default(),
+            cause: None,
+        }))
     }
 
     /// The content of a data file is wrong (`runtime_error`).
@@ -116,31 +128,54 @@ impl Error {
         Self::new(ErrorKind::Internal, ExceptionClass::Logic, message)
     }
 
-    /// The operating system refused: `what` is the doing ("opening"), `file` its object.
+    /// The operating system refused: `what` is the doing ("Error opening file"), `file` its object.
     pub fn io(what: &str, file: &str, cause: &std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {cause}")).in_file(file)
+        let reason = cause.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {reason}."));
+        error.with_detail(advice_on(cause)).in_file(file)
+    }
+
+    /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
+    /// stay in front.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl AsRef<str>) -> Self {
+        let (own, detail) = (&mut self.0.detail, detail.as_ref());
+        if !own.is_empty() && !detail.is_empty() {
+            own.push(' ');
+        }
+        own.push_str(detail);
+        self
     }
 
     /// Adds the file, unless one is already known (the innermost knows best).
     #[must_use]
     pub fn in_file(mut self, file: &str) -> Self {
-        self.0.place.file.get_or_insert_with(|| file.to_owned());
+        self.0.location.file.get_or_insert_with(|| file.to_owned());
         self
     }
 
     /// Adds byte offset and line.
     #[must_use]
     pub fn at(mut self, offset: u64, line: Option<u64>) -> Self {
-        self.0.place.offset = Some(offset);
-        self.0.place.line = line;
+        self.0.location.offset = Some(offset);
+        self.0.location.line = line;
         self
     }
 
     /// Adds the stream's name.
     #[must_use]
     pub fn in_stream(mut self, stream: &str) -> Self {
-        self.0.place.stream = Some(stream.to_owned());
+        self.0.location.stream = Some(stream.to_owned());
         self
+    }
+
+    /// Replaces the message; the former one becomes the first sentence of the detail.
+    #[must_use]
+    pub fn reworded(mut self, message: String) -> Self {
+        let former = std::mem::replace(&mut self.0.message, message);
+        let detail = std::mem::replace(&mut self.0.detail, former);
+        self.with_detail(detail)
     }
 
     /// Puts a text before the message.
@@ -153,7 +188,7 @@ impl Error {
     /// Adds the sequence's key.
     #[must_use]
     pub fn for_key(mut self, key: impl Into<String>) -> Self {
-        self.0.place.key = Some(key.into());
+        self.0.location.key = Some(key.into());
         self
     }
 
@@ -164,7 +199,7 @@ impl Error {
         self
     }
 
-    /// What failed in the user's code, if that told.
+    /// What failed in the user's code, if the code supplied it.
     pub fn cause(&self) -> Option<&Cause> {
         self.0.cause.as_ref()
     }
@@ -179,21 +214,44 @@ impl Error {
         self.0.class
     }
 
-    /// The message without the place.
+    /// The message alone: CNTK's own text where CNTK has one.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
+    /// What was found, what was expected and what to do, where the message does not say it; else empty.
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     /// Where it went wrong.
-    pub fn place(&self) -> &Place {
-        &self.0.place
+    pub fn location(&self) -> &Location {
+        &self.0.location
+    }
+}
+
+/// What to do about a failure of the operating system.
+fn advice_on(cause: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind as Io;
+    match (cause.kind(), cause.raw_os_error()) {
+        (Io::NotFound, _) => "Check the path; a relative one begins at the process's working folder.",
+        (Io::PermissionDenied, _) => "Check the permissions of the file and of its folders.",
+        (Io::IsADirectory, _) => "A file was expected.",
+        (Io::StorageFull, _) => "Free some space.",
+        (Io::WouldBlock | Io::TimedOut, _) | (_, Some(libc::EIO | libc::ESTALE)) => {
+            "All of five attempts within four seconds failed: check the disk or the network that the file is on."
+        }
+        _ => "",
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        let Place { file, offset, line, stream, key } = &self.0.place;
+        if !self.0.detail.is_empty() {
+            write!(f, " {}", self.0.detail)?;
+        }
+        let Location { file, offset, line, stream, key } = &self.0.location;
         let mut separator = " (";
         let mut part = |f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display| {
             write!(f, "{separator}{label} {value}")?;
@@ -226,15 +284,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_the_place_it_knows() {
+    fn shows_the_location_it_knows() {
         let error = Error::data("a bad number").in_file("a.ctf").at(17, Some(3)).in_stream("x").for_key("12");
         assert_eq!(error.to_string(), "a bad number (file a.ctf, line 3, offset 17, stream x, sequence 12)");
         assert_eq!(Error::argument("no").to_string(), "no");
     }
 
     #[test]
+    fn keeps_cntks_text_apart_from_its_own() {
+        let error =
+            Error::data("Malformed.").with_detail("").with_detail("It is empty.").with_detail("Fill it.");
+        assert_eq!((error.message(), error.detail()), ("Malformed.", "It is empty. Fill it."));
+        assert_eq!(error.in_file("a").to_string(), "Malformed. It is empty. Fill it. (file a)");
+    }
+
+    #[test]
     fn the_innermost_file_stays() {
         let error = Error::data("x").in_file("inner").in_file("outer");
-        assert_eq!(error.place().file.as_deref(), Some("inner"));
+        assert_eq!(error.location().file.as_deref(), Some("inner"));
     }
 }

@@ -11,6 +11,7 @@ pub mod convert;
 pub mod corpus;
 pub mod deserialize;
 pub mod error;
+pub mod file;
 pub mod fork;
 pub mod log;
 mod memory;

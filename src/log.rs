@@ -40,12 +40,12 @@ impl Logger {
     /// Writes one line, without its line break.
     pub fn write(&self, level: Level, line: &str) {
         if self.shows(level) {
-            Self::insist(level, line);
+            Self::log_always(level, line);
         }
     }
 
     /// Writes one line whatever the trace level: what users have to learn even if they want no warnings.
-    pub fn insist(level: Level, line: &str) {
+    pub fn log_always(level: Level, line: &str) {
         // The sink is called without the lock, so that it may itself change the sink.
         let sink = SINK.read().clone();
         match sink {

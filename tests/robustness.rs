@@ -77,7 +77,7 @@ fn files_that_are_none() {
     for (what, path, kind) in cases {
         let Err(error) = open(&path, "") else { panic!("{what}: no error") };
         assert_eq!(error.kind(), kind, "{what}: {error}");
-        assert_eq!(error.place().file.as_deref(), path.to_str(), "{what}: {error}");
+        assert_eq!(error.location().file.as_deref(), path.to_str(), "{what}: {error}");
         assert_eq!(error.class(), cntk_reader::error::ExceptionClass::Runtime, "{what}: {error}");
     }
 }
@@ -222,7 +222,7 @@ fn a_reader_outlives_errors() {
         assert_eq!(first.keys, [0, 1, 2]);
         for state in [6, 9] {
             let error = reader.read().expect_err("a chunk with a bad line");
-            assert_eq!(error.place().line, Some(7), "{error}");
+            assert_eq!(error.location().line, Some(7), "{error}");
             assert_eq!(reader.state()[0].1, state, "the state after an error");
         }
         let last = common::seen::read(&mut reader).expect("the last minibatch");

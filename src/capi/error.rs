@@ -40,7 +40,7 @@ pub struct cntk_reader_error {
 
 impl cntk_reader_error {
     pub(super) fn new(error: &Error) -> Self {
-        let place = error.place();
+        let place = error.location();
         let optional = |text: &Option<String>| text.as_deref().map(nul_terminated);
         cntk_reader_error {
             kind: error.kind().into(),

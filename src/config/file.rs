@@ -52,7 +52,7 @@ impl Files {
             match kept.strip_prefix("include=") {
                 Some(paths) => {
                     self.include(paths, depth).map_err(|error| {
-                        if error.place().file.is_some() {
+                        if error.location().file.is_some() {
                             error
                         } else {
                             error.in_file(&shown).at(offset, Some(number))

@@ -6,11 +6,11 @@ use super::{Listener, Progress, check_different, tell};
 use crate::config::options::BinaryOptions;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::{Chunk, ChunkTable, Deserializer};
+use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
 use rayon::prelude::*;
-use std::fs::File;
 
 /// Sequences that one thread turns into text at a time.
 const BATCH: usize = 256;
@@ -27,8 +27,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         element: ElementType::Float,
     };
     let source = pool.install(|| BinaryDeserializer::open_any(&options, None))?;
-    let file = File::open(input).map_err(|cause| Error::io("Error opening file", input, &cause))?;
-    check_different(&file, input, output)?;
+    check_different(&DataFile::open(input)?, output)?;
     source.streams().iter().try_for_each(|stream| check_name(&stream.name).map_err(|e| e.in_file(input)))?;
     let mut out = Output::create(output)?;
     let total = (0..).zip(source.chunks()).map(|(chunk, _)| source.chunk_bytes(chunk)).sum();

@@ -7,9 +7,9 @@ use super::output::Output;
 use super::streams::StreamRule;
 use super::{Listener, Progress, REPORT_EVERY, check_different, tell};
 use crate::deserialize::binary::header::{MAGIC, VERSION};
+use crate::file::DataFile;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 
 /// What to convert, and into what.
@@ -34,11 +34,11 @@ pub struct TextToBinary {
 /// Converts a text file. Gives its size and the number of sequences.
 pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Result<Progress> {
     let path = &options.input;
-    let file = File::open(path).map_err(|cause| Error::io("Error opening file", path, &cause))?;
-    check_different(&file, path, &options.output)?;
-    let size = file.metadata().map_err(|cause| Error::io("Error reading file", path, &cause))?.len();
+    let file = DataFile::open(path)?;
+    check_different(&file, &options.output)?;
+    let size = file.size()?;
     let mut writer = Writer::new(options)?;
-    let mut input = BufReader::with_capacity(1 << 20, file);
+    let mut input = BufReader::with_capacity(1 << 20, file.sequential());
     let mut progress = Progress { bytes: 0, total: size, sequences: 0 };
     let mut line = Vec::new();
     let mut number = 0;

@@ -18,10 +18,9 @@ pub use items::{TextToBinary, text_to_binary};
 pub use streams::{StreamRule, parse_streams};
 
 use crate::error::ExceptionClass;
+use crate::file::DataFile;
 use crate::{Error, ErrorKind, Result};
-use std::fs::File;
 use std::ops::ControlFlow;
-use std::os::unix::fs::MetadataExt;
 
 /// How far a conversion has come, and what it amounts to when it is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,14 +48,11 @@ fn tell(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
     }
 }
 
-/// Refuses to write over what is being read.
-fn check_different(input: &File, input_path: &str, output_path: &str) -> Result<()> {
-    let (Ok(input), Ok(output)) = (input.metadata(), std::fs::metadata(output_path)) else {
-        return Ok(());
-    };
-    if (input.dev(), input.ino()) != (output.dev(), output.ino()) {
+/// Refuses to write over the file that is read.
+fn check_different(input: &DataFile, output: &str) -> Result<()> {
+    if !input.is_same_as(output) {
         return Ok(());
     }
-    let message = format!("Input and output are the same file: '{input_path}', '{output_path}'.");
-    Err(Error::argument(message).in_file(output_path))
+    let message = format!("Input and output are the same file: '{}', '{output}'.", input.path());
+    Err(Error::argument(message).with_detail("Choose another output.").in_file(output))
 }

@@ -86,7 +86,7 @@ fn flaws_are_refused_with_their_place() {
     ] {
         let error = convert(text, STREAMS, 40, false).expect_err("must be refused");
         assert!(error.message().contains(message), "{error} instead of {message}");
-        assert!(error.place().file.is_some() && error.place().line.is_some(), "{error}");
+        assert!(error.location().file.is_some() && error.location().line.is_some(), "{error}");
     }
     for (streams, message) in [
         ("", "no streams"),

@@ -56,7 +56,7 @@ pub fn check_errors(errors: &[Error], what: &dyn std::fmt::Debug) {
         // A count over all data is nowhere.
         let is_count = error.message().starts_with("Number of invalid sequences");
         if matches!(error.kind(), ErrorKind::Data | ErrorKind::Io) && !is_count {
-            let place = error.place();
+            let place = error.location();
             assert!(place.file.is_some() || place.stream.is_some(), "{what:?}: no place in: {error}");
         }
     }

@@ -17,7 +17,7 @@ use ::cntk_reader::capi::reader::{
 use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use ::cntk_reader::capi::status::cntk_reader_status;
 use ::cntk_reader::capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
-use ::cntk_reader::error::Place;
+use ::cntk_reader::error::Location;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -55,7 +55,7 @@ pub struct Failure {
     /// `runtime_error`, `logic_error` or `invalid_argument`.
     pub class: &'static str,
     pub message: String,
-    pub place: Box<Place>,
+    pub place: Box<Location>,
 }
 
 impl fmt::Display for Failure {
@@ -342,7 +342,7 @@ fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) ->
             cntk_reader_exception::CNTK_READER_EXCEPTION_INVALID_ARGUMENT => "invalid_argument",
         },
         message: text(info.message).expect("a message"),
-        place: Box::new(Place {
+        place: Box::new(Location {
             file: text(info.file),
             offset: (info.offset != u64::MAX).then_some(info.offset),
             line: (info.line != 0).then_some(info.line),

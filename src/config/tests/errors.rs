@@ -68,7 +68,7 @@ fn errors_of_streams() {
         "CNTKTextFormatReader configuration does not contain \"input\" section.",
     );
     let error = open("x=[dim=1;format=s]").unwrap_err();
-    assert_eq!(error.place().stream.as_deref(), Some("x"));
+    assert_eq!(error.location().stream.as_deref(), Some("x"));
     assert_eq!(error.kind(), crate::ErrorKind::Config);
 }
 

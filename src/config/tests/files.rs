@@ -40,7 +40,7 @@ fn included_files_stand_for_their_lines() {
     fs::write(path("d"), "\nx=1\ninclude=$dir$/a\n").unwrap();
     let error = file::read(&path("d")).unwrap_err();
     assert!(error.message().contains("$varName$"), "{error}");
-    assert_eq!((error.place().line, error.place().offset), (Some(3), Some(5)));
+    assert_eq!((error.location().line, error.location().offset), (Some(3), Some(5)));
 }
 
 #[test]
@@ -59,16 +59,16 @@ fn files_that_cannot_be_read() {
     let missing = folder.path().join("missing");
     let error = from_file(&missing).unwrap_err();
     assert_eq!((error.kind(), error.class()), (ErrorKind::Io, R));
-    assert_eq!(error.place().file.as_deref(), missing.to_str());
+    assert_eq!(error.location().file.as_deref(), missing.to_str());
 
     let path = folder.path().join("a");
     fs::write(&path, format!("x=1\ninclude={}\n", missing.display())).unwrap();
     let error = from_file(&path).unwrap_err();
-    assert_eq!((error.kind(), error.place().file.as_deref()), (ErrorKind::Io, missing.to_str()));
+    assert_eq!((error.kind(), error.location().file.as_deref()), (ErrorKind::Io, missing.to_str()));
 
     fs::write(&path, b"x=\xff\n").unwrap();
     let error = from_file(&path).unwrap_err();
-    assert_eq!((error.message(), error.place().offset), ("The configuration is not UTF-8 text", Some(2)));
+    assert_eq!((error.message(), error.location().offset), ("The configuration is not UTF-8 text", Some(2)));
     assert!(from_file(folder.path()).is_err());
 }
 
@@ -84,7 +84,7 @@ fn options_from_a_file() {
 
     fs::write(&path, text.replace("dim", "din")).unwrap();
     let error = from_file(&path).unwrap_err();
-    assert_eq!(error.place().file.as_deref(), path.to_str());
+    assert_eq!(error.location().file.as_deref(), path.to_str());
     fs::write(&path, "deserializers=[\ntype=T\nmodule=M\n]").unwrap();
     assert_error(
         from_file(&path),

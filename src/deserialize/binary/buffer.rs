@@ -1,18 +1,15 @@
 //! The memory that chunks are kept in, used again and again: touching fresh pages costs more than reading. Huge pages
 //! shorten the first sweep over dense data by a fifth.
 
-use crate::deserialize::text::source;
 use crate::error::ExceptionClass;
+use crate::file::DataFile;
 use crate::memory::HUGE_PAGE;
 use crate::{Error, ErrorKind, Result, memory};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 
 /// Bytes that one thread reads at a time: few enough to stay in its cache from the system's zeroing of fresh pages on.
 const PIECE: usize = 512 << 10;
@@ -83,7 +80,7 @@ impl Buffer {
     }
 
     /// Reads a range of the file, all of it, behind the end. Runs on the pool, whose threads share the work.
-    pub fn read(&mut self, file: &File, path: &str, range: Range<u64>) -> Result<()> {
+    pub fn read(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let (length, size) = (self.bytes.len(), (range.end - range.start) as usize);
         self.bytes.reserve(size);
         let touched = self.touched.saturating_sub(length);
@@ -94,7 +91,7 @@ impl Buffer {
                     let fresh = touched.saturating_sub(first).min(piece.len());
                     memory::populate(&mut piece[fresh..]);
                 }
-                fill(file, path, range.start + first as u64, piece)?;
+                file.fill_at(range.start + first as u64, piece)?;
             }
             Ok(())
         };
@@ -117,28 +114,6 @@ impl Buffer {
         self.touched = self.touched.max(length + size);
         Ok(())
     }
-}
-
-/// Fills memory with what the file has from a place on.
-pub fn fill(file: &File, path: &str, from: u64, memory: &mut [MaybeUninit<u8>]) -> Result<()> {
-    let mut filled = 0;
-    while filled < memory.len() {
-        let at = from + filled as u64;
-        let room = &mut memory[filled..];
-        let count = source::patiently(|| {
-            // SAFETY: `room` is writable, of this length, and bytes need no initialization.
-            let count =
-                unsafe { libc::pread(file.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), at as i64) };
-            usize::try_from(count).map_err(|_| io::Error::last_os_error())
-        })
-        .map_err(|cause| Error::io("Error reading file", path, &cause).at(at, None))?;
-        if count == 0 {
-            let message = format!("Error reading file '{path}': it ends in the middle of a chunk.");
-            return Err(Error::data(message).in_file(path).at(at, None));
-        }
-        filled += count;
-    }
-    Ok(())
 }
 
 /// Buffers that may wait. Of a window of one chunk, and chunks that are loaded ahead, one at a time is given back; when a
@@ -225,7 +200,8 @@ mod tests {
     fn what_is_appended_and_what_is_read_follow_each_other() {
         let mut file = tempfile::tempfile().expect("a file");
         let data: Vec<u8> = (0..(2 * HUGE_PAGE + 3 * PIECE + 5) as u32).map(|n| (n % 251) as u8).collect();
-        io::Write::write_all(&mut file, &data).expect("writing");
+        std::io::Write::write_all(&mut file, &data).expect("writing");
+        let file = DataFile::from_file(file, "file");
         let mut buffer = Buffer::default();
         let mut expected = Vec::new();
         for round in 0..3u8 {
@@ -233,15 +209,15 @@ mod tests {
             buffer.extend(&numbers, u16::to_le_bytes);
             expected.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             let from = usize::from(round) * 1000;
-            buffer.read(&file, "file", from as u64..data.len() as u64).expect("reading");
+            buffer.read(&file, from as u64..data.len() as u64).expect("reading");
             expected.extend(&data[from..]);
             buffer.append(&[round]);
             expected.push(round);
             assert!(buffer.bytes() == expected);
             assert!(buffer.touched >= buffer.len());
         }
-        let error = buffer.read(&file, "file", 7..data.len() as u64 + 1).expect_err("an error");
-        assert_eq!(error.place().offset, Some(data.len() as u64));
+        let error = buffer.read(&file, 7..data.len() as u64 + 1).expect_err("an error");
+        assert_eq!(error.location().offset, Some(data.len() as u64));
         buffer.truncate(10);
         assert_eq!(buffer.bytes(), &expected[..10]);
     }

@@ -9,17 +9,17 @@ use super::buffer::Buffers;
 use super::chunk::{Part, Places, Samples};
 use super::header::Header;
 use super::lengths::LengthTable;
+use crate::file::DataFile;
 use crate::stream::Storage;
 use crate::{Error, Result};
 use rayon::prelude::*;
-use std::fs::File;
 
 /// Samples of a chunk per byte of it, and some more. A code can claim any number of empty samples; no data do.
 const SAMPLES_PER_BYTE: usize = 16;
 const SOME_SAMPLES: usize = 1 << 16;
 
 /// The declared lengths, which this layout does not store: reads all chunks if there are sparse streams.
-pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> {
+pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
     let mut first = 0;
     let mut firsts = Vec::with_capacity(header.chunks.len());
     for row in &header.chunks {
@@ -33,11 +33,11 @@ pub fn lengths(file: &File, path: &str, header: &Header) -> Result<LengthTable> 
         .par_iter()
         .zip(&firsts)
         .map(|(row, &first)| {
-            let context = Context { path, header, row, first };
+            let context = Context { file, header, row, first };
             let lengths = if sparse {
                 let range = row.start..row.end;
-                let mut data = buffers.take(path, &range)?;
-                data.read(file, path, range)?;
+                let mut data = buffers.take(file.path(), &range)?;
+                data.read(file, range)?;
                 let lengths = longest(&parts(&context, data.bytes_mut())?, row.sequences);
                 buffers.give_back(data);
                 lengths

@@ -8,11 +8,10 @@
 //!
 //! The first eight bytes tell them apart. Every count is held against the file's size before memory is taken for it.
 
-use crate::deserialize::text::source;
 use crate::error::ExceptionClass;
+use crate::file::DataFile;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind, Result};
-use std::fs::File;
 
 /// `nib_ktnc`, as the file has it.
 pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
@@ -70,10 +69,9 @@ pub struct Header {
 
 impl Header {
     /// Reads the header and checks all of it.
-    pub fn read(file: &File, path: &str) -> Result<Header> {
-        let metadata = source::patiently(|| file.metadata());
-        let size = metadata.map_err(|cause| Error::io("Error reading file", path, &cause))?.len();
-        let mut input = Input { file, path, size, at: 0, block: Vec::new(), block_at: 0 };
+    pub fn read(file: &DataFile) -> Result<Header> {
+        let size = file.size()?;
+        let mut input = Input { file, size, at: 0, block: Vec::new(), block_at: 0 };
         match input.u64()? {
             MAGIC => input.magic(),
             version if version == u64::from(VERSION) => input.documented(),
@@ -84,8 +82,7 @@ impl Header {
 
 /// Reads the file front to back, in blocks.
 struct Input<'a> {
-    file: &'a File,
-    path: &'a str,
+    file: &'a DataFile,
     /// Where the part to be read ends.
     size: u64,
     at: u64,
@@ -97,15 +94,15 @@ const BLOCK: usize = 1 << 16;
 
 impl Input<'_> {
     fn error(&self, message: impl Into<String>) -> Error {
-        Error::data(message).in_file(self.path).at(self.at, None)
+        Error::data(message).in_file(self.file.path()).at(self.at, None)
     }
 
     fn not_cbf(&self) -> Error {
-        self.error(format!("The input ({}) is not a valid CNTK binary format file.", self.path))
+        self.error(format!("The input ({}) is not a valid CNTK binary format file.", self.file.path()))
     }
 
     fn too_short(&self) -> Error {
-        self.error(format!("Error reading file '{}': it ends inside its header.", self.path))
+        self.error(format!("Error reading file '{}': it ends inside its header.", self.file.path()))
     }
 
     fn seek(&mut self, at: u64) {
@@ -126,7 +123,7 @@ impl Input<'_> {
             None => {
                 self.block_at = self.at;
                 self.block.resize(BLOCK.min((self.size - self.at) as usize), 0);
-                let count = source::read_at(self.file, self.path, self.at, &mut self.block)?;
+                let count = self.file.read_at(self.at, &mut self.block)?;
                 self.block.truncate(count);
                 cached(self).ok_or_else(|| self.too_short())?
             }
@@ -161,7 +158,7 @@ impl Input<'_> {
             return Err(self.too_short());
         }
         let mut name = vec![0; length as usize];
-        if source::read_at(self.file, self.path, self.at, &mut name)? < name.len() {
+        if self.file.read_at(self.at, &mut name)? < name.len() {
             return Err(self.too_short());
         }
         let name = String::from_utf8(name).map_err(|_| self.error("The name of a stream is not UTF-8."))?;
@@ -176,7 +173,7 @@ impl Input<'_> {
         let message =
             format!("The reader version is {VERSION}, but the data file was created for version {version}.");
         let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
-        Err(error.in_file(self.path).at(8, None))
+        Err(error.in_file(self.file.path()).at(8, None))
     }
 
     /// Room for the rows of the chunk table, if the file has as many.
@@ -184,7 +181,7 @@ impl Input<'_> {
         if chunks > (self.size - self.at) / ROW || chunks > u64::from(u32::MAX) {
             return Err(self.error(format!(
                 "Error reading file '{}': it is too short for its {chunks} chunks.",
-                self.path
+                self.file.path()
             )));
         }
         Ok(Vec::with_capacity(chunks as usize))
@@ -215,7 +212,7 @@ impl Input<'_> {
             return Err(self.error(format!(
                 "Error seeking to position '{}' in file '{}': there is no header.",
                 header.cast_unsigned(),
-                self.path
+                self.file.path()
             )));
         };
         self.size = trailer;

@@ -2,11 +2,10 @@
 
 use super::header::{ChunkRow, Header};
 use crate::deserialize::Lengths;
-use crate::deserialize::text::source;
+use crate::file::DataFile;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use rayon::prelude::*;
-use std::fs::File;
 
 /// Chunks up to this size are read past rather than skipped while tables are collected: the converter of CNTK 2.7
 /// writes files in which nearly every sequence is a chunk of its own.
@@ -44,12 +43,12 @@ impl LengthTable {
     }
 
     /// Reads the tables in front of the chunks.
-    pub fn read(file: &File, path: &str, header: &Header) -> Result<Self> {
+    pub fn read(file: &DataFile, header: &Header) -> Result<Self> {
         let pieces = header
             .chunks
             .par_chunks(TASK)
             .enumerate()
-            .map(|(task, rows)| read_tables(file, path, rows, task * TASK))
+            .map(|(task, rows)| read_tables(file, rows, task * TASK))
             .collect::<Result<Vec<_>>>()?;
         Ok(Self::new(&header.chunks, pieces.concat()))
     }
@@ -84,9 +83,10 @@ impl LengthTable {
 }
 
 /// The tables of some chunks, the first of them with this number.
-fn read_tables(file: &File, path: &str, rows: &[ChunkRow], number: usize) -> Result<Vec<u32>> {
+fn read_tables(file: &DataFile, rows: &[ChunkRow], number: usize) -> Result<Vec<u32>> {
     let mut lengths = Vec::with_capacity(rows.iter().map(|row| row.sequences as usize).sum());
     let end = rows.last().map_or(0, |row| row.end);
+    let path = file.path();
     let (mut block, mut block_at) = (Vec::new(), 0);
     for (number, row) in (number..).zip(rows) {
         let size = 4 * u64::from(row.sequences);
@@ -96,7 +96,7 @@ fn read_tables(file: &File, path: &str, rows: &[ChunkRow], number: usize) -> Res
             let wanted = if small { BLOCK.min(end - row.start).max(size) } else { size };
             block_at = row.start;
             block.resize(wanted as usize, 0);
-            let count = source::read_at(file, path, row.start, &mut block)?;
+            let count = file.read_at(row.start, &mut block)?;
             block.truncate(count);
             if (count as u64) < size {
                 let message = format!("Error reading file '{path}': it ends inside chunk {number}.");

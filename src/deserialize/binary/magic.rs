@@ -17,12 +17,10 @@ use crate::stream::Storage;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use std::fs::File;
 
 /// Reads a chunk and finds the sequences of all streams. `forms` are those that sparse streams had so far.
 pub fn load(
     context: &Context<'_>,
-    file: &File,
     lengths: Lengths<'_>,
     forms: &[Mutex<Form>],
     data: &mut Buffer,
@@ -32,7 +30,7 @@ pub fn load(
     let mut parts: Vec<Part> = Vec::with_capacity(streams.len());
     let mut at = 4 * context.row.sequences as usize;
     if streams.iter().all(|stream| stream.storage == Storage::Dense) {
-        data.read(file, context.path, context.row.start..context.row.end)?;
+        data.read(context.file, context.row.start..context.row.end)?;
         for (number, stream) in streams.iter().enumerate() {
             let place = Place { context, stream: number };
             let earlier = parts.last().map(Part::samples);
@@ -41,7 +39,7 @@ pub fn load(
             tally.end_stream();
         }
     } else {
-        let mut pieces = Pieces::new(context, file);
+        let mut pieces = Pieces::new(context);
         pieces.seek(at);
         for (number, stream) in streams.iter().enumerate() {
             let place = Place { context, stream: number };

@@ -22,9 +22,9 @@ mod twins;
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::text::source;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
 use crate::error::ExceptionClass;
+use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
@@ -35,7 +35,6 @@ use header::{ChunkRow, Header, Layout};
 use lengths::LengthTable;
 use parking_lot::Mutex;
 use sparse::Form;
-use std::fs::File;
 use std::sync::Arc;
 
 /// The deserializer of a binary file.
@@ -49,8 +48,7 @@ pub struct BinaryDeserializer {
 
 /// What the deserializer and its chunks share.
 struct Shared {
-    path: String,
-    file: File,
+    file: DataFile,
     header: Header,
     lengths: LengthTable,
     buffers: Buffers,
@@ -60,7 +58,7 @@ struct Shared {
 
 /// What a chunk's bytes are read with: everything that errors need to say where they are.
 struct Context<'a> {
-    path: &'a str,
+    file: &'a DataFile,
     header: &'a Header,
     row: &'a ChunkRow,
     /// Ordinal of the chunk's first sequence.
@@ -70,7 +68,7 @@ struct Context<'a> {
 impl Context<'_> {
     /// An error at a byte of the chunk, in a stream and a sequence if these are known.
     fn error(&self, at: usize, stream: Option<usize>, index: Option<u32>, message: String) -> Error {
-        let mut error = Error::data(message).in_file(self.path).at(self.row.start + at as u64, None);
+        let mut error = Error::data(message).in_file(self.file.path()).at(self.row.start + at as u64, None);
         if let Some(stream) = stream {
             error = error.in_stream(&self.header.streams[stream].name);
         }
@@ -94,15 +92,14 @@ impl BinaryDeserializer {
     /// Opens a file of whatever element types; `element` refuses others.
     pub(crate) fn open_any(options: &BinaryOptions, element: Option<ElementType>) -> Result<Self> {
         let path = &options.file;
-        let open_error = |cause| Error::io("Error opening file", path, &cause);
-        let file = source::patiently(|| File::open(path)).map_err(open_error)?;
-        let header = Header::read(&file, path)?;
+        let file = DataFile::open(path)?;
+        let header = Header::read(&file)?;
         if let Some(element) = element {
             check_elements(&header, element, path)?;
         }
         let lengths = match header.layout {
-            Layout::Magic => LengthTable::read(&file, path, &header)?,
-            Layout::Documented => documented::lengths(&file, path, &header)?,
+            Layout::Magic => LengthTable::read(&file, &header)?,
+            Layout::Documented => documented::lengths(&file, &header)?,
         };
         let chunks = header
             .chunks
@@ -128,8 +125,8 @@ impl BinaryDeserializer {
         let kept =
             options.keep_data_in_memory.then(|| header.chunks.iter().map(|_| Mutex::new(None)).collect());
         let largest = header.chunks.iter().map(|row| row.end - row.start).max().unwrap_or(0);
-        let (path, buffers) = (path.clone(), Buffers::new(largest));
-        let shared = Shared { path, file, header, lengths, buffers, forms: forms(streams.len(), false) };
+        let buffers = Buffers::new(largest);
+        let shared = Shared { file, header, lengths, buffers, forms: forms(streams.len(), false) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
@@ -231,17 +228,17 @@ impl Deserializer for BinaryDeserializer {
 
 impl Shared {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<BinaryChunk> {
-        let (path, header, row) = (&self.path, &self.header, &self.header.chunks[id as usize]);
-        let context = Context { path, header, row, first: self.lengths.first(id) };
+        let (file, header, row) = (&self.file, &self.header, &self.header.chunks[id as usize]);
+        let context = Context { file, header, row, first: self.lengths.first(id) };
         let range = row.start..row.end;
         // From here on the chunk's destructor gives the buffer back.
-        let data = self.buffers.take(path, &range)?;
+        let data = self.buffers.take(file.path(), &range)?;
         let mut chunk = BinaryChunk { shared: Arc::clone(self), data, parts: Vec::new() };
         let data = &mut chunk.data;
         chunk.parts = match header.layout {
-            Layout::Magic => magic::load(&context, &self.file, self.lengths.of(id), &self.forms, data)?,
+            Layout::Magic => magic::load(&context, self.lengths.of(id), &self.forms, data)?,
             Layout::Documented => {
-                data.read(&self.file, path, range)?;
+                data.read(file, range)?;
                 documented::parts(&context, data.bytes_mut())?
             }
         };

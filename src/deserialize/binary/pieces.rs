@@ -1,10 +1,8 @@
 //! A chunk's bytes from front to back, a piece at a time, in memory that a thread uses again and again.
 
 use super::Context;
-use super::buffer;
 use crate::Result;
 use std::cell::Cell;
-use std::fs::File;
 
 /// Bytes that are read at a time: they are looked at and copied while they are in the cache.
 const PIECE: usize = 256 << 10;
@@ -19,7 +17,6 @@ thread_local! {
 /// Where a walk over a chunk is, and the bytes from there on that are in memory.
 pub struct Pieces<'a> {
     pub context: &'a Context<'a>,
-    file: &'a File,
     scratch: Vec<u8>,
     /// The walk's place in `scratch`.
     here: usize,
@@ -31,12 +28,12 @@ pub struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     /// At a chunk's first byte.
-    pub fn new(context: &'a Context<'a>, file: &'a File) -> Self {
+    pub fn new(context: &'a Context<'a>) -> Self {
         let size = (context.row.end - context.row.start) as usize;
         // Taken and put back, so that nested use gets another one and a panic leaves none.
         let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
         scratch.clear();
-        Pieces { context, file, scratch, here: 0, base: 0, size }
+        Pieces { context, scratch, here: 0, base: 0, size }
     }
 
     /// The place in the chunk.
@@ -84,7 +81,7 @@ impl<'a> Pieces<'a> {
         self.scratch.reserve(missing);
         let from = self.context.row.start + (self.base + rest) as u64;
         let room = &mut self.scratch.spare_capacity_mut()[..missing];
-        buffer::fill(self.file, self.context.path, from, room)?;
+        self.context.file.fill_at(from, room)?;
         // SAFETY: all of `room` was filled.
         unsafe { self.scratch.set_len(rest + missing) };
         Ok(())

@@ -158,7 +158,7 @@ impl Join {
         if complete {
             log.write(Level::Info, &line);
         } else {
-            Logger::insist(Level::Warning, &line);
+            Logger::log_always(Level::Warning, &line);
         }
     }
 

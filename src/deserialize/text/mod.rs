@@ -8,10 +8,11 @@
 //! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
 
 mod chunk;
+#[cfg(test)]
+mod fault_tests;
 pub mod index;
 pub(crate) mod parse;
 mod segment;
-pub(super) mod source;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths};
+use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -32,7 +34,6 @@ use parse::report::{Failure, Report, limit_text, write_lines};
 use parse::rules::Rules;
 use rayon::prelude::*;
 use segment::{Scratch, Scratched, Segment};
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,7 +54,7 @@ pub struct TextDeserializer {
 struct Shared {
     rules: Rules,
     fast: Fast,
-    file: File,
+    file: DataFile,
     index: Index,
     element: ElementType,
     value_size: usize,
@@ -106,11 +107,10 @@ impl TextDeserializer {
     fn open_by(
         options: &TextOptions,
         corpus: &Arc<Corpus>,
-        index: impl FnOnce(&File, &IndexOptions) -> Result<Index>,
+        index: impl FnOnce(&DataFile, &IndexOptions) -> Result<Index>,
     ) -> Result<Self> {
         let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
         let index_options = IndexOptions {
-            file: options.file.clone(),
             main_stream: main_stream.map(|stream| stream.alias.clone()),
             skip_sequence_ids: options.skip_sequence_ids,
             chunk_size: options.chunk_size,
@@ -118,12 +118,12 @@ impl TextDeserializer {
             trace_level: options.trace_level,
         };
         let rules = Rules::new(options, corpus)?;
-        let file = source::open(&options.file)?;
+        let file = open_file(&options.file)?;
         let index = index(&file, &index_options)?;
         Ok(Self::with_index(options, rules, file, index))
     }
 
-    fn with_index(options: &TextOptions, rules: Rules, file: File, index: Index) -> Self {
+    fn with_index(options: &TextOptions, rules: Rules, file: DataFile, index: Index) -> Self {
         let streams = options
             .streams
             .iter()
@@ -314,7 +314,7 @@ impl Shared {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;
-        let length = source::read_at(&self.file, &self.rules.file, bytes.start, scratch.room(size))?;
+        let length = self.file.read_at(bytes.start, scratch.room(size))?;
         let spans = self.index.spans(id, sequences);
         let text = (&*scratch.text, length, bytes.start);
         Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
@@ -353,7 +353,7 @@ impl Shared {
 
     fn error_of(&self, failure: Failure) -> Error {
         self.hint();
-        let line = source::line_at(&self.file, &self.rules.file, failure.offset);
+        let line = self.file.line_at(failure.offset);
         failure.into_error(&self.rules, line)
     }
 
@@ -367,6 +367,14 @@ impl Shared {
             );
         }
     }
+}
+
+/// Opens a file, with CNTK's words if that fails.
+fn open_file(path: &str) -> Result<DataFile> {
+    DataFile::open_or(path, |cause| {
+        let error = Error::io("Opening failed for", path, cause);
+        error.reworded(format!("Input file '{path}' is not open."))
+    })
 }
 
 /// From the first byte of one sequence to the last one of another.

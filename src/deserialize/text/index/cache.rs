@@ -13,15 +13,15 @@
 use super::IndexOptions;
 use super::indexer::Scan;
 use super::number::Digits;
-use super::read::Source;
+use super::source::Source;
 use super::start::Start;
 use super::table::{Builder, Record, Table};
 use crate::Result;
 use crate::corpus::Corpus;
+use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x636e_746b_5f69_6478;
@@ -68,13 +68,13 @@ impl From<crate::Error> for Refusal {
 
 impl Cache {
     /// The cache beside a file, if one is asked for. Symbolic keys are numbered per process: they have none.
-    pub fn beside(options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
+    pub fn beside(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
         if !options.cache || matches!(corpus, Corpus::Symbolic(_)) {
             return None;
         }
         let path = format!(
             "{}.{}.{}.{}.{}.v1.cache",
-            options.file,
+            file.path(),
             options.main_stream.as_deref().unwrap_or("_"),
             u8::from(options.skip_sequence_ids),
             u8::from(!corpus.is_numeric()),
@@ -103,13 +103,13 @@ impl Cache {
     }
 
     fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<Table> {
-        let file = File::open(&self.path).map_err(|_| Refusal::Missing)?;
-        let metadata = file.metadata().map_err(|_| Refusal::Missing)?;
+        let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
+        let state = file.state().map_err(|_| Refusal::Missing)?;
         // Whole seconds, as CNTK compares.
-        if !metadata.is_file() || metadata.mtime() < scan.source.modified.0 {
+        if !state.is_regular || state.modified.0 < scan.source.state.modified.0 {
             return Err(Refusal::Missing);
         }
-        let sequences = read_header(&file, metadata.len())?;
+        let sequences = read_header(&file, state.size)?;
         let mut fit = Fit::new(scan, start);
         let mut builder = Builder::new(chunk_size, start.by_line);
         builder.reserve(sequences);
@@ -119,7 +119,7 @@ impl Cache {
         while builder.len() < sequences {
             let load = |block: &mut Vec<u8>| {
                 block.resize(RECORD * BLOCK.min(sequences - read), 0);
-                file.read_exact_at(block, (HEADER + RECORD * read) as u64)
+                file.read_exact_at((HEADER + RECORD * read) as u64, block)
             };
             let mut take =
                 || now.as_chunks::<RECORD>().0.iter().try_for_each(|bytes| fit.take(bytes, &mut builder));
@@ -160,9 +160,9 @@ impl Cache {
 }
 
 /// Checks the header; gives the number of records.
-fn read_header(file: &File, size: u64) -> Checked<usize> {
+fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
     let mut header = [0; HEADER];
-    file.read_exact_at(&mut header, 0).map_err(|_| Refusal::Unfit("it has no header"))?;
+    file.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
     let [magic, version, sequences, offset] = words(&header);
     if magic != MAGIC || version != VERSION || offset != HEADER as u64 {
         return Err(Refusal::Unfit("it has another format"));
@@ -226,7 +226,7 @@ impl<'a> Fit<'a> {
         if record.samples == 0 || record.size == 0 {
             return Err(Refusal::Unfit("it has an empty sequence"));
         }
-        let end = offset.checked_add(record.size).filter(|&end| end <= self.scan.source.size);
+        let end = offset.checked_add(record.size).filter(|&end| end <= self.scan.source.size());
         let (Some(end), Some(gap)) = (end, offset.checked_sub(self.end)) else {
             return Err(Refusal::Unfit("its sequences do not lie in the file"));
         };
@@ -252,7 +252,7 @@ impl<'a> Fit<'a> {
 
     /// Scans the first and the last sequence again, with what lies before and behind.
     fn check_ends(&self, table: &Table) -> Checked<()> {
-        let size = self.scan.source.size;
+        let size = self.scan.source.size();
         let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
         let has_main_stream = self.scan.main_stream.is_some();
         let (Some(first), Some(last)) = (self.first, table.len().checked_sub(1)) else {
@@ -296,7 +296,7 @@ impl<'a> Fit<'a> {
             let span = table.span_at(position);
             // A line break, 20 digits and a byte behind them; longer ids are not compared.
             let mut bytes = [0; 22];
-            let bytes = &mut bytes[..22.min((self.scan.source.size - (span.offset - 1)) as usize)];
+            let bytes = &mut bytes[..22.min((self.scan.source.size() - (span.offset - 1)) as usize)];
             self.scan.source.read(bytes, span.offset - 1)?;
             let digits = Digits::read(&bytes[1..]);
             let numeric =

@@ -1,11 +1,12 @@
 //! The cache: its bytes, when it is read, and when it is built anew.
 
 use super::cache::Cache;
-use super::read::Source;
+use super::source::Source;
 use super::table::Record;
 use super::tests::{options, records};
 use super::{Index, IndexOptions};
 use crate::corpus::Corpus;
+use crate::file::DataFile;
 use crate::log::Logger;
 use proptest::prelude::*;
 use std::fs::{self, File};
@@ -14,6 +15,7 @@ use std::time::{Duration, SystemTime};
 /// A file in a folder of its own.
 struct Data {
     folder: tempfile::TempDir,
+    file: String,
     options: IndexOptions,
     corpus: Corpus,
 }
@@ -22,13 +24,13 @@ impl Data {
     fn new(text: &[u8], main_stream: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c.ctf").to_string_lossy().into_owned();
-        let options = IndexOptions { cache: true, ..options(&path, main_stream) };
+        let options = IndexOptions { cache: true, ..options(main_stream) };
         fs::write(&path, text).expect("a file");
-        Data { folder, options, corpus: Corpus::Numeric }
+        Data { folder, file: path, options, corpus: Corpus::Numeric }
     }
 
     fn open(&self) -> Vec<Record> {
-        let file = File::open(&self.options.file).expect("a file");
+        let file = DataFile::open(&self.file).expect("a file");
         records(&Index::open(&file, &self.options, &self.corpus).expect("an index"))
     }
 
@@ -37,7 +39,7 @@ impl Data {
         let mut others: Vec<_> = fs::read_dir(self.folder.path())
             .expect("a folder")
             .map(|entry| entry.expect("an entry").path().to_string_lossy().into_owned())
-            .filter(|path| *path != self.options.file)
+            .filter(|path| *path != self.file)
             .collect();
         assert!(others.len() < 2, "{others:?}");
         others.pop()
@@ -45,7 +47,7 @@ impl Data {
 
     fn suffix(&self) -> String {
         self.open();
-        self.cache().expect("a cache").split_off(self.options.file.len())
+        self.cache().expect("a cache").split_off(self.file.len())
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -59,8 +61,8 @@ impl Data {
 
     /// Adds to the data, and has the cache look fresh.
     fn append(&self, text: &[u8]) {
-        let all = [&fs::read(&self.options.file).expect("a file"), text].concat();
-        fs::write(&self.options.file, all).expect("a file");
+        let all = [&fs::read(&self.file).expect("a file"), text].concat();
+        fs::write(&self.file, all).expect("a file");
         let cache = File::options().write(true).open(self.cache().expect("a cache")).expect("a cache");
         cache.set_modified(SystemTime::now() + Duration::from_secs(5)).expect("a time");
     }
@@ -123,7 +125,7 @@ fn is_read_and_cut_into_chunks_anew() {
     let before = inode(&data);
     assert_eq!(data.open(), built);
     data.options.chunk_size = 1;
-    let file = File::open(&data.options.file).expect("a file");
+    let file = DataFile::open(&data.file).expect("a file");
     let index = Index::open(&file, &data.options, &data.corpus).expect("an index");
     assert_eq!(index.chunks().len(), 2);
     assert_eq!(before, inode(&data));
@@ -150,7 +152,7 @@ fn time_counts_in_whole_seconds() {
     let is_used = |cache_time: SystemTime, data_time: SystemTime| {
         data.replace(&marked);
         set(&data.cache().expect("a cache"), cache_time);
-        set(&data.options.file, data_time);
+        set(&data.file, data_time);
         data.open();
         data.bytes() == marked
     };
@@ -255,7 +257,7 @@ fn an_empty_index_has_a_cache_too() {
 #[test]
 fn a_cache_that_cannot_be_written_is_no_failure() {
     let data = Data::new(IDS, None);
-    let path = format!("{}._.0.0.0.v1.cache", data.options.file);
+    let path = format!("{}._.0.0.0.v1.cache", data.file);
     fs::create_dir(&path).expect("a folder");
     let built = data.open();
     assert_eq!(built.len(), 2);
@@ -265,11 +267,11 @@ fn a_cache_that_cannot_be_written_is_no_failure() {
 #[test]
 fn data_that_changed_while_it_was_indexed_gets_no_cache() {
     let data = Data::new(IDS, None);
-    let file = File::open(&data.options.file).expect("a file");
+    let file = DataFile::open(&data.file).expect("a file");
     let index = Index::open(&file, &IndexOptions { cache: false, ..data.options.clone() }, &data.corpus);
-    let source = Source::new(&file, &data.options.file).expect("a source");
-    fs::write(&data.options.file, b"1 |x 1\n").expect("a file");
-    let cache = Cache::beside(&data.options, &data.corpus).expect("a cache");
+    let source = Source::new(&file).expect("a source");
+    fs::write(&data.file, b"1 |x 1\n").expect("a file");
+    let cache = Cache::beside(&file, &data.options, &data.corpus).expect("a cache");
     let index = index.expect("an index");
     let whole = index.parts.iter().next().expect("a part");
     cache.write(&source, &whole.table, &Logger { trace_level: 0 });
@@ -289,7 +291,7 @@ proptest! {
         if hashed {
             data.corpus = Corpus::Hashed;
         }
-        let file = File::open(&data.options.file).expect("a file");
+        let file = DataFile::open(&data.file).expect("a file");
         if let Ok(built) = Index::open(&file, &data.options, &data.corpus) {
             let mut marked = data.bytes();
             marked.push(1);

@@ -12,18 +12,18 @@ use super::indexer::{Indexer, Scan};
 use super::lookup::Fingerprint;
 use super::main_stream::Needle;
 use super::parts::{Part, Parts};
-use super::read::Source;
 use super::scan::Cut;
+use super::source::Source;
 use super::start::Start;
 use super::table::Table;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Known};
+use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,9 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Growth(Arc<Shared>);
 
 struct Shared {
-    file: File,
-    size: u64,
-    modified: (i64, i64),
+    file: DataFile,
+    file_state: FileState,
     options: IndexOptions,
     corpus: Arc<Corpus>,
     needle: Option<Needle>,
@@ -81,17 +80,16 @@ struct State {
 impl Growth {
     /// Scans until a first chunk is known, or all. Runs on a thread of the pool.
     pub fn begin(
-        file: &File,
+        file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
         step: u64,
     ) -> Result<Growth> {
-        let source = Source::new(file, &options.file)?;
+        let source = Source::new(file)?;
         let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
-        let file = file.try_clone().map_err(|cause| Error::io("Cannot open again", &options.file, &cause))?;
         // One part for each step that completes a chunk.
-        let steps = (source.size - start.content).div_ceil(step) as usize;
+        let steps = (source.size() - start.content).div_ceil(step) as usize;
         let state = State {
             indexer: None,
             parts: 0,
@@ -104,9 +102,8 @@ impl Growth {
             told: Instant::now(),
         };
         let shared = Shared {
-            size: source.size,
-            modified: source.modified,
-            file,
+            file_state: source.state,
+            file: file.clone(),
             options: options.clone(),
             corpus: Arc::clone(corpus),
             needle: options.main_stream.as_deref().map(Needle::new),
@@ -118,7 +115,7 @@ impl Growth {
             changed: Condvar::new(),
             abandoned: AtomicBool::new(false),
         };
-        let mut indexer = Indexer::new(start, source.size, options.chunk_size);
+        let mut indexer = Indexer::new(start, source.size(), options.chunk_size);
         loop {
             let mut state = shared.step(indexer);
             if let Some(Err(error)) = &state.outcome {
@@ -183,7 +180,7 @@ impl Shared {
         let at = indexer.at();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.scan(indexer)));
         let (mut advanced, table, indexer) = outcome.unwrap_or_else(|_| {
-            let error = Error::internal("Indexing panicked.").in_file(&self.options.file);
+            let error = Error::internal("Indexing panicked.").in_file(self.file.path());
             (Err(error), Table::default(), None)
         });
         // Steps come one after the other: nobody else changes this.
@@ -192,7 +189,7 @@ impl Shared {
         fingerprint.add(&table, table.chunks.len());
 
         let mut state = self.state.lock();
-        state.scanned = at.saturating_add(self.step).min(self.size);
+        state.scanned = at.saturating_add(self.step).min(self.file_state.size);
         state.fingerprint = fingerprint;
         let chunks = table.chunks.len();
         if chunks > 0 {
@@ -216,7 +213,7 @@ impl Shared {
                 _ if is_abandoned => {}
                 Ok(()) if !is_done => {}
                 Ok(()) => {
-                    self.parts.announce(&log, &self.options.file, ", while it was read", self.begun.elapsed())
+                    self.parts.announce(&log, self.file.path(), ", while it was read", self.begun.elapsed())
                 }
                 Err(error) => log.write(Level::Warning, &format!("Reading will end with an error: {error}")),
             }
@@ -226,15 +223,14 @@ impl Shared {
 
     /// How far scanning came, what that completed, and the indexer if there is more to do.
     fn scan(&self, mut indexer: Indexer) -> (Result<()>, Table, Option<Indexer>) {
-        let Shared { file, size, modified, options, corpus, needle, .. } = self;
-        let abandoned = Some(&self.abandoned);
-        let source = Source { file, name: &options.file, size: *size, modified: *modified, abandoned };
+        let Shared { file, file_state, corpus, needle, .. } = self;
+        let source = Source { file, state: *file_state, cancelled: Some(&self.abandoned) };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
         match indexer.advance(&scan, to) {
             Ok(()) if indexer.is_done() => (Ok(()), indexer.finish(), None),
             Ok(()) => (Ok(()), indexer.take_complete(), Some(indexer)),
-            Err(error) => (Err(error.in_file(&options.file)), indexer.take_complete(), None),
+            Err(error) => (Err(error.in_file(file.path())), indexer.take_complete(), None),
         }
     }
 
@@ -261,8 +257,8 @@ impl Shared {
             self.changed.wait_for(state, PATIENCE);
             if state.told.elapsed() >= PATIENCE && log.shows(Level::Info) {
                 state.told = Instant::now();
-                let (done, all) = (state.scanned >> 20, self.size >> 20);
-                let line = format!("Indexing '{}': {done} of {all} MB are done.", self.options.file);
+                let (done, all) = (state.scanned >> 20, self.file_state.size >> 20);
+                let line = format!("Indexing '{}': {done} of {all} MB are done.", self.file.path());
                 MutexGuard::unlocked(state, || log.write(Level::Info, &line));
             }
         }

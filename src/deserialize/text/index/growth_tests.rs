@@ -1,19 +1,12 @@
 //! The index that grows held against the one that is made whole.
 
-use super::tests::{options, records};
+use super::tests::{file_of, options, records};
 use super::twin::text;
 use super::*;
 use crate::error::ErrorKind;
 use proptest::prelude::*;
-use std::io::Write as _;
 
-fn file_of(text: &[u8]) -> File {
-    let mut file = tempfile::tempfile().expect("a temporary file");
-    file.write_all(text).expect("a temporary file");
-    file
-}
-
-fn grown(file: &File, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
+fn grown(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
     let pool = Pool::shared().expect("threads");
     pool.install(|| Index::open_in_steps(file, options, corpus, &pool, step))
 }
@@ -32,7 +25,7 @@ fn read(index: &Index) -> (Vec<ChunkInfo>, Result<()>) {
 
 fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corpus: fn() -> Corpus) {
     let file = file_of(text);
-    let options = IndexOptions { chunk_size: limit, ..options("f", main_stream) };
+    let options = IndexOptions { chunk_size: limit, ..options(main_stream) };
     let whole = Index::open(&file, &options, &new_corpus());
     let corpus = Arc::new(new_corpus());
     let grown = match (grown(&file, &options, &corpus, step), &whole) {
@@ -85,13 +78,13 @@ proptest! {
 #[test]
 fn an_error_waits_for_its_chunk() {
     let file = file_of(b"1 |x\n2 |x\n3 |x\n18446744073709551616 |x\n5 |x\n");
-    let options = IndexOptions { chunk_size: 1, ..options("f", None) };
+    let options = IndexOptions { chunk_size: 1, ..options(None) };
     let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 5).expect("its start is good");
     let (chunks, end) = read(&index);
     let error = end.expect_err("a key that is too large");
     // The sequence before the error is never known to be complete, nor is the chunk before that.
-    assert_eq!((chunks.len(), error.kind(), error.place().offset), (1, ErrorKind::Data, Some(15)));
-    assert_eq!(error.place().file.as_deref(), Some("f"));
+    assert_eq!((chunks.len(), error.kind(), error.location().offset), (1, ErrorKind::Data, Some(15)));
+    assert_eq!(error.location().file.as_deref(), Some("f"));
     assert_eq!(index.chunks().len(), 1);
     assert!(index.chunk(1).is_err() && index.chunk(0).is_ok());
     assert!(!index.known().all);
@@ -101,7 +94,7 @@ fn an_error_waits_for_its_chunk() {
 fn scans_no_further_than_is_needed() {
     let line = b"|x 1\n";
     let text = line.repeat(1000);
-    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = grown(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
     assert!(index.known().chunks >= 1 && index.known().chunks < 3, "{index:?}");
     assert!(index.chunk(20).expect("a chunk").is_some());
@@ -125,19 +118,19 @@ fn scans_no_further_than_is_needed() {
 fn a_file_that_shrinks_is_an_error_where_it_ends() {
     let text = b"|x 1\n".repeat(1000);
     let file = file_of(&text);
-    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
-    file.set_len(2500).expect("a file");
+    file.raw().set_len(2500).expect("a file");
     let (chunks, end) = read(&index);
-    assert_eq!(end.expect_err("the end is missing").kind(), ErrorKind::Io);
+    assert_eq!(end.expect_err("the end is missing").kind(), ErrorKind::Data);
     assert!(chunks.len() <= 50, "{}", chunks.len());
 }
 
 #[test]
 fn whoever_waits_is_told_that_it_was_abandoned() {
     let file = file_of(&b"|x 1\n".repeat(100));
-    file.set_len(1 << 40).expect("a sparse file");
-    let options = IndexOptions { chunk_size: 50, ..options("f", None) };
+    file.raw().set_len(1 << 40).expect("a sparse file");
+    let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 1 << 20).expect("an index");
     let waited = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| index.chunk(1000));

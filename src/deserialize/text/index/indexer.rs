@@ -3,8 +3,8 @@
 use super::ids::{IdJoiner, IdScanner};
 use super::lines::{LineJoiner, LineScanner};
 use super::main_stream::Needle;
-use super::read::Source;
 use super::scan::{self, Cut};
+use super::source::Source;
 use super::start::Start;
 use super::table::{Builder, Table};
 use crate::Result;

@@ -225,7 +225,7 @@ mod tests {
         scanner.feed(b"\n|x 3\n");
         let error = LineJoiner::new(&start).take(&mut scanner, &mut builder).expect_err("too long");
         assert_eq!(error.message(), "Sequence size overflows uint32_t type: 4294967311 vs 15.");
-        assert_eq!((error.place().offset, error.place().line), (Some(20), Some(4)));
+        assert_eq!((error.location().offset, error.location().line), (Some(20), Some(4)));
         assert_eq!(builder.len(), 1);
     }
 }

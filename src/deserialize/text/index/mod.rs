@@ -21,8 +21,8 @@ mod lookup;
 mod main_stream;
 mod number;
 mod parts;
-mod read;
 mod scan;
+mod source;
 mod start;
 mod table;
 #[cfg(test)]
@@ -33,6 +33,7 @@ mod twin;
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Known, Lengths};
+use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -40,11 +41,10 @@ use growth::Growth;
 use indexer::Scan;
 use main_stream::Needle;
 use parts::Parts;
-use read::Source;
 use scan::Cut;
+use source::Source;
 use start::Start;
 use std::fmt;
-use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -53,8 +53,6 @@ use table::{Place, Table};
 /// What an index depends on, beside the file.
 #[derive(Debug, Clone)]
 pub struct IndexOptions {
-    /// Path of the file, for messages and for the cache beside it.
-    pub file: String,
     /// Name in the file of the stream that defines the minibatch size.
     pub main_stream: Option<String>,
     /// Take every line as a sequence.
@@ -94,15 +92,15 @@ impl Index {
     /// Loads the index from its cache, or builds it from the file (in parallel ranges, on the threads of the current
     /// rayon pool) and writes the cache if that is asked for. When it returns, the cache is in place or a warning
     /// says why it is not.
-    pub fn open(file: &File, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
-        Self::open_cut(file, options, corpus, Cut::default()).map_err(|error| error.in_file(&options.file))
+    pub fn open(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
+        Self::open_cut(file, options, corpus, Cut::default()).map_err(|error| error.in_file(file.path()))
     }
 
     /// Builds the start of the index from the file, at least one chunk if there is one; all the rest in the background
     /// when [`Index::chunk`] gets near it. What is wrong with the rest is known only then. Small files, and those
     /// whose index is to be kept in a cache, are indexed at once.
     pub fn open_growing(
-        file: &File,
+        file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
@@ -112,29 +110,29 @@ impl Index {
 
     /// The same with another size of steps.
     pub(super) fn open_in_steps(
-        file: &File,
+        file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
         step: u64,
     ) -> Result<Index> {
-        let size = Source::new(file, &options.file)?.size;
+        let size = file.size()?;
         if options.cache || size <= step {
             return Self::open(file, options, corpus);
         }
         let growth = Growth::begin(file, options, corpus, pool, step);
-        let growth = growth.map_err(|error| error.in_file(&options.file))?;
+        let growth = growth.map_err(|error| error.in_file(file.path()))?;
         Ok(Self::of(Arc::clone(growth.parts()), Some(growth)))
     }
 
-    fn open_cut(file: &File, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
+    fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
         let begun = Instant::now();
         let log = Logger { trace_level: options.trace_level };
-        let source = Source::new(file, &options.file)?;
+        let source = Source::new(file)?;
         let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
         let needle = options.main_stream.as_deref().map(Needle::new);
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut };
-        let cache = cache::Cache::beside(options, corpus);
+        let cache = cache::Cache::beside(file, options, corpus);
         let cached = match &cache {
             Some(cache) => cache.load(&scan, &start, options.chunk_size, &log)?,
             None => None,
@@ -143,7 +141,7 @@ impl Index {
         let table = match cached {
             Some(table) => table,
             None => {
-                let table = scan.table(start, source.size, options.chunk_size)?;
+                let table = scan.table(start, source.size(), options.chunk_size)?;
                 if let Some(cache) = cache.filter(|_| cache::is_writer()) {
                     cache.write(&source, &table, &log);
                 }
@@ -151,7 +149,7 @@ impl Index {
             }
         };
         let index = Self::of(Arc::new(Parts::whole(table)), None);
-        index.parts.announce(&log, &options.file, origin, begun.elapsed());
+        index.parts.announce(&log, file.path(), origin, begun.elapsed());
         Ok(index)
     }
 

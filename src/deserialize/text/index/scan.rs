@@ -7,7 +7,7 @@
 //! Threads help themselves: whichever finds the next piece ready takes it, the others scan further ranges. Blocks and
 //! pieces are used again, so that memory stays warm and does not grow with the file.
 
-use super::read::Source;
+use super::source::Source;
 use crate::Result;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;

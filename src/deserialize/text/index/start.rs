@@ -1,7 +1,7 @@
 //! The start of a text file: byte order mark, leading white space, and whether lines or ids separate sequences.
 
 use super::number::{Digits, step};
-use super::read::Source;
+use super::source::Source;
 use crate::corpus::Corpus;
 use crate::{Error, Result};
 
@@ -31,11 +31,11 @@ impl Start {
         if bytes.fill()?.starts_with(b"\xff\xfe") {
             return Err(Error::data(format!(
                 "Found a UTF-16 BOM at the beginning of the input file ({}). UTF-16 encoding is currently not supported.",
-                source.name
+                source.file.path()
             ))
             .at(0, Some(1)));
         }
-        if source.size == 0 {
+        if source.size() == 0 {
             return Err(Error::data("Input file is empty"));
         }
         for &byte in MARK {
@@ -97,7 +97,7 @@ impl<'a> Bytes<'a> {
         if self.at == self.block.len() {
             self.base = self.offset();
             self.at = 0;
-            self.block.resize(Self::BLOCK.min(self.source.size - self.base) as usize, 0);
+            self.block.resize(Self::BLOCK.min(self.source.size() - self.base) as usize, 0);
             self.source.read(&mut self.block, self.base)?;
         }
         Ok(&self.block[self.at..])

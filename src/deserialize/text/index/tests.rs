@@ -6,15 +6,20 @@ use super::*;
 use crate::error::{ErrorKind, ExceptionClass};
 use std::io::Write as _;
 
-pub(super) fn options(file: &str, main_stream: Option<&str>) -> IndexOptions {
+pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {
     IndexOptions {
-        file: file.into(),
         main_stream: main_stream.map(str::to_owned),
         skip_sequence_ids: false,
         chunk_size: 32 << 20,
         cache: false,
         trace_level: 0,
     }
+}
+
+pub(super) fn file_of(text: &[u8]) -> DataFile {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(text).expect("a temporary file");
+    DataFile::from_file(file, "f")
 }
 
 pub(super) fn open_cut(
@@ -25,10 +30,8 @@ pub(super) fn open_cut(
     chunk_size: u64,
     corpus: &Corpus,
 ) -> Result<Index> {
-    let mut file = tempfile::tempfile().expect("a temporary file");
-    file.write_all(text).expect("a temporary file");
-    let options = IndexOptions { skip_sequence_ids, chunk_size, ..options("f", main_stream) };
-    Index::open_cut(&file, &options, corpus, cut)
+    let options = IndexOptions { skip_sequence_ids, chunk_size, ..options(main_stream) };
+    Index::open_cut(&file_of(text), &options, corpus, cut)
 }
 
 fn open(text: &[u8], main_stream: Option<&str>) -> Result<Index> {
@@ -82,7 +85,7 @@ fn starts_of_files() {
         assert_eq!(message(text), format!("Expected a sequence id at the offset {offset}, none was found."));
     }
     let error = open(b"\n\n a", None).expect_err("no id");
-    assert_eq!((error.place().offset, error.place().line), (Some(3), Some(3)));
+    assert_eq!((error.location().offset, error.location().line), (Some(3), Some(3)));
     assert_eq!(list(b"\x0b\x0c\r|x 1\n", None), [(0, 1, 3, 5)]);
     assert_eq!(list(b"\xef\xbb\xbf\n\n|x 1\n|x 2", None), [(2, 1, 5, 5), (3, 1, 10, 4)]);
     assert_eq!(list(b"\xef\xbb\xbf  \n7|x 1 2\n8 |x 3 4\n", None), [(7, 1, 6, 8), (8, 1, 14, 9)]);
@@ -143,7 +146,7 @@ fn lines_with_one_id_are_a_sequence() {
         assert_eq!(message(id.as_bytes()), overflow);
         let error = open(format!("\n1 |x\n\n{id}").as_bytes(), None).expect_err("an overflow");
         assert_eq!(error.message(), overflow);
-        assert_eq!((error.place().offset, error.place().line), (Some(7), Some(4)));
+        assert_eq!((error.location().offset, error.location().line), (Some(7), Some(4)));
     }
 }
 

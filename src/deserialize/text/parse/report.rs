@@ -79,12 +79,12 @@ pub struct Failure {
 impl Failure {
     /// The failure as the library's error; the caller knows the line.
     pub fn into_error(self, rules: &Rules, line: Option<u64>) -> Error {
-        let text = if self.fatal {
-            format!("Malformed input file. Bailing out. {}", self.reason)
-        } else {
-            format!("{} {}", limit_text(rules), self.reason)
+        let text = match self.fatal {
+            true => "Malformed input file. Bailing out.".to_owned(),
+            false => limit_text(rules),
         };
-        let error = Error::data(text).in_file(&rules.file).at(self.offset, line).for_key(self.key);
+        let error = Error::data(text).with_detail(self.reason);
+        let error = error.in_file(&rules.file).at(self.offset, line).for_key(self.key);
         match self.stream {
             Some(stream) => error.in_stream(&stream),
             None => error,

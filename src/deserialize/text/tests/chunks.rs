@@ -161,8 +161,8 @@ fn errors_are_counted_when_a_chunk_is_used() {
             .message()
             .starts_with("Reached the maximum number of allowed errors while reading the input file (")
     );
-    assert!(error.message().ends_with("Unexpected character ('a') in a floating point value."), "{error}");
-    let place = error.place();
+    assert!(error.detail().ends_with("Unexpected character ('a') in a floating point value."), "{error}");
+    let place = error.location();
     assert_eq!((place.line, place.offset), (Some(1), Some(15)));
     assert_eq!((place.stream.as_deref(), place.key.as_deref()), (Some("x"), Some("0")));
     assert_eq!(place.file.as_deref(), file.path().to_str());
@@ -177,8 +177,8 @@ fn an_intolerable_error_fails_the_load_with_its_place() {
     for max_errors in [0, 1] {
         let error = failure(open(&options(&file, max_errors)).load(0));
         assert_eq!(error.kind(), ErrorKind::Data);
-        assert_eq!(error.place().line, Some(70_001 + u64::from(max_errors)));
-        assert_eq!(error.place().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));
+        assert_eq!(error.location().line, Some(70_001 + u64::from(max_errors)));
+        assert_eq!(error.location().stream.as_deref(), Some(if max_errors == 0 { "s" } else { "x" }));
     }
     assert!(open(&options(&file, 2)).load(0).is_ok_and(|chunk| chunk.admit().is_ok()));
 }
@@ -188,7 +188,7 @@ fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
     let fatal = file(b"|x 1 2|s 1:1\n|x 3 4\n");
     let error = failure(open(&options(&fatal, 1000)).load(0));
     assert!(error.message().starts_with("Malformed input file. Bailing out."));
-    assert_eq!((error.place().line, error.place().stream.as_deref()), (Some(2), Some("s")));
+    assert_eq!((error.location().line, error.location().stream.as_deref()), (Some(2), Some("s")));
 
     // Five attempts of one error each.
     let both = file(b"|x 1 2|s 7:a\n");
@@ -232,7 +232,7 @@ fn a_file_cut_behind_its_index_is_an_error() {
             error.message().starts_with("Reached the maximum number of allowed errors"),
             "{length}: {error}"
         );
-        assert!(error.place().line.is_some());
+        assert!(error.location().line.is_some());
     }
 }
 

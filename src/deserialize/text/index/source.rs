@@ -1,0 +1,37 @@
+//! The file that is indexed, as it was when indexing began.
+
+use crate::file::{DataFile, FileState};
+use crate::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file as it was when indexing began.
+pub(super) struct Source<'a> {
+    pub file: &'a DataFile,
+    pub state: FileState,
+    /// Set once the index is not needed any more: reading fails then.
+    pub cancelled: Option<&'a AtomicBool>,
+}
+
+impl<'a> Source<'a> {
+    pub fn new(file: &'a DataFile) -> Result<Self> {
+        Ok(Source { file, state: file.state()?, cancelled: None })
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.state.size
+    }
+
+    /// Whether the file is still as it was.
+    pub fn is_unchanged(&self) -> bool {
+        self.file.state().is_ok_and(|now| now == self.state)
+    }
+
+    /// Fills `block` with the bytes from `offset` on. It is an error if the file ends before.
+    pub fn read(&self, block: &mut [u8], offset: u64) -> Result<()> {
+        if self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed)) {
+            return Err(Error::state("The reader was closed while its data were indexed."));
+        }
+        self.file.read_exact_at(offset, block)
+    }
+}
