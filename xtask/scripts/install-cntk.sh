@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs real CNTK, as the Python package of that name, for comparison.
+# Installs CNTK for comparison, from the Python package of that name.
 #
 #   install-cntk.sh FOLDER VERSION          VERSION: 2.7, 2.6 or 2.5.1
 #
 # Afterwards FOLDER has
 #   libs      CNTK's modules and libraries
-#   mpi       libraries that CNTK wants and newer systems have under other names
+#   mpi       libraries that CNTK needs and newer systems have under other names
 #   python    runs a script with this CNTK
-#   ready     says that all of this is complete
+#   ready     marks a complete installation
 #
-# Status 3 means that this machine cannot have it; the last line says why.
+# Status 3 means that this machine cannot have it; the last line of the output says why.
 set -euo pipefail
 
 cannot() { echo "$*"; exit 3; }
@@ -20,7 +20,7 @@ version=$2
 [ ! -e "$folder/ready" ] || exit 0
 [ "$(uname -sm)" = "Linux x86_64" ] || cannot "CNTK exists for x86-64 Linux only"
 
-# CNTK's packages end with CPython 3.6.
+# The last CPython that CNTK has packages for is 3.6.
 is_python36() { [ -n "$1" ] && "$1" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 6))' 2>/dev/null; }
 python=
 for candidate in "${PYTHON36:-}" python3.6 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.6.*/bin/python; do
@@ -28,8 +28,9 @@ for candidate in "${PYTHON36:-}" python3.6 "${PYENV_ROOT:-$HOME/.pyenv}"/version
 done
 [ -n "$python" ] || cannot "CPython 3.6 was not found: not as \$PYTHON36, not as python3.6, not in pyenv"
 
-# Open MPI's runtime. CNTK asks for that of release 1.10; alone in its process it is content with 4.x.
-find_library() { ldconfig -p | awk -v name="$1" '$1 == name { print $NF; exit }'; }
+# Open MPI's runtime. CNTK asks for release 1.10. Release 4.x serves for a single process.
+# awk reads to the end of its input: if it ended early, ldconfig could die of SIGPIPE, and with pipefail this script too.
+find_library() { ldconfig -p | awk -v name="$1" '$1 == name && !found++ { print $NF }'; }
 mpi=$(find_library libmpi.so.40)
 if [ -z "$mpi" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   export DEBIAN_FRONTEND=noninteractive

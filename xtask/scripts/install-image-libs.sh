@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Gives an installed CNTK (install-cntk.sh) the libraries that its image module asks for and newer systems lack.
+# Adds to an installed CNTK (install-cntk.sh) the libraries that its image module needs and newer systems lack.
 #
-#   install-image-libs.sh FOLDER          FOLDER: that of install-cntk.sh
+#   install-image-libs.sh FOLDER          FOLDER: the one given to install-cntk.sh
 #
 # Built from source: libjpeg.so.8 (libjpeg-turbo with that interface). The system's, under an older name: libtiff.so.5.
 # Stand-ins that do nothing: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards, PNG and JPEG 2000 do not.
 #
-# Status 3 means that this machine cannot have them; the last line says why.
+# Status 3 means that this machine cannot have them; the last line of the output says why.
 set -euo pipefail
 
 cannot() { echo "$*"; exit 3; }
@@ -22,17 +22,19 @@ export DEBIAN_FRONTEND=noninteractive
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-tiff() { ldconfig -p | awk '$1 ~ /^libtiff\.so\.[56]$/ { print $NF; exit }'; }
+# awk reads to the end of its input: if it ended early, ldconfig could die of SIGPIPE, and with pipefail this script too.
+tiff() { ldconfig -p | awk '$1 ~ /^libtiff\.so\.[56]$/ && !found++ { print $NF }'; }
 if [ -z "$(tiff)" ] && [ "$(id -u)" = 0 ]; then
   apt-get install -q -y --no-install-recommends libtiff6 || apt-get install -q -y --no-install-recommends libtiff5 || true
 fi
 [ -n "$(tiff)" ] || cannot "libtiff was not found (on Debian and Ubuntu the package libtiff6)"
 ln -sf "$(tiff)" "$to/libtiff.so.5"
 
-# Package lists of its own, so that the system's need not know source packages.
+# A source list of its own, because the system's may leave out source packages.
 . /etc/os-release
-mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -1)
-[ -n "$mirror" ] || mirror=$(awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\//) { print $i; exit } }' /etc/apt/sources.list 2>/dev/null)
+# Either file may be missing; awk's status then counts for nothing.
+mirror=$(awk '$1 == "URIs:" && !found++ { print $2 }' /etc/apt/sources.list.d/*.sources 2>/dev/null || true)
+[ -n "$mirror" ] || mirror=$(awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /:\/\// && !found++) print $i }' /etc/apt/sources.list 2>/dev/null || true)
 [ -n "$mirror" ] || cannot "no package archive is configured"
 mkdir -p "$scratch/lists/partial" "$scratch/source"
 echo "deb-src $mirror $VERSION_CODENAME main" >"$scratch/sources.list"
@@ -43,8 +45,8 @@ cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DWITH
 make -C "$scratch/build" -j2 jpeg
 cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8"
 
-# A library that has the functions OpenCV wants by name. OpenCV calls jas_init when it is loaded, so that Jasper's return;
-# those of libpng must not.
+# Builds a library with every function that OpenCV names. OpenCV calls jas_init when it is loaded, so Jasper's functions
+# return; libpng's abort.
 stand_in() {
   local file=$1 prefix=$2 version=$3 body=$4
   {

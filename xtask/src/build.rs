@@ -1,4 +1,4 @@
-//! `cargo xtask build`: everything in release mode, as a user would get it.
+//! `cargo xtask build`: everything that users get, in release mode.
 
 use crate::cmake::{Build, install};
 use crate::dist::{self, Dist};
@@ -19,7 +19,7 @@ pub fn command(project: &Project) -> Result<()> {
     Ok(())
 }
 
-/// Builds all of it, saying what it does.
+/// Builds all of it, and prints each part with its time.
 pub fn everything(project: &Project) -> Result<Dist> {
     tools::need(project, &TOOLS)?;
     let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
@@ -42,11 +42,14 @@ pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
 
 /// The example programs, each language as a project of its own.
 pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
-    for (language, program) in [("c", "print_minibatches"), ("cpp", "train_digits")] {
-        let source = format!("examples/{language}");
-        let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &[])?;
-        build.build(None)?;
-        install(&build.file(program), &project.target.join("examples").join(program))?;
-    }
-    Ok(())
+    example(project, dist, "c", "print_minibatches")?;
+    example(project, dist, "cpp", "train_digits")
+}
+
+/// One example program, into target/examples.
+pub fn example(project: &Project, dist: &Dist, language: &str, program: &str) -> Result<()> {
+    let source = format!("examples/{language}");
+    let build = Build::configure(project, dist, &source, &format!("cmake/examples-{language}"), &[])?;
+    build.build(None)?;
+    install(&build.file(program), &project.target.join("examples").join(program))
 }

@@ -146,7 +146,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     for failure in failures.iter().take(SHOWN) {
         println!("{failure}");
     }
-    Ok(Tally { passed, failed: failures.len() })
+    Ok(Tally { passed, failed: failures.len(), ..Tally::default() })
 }
 
 /// CNTK's own module, also where this project's has taken its place.

@@ -38,7 +38,7 @@ cargo xtask COMMAND [OPTIONS]
 
   build                    everything in release mode: library, headers and CMake package under target/dist,
                            drivers under target/drivers, examples under target/examples
-  demo                     trains a digit classifier from C++, stops it, resumes it, and compares the weights
+  demo                     trains a digit classifier from C++, stops and resumes it, compares the weights, checks its accuracy
   test [STEP ...]          everything that a change must pass
       --list               names the steps
       --keep-going         goes on after a step that failed

@@ -34,7 +34,7 @@ pub fn check(project: &Project, every: usize, under: &[&str]) -> Result<Tally> {
             scratch.display()
         );
     }
-    Ok(Tally { passed, failed: failures.len() })
+    Ok(Tally { passed, failed: failures.len(), ..Tally::default() })
 }
 
 fn replay(project: &Project, case: &Case, driver: &Path, under: &[&str], folder: &Path) -> Result<String> {

@@ -29,26 +29,24 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     run(project, &chosen, keep_going)
 }
 
+/// Runs the steps in turn. The last line that it prints is `N passed, N failed, N skipped`.
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
     let mut total = Tally::default();
-    let mut failed = Vec::new();
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
     for (number, step) in steps.iter().enumerate() {
         println!("[{}/{}] {}: {}", number + 1, steps.len(), step.name, step.what);
         let clock = Instant::now();
         let tally = (step.work)(project).unwrap_or_else(|error| {
             println!("{error:#}");
-            Tally { passed: 0, failed: 1 }
+            Tally { failed: 1, ..Tally::default() }
         });
         let outcome = if tally.failed == 0 { "ok" } else { "FAILED" };
-        println!(
-            "      {outcome}, {} passed, {} failed, {:.1} s",
-            tally.passed,
-            tally.failed,
-            clock.elapsed().as_secs_f64()
-        );
-        total.passed += tally.passed;
-        total.failed += tally.failed;
+        println!("      {outcome}, {tally}, {:.1} s", clock.elapsed().as_secs_f64());
+        total = total.and(tally);
+        if tally.skipped > 0 {
+            skipped.push(step.name);
+        }
         if tally.failed > 0 {
             failed.push(step.name);
             if !keep_going {
@@ -57,10 +55,13 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
         }
     }
     println!("\n{} steps in {:.0} s", steps.len(), clock.elapsed().as_secs_f64());
+    if !skipped.is_empty() {
+        println!("skipped, at least in part: {}", skipped.join(", "));
+    }
     if !failed.is_empty() {
         println!("failed: {} (one step alone: cargo xtask test {})", failed.join(", "), failed[0]);
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
+    println!("{total}");
     if !failed.is_empty() {
         std::process::exit(1);
     }

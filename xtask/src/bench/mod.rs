@@ -75,14 +75,13 @@ pub fn step(project: &Project) -> Result<Tally> {
         };
         let command = mode.command();
         if !there {
-            println!(
-                "      skipped: what `{command}` compares with is not installed; that command installs it"
-            );
+            let reason = "what it compares with is not installed; that command installs it";
+            tally = tally.and(Tally::skipped(format!("`{command}`: {reason}"))?);
             continue;
         }
         match measure(project, &Options::small(mode))? {
             Outcome::Measured(_, measurements) => tally.passed += measurements,
-            Outcome::Nothing(reason) => println!("      skipped: `{command}`: {reason}"),
+            Outcome::Nothing(reason) => tally = tally.and(Tally::skipped(format!("`{command}`: {reason}"))?),
         }
     }
     Ok(tally)

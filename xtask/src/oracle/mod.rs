@@ -134,10 +134,7 @@ fn short_form(project: &Project, module: bool) -> Result<Tally> {
     let options = Options { cases: STEP_CASES, module, ..Options::default() };
     match install::install(project, &options.version)? {
         Installed::Yes(cntk) => run(project, &cntk, &options),
-        Installed::No(reason) => {
-            println!("      skipped: {reason}");
-            Tally::passed(0)
-        }
+        Installed::No(reason) => Tally::without_cntk(reason),
     }
 }
 
@@ -177,7 +174,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     });
     let sums = sums.into_inner().unwrap_or_else(PoisonError::into_inner);
     sums.print(cntk, golden.len(), total);
-    Ok(Tally { passed: total - sums.failed, failed: sums.failed })
+    Ok(Tally { passed: total - sums.failed, failed: sums.failed, ..Tally::default() })
 }
 
 /// Where cases run, and where those that failed are kept.
