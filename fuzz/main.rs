@@ -9,6 +9,8 @@ mod targets;
 
 use case::{Case, Corpus};
 use common::rng::Rng;
+use lexopt::Parser;
+use lexopt::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,31 +37,28 @@ struct Options {
 }
 
 impl Options {
-    fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+    fn parse(mut parser: Parser) -> Result<Options, lexopt::Error> {
         let mut options = Options { targets: Vec::new(), time: None, seed: 1, cases: None };
         let mut seed = None;
-        let mut arguments = arguments;
-        while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{argument} takes a value"));
-            let number = |value: String| value.parse::<u64>().map_err(|_| format!("{value} is no number"));
-            match argument.as_str() {
-                "--target" => {
-                    let name = value()?;
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("target") => {
+                    let name = parser.value()?.string()?;
                     let found = ALL.iter().find(|target| target.name == name);
                     options.targets.push(found.ok_or_else(|| format!("there is no target '{name}'"))?);
                 }
-                "--minutes" => {
-                    let minutes: f64 = value()?.parse().map_err(|_| "--minutes takes a number")?;
+                Long("minutes") => {
+                    let minutes: f64 = parser.value()?.parse()?;
                     let time = Duration::try_from_secs_f64(minutes * 60.0);
                     options.time = Some(time.map_err(|error| error.to_string())?);
                 }
-                "--seed" => seed = Some(number(value()?)?),
-                "--cases" => options.cases = Some(number(value()?)?),
-                "--list" => {
+                Long("seed") => seed = Some(parser.value()?.parse()?),
+                Long("cases") => options.cases = Some(parser.value()?.parse()?),
+                Long("list") => {
                     ALL.iter().for_each(|target| println!("{:<14} {}", target.name, target.what));
                     std::process::exit(0);
                 }
-                _ => return Err(USAGE.to_owned()),
+                other => return Err(other.unexpected()),
             }
         }
         if options.targets.is_empty() {
@@ -161,10 +160,10 @@ fn limit_memory() {
 }
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args().skip(1)) {
+    let options = match Options::parse(Parser::from_env()) {
         Ok(options) => options,
-        Err(message) => {
-            eprintln!("{message}");
+        Err(error) => {
+            eprintln!("{error}\n{USAGE}");
             return ExitCode::from(2);
         }
     };

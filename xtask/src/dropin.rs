@@ -7,6 +7,8 @@ use crate::project::Project;
 use crate::swap;
 use crate::tools::{self, Tool};
 use anyhow::{Context, Result, bail, ensure};
+use lexopt::Parser;
+use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
 
 /// A version of the host.
@@ -98,20 +100,24 @@ const HOST_SYMBOLS: [&str; 4] =
 /// Tools that building takes.
 pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];
 
-/// Builds, installs or restores, as the arguments say.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
-        [] => everything(project),
-        ["--host", version] => {
-            let host = Host::by_version(version)?;
-            let engine = engine(project)?;
-            project.part(&format!("modules for CNTK {version}"), || build(project, host, &engine))
+/// Builds, checks, installs or restores, as the arguments say.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let (mut word, mut host, mut libraries, mut originals) = (None, None, None, false);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(value) if word.is_none() => word = Some(value.string()?),
+            Long("host") => host = Some(parser.value()?.string()?),
+            Long("libs") => libraries = Some(parser.value()?.string()?),
+            Long("originals") => originals = true,
+            other => return Err(other.unexpected().into()),
         }
-        ["check", "--libs", path] => host_golden::command(project, path, false),
-        ["check", "--libs", path, "--originals"] => host_golden::command(project, path, true),
-        ["install", "--libs", folder] => swap::install(project, Path::new(folder)),
-        ["restore", "--libs", folder] => swap::restore(project, Path::new(folder)),
+    }
+    match (word.as_deref(), host, libraries, originals) {
+        (None, None, None, false) => everything(project),
+        (None, Some(version), None, false) => build_for(project, &version),
+        (Some("check"), None, Some(path), _) => host_golden::command(project, &path, originals),
+        (Some("install"), None, Some(folder), false) => swap::install(project, Path::new(&folder)),
+        (Some("restore"), None, Some(folder), false) => swap::restore(project, Path::new(&folder)),
         _ => bail!(
             "dropin takes --host VERSION, check --libs DIRS, install --libs DIR, or restore --libs DIR. See cargo xtask help."
         ),
@@ -137,6 +143,13 @@ pub fn modules(project: &Project) -> Result<()> {
         project.part(&format!("modules for CNTK {}", host.version), || build(project, host, &engine))?;
     }
     Ok(())
+}
+
+/// Builds the modules for one version.
+pub fn build_for(project: &Project, version: &str) -> Result<()> {
+    let host = Host::by_version(version)?;
+    let engine = engine(project)?;
+    project.part(&format!("modules for CNTK {version}"), || build(project, host, &engine))
 }
 
 /// The library that the modules contain.

@@ -1,17 +1,20 @@
-//! `cargo xtask fuzz`: damaged input and differential checks, for as long as one likes.
+//! `cargo xtask fuzz`: damaged input and differential checks, for as long as asked.
 
 use crate::project::Project;
 use crate::run::Run;
 use crate::steps::Tally;
 use anyhow::{Result, ensure};
+use lexopt::Parser;
+use std::ffi::OsString;
 
-/// Minutes for all targets, unless the arguments say something else.
+/// Minutes for all targets, unless the arguments give an end.
 const MINUTES: &str = "10";
 
-/// Fuzzes for a while, with fresh seeds. The arguments are the program's.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+/// Fuzzes for a while, with fresh seeds. The arguments are passed on to the program.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let arguments: Vec<OsString> = parser.raw_args()?.collect();
     let is_given = |option: &str| arguments.iter().any(|argument| argument == option);
-    let run = program(project).args(arguments);
+    let run = program(project).args(&arguments);
     let has_end = ["--minutes", "--cases", "--list"].into_iter().any(is_given);
     if has_end { run.live() } else { run.args(["--minutes", MINUTES]).live() }
 }

@@ -1,4 +1,4 @@
-//! What a measurement must say about where and when it was made.
+//! Where, when and of which commit a measurement was made.
 
 use crate::project::Project;
 
@@ -14,7 +14,7 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
-/// The numbers of those CPUs, which may be any.
+/// The numbers of the CPUs that a process may use. They need not begin with 0 or be contiguous.
 pub fn cpus() -> Vec<usize> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -42,7 +42,7 @@ pub fn memory() -> u64 {
     kib.map_or(0, |kib| (kib + (1 << 19)) >> 20)
 }
 
-/// Programs that ran or waited for a CPU, on average of the last minute: 0 on a machine that does nothing else.
+/// Average number of programs that ran or waited for a CPU in the last minute: 0 on an idle machine.
 pub fn load() -> f64 {
     let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     averages.split(' ').next().and_then(|average| average.parse().ok()).unwrap_or(0.0)
@@ -53,11 +53,36 @@ pub fn date(project: &Project) -> anyhow::Result<String> {
     Ok(project.run("date").arg("+%Y-%m-%d").output()?.trim().to_owned())
 }
 
-/// The commit that is checked out, marked if files under version control differ from it.
-pub fn commit(project: &Project) -> anyhow::Result<String> {
-    let commit = project.run("git").args(["rev-parse", "--short=12", "HEAD"]).output()?;
-    let changes = project.run("git").args(["status", "--porcelain", "--untracked-files=no"]).output()?;
-    Ok(format!("{}{}", commit.trim(), if changes.trim().is_empty() { "" } else { " with changes" }))
+/// What is checked out.
+pub struct Tree {
+    /// The commit, abbreviated.
+    pub commit: String,
+    /// Files that differ from it or are new, but for the records of measurements and the document that shows them: `git
+    /// status` lines.
+    pub changes: Vec<String>,
+}
+
+impl Tree {
+    /// Asks git.
+    pub fn of(project: &Project) -> anyhow::Result<Tree> {
+        let commit = project.run("git").args(["rev-parse", "--short=12", "HEAD"]).output()?;
+        let status = project.run("git").args(["status", "--porcelain", "--", "."]);
+        let status = status.args([":!docs/performance.md", ":!benches/record"]).output()?;
+        let changes = status.lines().map(str::to_owned).collect();
+        Ok(Tree { commit: commit.trim().to_owned(), changes })
+    }
+
+    /// Whether what was measured is the commit.
+    pub fn is_clean(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+impl std::fmt::Display for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tree = if self.is_clean() { "clean tree" } else { "with changes that are not committed" };
+        write!(f, "{}, {tree}", self.commit)
+    }
 }
 
 #[cfg(test)]

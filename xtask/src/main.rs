@@ -30,7 +30,10 @@ mod tools;
 mod wheel;
 
 use anyhow::{Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
 use project::Project;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -55,6 +58,7 @@ cargo xtask COMMAND [OPTIONS]
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
       --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1
       --no-record          prints the result only
+      --dirty              keeps a record, not published, also where files differ from the commit
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
@@ -86,27 +90,32 @@ cargo xtask COMMAND [OPTIONS]
   -v, --verbose            with every command: shows the output of the programs it runs
 ";
 
-fn run(mut arguments: Vec<String>) -> Result<()> {
+/// Runs the command that the arguments name. `-v` may stand anywhere.
+fn run(mut arguments: Vec<OsString>) -> Result<()> {
     let before = arguments.len();
     arguments.retain(|argument| argument != "-v" && argument != "--verbose");
     let project = Project::find(arguments.len() < before)?;
-    if arguments.is_empty() {
-        print!("{HELP}");
-        return Ok(());
-    }
-    let command = arguments.remove(0);
+    let mut parser = Parser::from_args(arguments);
+    let command = match parser.next()? {
+        None | Some(Short('h') | Long("help")) => {
+            print!("{HELP}");
+            return Ok(());
+        }
+        Some(Value(command)) => command.string()?,
+        Some(option) => return Err(option.unexpected().into()),
+    };
     match command.as_str() {
-        "build" => no_more(&arguments).and_then(|()| build::command(&project)),
-        "demo" => no_more(&arguments).and_then(|()| demo::command(&project)),
-        "test" => test::command(&project, &arguments),
-        "bench" => bench::command(&project, &arguments),
-        "oracle" => oracle::command(&project, &arguments),
-        "fuzz" => fuzz::command(&project, &arguments),
-        "dropin" => dropin::command(&project, &arguments),
-        "wheel" => wheel::command(&project, &arguments),
-        "header" => no_more(&arguments).and_then(|()| header::command(&project)),
-        "fmt" => no_more(&arguments).and_then(|()| fmt::command(&project)),
-        "help" | "-h" | "--help" => {
+        "build" => no_more(parser).and_then(|()| build::command(&project)),
+        "demo" => no_more(parser).and_then(|()| demo::command(&project)),
+        "test" => test::command(&project, parser),
+        "bench" => bench::command(&project, parser),
+        "oracle" => oracle::command(&project, parser),
+        "fuzz" => fuzz::command(&project, parser),
+        "dropin" => dropin::command(&project, parser),
+        "wheel" => wheel::command(&project, parser),
+        "header" => no_more(parser).and_then(|()| header::command(&project)),
+        "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),
+        "help" => {
             print!("{HELP}");
             Ok(())
         }
@@ -114,19 +123,20 @@ fn run(mut arguments: Vec<String>) -> Result<()> {
     }
 }
 
-/// Refuses arguments that a command does not know.
-fn no_more(arguments: &[String]) -> Result<()> {
-    match arguments.first() {
-        Some(argument) => bail!("This command does not know '{argument}'. See cargo xtask help."),
+/// Refuses arguments after a command that takes none.
+fn no_more(mut parser: Parser) -> Result<()> {
+    match parser.next()? {
+        Some(argument) => Err(argument.unexpected().into()),
         None => Ok(()),
     }
 }
 
 fn main() -> ExitCode {
-    match run(std::env::args().skip(1).collect()) {
+    match run(std::env::args_os().skip(1).collect()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("\n{error:#}");
+            let hint = if error.is::<lexopt::Error>() { ". See cargo xtask help." } else { "" };
+            eprintln!("\n{error:#}{hint}");
             ExitCode::FAILURE
         }
     }

@@ -3,25 +3,28 @@
 use crate::project::Project;
 use crate::steps::{ALL, Step, Tally};
 use anyhow::{Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
 use std::time::Instant;
 
 /// Runs the steps that the arguments name, or all.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     let mut keep_going = false;
     let mut names = Vec::new();
-    for argument in arguments {
-        match argument.as_str() {
-            "--list" => {
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("list") => {
                 for step in ALL {
                     println!("{:<14} {}", step.name, step.what);
                 }
                 return Ok(());
             }
-            "--keep-going" => keep_going = true,
-            name => match ALL.iter().find(|step| step.name == name) {
+            Long("keep-going") => keep_going = true,
+            Value(name) => match ALL.iter().find(|step| name == step.name) {
                 Some(step) => names.push(step.name),
-                None => bail!("There is no step '{name}'. See cargo xtask test --list."),
+                None => bail!("There is no step '{}'. See cargo xtask test --list.", name.display()),
             },
+            option => return Err(option.unexpected().into()),
         }
     }
     let chosen: Vec<&Step> =

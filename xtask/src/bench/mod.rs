@@ -16,11 +16,12 @@ mod subject;
 mod sweeps;
 mod table;
 
-use crate::machine;
+use crate::machine::{self, Tree};
 use crate::oracle::install;
 use crate::project::Project;
 use crate::steps::Tally;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use lexopt::Parser;
 use options::{Mode, Options};
 
 /// What the command exits with when that which it was to compare with cannot be installed.
@@ -35,9 +36,17 @@ enum Outcome {
 }
 
 /// Measures as the arguments say.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
-    let options = Options::parse(arguments)?;
-    let load = machine::load();
+pub fn command(project: &Project, parser: Parser) -> Result<()> {
+    let options = Options::parse(parser)?;
+    let (tree, load) = (Tree::of(project)?, machine::load());
+    if options.record && !options.dirty && !tree.is_clean() {
+        bail!(
+            "A record is of a commit, and these files differ from {}:\n{}\nCommit them; or print the result without a \
+             record (--no-record), or keep a record that says so and is not published (--dirty).",
+            tree.commit,
+            tree.changes.join("\n")
+        );
+    }
     let text = match measure(project, &options)? {
         Outcome::Measured(text, _) => text,
         Outcome::Nothing(reason) => {
@@ -47,7 +56,7 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     };
     println!("\n{text}");
     if options.record {
-        let path = record::write(project, &options, load, &text)?;
+        let path = record::write(project, &options, &tree, load, &text)?;
         println!("recorded in {}", path.display());
     }
     Ok(())

@@ -2,7 +2,14 @@
 
 use super::data;
 use crate::oracle::install;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+/// Options that take a value.
+const VALUES: [&str; 7] = ["size", "first-size", "minibatch", "repetitions", "shape", "threads", "version"];
+/// Options that take none, beside those of the modes.
+const FLAGS: [&str; 2] = ["no-record", "dirty"];
 
 /// What is measured beside what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,11 @@ impl Mode {
     /// The command that runs it.
     pub fn command(self) -> String {
         format!("cargo xtask bench {}", self.flag()).trim_end().to_owned()
+    }
+
+    /// The mode with this flag, without the dashes.
+    fn by_flag(name: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.flag().strip_prefix("--") == Some(name))
     }
 
     fn flag(self) -> &'static str {
@@ -81,6 +93,8 @@ pub struct Options {
     pub version: String,
     /// Keep the result.
     pub record: bool,
+    /// Keep it also where the checked-out files differ from the commit.
+    pub dirty: bool,
 }
 
 impl Options {
@@ -95,6 +109,7 @@ impl Options {
             repetitions: if mode == Mode::Sweeps { 1 } else { 5 },
             version: install::VERSIONS[0].to_owned(),
             record: true,
+            dirty: false,
         }
     }
 
@@ -110,39 +125,41 @@ impl Options {
     }
 
     /// What the command line asks for.
-    pub fn parse(arguments: &[String]) -> Result<Options> {
-        let is_mode = |argument: &String| {
-            Mode::ALL.into_iter().find(|mode| !mode.flag().is_empty() && argument == mode.flag())
-        };
-        let modes: Vec<Mode> = arguments.iter().filter_map(is_mode).collect();
+    pub fn parse(mut parser: Parser) -> Result<Options> {
+        let (mut modes, mut flags, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long(name) if VALUES.contains(&name) => {
+                    let option = format!("--{name}");
+                    values.push((option, parser.value()?.string()?));
+                }
+                Long(name) if FLAGS.contains(&name) => flags.push(name.to_owned()),
+                Long(name) => match Mode::by_flag(name) {
+                    Some(mode) => modes.push(mode),
+                    None => return Err(Long(name).unexpected().into()),
+                },
+                other => return Err(other.unexpected().into()),
+            }
+        }
         ensure!(modes.len() < 2, "bench does one of --against-cntk, --parser, --peers and --csv at a time.");
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
-        let mut arguments = arguments.iter().filter(|argument| is_mode(argument).is_none());
+        options.record = !flags.iter().any(|flag| flag == "no-record");
+        options.dirty = flags.iter().any(|flag| flag == "dirty");
         let mut first_size = None;
-        while let Some(argument) = arguments.next() {
-            if argument == "--no-record" {
-                options.record = false;
-                continue;
-            }
+        for (option, value) in &values {
             let mode = options.mode;
-            ensure!(
-                mode.takes(argument),
-                "`{}` does not take {argument}. See cargo xtask help.",
-                mode.command()
-            );
-            let mut value = || arguments.next().with_context(|| format!("{argument} needs a value"));
-            match argument.as_str() {
-                "--size" => options.size = positive(value()?)?,
-                "--first-size" => first_size = Some(positive(value()?)?),
-                "--minibatch" => options.minibatch = positive(value()?)?,
-                "--repetitions" => options.repetitions = usize::try_from(positive(value()?)?)?,
-                "--shape" => options.shapes = vec![data::check_shape(value()?)?],
-                "--version" => value()?.clone_into(&mut options.version),
+            ensure!(mode.takes(option), "`{}` does not take {option}. See cargo xtask help.", mode.command());
+            match option.as_str() {
+                "--size" => options.size = positive(value)?,
+                "--first-size" => first_size = Some(positive(value)?),
+                "--minibatch" => options.minibatch = positive(value)?,
+                "--repetitions" => options.repetitions = usize::try_from(positive(value)?)?,
+                "--shape" => options.shapes = vec![data::check_shape(value)?],
                 "--threads" => {
-                    let numbers = value()?.split(',').map(|number| Ok(positive(number)? as usize));
+                    let numbers = value.split(',').map(|number| Ok(usize::try_from(positive(number)?)?));
                     options.threads = numbers.collect::<Result<_>>()?;
                 }
-                unknown => bail!("bench does not know '{unknown}'. See cargo xtask help."),
+                _ => value.clone_into(&mut options.version),
             }
         }
         options.first_size = first_size.unwrap_or(options.size);
@@ -182,7 +199,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Options::parse(Parser::from_args(line.split_whitespace()))
     }
 
     #[test]

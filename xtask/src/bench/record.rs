@@ -2,7 +2,7 @@
 
 use super::data::SHAPES;
 use super::options::{Mode, Options};
-use crate::machine;
+use crate::machine::{self, Tree};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,10 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
     }
 }
 
-/// Writes the record of a run, before which the machine had this load; gives its path.
-pub fn write(project: &Project, options: &Options, load: f64, text: &str) -> Result<PathBuf> {
-    let (date, commit) = (machine::date(project)?, machine::commit(project)?);
+/// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the machine's load before the run.
+/// Only the record of a clean tree goes into the document.
+pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text: &str) -> Result<PathBuf> {
+    let date = machine::date(project)?;
     let (title, suffix) = subject(options.mode);
     let folder = project.path("benches/record");
     std::fs::create_dir_all(&folder)?;
@@ -31,14 +32,14 @@ pub fn write(project: &Project, options: &Options, load: f64, text: &str) -> Res
     let (processor, cores, memory) = (machine::processor(), machine::cores(), machine::memory());
     let command = options.command();
     let record = format!(
-        "# {title}, {date}\n\n- commit: {commit}\n- machine: {processor}, {cores} CPUs, {memory} GiB memory, load {load:.1} before the run\n\
+        "# {title}, {date}\n\n- commit: {tree}\n- machine: {processor}, {cores} CPUs, {memory} GiB memory, load {load:.1} before the run\n\
          - command: `{command}`\n\n{text}"
     );
     std::fs::write(&path, record).with_context(|| format!("writing {}", path.display()))?;
-    if options.shapes == SHAPES {
+    if options.shapes == SHAPES && tree.is_clean() {
         let name = path.file_name().context("a record has a name")?.to_string_lossy().into_owned();
         let head = format!(
-            "[{name}](../benches/record/{name}): commit {commit}, {processor}, {cores} CPUs, `{command}`"
+            "[{name}](../benches/record/{name}): commit {tree}, {processor}, {cores} CPUs, `{command}`"
         );
         publish(&project.path(DOCUMENT), options.mode, &format!("{head}\n\n{text}"))?;
     }

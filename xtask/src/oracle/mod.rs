@@ -5,16 +5,17 @@ pub mod drive;
 mod generate;
 pub mod install;
 
-use crate::build;
-use crate::dropin;
 use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
-use anyhow::{Context, Result, bail};
+use crate::{build, dist, dropin, tools};
+use anyhow::Result;
 use compare::{RACE, Rule, Verdict, compare};
 use drive::Drivers;
 use generate::Kind;
 use install::{Cntk, Installed};
+use lexopt::Parser;
+use lexopt::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,15 +57,19 @@ impl Default for Options {
 }
 
 impl Options {
-    fn parse(arguments: &[String]) -> Result<Options> {
+    fn parse(mut parser: Parser) -> Result<Options> {
         let mut options = Options::default();
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--no-golden" => options.golden = false,
-                "--module" => options.module = true,
-                "--images" => options.images = true,
-                _ => options.set(argument, arguments.next())?,
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("no-golden") => options.golden = false,
+                Long("module") => options.module = true,
+                Long("images") => options.images = true,
+                Long("version") => options.version = parser.value()?.string()?,
+                Long("cases") => options.cases = parser.value()?.parse()?,
+                Long("seed") => options.seed = parser.value()?.parse()?,
+                Long("kind") => options.kind = Some(Kind::by_name(&parser.value()?.string()?)?),
+                Long("threads") => options.threads = parser.value()?.parse()?,
+                option => return Err(option.unexpected().into()),
             }
         }
         Ok(options)
@@ -80,26 +85,11 @@ impl Options {
         let kind = self.kind.map_or_else(String::new, |kind| format!(" --kind {}", kind.name()));
         format!("cargo xtask oracle --no-golden --cases 1 --seed {}{kind}", self.seed_of(number))
     }
-
-    /// Sets an option that takes a value.
-    fn set(&mut self, option: &str, value: Option<&String>) -> Result<()> {
-        let value = || value.with_context(|| format!("{option} takes a value"));
-        let number = || value()?.parse().with_context(|| format!("{option} takes a number"));
-        match option {
-            "--version" => value()?.clone_into(&mut self.version),
-            "--cases" => self.cases = number()?,
-            "--seed" => self.seed = number()?,
-            "--kind" => self.kind = Some(Kind::by_name(value()?)?),
-            "--threads" => self.threads = usize::try_from(number()?)?,
-            unknown => bail!("This command does not know '{unknown}'. See cargo xtask help."),
-        }
-        Ok(())
-    }
 }
 
 /// The command.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
-    let options = Options::parse(arguments)?;
+pub fn command(project: &Project, parser: Parser) -> Result<()> {
+    let options = Options::parse(parser)?;
     let cntk = match install::install(project, &options.version)? {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => {
@@ -112,7 +102,12 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
     {
         println!("The image module cannot be loaded: {reason}.");
     }
-    build::everything(project)?;
+    tools::need(project, &build::TOOLS)?;
+    let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
+    project.part("drivers, with CMake against target/dist", || build::drivers(project, &dist))?;
+    if options.module {
+        dropin::build_for(project, &options.version)?;
+    }
     let tally = run(project, &cntk, &options)?;
     if tally.failed > 0 {
         std::process::exit(1);

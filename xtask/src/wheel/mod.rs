@@ -5,13 +5,15 @@ mod side;
 mod train;
 mod v1;
 
-use crate::dropin::{self, Host};
+use crate::dropin;
 use crate::oracle::install::{self, Cntk, Installed};
 use crate::oracle::{NOT_INSTALLED, short};
 use crate::project::Project;
 use crate::steps::Tally;
 use anyhow::{Context, Result, bail};
 use judge::{Announced, Verdict, judge};
+use lexopt::Parser;
+use lexopt::prelude::*;
 use side::{Modules, Side};
 use std::collections::BTreeMap;
 
@@ -29,29 +31,29 @@ struct Options {
 }
 
 impl Options {
-    fn parse(arguments: &[String]) -> Result<Options> {
-        let mut options = Options {
+    fn new(short: bool) -> Options {
+        Options {
             versions: vec![install::VERSIONS[0].to_owned()],
             names: Vec::new(),
-            short: false,
+            short,
             modules: Modules::Ours,
-        };
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--version" => {
-                    let version = arguments.next().context("--version takes a version, or `all`")?;
-                    options.versions = match version.as_str() {
+        }
+    }
+
+    fn parse(mut parser: Parser) -> Result<Options> {
+        let mut options = Options::new(false);
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("version") => {
+                    options.versions = match parser.value()?.string()?.as_str() {
                         "all" => install::VERSIONS.map(str::to_owned).to_vec(),
                         version => vec![version.to_owned()],
                     };
                 }
-                "--short" => options.short = true,
-                "--below-original" => options.modules = Modules::BelowOriginal,
-                option if option.starts_with('-') => {
-                    bail!("This command does not know '{option}'. See cargo xtask help.")
-                }
-                name => options.names.push(name.to_owned()),
+                Long("short") => options.short = true,
+                Long("below-original") => options.modules = Modules::BelowOriginal,
+                Value(name) => options.names.push(name.string()?),
+                option => return Err(option.unexpected().into()),
             }
         }
         Ok(options)
@@ -59,12 +61,10 @@ impl Options {
 }
 
 /// The command.
-pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
-    let options = Options::parse(arguments)?;
-    let engine = dropin::engine(project)?;
+pub fn command(project: &Project, parser: Parser) -> Result<()> {
+    let options = Options::parse(parser)?;
     for version in &options.versions {
-        let host = Host::by_version(version)?;
-        project.part(&format!("modules for CNTK {version}"), || dropin::build(project, host, &engine))?;
+        dropin::build_for(project, version)?;
     }
     project.part("driver host_v1", || dropin::driver(project, "host_v1").map(drop))?;
     let mut failed = 0;
@@ -85,7 +85,7 @@ pub fn command(project: &Project, arguments: &[String]) -> Result<()> {
 
 /// The short form, a step of `cargo xtask test`: expects the modules to be built.
 pub fn step(project: &Project) -> Result<Tally> {
-    let options = Options { short: true, ..Options::parse(&[])? };
+    let options = Options::new(true);
     match install::install(project, &options.versions[0])? {
         Installed::Yes(cntk) => run(project, &cntk, &options),
         Installed::No(reason) => Tally::without_cntk(reason),
