@@ -10,6 +10,7 @@ use super::options::{
     UserOptions, WindowSize,
 };
 use super::section::Section;
+use super::typed::user_section;
 use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
@@ -63,15 +64,11 @@ struct Inherited {
     trace_level: String,
 }
 
-/// Options of a section with `deserializers`, some of which may be others'. Without any, the user's only one.
+/// The settings of a section with `deserializers`, some of which may be others'.
 pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderSettings> {
     section.ignore(&["readerType", "module", "type", "checkData", "truncationLength"]);
     let write = section.text_or("action", "")?.eq_ignore_ascii_case("write");
-    let mut elements = Vec::new();
-    for element in section.array_or_empty("deserializers")?.sections() {
-        let element = element?;
-        elements.push((element.text("type")?, element));
-    }
+    let elements = read_elements(section, others)?;
     let has = |name: &str| elements.iter().any(|(deserializer, _)| deserializer == name);
 
     let textual_keys = has("HTKFeatureDeserializer") || has("HTKMLFDeserializer");
@@ -86,11 +83,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         precision: section.text_or("precision", "float")?,
         trace_level: section.text_or("traceLevel", "")?,
     };
-    let mut deserializers = read_deserializers(&elements, &inherited, others)?;
-    if let ([], [only]) = (deserializers.as_slice(), others.users) {
-        let user = UserOptions { name: only.name.to_owned(), composable: only.composable };
-        deserializers.push(DeserializerOptions::User(user));
-    }
+    let deserializers = read_deserializers(&elements, &inherited, others)?;
     if deserializers.is_empty() {
         return Err(Error::config(InvalidArgument, "Could not find deserializers in the reader config."));
     }
@@ -146,6 +139,26 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         multithreaded,
         prefetch,
     })
+}
+
+/// The sections of all deserializers with their types: those of the array, then those that were added.
+fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, Section)>> {
+    let mut elements = Vec::new();
+    for element in section.array_or_empty("deserializers")?.sections() {
+        let element = element?;
+        elements.push((element.text("type")?, element));
+    }
+    for added in others.added {
+        let name = added.text("type")?;
+        let is_user = others.users.iter().any(|user| user.name == name);
+        if !(is_user && elements.iter().any(|(other, _)| *other == name)) {
+            elements.push((name, added.clone()));
+        }
+    }
+    if elements.is_empty() {
+        elements.extend(others.users.iter().map(|user| (user.name.to_owned(), user_section(user.name))));
+    }
+    Ok(elements)
 }
 
 /// Keys that CNTK reads around every reader. Returns `prefetch`.

@@ -34,9 +34,10 @@ const OTHERS: [&str; 11] = [
     "Kaldi2Reader",
 ];
 
-/// The reader that a section describes. Without `readerType`, `deserializers` make it a composite one.
-pub(super) fn reader_type(section: &Section) -> Result<ReaderType> {
-    let composite = section.exists("deserializers");
+/// The reader that a section describes. Without `readerType`, `deserializers` make it a composite one; others do where
+/// the section has no `input` of its own.
+pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderType> {
+    let composite = section.exists("deserializers") || has_others && !section.exists_here("input");
     let default = if composite { "Cntk.Composite" } else { "Cntk.Deserializers.TextFormat" };
     let name = section.text_or("readerType", default)?;
     match name.as_str() {

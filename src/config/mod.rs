@@ -1,8 +1,8 @@
-//! Configuration: the language, the section tree, and the typed options that the other rooms are built from.
+//! Configuration: the language, the section tree, and the settings that the engine is built from.
 //!
 //! A text is cut into records ([`Section`]), whose values stay text until they are read as something. From a section,
-//! [`from_section`] makes [`ReaderSettings`]. Errors of the language and of values carry CNTK 2.7's words and its
-//! class of exception.
+//! [`Config::settings`] makes [`ReaderSettings`]. Errors of the language and of values carry CNTK 2.7's words and its
+//! class of exception. [`typed`] makes the same sections without a text.
 
 mod array;
 mod binary;
@@ -15,6 +15,7 @@ mod lexer;
 pub mod options;
 mod section;
 mod text;
+mod typed;
 mod unread;
 
 #[cfg(test)]
@@ -25,16 +26,102 @@ pub use array::{Array, for_epoch};
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
+pub use typed::{CbfDeserializer, CtfDeserializer, ReaderOptions};
 
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
 use options::{BinaryOptions, ReaderSettings, TextOptions};
 use std::path::Path;
+use std::str::FromStr;
 
-/// Options from the text of a configuration, as CNTK's API hands it to a reader. In messages its root is `unknown`.
-pub fn from_text(text: &str) -> Result<ReaderSettings> {
-    from_section(&Section::parse("unknown", text)?)
+/// A configuration, read and cut into its keys; their values are looked at when a reader is opened.
+///
+/// The language is CNTK's, see `docs/configuration.md`.
+///
+/// ```
+/// use cntk_reader::Config;
+///
+/// let config = Config::from_text("randomize = false\nfrom = \"/data\"")?;
+/// let error = Config::from_text("input = [ x = [ dim = 3").unwrap_err();
+/// assert_eq!(error.message(), "no closing ] found in parameters");
+/// # Ok::<(), cntk_reader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    section: Section,
+    /// Where it was read from.
+    file: Option<String>,
+    /// The section is that of a reader of this kind; otherwise its keys say which reader it describes, and where.
+    kind: Option<ReaderType>,
+}
+
+impl Config {
+    /// Reads the text of a configuration. In messages its root is called `unknown`, as in CNTK.
+    pub fn from_text(text: &str) -> Result<Config> {
+        Ok(Config::from_section(&Section::parse("unknown", text)?))
+    }
+
+    /// Reads a configuration file and the files that it includes, whose paths are relative to the current directory.
+    /// In messages its root is called `global`, as in CNTK.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let section = Section::parse("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;
+        Ok(Config { section, file: Some(shown), kind: None })
+    }
+
+    /// A section that describes a reader, or that has one in its `reader` section.
+    #[doc(hidden)]
+    pub fn from_section(section: &Section) -> Config {
+        Config { section: section.clone(), file: None, kind: None }
+    }
+
+    /// The very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
+    #[doc(hidden)]
+    pub fn from_reader_section(section: &Section, kind: ReaderType) -> Config {
+        Config { section: section.clone(), file: None, kind: Some(kind) }
+    }
+
+    /// The same configuration with some keys replaced or added.
+    pub(crate) fn with_options(&self, options: &ReaderOptions) -> Result<Config> {
+        let section = match self.kind {
+            Some(_) => self.section.clone(),
+            None => reader_section(&self.section, true)?,
+        };
+        Ok(Config { section: options.over(&section), ..self.clone() })
+    }
+
+    /// What the engine is built from. Keys that nothing reads are logged as warnings at trace level 1.
+    #[doc(hidden)]
+    pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
+        let settings = match self.kind {
+            Some(kind) => settings_of(&self.section, kind, others),
+            None => reader_section(&self.section, others.adds_any()).and_then(|section| {
+                let kind = legacy::reader_type(&section, others.adds_any())?;
+                settings_of(&section, kind, others)
+            }),
+        };
+        settings.map_err(|error| match &self.file {
+            Some(file) => error.in_file(file),
+            None => error,
+        })
+    }
+}
+
+/// A configuration without keys: every option has its default, and there is no deserializer yet.
+impl Default for Config {
+    fn default() -> Self {
+        Config::from_section(&Section::from_entries("unknown", [], None))
+    }
+}
+
+impl FromStr for Config {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Config> {
+        Config::from_text(text)
+    }
 }
 
 /// A deserializer of the user's own, as configurations know it.
@@ -46,57 +133,50 @@ pub struct UserType<'a> {
     pub composable: bool,
 }
 
-/// Deserializers that a configuration may name beside the library's own.
+/// Deserializers beside those of the library that a configuration names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Others<'a> {
-    /// Those of users.
+    /// Those of users. An element of `deserializers` whose `type` is the name of one stands for it, and needs no
+    /// `module`. Without any element, all of them are meant, in this order.
     pub users: &'a [UserType<'a>],
-    /// All in modules that the library does not have: somebody else makes them.
+    /// Sections that follow those of `deserializers`. That of a user's deserializer is left out if `deserializers` has
+    /// one already.
+    pub added: &'a [Section],
+    /// Deserializers in modules that the library does not have are left to somebody else, who makes them.
     pub foreign: bool,
 }
 
-/// Options from the text of a configuration for users' deserializers. An element of `deserializers` whose `type` is the
-/// name of one stands for that one, and needs no `module`. Without `deserializers` the only one that there is is meant.
+impl Others<'_> {
+    /// Whether there are deserializers without the configuration naming any.
+    fn adds_any(&self) -> bool {
+        !(self.users.is_empty() && self.added.is_empty())
+    }
+}
+
+/// The settings that a text describes, without deserializers of users.
+pub fn from_text(text: &str) -> Result<ReaderSettings> {
+    Config::from_text(text)?.settings(Others::default())
+}
+
+/// The settings that a text for users' deserializers describes.
 pub fn from_text_with(text: &str, users: &[UserType<'_>]) -> Result<ReaderSettings> {
-    let section = Section::parse("unknown", text)?;
-    let section = match section.exists_here("reader") {
-        true => section.section("reader")?,
-        false => section,
-    };
-    let options = composite::read_with(&section, Others { users, foreign: false })?;
-    section.log().report(section.path(), Logger { trace_level: options.trace_level });
-    Ok(options)
+    Config::from_text(text)?.settings(Others { users, ..Others::default() })
 }
 
-/// Options from a configuration file: includes and comments are resolved line by line first. In messages its root is
-/// `global`.
-///
-/// Paths of included files are relative to the current directory.
+/// The settings that a file describes, without deserializers of users.
 pub fn from_file(path: &Path) -> Result<ReaderSettings> {
-    let add_file = |error: Error| error.in_file(&path.display().to_string());
-    let text = file::read(path)?;
-    let section = Section::parse("global", &text).map_err(add_file)?;
-    from_section(&section).map_err(add_file)
+    Config::from_file(path)?.settings(Others::default())
 }
 
-/// Options from a section that describes a reader, or that has one in its `reader` section.
-///
-/// Keys that nothing reads are logged as warnings at trace level 1.
+/// The settings that a section describes, without deserializers of users.
 pub fn from_section(section: &Section) -> Result<ReaderSettings> {
-    let section = reader_section(section)?;
-    from_reader_section(&section, legacy::reader_type(&section)?, false)
+    Config::from_section(section).settings(Others::default())
 }
 
-/// Options from the very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
-/// With `foreign`, deserializers that this library does not have are left to others.
+/// The settings that the very section of a reader describes. With `foreign`, deserializers that this library does not
+/// have are left to others.
 pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderSettings> {
-    let options = match kind {
-        ReaderType::Composite => composite::read_with(section, Others { users: &[], foreign })?,
-        ReaderType::Text => legacy::read_text(section)?,
-        ReaderType::Binary => legacy::read_binary(section)?,
-    };
-    section.log().report(section.path(), Logger { trace_level: options.trace_level });
-    Ok(options)
+    Config::from_reader_section(section, kind).settings(Others { foreign, ..Others::default() })
 }
 
 /// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
@@ -104,13 +184,32 @@ pub fn text_deserializer(section: &Section, name: &str) -> Result<TextOptions> {
     composite::text_deserializer(section, name)
 }
 
-/// The same of one deserializer of the binary module.
+/// Options of one deserializer of the binary module, as CNTK's composite reader hands them to it.
 pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOptions> {
     composite::binary_deserializer(section, name)
 }
 
-/// The section that describes the reader: this one, its `reader` section, or the one that `readers` names.
-fn reader_section(section: &Section) -> Result<Section> {
+fn settings_of(section: &Section, kind: ReaderType, others: Others<'_>) -> Result<ReaderSettings> {
+    if kind != ReaderType::Composite && others.adds_any() {
+        let message = format!(
+            "{} describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
+             deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.",
+            section.path()
+        );
+        return Err(Error::config(ExceptionClass::InvalidArgument, message));
+    }
+    let settings = match kind {
+        ReaderType::Composite => composite::read_with(section, others)?,
+        ReaderType::Text => legacy::read_text(section)?,
+        ReaderType::Binary => legacy::read_binary(section)?,
+    };
+    section.log().report(section.path(), Logger { trace_level: settings.trace_level });
+    Ok(settings)
+}
+
+/// The section that describes the reader: this one, its `reader` section, or the one that `readers` names. It may be
+/// without deserializers if there are others.
+fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
     let describes = |section: &Section| section.exists_here("deserializers") || section.exists_here("input");
     let section = if describes(section) || !section.exists_here("reader") {
         section.clone()
@@ -127,7 +226,8 @@ fn reader_section(section: &Section) -> Result<Section> {
             )),
         };
     }
-    if !describes(&section) && !section.exists("readerType") && !section.exists("deserializers") {
+    let is_described = describes(&section) || has_others;
+    if !is_described && !section.exists("readerType") && !section.exists("deserializers") {
         let message = "Could not find deserializers in the reader config.";
         return Err(Error::config(ExceptionClass::InvalidArgument, message));
     }

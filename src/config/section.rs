@@ -50,6 +50,14 @@ struct Entry {
     /// The key as it was first spelled.
     key: String,
     text: String,
+    /// The text is the value: nothing in it is a comment, a variable or a default.
+    is_literal: bool,
+}
+
+impl Entry {
+    fn new(key: &str, text: &str) -> Entry {
+        Entry { key: key.to_owned(), text: text.to_owned(), is_literal: false }
+    }
 }
 
 impl Section {
@@ -65,9 +73,8 @@ impl Section {
         entries: impl IntoIterator<Item = (&'e str, &'e str)>,
         parent: Option<&Section>,
     ) -> Section {
-        let entries = entries.into_iter().map(|(key, text)| {
-            (key.to_ascii_lowercase(), Entry { key: key.to_owned(), text: text.to_owned() })
-        });
+        let entries =
+            entries.into_iter().map(|(key, text)| (key.to_ascii_lowercase(), Entry::new(key, text)));
         let log = parent.map(|parent| Arc::clone(&parent.0.log)).unwrap_or_default();
         Self::new(path.to_owned(), entries.collect(), parent.cloned(), log)
     }
@@ -104,13 +111,23 @@ impl Section {
     pub fn with(&self, values: &[(&str, &str)]) -> Section {
         let mut entries = self.0.entries.clone();
         for &(key, text) in values {
-            let entry = entries
-                .entry(key.to_ascii_lowercase())
-                .or_insert_with(|| Entry { key: key.to_owned(), text: String::new() });
+            let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
             text.clone_into(&mut entry.text);
+            entry.is_literal = false;
         }
         let section = Self::new(self.0.path.clone(), entries, self.0.parent.clone(), Arc::clone(&self.0.log));
         section.ignore(&values.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+        section
+    }
+
+    /// The same section with a value that is taken as it is, whatever characters it has. It counts as read.
+    #[must_use]
+    pub(super) fn with_literal(&self, key: &str, text: &str) -> Section {
+        let mut entries = self.0.entries.clone();
+        let entry = Entry { is_literal: true, ..Entry::new(key, text) };
+        entries.insert(key.to_ascii_lowercase(), entry);
+        let section = Self::new(self.0.path.clone(), entries, self.0.parent.clone(), Arc::clone(&self.0.log));
+        section.ignore(&[key]);
         section
     }
 
@@ -136,8 +153,12 @@ impl Section {
 
     /// The raw text of a key of this very section.
     pub fn raw(&self, key: &str) -> Option<&str> {
+        self.entry(key).map(|entry| entry.text.as_str())
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
         self.0.log.asked(&self.0.path, key);
-        self.0.entries.get(&key.to_ascii_lowercase()).map(|entry| entry.text.as_str())
+        self.0.entries.get(&key.to_ascii_lowercase())
     }
 
     /// Whether this section or one around it has the key.
@@ -159,10 +180,14 @@ impl Section {
 
     /// The nearest section that has the key, from here outwards, and the raw text there.
     pub(super) fn find(&self, key: &str) -> Option<(&Section, &str)> {
+        self.find_entry(key).map(|(section, entry)| (section, entry.text.as_str()))
+    }
+
+    fn find_entry(&self, key: &str) -> Option<(&Section, &Entry)> {
         let mut section = self;
         loop {
-            if let Some(text) = section.raw(key) {
-                return Some((section, text));
+            if let Some(entry) = section.entry(key) {
+                return Some((section, entry));
             }
             section = section.parent()?;
         }
@@ -184,8 +209,9 @@ impl Section {
 
     /// Expanded text and its section: None if the default is asked for.
     fn expanded(&self, key: &str) -> Result<Option<(&Section, String)>> {
-        match self.find(key) {
-            Some((holder, text)) if text != DEFAULT => {
+        match self.find_entry(key) {
+            Some((holder, entry)) if entry.is_literal => Ok(Some((holder, entry.text.clone()))),
+            Some((holder, Entry { text, .. })) if text != DEFAULT => {
                 let text = expand(holder, text, &mut Expansion::default())?;
                 Ok(Some((holder, text)))
             }
@@ -260,9 +286,7 @@ impl Section {
 /// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
 /// that opening the value gives the union.
 fn insert(entries: &mut BTreeMap<String, Entry>, key: &str, text: &str) {
-    let entry = entries
-        .entry(key.to_ascii_lowercase())
-        .or_insert_with(|| Entry { key: key.to_owned(), text: String::new() });
+    let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
     if text.starts_with('[') && !entry.text.is_empty() {
         entry.text.push(' ');
         entry.text.push_str(text);

@@ -1,0 +1,387 @@
+//! Configurations written in Rust instead of CNTK's language: builders that make the sections that a text would have.
+//!
+//! A builder only collects keys; [`crate::config`] reads them as it reads those of a text, with the same defaults,
+//! checks and messages.
+
+use super::section::Section;
+use crate::error::ExceptionClass::InvalidArgument;
+use crate::stream::ElementType;
+use crate::{Error, Result};
+use std::fmt::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Keys with their values as a text has them, each key once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Keys(Vec<(&'static str, String)>);
+
+impl Keys {
+    fn set(&mut self, key: &'static str, value: impl fmt::Display) {
+        self.0.retain(|(other, _)| *other != key);
+        self.0.push((key, value.to_string()));
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        self.0.iter().try_for_each(|(key, value)| writeln!(f, "{indent}{key} = {value}"))
+    }
+}
+
+/// What a reader does with the sequences of its deserializers: order, modes, tolerance. The keys of the reader's
+/// section in a configuration, with the same defaults.
+///
+/// ```
+/// use cntk_reader::{Config, ReaderOptions};
+///
+/// let options = ReaderOptions::new().randomization_window_in_chunks(8).seed(7).frame_mode(true);
+/// // Its text is what a configuration would say.
+/// assert!(options.to_string().contains("randomizationWindow = 8"));
+/// # Config::from_text(&options.to_string())?;
+/// # Ok::<(), cntk_reader::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReaderOptions {
+    keys: Keys,
+}
+
+/// One method for each key of one value.
+macro_rules! keys {
+    ($($(#[$doc:meta])* $method:ident($value:ident: $type:ty) = $key:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $method(mut self, $value: $type) -> Self {
+                self.keys.set($key, $value);
+                self
+            }
+        )*
+    };
+}
+
+impl ReaderOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> ReaderOptions {
+        ReaderOptions::default()
+    }
+
+    keys! {
+        /// Sequences come in random order, another one in every sweep (`randomize`; default: true). Otherwise they
+        /// come in the data's own order.
+        randomize(randomize: bool) = "randomize";
+        /// Added to the number of the sweep to seed its order (`randomizationSeed`; default: 0).
+        seed(seed: u64) = "randomizationSeed";
+        /// Every sequence is one sample, and minibatches are packed from single samples (`frameMode`; default: false).
+        frame_mode(frame_mode: bool) = "frameMode";
+        /// Overlap of the truncated minibatches of one sequence in steps (`rightSplice`; default: 0).
+        right_splice(steps: u64) = "rightSplice";
+        /// Each worker fills its share of the minibatch on its own (`localTimeline`; default: true). Otherwise all
+        /// workers walk the same global minibatch and keep their share.
+        local_timeline(local_timeline: bool) = "localTimeline";
+        /// Sequences that may be invalid before reading fails (`maxErrors`; default: 0). Malformed text is counted by
+        /// the text deserializer, see [`CtfDeserializer::max_errors`].
+        max_errors(sequences: u32) = "maxErrors";
+        /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
+        trace_level(level: u32) = "traceLevel";
+        /// Sequence keys in the data are numbers (`useNumericSequenceKeys`; default: true). Otherwise they are text.
+        numeric_keys(numeric: bool) = "useNumericSequenceKeys";
+        /// Numbers textual keys by a hash of their text (`hashSequenceKeys`; default: false). Saves the memory of
+        /// their texts; keys with equal hashes are taken for the same key.
+        hash_keys(hash: bool) = "hashSequenceKeys";
+        /// Minibatches are packed ahead on another thread where that is worth a change of threads (`prefetch`;
+        /// default: true).
+        prefetch(prefetch: bool) = "prefetch";
+        /// Scales the default window, which is 4 GiB of chunks of this size (`chunkSizeInBytes` of the reader;
+        /// default: 32 MiB). The size of the chunks themselves is [`CtfDeserializer::chunk_size`].
+        window_chunk_size(bytes: u64) = "chunkSizeInBytes";
+    }
+
+    /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text data: 128 chunks of
+    /// 32 MiB). The chunks of a window are in memory at the same time.
+    #[must_use]
+    pub fn randomization_window_in_chunks(mut self, chunks: u64) -> ReaderOptions {
+        self.keys.set("randomizationWindow", chunks);
+        self.keys.set("sampleBasedRandomizationWindow", false);
+        self
+    }
+
+    /// Randomizes within windows of this many samples (`randomizationWindow`, `sampleBasedRandomizationWindow`).
+    #[must_use]
+    pub fn randomization_window_in_samples(mut self, samples: u64) -> ReaderOptions {
+        self.keys.set("randomizationWindow", samples);
+        self.keys.set("sampleBasedRandomizationWindow", true);
+        self
+    }
+
+    /// Packs for truncated back-propagation through time, minibatches of this many steps (`truncated`,
+    /// `truncationLength`).
+    #[must_use]
+    pub fn truncation_length(mut self, steps: u64) -> ReaderOptions {
+        self.keys.set("truncated", true);
+        self.keys.set("truncationLength", steps);
+        self
+    }
+
+    /// Type of the delivered values (`precision`; default: [`ElementType::Float`]).
+    #[must_use]
+    pub fn precision(mut self, element: ElementType) -> ReaderOptions {
+        let word = match element {
+            ElementType::Float => "float",
+            ElementType::Double => "double",
+        };
+        self.keys.set("precision", word);
+        self
+    }
+
+    /// The section with these keys in the place of its own.
+    pub(super) fn over(&self, section: &Section) -> Section {
+        let values: Vec<_> = self.keys.0.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        if values.is_empty() { section.clone() } else { section.with(&values) }
+    }
+}
+
+/// The lines that a configuration would have.
+impl fmt::Display for ReaderOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.keys.write(f, "")
+    }
+}
+
+/// A file in CNTK's text format and the streams to read from it.
+///
+/// ```
+/// use cntk_reader::CtfDeserializer;
+///
+/// let digits = CtfDeserializer::new("train.ctf")
+///     .dense("features", 784)
+///     .sparse("labels", 10).alias("l") // called `l` in the file
+///     .chunk_size(8 << 20);
+/// # assert!(digits.to_string().contains("alias = \"l\""));
+/// ```
+///
+/// Streams are numbered in the alphabetical order of their names, whatever the order here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CtfDeserializer {
+    file: PathBuf,
+    keys: Keys,
+    streams: Vec<Stream>,
+    /// A method that describes the stream added last, called before there was one.
+    early: Option<&'static str>,
+}
+
+/// A section of `input`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stream {
+    name: String,
+    dim: usize,
+    format: &'static str,
+    alias: Option<String>,
+    defines_size: bool,
+}
+
+impl CtfDeserializer {
+    /// Reads a file; streams are still to be added.
+    #[must_use]
+    pub fn new(file: impl AsRef<Path>) -> CtfDeserializer {
+        let file = file.as_ref().to_owned();
+        CtfDeserializer { file, keys: Keys::default(), streams: Vec::new(), early: None }
+    }
+
+    /// Adds a stream of dense samples: `dim` values each.
+    #[must_use]
+    pub fn dense(self, name: &str, dim: usize) -> CtfDeserializer {
+        self.stream(name, dim, "dense")
+    }
+
+    /// Adds a stream of sparse samples: pairs `index:value` with indices below `dim`.
+    #[must_use]
+    pub fn sparse(self, name: &str, dim: usize) -> CtfDeserializer {
+        self.stream(name, dim, "sparse")
+    }
+
+    fn stream(mut self, name: &str, dim: usize, format: &'static str) -> CtfDeserializer {
+        self.streams.push(Stream { name: name.to_owned(), dim, format, alias: None, defines_size: false });
+        self
+    }
+
+    /// Says what the stream added last is called in the file (`alias`). Without it the file has the stream's name.
+    #[must_use]
+    pub fn alias(mut self, alias: &str) -> CtfDeserializer {
+        if let Some(stream) = self.last("alias") {
+            stream.alias = Some(alias.to_owned());
+        }
+        self
+    }
+
+    /// Measures minibatches and windows in samples of the stream added last (`definesMBSize`). Without such a stream a
+    /// sequence counts as long as its longest stream.
+    #[must_use]
+    pub fn defines_minibatch_size(mut self) -> CtfDeserializer {
+        if let Some(stream) = self.last("defines_minibatch_size") {
+            stream.defines_size = true;
+        }
+        self
+    }
+
+    fn last(&mut self, method: &'static str) -> Option<&mut Stream> {
+        if self.streams.is_empty() {
+            self.early.get_or_insert(method);
+        }
+        self.streams.last_mut()
+    }
+
+    keys! {
+        /// Bytes of a chunk, what is loaded, randomized and shared between workers at a time (`chunkSizeInBytes`;
+        /// default: 32 MiB).
+        chunk_size(bytes: u64) = "chunkSizeInBytes";
+        /// Malformed values, lines and sequences to skip before reading fails, over all sweeps (`maxErrors`; default:
+        /// 0).
+        max_errors(errors: u32) = "maxErrors";
+        /// Every line is a sequence, whatever ids the lines have (`skipSequenceIds`; default: false).
+        skip_sequence_ids(skip: bool) = "skipSequenceIds";
+        /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+        cache_index(cache: bool) = "cacheIndex";
+        /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+        keep_data_in_memory(keep: bool) = "keepDataInMemory";
+        /// CNTK's rules for lines and streams of a sequence (`strictSequences`; default: true). Otherwise a stream's
+        /// samples may stand on any line of their sequence, and a sequence in which a stream has no sample is skipped.
+        strict_sequences(strict: bool) = "strictSequences";
+    }
+
+    pub(super) fn section(&self) -> Result<Section> {
+        if let Some(method) = self.early {
+            return Err(Error::argument(format!(
+                "CtfDeserializer::{method} was called before a stream was added. It describes the stream added last: \
+                 call it after dense or sparse."
+            )));
+        }
+        for stream in &self.streams {
+            check_name(&stream.name)?;
+            stream.alias.iter().try_for_each(|alias| check_quoted("alias", alias))?;
+        }
+        with_file(&self.to_string(), &self.file, "CtfDeserializer")
+    }
+}
+
+/// The section that a configuration would have in `deserializers`.
+impl fmt::Display for CtfDeserializer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[\n  type = \"CNTKTextFormatDeserializer\"\n  module = \"CNTKTextFormatReader\"")?;
+        writeln!(f, "  file = {}", quoted(&self.file.to_string_lossy()))?;
+        self.keys.write(f, "  ")?;
+        writeln!(f, "  input = [")?;
+        for Stream { name, dim, format, alias, defines_size } in &self.streams {
+            write!(f, "    {name} = [ dim = {dim} ; format = \"{format}\"")?;
+            if let Some(alias) = alias {
+                write!(f, " ; alias = {}", quoted(alias))?;
+            }
+            writeln!(f, "{} ]", if *defines_size { " ; definesMBSize = true" } else { "" })?;
+        }
+        f.write_str("  ]\n]")
+    }
+}
+
+/// A file in CNTK's binary format. The file itself describes its streams; all are read.
+///
+/// ```
+/// use cntk_reader::CbfDeserializer;
+///
+/// let digits = CbfDeserializer::new("train.cbf").rename("features", "x");
+/// # assert!(digits.to_string().contains("alias = \"x\""));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CbfDeserializer {
+    file: PathBuf,
+    keys: Keys,
+    /// New names of streams, each with the name in the file.
+    renamed: Vec<(String, String)>,
+}
+
+impl CbfDeserializer {
+    /// Reads a file with all of its streams.
+    #[must_use]
+    pub fn new(file: impl AsRef<Path>) -> CbfDeserializer {
+        CbfDeserializer { file: file.as_ref().to_owned(), keys: Keys::default(), renamed: Vec::new() }
+    }
+
+    /// Delivers the stream that the file calls `in_file` as `name`.
+    #[must_use]
+    pub fn rename(mut self, name: &str, in_file: &str) -> CbfDeserializer {
+        self.renamed.push((name.to_owned(), in_file.to_owned()));
+        self
+    }
+
+    keys! {
+        /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+        keep_data_in_memory(keep: bool) = "keepDataInMemory";
+    }
+
+    pub(super) fn section(&self) -> Result<Section> {
+        for (name, in_file) in &self.renamed {
+            check_name(name)?;
+            check_quoted("name of a stream in the file", in_file)?;
+        }
+        with_file(&self.to_string(), &self.file, "CbfDeserializer")
+    }
+}
+
+/// The section that a configuration would have in `deserializers`.
+impl fmt::Display for CbfDeserializer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "[\n  type = \"CNTKBinaryFormatDeserializer\"\n  module = \"CNTKBinaryReader\"")?;
+        writeln!(f, "  file = {}", quoted(&self.file.to_string_lossy()))?;
+        self.keys.write(f, "  ")?;
+        if !self.renamed.is_empty() {
+            writeln!(f, "  input = [")?;
+            for (name, in_file) in &self.renamed {
+                writeln!(f, "    {name} = [ alias = {} ]", quoted(in_file))?;
+            }
+            writeln!(f, "  ]")?;
+        }
+        f.write_char(']')
+    }
+}
+
+/// The section of a user's deserializer: nothing but its name.
+pub(super) fn user_section(name: &str) -> Section {
+    Section::from_entries("Builder::deserializer", [], None).with_literal("type", name)
+}
+
+/// Opens a builder's text, with the path put in as it is: the language has no way to write every path.
+fn with_file(text: &str, file: &Path, builder: &str) -> Result<Section> {
+    let Some(file) = file.to_str() else {
+        let message = format!("The path '{}' is not UTF-8 text, which paths must be here.", file.display());
+        return Err(Error::config(InvalidArgument, message));
+    };
+    let quoted = format!("  file = {}\n", quoted(file));
+    Ok(Section::parse(builder, &text.replacen(&quoted, "", 1))?.with_literal("file", file))
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{text}\"")
+}
+
+/// Whether a text in quotes comes out as it is.
+fn is_plain(text: &str) -> bool {
+    let comment = text.starts_with('#') || text.contains(" #") || text.contains("\t#");
+    let variable = text.matches('$').count() > 1;
+    let trimmed = text.trim_matches([' ', '\t']).len() == text.len();
+    trimmed && !comment && !variable && text != "default" && !text.contains(['"', '\n', '\r'])
+}
+
+/// Refuses texts that quotes do not protect.
+fn check_quoted(what: &str, text: &str) -> Result<()> {
+    if is_plain(text) { Ok(()) } else { Err(unwritable(what, text)) }
+}
+
+/// Refuses names of streams that cannot be a key.
+fn check_name(name: &str) -> Result<()> {
+    let is_key = is_plain(name) && !name.contains(['=', '[', ']', '{', '}', '(', ')', ',', ';']);
+    if is_key && !name.is_empty() { Ok(()) } else { Err(unwritable("stream name", name)) }
+}
+
+fn unwritable(what: &str, text: &str) -> Error {
+    let message = format!(
+        "The {what} '{text}' cannot be part of a configuration. It must not be empty, begin or end with a blank, or \
+         contain line breaks, quotes, brackets, '=', ',', ';', a '#' after a blank or two '$'."
+    );
+    Error::config(InvalidArgument, message)
+}

@@ -1,0 +1,142 @@
+//! From configurations and deserializers to a reader.
+
+use super::Reader;
+use crate::config::options::Packing;
+use crate::config::{CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType};
+use crate::deserialize::custom::{Registered, UserDeserializer};
+use crate::reader::{self, Reader as Engine};
+use crate::{Error, Result};
+use std::fmt;
+use std::path::Path;
+
+/// Builds a [`Reader`]: from a configuration, from options and deserializers written in Rust, or from both.
+///
+/// The configuration's deserializers come first, those added here follow in the order they were added. The first one is
+/// primary: it gives the order of the data, and the others are joined to it by sequence key. A user's deserializer
+/// that the configuration names (`type = "..."` in `deserializers`) stands where it is named.
+///
+/// Options take the place of the configuration's keys.
+///
+/// ```no_run
+/// use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
+///
+/// let reader = Reader::builder()
+///     .options(ReaderOptions::new().seed(7))
+///     .ctf(CtfDeserializer::new("train.ctf").dense("features", 784).sparse("labels", 10))
+///     .open()?;
+/// # Ok::<(), cntk_reader::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a builder does nothing until open is called"]
+pub struct Builder {
+    config: Config,
+    options: ReaderOptions,
+    added: Vec<Added>,
+}
+
+enum Added {
+    Ctf(CtfDeserializer),
+    Cbf(CbfDeserializer),
+    User(Registered),
+}
+
+impl Added {
+    fn section(&self) -> Result<Section> {
+        match self {
+            Added::Ctf(ctf) => ctf.section(),
+            Added::Cbf(cbf) => cbf.section(),
+            Added::User(user) => Ok(Section::of_user(&user.name)),
+        }
+    }
+}
+
+impl Builder {
+    /// Takes a configuration, instead of the one taken before.
+    pub fn config(mut self, config: Config) -> Builder {
+        self.config = config;
+        self
+    }
+
+    /// Takes a configuration's text, see [`Config::from_text`].
+    pub fn config_text(self, text: &str) -> Result<Builder> {
+        Ok(self.config(Config::from_text(text)?))
+    }
+
+    /// Takes a configuration file, see [`Config::from_file`].
+    pub fn config_file(self, path: impl AsRef<Path>) -> Result<Builder> {
+        Ok(self.config(Config::from_file(path)?))
+    }
+
+    /// Sets the reader's options; those that are set here take the place of the configuration's keys.
+    pub fn options(mut self, options: ReaderOptions) -> Builder {
+        self.options = options;
+        self
+    }
+
+    /// Adds a file in CNTK's text format.
+    pub fn ctf(mut self, ctf: CtfDeserializer) -> Builder {
+        self.added.push(Added::Ctf(ctf));
+        self
+    }
+
+    /// Adds a file in CNTK's binary format.
+    pub fn cbf(mut self, cbf: CbfDeserializer) -> Builder {
+        self.added.push(Added::Cbf(cbf));
+        self
+    }
+
+    /// Adds a deserializer of your own. `name` is the `type` that a configuration calls it by, and what messages call
+    /// it.
+    pub fn deserializer(mut self, name: &str, deserializer: UserDeserializer) -> Builder {
+        self.added.push(Added::User(Registered { name: name.to_owned(), deserializer }));
+        self
+    }
+
+    /// Opens the reader: opens and indexes the files, which takes a while for large ones, and reads no data yet.
+    ///
+    /// A large text file that is read in its own order is indexed while it is read; what is wrong past its start is
+    /// then an error of the minibatch that needs it.
+    pub fn open(self) -> Result<Reader> {
+        let added = self.added.iter().map(Added::section).collect::<Result<Vec<_>>>()?;
+        let mut registered: Vec<Registered> = Vec::new();
+        for one in self.added {
+            let Added::User(user) = one else { continue };
+            if registered.iter().any(|other| other.name == user.name) {
+                let message = format!(
+                    "Two deserializers were added under the name '{}'. Give each one a name of its own.",
+                    user.name
+                );
+                return Err(Error::argument(message));
+            }
+            registered.push(user);
+        }
+        let users: Vec<_> = registered
+            .iter()
+            .map(|user| UserType { name: &user.name, composable: user.is_composable() })
+            .collect();
+        let others = Others { users: &users, added: &added, foreign: false };
+        let settings = self.config.with_options(&self.options, others)?.settings(others)?;
+        let others = reader::Others { registered: &registered, factory: None };
+        let engine = Engine::open_with(&settings, &others)?;
+        Ok(Reader::new(engine, matches!(settings.packing, Packing::Truncated { .. })))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self
+            .added
+            .iter()
+            .map(|added| match added {
+                Added::Ctf(ctf) => ctf.to_string(),
+                Added::Cbf(cbf) => cbf.to_string(),
+                Added::User(user) => user.name.clone(),
+            })
+            .collect();
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("options", &self.options)
+            .field("added", &names)
+            .finish()
+    }
+}

@@ -1,0 +1,75 @@
+//! The minibatches of an epoch, one by one.
+
+use super::{Minibatch, Reader};
+use crate::{ErrorKind, Result};
+use std::iter::FusedIterator;
+
+/// The minibatches from here to the end of the epoch: what [`Reader::epoch`] and [`Reader::rest_of_epoch`] give.
+///
+/// Only minibatches with data are given. Workers that must keep in step with each other call [`Reader::read`] instead,
+/// because one of them may get no data in a step in which others do.
+///
+/// An error does not end the epoch: the next minibatch continues past the sequences that could not be delivered. After
+/// errors that no later read can recover from ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one.
+///
+/// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] goes on from there.
+#[must_use = "an epoch is read by iterating over it"]
+#[derive(Debug)]
+pub struct EpochIter<'r> {
+    reader: &'r mut Reader,
+    is_over: bool,
+}
+
+impl<'r> EpochIter<'r> {
+    pub(super) fn new(reader: &'r mut Reader) -> Self {
+        EpochIter { reader, is_over: false }
+    }
+
+    /// The reader, to save a checkpoint between two minibatches:
+    ///
+    /// ```no_run
+    /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// # let epoch = cntk_reader::Epoch::sweeps(1).minibatch_size(256);
+    /// let mut minibatches = reader.epoch(epoch)?;
+    /// while let Some(minibatch) = minibatches.next() {
+    ///     let minibatch = minibatch?;
+    ///     // ... train ...
+    ///     std::fs::write("position.bin", minibatches.reader().checkpoint()?).expect("writing the checkpoint");
+    /// }
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        self.reader
+    }
+
+    /// The reader, to change sizes or workers between two minibatches.
+    #[must_use]
+    pub fn reader_mut(&mut self) -> &mut Reader {
+        self.reader
+    }
+}
+
+impl Iterator for EpochIter<'_> {
+    type Item = Result<Minibatch>;
+
+    fn next(&mut self) -> Option<Result<Minibatch>> {
+        while !self.is_over {
+            match self.reader.read() {
+                Ok(minibatch) => {
+                    self.is_over = minibatch.end_of_epoch();
+                    if !minibatch.is_empty() {
+                        return Some(Ok(minibatch));
+                    }
+                }
+                Err(error) => {
+                    self.is_over = matches!(error.kind(), ErrorKind::State | ErrorKind::Internal);
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl FusedIterator for EpochIter<'_> {}

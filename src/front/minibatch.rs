@@ -1,0 +1,224 @@
+//! Minibatches and their streams, found by name.
+
+use crate::corpus::Corpus;
+use crate::pack::block::{Element, SparseColumns};
+use crate::pack::layout::Layout;
+use crate::pack::minibatch::{self as packed, StreamMinibatch};
+use crate::stream::{ElementType, LateShapes, Storage, StreamInfo};
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a reader's minibatches need of it, even after it is dropped.
+pub(super) struct Descriptions {
+    pub streams: Vec<StreamInfo>,
+    pub shapes: Arc<LateShapes>,
+    pub corpus: Arc<Corpus>,
+}
+
+impl Descriptions {
+    /// The number of a stream.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        self.streams.iter().position(|stream| stream.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.streams.iter().map(|stream| format!("'{}'", stream.name)).collect();
+            let message = format!("There is no stream '{name}'. The reader has {}.", names.join(", "));
+            Error::argument(message).in_stream(name)
+        })
+    }
+}
+
+/// One minibatch. Owns its data, whose memory serves a later minibatch once this one is dropped. It may outlive the
+/// reader, and any thread may use it.
+pub struct Minibatch {
+    packed: packed::Minibatch,
+    descriptions: Arc<Descriptions>,
+}
+
+impl Minibatch {
+    pub(super) fn new(packed: packed::Minibatch, descriptions: &Arc<Descriptions>) -> Minibatch {
+        Minibatch { packed, descriptions: Arc::clone(descriptions) }
+    }
+
+    /// A stream by its name. An unknown name is an error that lists the names there are.
+    pub fn stream(&self, name: &str) -> Result<MinibatchStream<'_>> {
+        self.descriptions.find(name).map(|number| self.view(number))
+    }
+
+    /// All streams in the order of their numbers, see [`Reader::streams`](crate::Reader::streams).
+    pub fn streams(&self) -> impl ExactSizeIterator<Item = MinibatchStream<'_>> {
+        (0..self.descriptions.streams.len()).map(|number| self.view(number))
+    }
+
+    fn view(&self, number: usize) -> MinibatchStream<'_> {
+        let info = &self.descriptions.streams[number];
+        let late = if info.has_late_shape() { self.descriptions.shapes.get(number) } else { None };
+        let shape = late.unwrap_or(&info.shape);
+        MinibatchStream { info, shape, packed: self.packed.streams.get(number) }
+    }
+
+    /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators do not. Its streams
+    /// are there, with no samples.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packed.streams.is_empty()
+    }
+
+    /// Number of sequences.
+    #[must_use]
+    pub fn sequences(&self) -> usize {
+        self.packed.keys.len()
+    }
+
+    /// The keys of the sequences, by the sequence's number in the records of a [`Layout`]. Keys that are text in the
+    /// data have numbers here and their text in [`Minibatch::key_text`].
+    #[must_use]
+    pub fn keys(&self) -> &[u64] {
+        &self.packed.keys
+    }
+
+    /// The key of a sequence as the data have it. `None` if there is no sequence of this number.
+    #[must_use]
+    pub fn key_text(&self, sequence: usize) -> Option<String> {
+        self.packed.keys.get(sequence).map(|&key| self.descriptions.corpus.text_of(key))
+    }
+
+    /// Whether it reaches or crosses the end of a sweep.
+    #[must_use]
+    pub fn end_of_sweep(&self) -> bool {
+        self.packed.end_of_sweep
+    }
+
+    /// Whether it is the last one of the epoch or, without data, comes after the last one.
+    #[must_use]
+    pub fn end_of_epoch(&self) -> bool {
+        self.packed.end_of_epoch
+    }
+}
+
+impl fmt::Debug for Minibatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Minibatch")
+            .field("sequences", &self.sequences())
+            .field("end_of_sweep", &self.end_of_sweep())
+            .field("end_of_epoch", &self.end_of_epoch())
+            .field("streams", &self.streams().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// One stream of a [`Minibatch`]: a view into its data.
+///
+/// The data are columns, one for each sample and each gap. A [`Layout`] says which column belongs to which sequence. A
+/// minibatch of sequences that are one sample long, such as images with labels, has a column for each sequence, in the
+/// order of [`Minibatch::keys`].
+#[derive(Clone, Copy)]
+pub struct MinibatchStream<'m> {
+    info: &'m StreamInfo,
+    shape: &'m [usize],
+    /// `None` in a minibatch without data.
+    packed: Option<&'m StreamMinibatch>,
+}
+
+static NO_COLUMNS: Layout = Layout { steps: 0, lanes: 0, records: Vec::new(), right_splice: 0 };
+
+impl<'m> MinibatchStream<'m> {
+    /// Name, storage and element type.
+    #[must_use]
+    pub fn info(&self) -> &'m StreamInfo {
+        self.info
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &'m str {
+        &self.info.name
+    }
+
+    /// Shape of one sample, first dimension varying fastest (column-major, as in CNTK).
+    #[must_use]
+    pub fn shape(&self) -> &'m [usize] {
+        self.shape
+    }
+
+    /// Number of values in one sample.
+    #[must_use]
+    pub fn sample_size(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Which columns belong to which sequence.
+    #[must_use]
+    pub fn layout(&self) -> &'m Layout {
+        self.packed.map_or(&NO_COLUMNS, |packed| &packed.layout)
+    }
+
+    /// Number of columns, gaps included.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.layout().columns()
+    }
+
+    /// Number of samples: columns that are not gaps.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.layout().samples()
+    }
+
+    /// The values of a dense stream: [`columns`](MinibatchStream::columns) times
+    /// [`sample_size`](MinibatchStream::sample_size) values, one column after the other; gaps are zeros.
+    ///
+    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a sparse stream, are errors.
+    pub fn dense<T: Element>(&self) -> Result<&'m [T]> {
+        self.check(Storage::Dense, T::TYPE)?;
+        let Some(packed) = self.packed else { return Ok(&[]) };
+        packed.dense().ok_or_else(|| self.broken())
+    }
+
+    /// The values of a sparse stream in compressed columns: the values of column `i` are
+    /// `values[offsets[i]..offsets[i + 1]]`, their places in the sample `indices` of the same range. Gaps are empty.
+    ///
+    /// `T` is `f32`, or `f64` where the reader's precision is double. Another type, and a dense stream, are errors.
+    pub fn sparse<T: Element>(&self) -> Result<SparseColumns<'m, T>> {
+        self.check(Storage::SparseCsc, T::TYPE)?;
+        let Some(packed) = self.packed else {
+            return Ok(SparseColumns { values: &[], indices: &[], offsets: &[0] });
+        };
+        packed.sparse().ok_or_else(|| self.broken())
+    }
+
+    fn check(&self, storage: Storage, element: ElementType) -> Result<()> {
+        let describe = |storage, element| match (storage, element) {
+            (Storage::Dense, ElementType::Float) => "dense::<f32>",
+            (Storage::Dense, ElementType::Double) => "dense::<f64>",
+            (Storage::SparseCsc, ElementType::Float) => "sparse::<f32>",
+            (Storage::SparseCsc, ElementType::Double) => "sparse::<f64>",
+        };
+        if (self.info.storage, self.info.element) == (storage, element) {
+            return Ok(());
+        }
+        let message = format!(
+            "The stream '{}' cannot be read with {}: read it with {}. (Its description says how it is stored and what \
+             type its values have; 'precision' decides the type of text and user-defined data.)",
+            self.info.name,
+            describe(storage, element),
+            describe(self.info.storage, self.info.element),
+        );
+        Err(Error::argument(message).in_stream(&self.info.name))
+    }
+
+    fn broken(&self) -> Error {
+        Error::internal("The data of a stream are not what its description says.").in_stream(&self.info.name)
+    }
+}
+
+impl fmt::Debug for MinibatchStream<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MinibatchStream")
+            .field("name", &self.name())
+            .field("shape", &self.shape())
+            .field("storage", &self.info.storage)
+            .field("columns", &self.columns())
+            .field("samples", &self.samples())
+            .finish()
+    }
+}

@@ -1,0 +1,142 @@
+//! The reader as Rust programs see it.
+
+use super::minibatch::Descriptions;
+use super::{Builder, EpochIter, Minibatch};
+use crate::reader::{Epoch, ReadConfig, Reader as Engine, State};
+use crate::stream::StreamInfo;
+use crate::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// Reads minibatches. Opened by a [`Builder`].
+///
+/// *Threads*: a reader may move between threads; its calls need it exclusively. Minibatches live on their own and may
+/// be used, and dropped, on any thread.
+///
+/// *Fork*: a reader belongs to the process that opened it. In a child process every call fails, and dropping it leaks
+/// its memory rather than waiting for threads that do not exist there.
+pub struct Reader {
+    engine: Engine,
+    descriptions: Arc<Descriptions>,
+    is_truncated: bool,
+}
+
+impl Reader {
+    /// Begins to build a reader.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(super) fn new(engine: Engine, is_truncated: bool) -> Reader {
+        let descriptions = Arc::new(Descriptions {
+            streams: engine.streams().to_vec(),
+            shapes: Arc::clone(engine.shapes()),
+            corpus: Arc::clone(engine.corpus()),
+        });
+        Reader { engine, descriptions, is_truncated }
+    }
+
+    /// The streams in the order of their numbers: alphabetical for text, as in the file for binary data.
+    ///
+    /// Sparse streams are delivered, and described here, as dense ones in truncated mode.
+    #[must_use]
+    pub fn streams(&self) -> &[StreamInfo] {
+        &self.descriptions.streams
+    }
+
+    /// The description of a stream. An unknown name is an error that lists the names there are.
+    pub fn stream(&self, name: &str) -> Result<&StreamInfo> {
+        self.descriptions.find(name).map(|number| &self.descriptions.streams[number])
+    }
+
+    /// Starts an epoch and gives its minibatches.
+    pub fn epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
+        let (read, ..) = epoch.numbers();
+        self.check(&read)?;
+        self.engine.start_epoch(&epoch)?;
+        Ok(EpochIter::new(self))
+    }
+
+    /// The minibatches from the current position to the end of the epoch, after [`Reader::restore`] or a loop that was
+    /// left early.
+    pub fn rest_of_epoch(&mut self) -> EpochIter<'_> {
+        EpochIter::new(self)
+    }
+
+    /// Reads the next minibatch. It may be without data, and past the end of the epoch it always is:
+    /// [`Minibatch::end_of_epoch`] says when to stop. [`Reader::epoch`] and [`Reader::rest_of_epoch`] are easier to use.
+    pub fn read(&mut self) -> Result<Minibatch> {
+        let minibatch = self.engine.read()?;
+        Ok(Minibatch::new(minibatch, &self.descriptions))
+    }
+
+    /// Changes minibatch size, workers and flags between two minibatches; the position stays. In truncated mode the
+    /// rest of sequences that were begun is dropped, as in CNTK.
+    pub fn configure(&mut self, config: ReadConfig) -> Result<()> {
+        self.check(&config)?;
+        self.engine.configure(&config)
+    }
+
+    /// Minibatch size, workers and flags in force, those of a restored checkpoint too.
+    pub fn config(&self) -> Result<ReadConfig> {
+        self.engine.config()
+    }
+
+    /// The position after the minibatch read last, as opaque bytes; every mode continues exactly.
+    ///
+    /// ```no_run
+    /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// # let mut another = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// let bytes = reader.checkpoint()?;
+    /// // Later, in another process perhaps, over the same data and configuration:
+    /// another.restore(&bytes)?;
+    /// for minibatch in another.rest_of_epoch() {
+    ///     let minibatch = minibatch?;
+    /// }
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    pub fn checkpoint(&self) -> Result<Vec<u8>> {
+        self.engine.checkpoint()
+    }
+
+    /// Continues where [`Reader::checkpoint`] was called, in the epoch of that time. A checkpoint of other data or of
+    /// another configuration is refused with an error that says what differs; the reader then stays as it was.
+    pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
+        self.engine.restore(checkpoint)
+    }
+
+    /// CNTK's checkpoint state: named numbers, for programs that keep CNTK's own checkpoints. Where minibatches leave
+    /// parts of sequences for later, as in truncated mode, it does not continue exactly; [`Reader::checkpoint`] does.
+    #[must_use]
+    pub fn cntk_state(&self) -> State {
+        self.engine.state()
+    }
+
+    /// Restores [`Reader::cntk_state`] in the epoch that was started. Unknown names are ignored, a missing one is an
+    /// error.
+    pub fn restore_cntk_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
+        self.engine.set_state(state)
+    }
+
+    /// Refuses what the engine, as CNTK does, would ignore.
+    fn check(&self, read: &ReadConfig) -> Result<()> {
+        if read.minibatch_size == 0 {
+            let message = "The minibatch size is 0. Set it to a number of samples: \
+                           Epoch::sweeps(1).minibatch_size(256), or ReadConfig::new(256).";
+            return Err(Error::argument(message));
+        }
+        if !self.is_truncated && (read.truncation_length != 0 || read.right_splice != 0) {
+            let message = "A truncation length or right splice was given, but the reader was not opened in truncated \
+                           mode. Set ReaderOptions::truncation_length, or 'truncated = true' and 'truncationLength' \
+                           in the configuration.";
+            return Err(Error::argument(message));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("streams", &self.streams()).field("config", &self.config().ok()).finish()
+    }
+}
