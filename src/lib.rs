@@ -13,6 +13,7 @@ pub mod deserialize;
 pub mod error;
 pub mod file;
 pub mod fork;
+mod front;
 pub mod log;
 mod memory;
 pub mod pack;
@@ -24,5 +25,7 @@ pub mod reader;
 pub mod sequence;
 pub mod stream;
 
+pub use config::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
 pub use error::{Error, ErrorKind, Result};
-pub use reader::{Epoch, ReadConfig, Reader};
+pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
+pub use reader::{Epoch, ReadConfig};

@@ -10,7 +10,6 @@ use super::options::{
     UserOptions, WindowSize,
 };
 use super::section::Section;
-use super::typed::user_section;
 use super::{binary, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
@@ -156,7 +155,7 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
         }
     }
     if elements.is_empty() {
-        elements.extend(others.users.iter().map(|user| (user.name.to_owned(), user_section(user.name))));
+        elements.extend(others.users.iter().map(|user| (user.name.to_owned(), Section::of_user(user.name))));
     }
     Ok(elements)
 }

@@ -84,10 +84,10 @@ impl Config {
     }
 
     /// The same configuration with some keys replaced or added.
-    pub(crate) fn with_options(&self, options: &ReaderOptions) -> Result<Config> {
+    pub(crate) fn with_options(&self, options: &ReaderOptions, others: Others<'_>) -> Result<Config> {
         let section = match self.kind {
             Some(_) => self.section.clone(),
-            None => reader_section(&self.section, true)?,
+            None => reader_section(&self.section, others.adds_any())?,
         };
         Ok(Config { section: options.over(&section), ..self.clone() })
     }

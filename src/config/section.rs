@@ -79,6 +79,11 @@ impl Section {
         Self::new(path.to_owned(), entries.collect(), parent.cloned(), log)
     }
 
+    /// The section of a user's deserializer: nothing but its name.
+    pub(crate) fn of_user(name: &str) -> Section {
+        Section::from_entries("Builder::deserializer", [], None).with_literal("type", name)
+    }
+
     pub(super) fn open(
         path: String,
         text: &str,

@@ -246,7 +246,7 @@ impl CtfDeserializer {
         strict_sequences(strict: bool) = "strictSequences";
     }
 
-    pub(super) fn section(&self) -> Result<Section> {
+    pub(crate) fn section(&self) -> Result<Section> {
         if let Some(method) = self.early {
             return Err(Error::argument(format!(
                 "CtfDeserializer::{method} was called before a stream was added. It describes the stream added last: \
@@ -314,7 +314,7 @@ impl CbfDeserializer {
         keep_data_in_memory(keep: bool) = "keepDataInMemory";
     }
 
-    pub(super) fn section(&self) -> Result<Section> {
+    pub(crate) fn section(&self) -> Result<Section> {
         for (name, in_file) in &self.renamed {
             check_name(name)?;
             check_quoted("name of a stream in the file", in_file)?;
@@ -338,11 +338,6 @@ impl fmt::Display for CbfDeserializer {
         }
         f.write_char(']')
     }
-}
-
-/// The section of a user's deserializer: nothing but its name.
-pub(super) fn user_section(name: &str) -> Section {
-    Section::from_entries("Builder::deserializer", [], None).with_literal("type", name)
 }
 
 /// Opens a builder's text, with the path put in as it is: the language has no way to write every path.

@@ -1,7 +1,7 @@
 //! Minibatches and their streams, found by name.
 
+use super::shim::{self, Element, SparseColumns};
 use crate::corpus::Corpus;
-use crate::pack::block::{Element, SparseColumns};
 use crate::pack::layout::Layout;
 use crate::pack::minibatch::{self as packed, StreamMinibatch};
 use crate::stream::{ElementType, LateShapes, Storage, StreamInfo};
@@ -171,7 +171,7 @@ impl<'m> MinibatchStream<'m> {
     pub fn dense<T: Element>(&self) -> Result<&'m [T]> {
         self.check(Storage::Dense, T::TYPE)?;
         let Some(packed) = self.packed else { return Ok(&[]) };
-        packed.dense().ok_or_else(|| self.broken())
+        shim::dense(packed.data.bytes()).ok_or_else(|| self.broken())
     }
 
     /// The values of a sparse stream in compressed columns: the values of column `i` are
@@ -183,7 +183,7 @@ impl<'m> MinibatchStream<'m> {
         let Some(packed) = self.packed else {
             return Ok(SparseColumns { values: &[], indices: &[], offsets: &[0] });
         };
-        packed.sparse().ok_or_else(|| self.broken())
+        shim::sparse(packed.data.bytes(), packed.layout.columns()).ok_or_else(|| self.broken())
     }
 
     fn check(&self, storage: Storage, element: ElementType) -> Result<()> {

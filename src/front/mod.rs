@@ -5,8 +5,7 @@ mod builder;
 mod iter;
 mod minibatch;
 mod reader;
-#[cfg(test)]
-mod tests;
+mod shim;
 
 pub use builder::Builder;
 pub use iter::EpochIter;

@@ -137,6 +137,9 @@ impl Reader {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("streams", &self.streams()).field("config", &self.config().ok()).finish()
+        f.debug_struct("Reader")
+            .field("streams", &self.streams())
+            .field("config", &self.config().ok())
+            .finish()
     }
 }
