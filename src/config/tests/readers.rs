@@ -372,8 +372,8 @@ fn a_printed_example() {
 #[test]
 fn keys_that_nothing_reads() {
     let unread = |text: &str| {
-        let section = reader_section(&Section::parse("unknown", text).unwrap()).unwrap();
-        match legacy::reader_type(&section).unwrap() {
+        let section = reader_section(&Section::parse("unknown", text).unwrap(), false).unwrap();
+        match legacy::reader_type(&section, false).unwrap() {
             ReaderType::Composite => composite::read_with(&section, Others::default()).unwrap(),
             ReaderType::Text => legacy::read_text(&section).unwrap(),
             ReaderType::Binary => legacy::read_binary(&section).unwrap(),

@@ -1,0 +1,203 @@
+//! Builders make the sections that a text would have: the same settings, key by key.
+
+use crate::config::options::ReaderSettings;
+use crate::config::{
+    CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType, from_text,
+};
+use crate::stream::ElementType;
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+
+fn settings(options: &ReaderOptions, added: &[Section]) -> Result<ReaderSettings> {
+    let others = Others { added, ..Others::default() };
+    Config::default().with_options(options, others)?.settings(others)
+}
+
+fn ctf() -> CtfDeserializer {
+    CtfDeserializer::new("train.ctf").dense("features", 784).sparse("labels", 10)
+}
+
+/// Keys of a section with their texts, sections inside it included.
+fn entries(section: &Section) -> BTreeMap<String, String> {
+    let mut entries = BTreeMap::new();
+    for key in section.keys() {
+        let text = section.raw(key).unwrap();
+        if text.starts_with('[') {
+            let inside = entries_of(text);
+            entries.extend(inside.into_iter().map(|(inner, text)| (format!("{key}:{inner}"), text)));
+        } else {
+            entries.insert(key.to_owned(), text.to_owned());
+        }
+    }
+    entries
+}
+
+fn entries_of(text: &str) -> BTreeMap<String, String> {
+    entries(&Section::parse("text", text).unwrap())
+}
+
+#[test]
+fn a_text_deserializer_of_either_kind_is_the_same() {
+    let typed = CtfDeserializer::new("train.ctf")
+        .dense("features", 784)
+        .alias("f")
+        .sparse("labels", 10)
+        .alias("l")
+        .defines_minibatch_size()
+        .chunk_size(1 << 20)
+        .max_errors(7)
+        .skip_sequence_ids(true)
+        .cache_index(true)
+        .keep_data_in_memory(true)
+        .strict_sequences(false);
+    let text =
+        "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"train.ctf\"
+        chunkSizeInBytes = 1048576 ; maxErrors = 7 ; skipSequenceIds = true ; cacheIndex = true
+        keepDataInMemory = true ; strictSequences = false
+        input = [ labels = [ alias = \"l\" ; dim = 10 ; format = \"sparse\" ; definesMBSize = true ]
+                  features = [ alias = \"f\" ; dim = 784 ; format = \"dense\" ] ] ]";
+    assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
+    assert_eq!(entries_of(&typed.to_string()), entries_of(text));
+    let from_text = from_text(&format!("deserializers = ( {text} )")).unwrap();
+    assert_eq!(settings(&ReaderOptions::new(), &[typed.section().unwrap()]).unwrap(), from_text);
+}
+
+#[test]
+fn a_binary_deserializer_of_either_kind_is_the_same() {
+    let typed = CbfDeserializer::new("train.cbf").rename("x", "features").keep_data_in_memory(true);
+    let text =
+        "[ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"train.cbf\"
+        keepDataInMemory = true ; input = [ x = [ alias = \"features\" ] ] ]";
+    assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
+    let from_text = from_text(&format!("deserializers = ( {text} )")).unwrap();
+    assert_eq!(settings(&ReaderOptions::new(), &[typed.section().unwrap()]).unwrap(), from_text);
+}
+
+/// Every option alone: its line of text gives the settings that the method gives, and changes something.
+#[test]
+fn each_option_of_either_kind_is_the_same() {
+    let new = ReaderOptions::new;
+    let cases = [
+        (new().randomize(false), "randomize = false"),
+        (new().seed(7), "randomizationSeed = 7"),
+        (
+            new().randomization_window_in_chunks(8),
+            "randomizationWindow = 8 ; sampleBasedRandomizationWindow = false",
+        ),
+        (
+            new().randomization_window_in_samples(8000),
+            "randomizationWindow = 8000 ; sampleBasedRandomizationWindow = true",
+        ),
+        (new().window_chunk_size(1 << 20), "chunkSizeInBytes = 1048576"),
+        (new().frame_mode(true), "frameMode = true"),
+        (new().truncation_length(20), "truncated = true ; truncationLength = 20"),
+        (
+            new().truncation_length(20).right_splice(3),
+            "truncated = true ; truncationLength = 20 ; rightSplice = 3",
+        ),
+        (new().local_timeline(false), "localTimeline = false"),
+        (new().precision(ElementType::Double), "precision = double"),
+        (new().max_errors(9), "maxErrors = 9"),
+        (new().trace_level(0), "traceLevel = 0"),
+        (new().numeric_keys(false), "useNumericSequenceKeys = false"),
+        (
+            new().numeric_keys(false).hash_keys(true),
+            "useNumericSequenceKeys = false ; hashSequenceKeys = true",
+        ),
+        (new().prefetch(false), "prefetch = false"),
+    ];
+    let added = [ctf().section().unwrap()];
+    let default = settings(&new(), &added).unwrap();
+    for (typed, text) in cases {
+        let whole = from_text(&format!("{text}\ndeserializers = ( {} )", ctf())).unwrap();
+        let got = settings(&typed, &added).unwrap();
+        assert_eq!(got, whole, "{text}");
+        assert_ne!(got, default, "{text}");
+        assert_eq!(entries_of(&typed.to_string()), entries_of(text));
+    }
+}
+
+#[test]
+fn options_take_the_place_of_a_configurations_keys() {
+    let config =
+        Config::from_text(&format!("randomizationSeed = 1\nprefetch = false\ndeserializers = ({})", ctf()));
+    let options = ReaderOptions::new().seed(2).seed(3);
+    let changed = config.unwrap().with_options(&options, Others::default()).unwrap();
+    let text = format!("randomizationSeed = 3\nprefetch = false\ndeserializers = ({})", ctf());
+    assert_eq!(changed.settings(Others::default()).unwrap(), from_text(&text).unwrap());
+}
+
+/// The language has no way to write these paths; a builder needs none.
+#[test]
+fn any_path_can_be_read() {
+    for path in [
+        "/d/a \"b\".ctf",
+        "/d/p #q.ctf",
+        "/d/p$q$r.ctf",
+        "/d/[p]{q}(r).ctf",
+        "default",
+        " a ",
+        "a\nb",
+        "a;b,c",
+    ] {
+        let section = CtfDeserializer::new(path).dense("x", 1).section().unwrap();
+        let settings = settings(&ReaderOptions::new(), &[section]).unwrap();
+        assert_eq!(settings.deserializers[0].name(), path);
+    }
+}
+
+#[test]
+fn names_that_cannot_be_written_are_refused() {
+    for name in ["", "a,b", "a=b", "a[b", " a", "a\"b", "a #b", "$a$", "a\nb", "default"] {
+        let error = CtfDeserializer::new("f").dense(name, 1).section().expect_err(name);
+        assert!(
+            error.kind() == ErrorKind::Config && error.message().contains(&format!("'{name}'")),
+            "{error}"
+        );
+    }
+    for alias in ["a\"b", " a", "a #b", "$a$"] {
+        let error = CtfDeserializer::new("f").dense("x", 1).alias(alias).section().expect_err(alias);
+        assert!(error.message().contains("alias"), "{error}");
+        CbfDeserializer::new("f").rename("x", alias).section().expect_err(alias);
+    }
+    // What quotes protect is no trouble.
+    let section = CtfDeserializer::new("f").dense("x", 1).alias("a,b=c").section().unwrap();
+    assert_eq!(section.section("input").unwrap().child("x").unwrap().text("alias").unwrap(), "a,b=c");
+}
+
+#[test]
+fn a_method_for_the_last_stream_needs_one() {
+    let error = CtfDeserializer::new("f").alias("a").dense("x", 1).section().unwrap_err();
+    assert!(error.to_string().contains("CtfDeserializer::alias"), "{error}");
+    let error = CtfDeserializer::new("f").defines_minibatch_size().section().unwrap_err();
+    assert!(error.to_string().contains("defines_minibatch_size"), "{error}");
+}
+
+#[test]
+fn added_deserializers_follow_those_of_the_configuration() {
+    let config =
+        format!("deserializers = ( [ type = \"u\" ] : {} )", CtfDeserializer::new("a").dense("x", 1));
+    let config = Config::from_text(&config).unwrap();
+    let added = [
+        Section::of_user("v"),
+        Section::of_user("u"),
+        CtfDeserializer::new("b").dense("y", 1).section().unwrap(),
+    ];
+    let users = [UserType { name: "u", composable: true }, UserType { name: "v", composable: true }];
+    let settings = config.settings(Others { users: &users, added: &added, foreign: false }).unwrap();
+    let names: Vec<_> = settings.deserializers.iter().map(|one| one.name()).collect();
+    assert_eq!(names, ["u", "a", "v", "b"]);
+}
+
+#[test]
+fn a_reader_of_one_file_takes_no_other() {
+    let text =
+        "readerType = \"CNTKTextFormatReader\"\nfile = f\ninput = [ x = [ dim = 1 ; format = dense ] ]";
+    for text in [text, "file = f\ninput = [ x = [ dim = 1 ; format = dense ] ]"] {
+        let config = Config::from_text(text).unwrap();
+        config.settings(Others::default()).unwrap();
+        let added = [ctf().section().unwrap()];
+        let error = config.settings(Others { added: &added, ..Others::default() }).unwrap_err();
+        assert!(error.to_string().contains("'deserializers = ( ... )'"), "{error}");
+    }
+}
