@@ -199,6 +199,12 @@ impl Recycler {
         arena
     }
 
+    /// Bytes of all regions, in use or idle.
+    pub fn bytes(&self) -> u64 {
+        let shelf = self.shelf.lock();
+        ((shelf.lent + shelf.idle_words) * size_of::<u64>()) as u64
+    }
+
     fn cut(&self, words: usize) -> Arena {
         let room = words.next_multiple_of(STEP);
         let mut shelf = self.shelf.lock();

@@ -124,6 +124,16 @@ pub struct UserOptions {
 }
 
 impl DeserializerOptions {
+    /// The `type` that stands for it in configurations.
+    pub fn type_name(&self) -> &str {
+        match self {
+            DeserializerOptions::Text(_) => "CNTKTextFormatDeserializer",
+            DeserializerOptions::Binary(_) => "CNTKBinaryFormatDeserializer",
+            DeserializerOptions::User(user) => &user.name,
+            DeserializerOptions::Foreign(foreign) => &foreign.name,
+        }
+    }
+
     /// Path of the file, or the name of a user's deserializer.
     pub fn name(&self) -> &str {
         match self {

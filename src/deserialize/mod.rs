@@ -167,9 +167,34 @@ pub trait Deserializer: ChunkTable {
         false
     }
 
+    /// Memory that it holds now.
+    fn memory(&self) -> SourceMemory;
+
+    /// Bytes of the file that `chunkSizeInBytes` would divide into chunks; `None` without a file of its own.
+    fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The threads to load it on, if it must not be loaded on the library's pool.
     fn loader(&self) -> Option<&custom::Loader> {
         None
+    }
+}
+
+/// Memory that a deserializer holds, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SourceMemory {
+    /// Chunks, wherever they are in use, and memory that is kept for the next ones.
+    pub chunks: u64,
+    /// Tables of chunks, sequences and keys.
+    pub index: u64,
+}
+
+impl std::ops::Add for SourceMemory {
+    type Output = SourceMemory;
+
+    fn add(self, other: SourceMemory) -> SourceMemory {
+        SourceMemory { chunks: self.chunks + other.chunks, index: self.index + other.index }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::MOST_AT_ONCE;
 use super::minibatch::Minibatch;
+use crate::memory::Meter;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -71,9 +72,20 @@ const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
 #[derive(Debug, Default, Clone)]
 pub struct BufferPool {
     shelf: Arc<Shelf>,
+    meter: Meter,
 }
 
 impl BufferPool {
+    /// A pool whose minibatches' memory is counted, wherever they are.
+    pub(crate) fn metered(meter: &Meter) -> BufferPool {
+        BufferPool { meter: meter.clone(), ..BufferPool::default() }
+    }
+
+    /// Counts the memory of a minibatch that has got its content.
+    pub(super) fn count(&self, minibatch: &mut Minibatch) {
+        minibatch.count_memory(&self.meter);
+    }
+
     /// A minibatch with this number of streams and no flags. Layouts and keys are empty; buffers have unspecified sizes
     /// and contents.
     pub fn take(&self, streams: usize) -> Minibatch {
@@ -108,6 +120,7 @@ pub(super) fn recycle(minibatch: &mut Minibatch) {
         streams: std::mem::take(&mut minibatch.streams),
         keys: std::mem::take(&mut minibatch.keys),
         home: Weak::new(),
+        held: std::mem::take(&mut minibatch.held),
     };
     let mut shelf = home.lock();
     if shelf.len() < MAX_IDLE {

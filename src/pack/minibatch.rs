@@ -1,7 +1,8 @@
 //! One minibatch: its buffers, layouts, keys and flags.
 
 use super::buffer::{self, Buffer, Shelf};
-use super::layout::Layout;
+use super::layout::{Layout, Record};
+use crate::memory::{Held, Meter};
 use crate::sequence::SequenceKey;
 use std::sync::Weak;
 
@@ -18,6 +19,8 @@ pub struct Minibatch {
     pub keys: Vec<SequenceKey>,
     /// Where its memory goes.
     pub(super) home: Weak<Shelf>,
+    /// Counts its memory.
+    pub(super) held: Held,
 }
 
 impl Minibatch {
@@ -41,6 +44,18 @@ impl Minibatch {
         }
         grow(&mut self.keys, sequences);
         self.streams.iter_mut().for_each(|stream| grow(&mut stream.layout.records, 2 * sequences));
+    }
+}
+
+impl Minibatch {
+    /// Counts the memory that it has now in its pool's meter.
+    pub(super) fn count_memory(&mut self, meter: &Meter) {
+        let streams = self
+            .streams
+            .iter()
+            .map(|stream| stream.data.capacity() + stream.layout.records.capacity() * size_of::<Record>());
+        let bytes = streams.sum::<usize>() + self.keys.capacity() * size_of::<SequenceKey>();
+        self.held.update(meter, bytes);
     }
 }
 

@@ -109,6 +109,11 @@ pub trait Packer: Send {
         None
     }
 
+    /// Samples of the sequences that the packer holds which are still to be delivered.
+    fn held_samples(&self) -> u64 {
+        0
+    }
+
     /// Tells what the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated
     /// packer, nothing for packers that hold nothing. The list's memory is used again: this is asked after each read.
     fn queued(&self, queues: &mut Vec<Queue>);

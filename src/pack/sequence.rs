@@ -7,6 +7,7 @@ use super::minibatch::Minibatch;
 use super::{Batch, Feed, PackConfig, Packer, Queue, check_view, write};
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::error::ExceptionClass;
+use crate::memory::Meter;
 use crate::sequence::{SequenceId, SequenceView};
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
@@ -81,12 +82,24 @@ impl SequencePacker {
         SequencePacker::with(Recipe { streams, frames: true }, local_timeline)
     }
 
+    /// Counts the memory of its minibatches.
+    #[must_use]
+    pub(crate) fn metered(mut self, meter: &Meter) -> SequencePacker {
+        self.desk = Desk::metered(meter);
+        self
+    }
+
     fn with(recipe: Recipe, local_timeline: bool) -> SequencePacker {
         SequencePacker { recipe: Arc::new(recipe), local_timeline, limits: None, desk: Desk::default() }
     }
 }
 
 impl Desk {
+    /// A desk whose minibatches' memory is counted.
+    pub(crate) fn metered(meter: &Meter) -> Desk {
+        Desk { pool: BufferPool::metered(meter), ..Desk::default() }
+    }
+
     /// The sequences of the minibatch packed last.
     pub fn sequences(&self) -> &[SequenceId] {
         &self.sequences
@@ -183,6 +196,7 @@ impl Recipe {
                 Storage::SparseCsc => write::sparse(out, &stream.layout, &input.views, element, nnz)?,
             }
         }
+        desk.pool.count(&mut minibatch);
         Ok(minibatch)
     }
 

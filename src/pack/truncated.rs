@@ -12,6 +12,7 @@ use super::write::{self, Columns};
 use super::{Feed, PackConfig, Packer, Queue, check_view, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
+use crate::memory::Meter;
 use crate::sequence::{SequenceId, ValueForm};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
@@ -112,6 +113,13 @@ impl TruncatedPacker {
             slots: Vec::new(),
             sequences: Vec::new(),
         }
+    }
+
+    /// Counts the memory of its minibatches.
+    #[must_use]
+    pub(crate) fn metered(mut self, meter: &Meter) -> TruncatedPacker {
+        self.pool = BufferPool::metered(meter);
+        self
     }
 
     /// Fetches sequences until the slot has more than `truncation` samples. (Not just as many: CNTK 2.7 reads one more
@@ -299,7 +307,12 @@ impl Packer for TruncatedPacker {
         }
         minibatch.end_of_epoch = self.slots.iter().all(|slot| slot.queue.is_empty());
         feed.keys(&self.sequences, &mut minibatch.keys);
+        self.pool.count(&mut minibatch);
         Ok(minibatch)
+    }
+
+    fn held_samples(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.available() as u64).sum()
     }
 
     fn queued(&self, queues: &mut Vec<Queue>) {

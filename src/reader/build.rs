@@ -1,6 +1,6 @@
 //! From options to deserializers.
 
-use super::Others;
+use super::{Others, inspect};
 use crate::config::options::Packing;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
 use crate::corpus::Corpus;
@@ -24,13 +24,13 @@ pub(super) fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
     })
 }
 
-/// Opens the one source of sequences that the options describe.
+/// Opens the one source of sequences that the options describe; also gives the deserializers that it consists of.
 pub(super) fn deserializer(
     options: &ReaderSettings,
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
-) -> Result<Arc<dyn Deserializer>> {
+) -> Result<(Arc<dyn Deserializer>, Vec<inspect::Member>)> {
     // In the data's own order the table of chunks is needed from front to back: it may grow while data are read.
     let grows = options.order == Order::InOrder && options.deserializers.len() == 1;
     // Truncated minibatches take sequences apart, which their packer does with numbers of full size only.
@@ -41,6 +41,14 @@ pub(super) fn deserializer(
         let deserializer = open(one, members.is_empty(), others, corpus, pool, (grows, narrow))?;
         members.push(Member { name: one.name().to_owned(), deserializer });
     }
+    let described = options.deserializers.iter().zip(&members).map(|(one, member)| {
+        inspect::Member::new(
+            member.name.clone(),
+            one.type_name().to_owned(),
+            Arc::clone(&member.deserializer),
+        )
+    });
+    let described = described.collect();
     let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
     check_names(&streams)?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
@@ -49,9 +57,9 @@ pub(super) fn deserializer(
         if members.iter().any(|member| member.deserializer.is_fetched()) {
             // The search by key may have to sort, which is work for the pool; all else stays on this thread.
             pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
-            return Ok(Arc::new(Bundle::new(members, &log)?));
+            return Ok((Arc::new(Bundle::new(members, &log)?), described));
         }
-        return Ok(Arc::new(pool.install(|| Bundle::new(members, &log))?));
+        return Ok((Arc::new(pool.install(|| Bundle::new(members, &log))?), described));
     }
     let Some(Member { name, deserializer }) = members.pop() else {
         return Err(Error::argument("A reader needs a deserializer."));
@@ -65,7 +73,7 @@ pub(super) fn deserializer(
         let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
         return Err(Error::data(message).in_file(&name));
     }
-    Ok(deserializer)
+    Ok((deserializer, described))
 }
 
 /// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it. If it `grows`,

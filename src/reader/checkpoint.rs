@@ -8,7 +8,7 @@
 //! for the rest: its facts cover the chunks up to where it was taken, and say how many these are. The same chunks
 //! are compared when it is restored, so the facts do not depend on how far ahead of reading the table has grown.
 
-use super::place::Place;
+use super::position::ReaderPosition;
 use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::deserialize::Deserializer;
@@ -30,11 +30,13 @@ type Fact = (&'static str, String);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Where the timeline stands.
-    pub place: Place,
+    pub position: ReaderPosition,
     /// Invalid sequences counted so far.
     pub invalid: u64,
     /// Sequences that the truncated packer holds.
     pub queues: Vec<Queue>,
+    /// Samples of these sequences that are still to be delivered. Not part of a checkpoint: the packer counts them.
+    pub held: u64,
 }
 
 /// The content of a checkpoint, beside its facts.
@@ -70,8 +72,8 @@ impl Facts {
 
     /// The facts for a checkpoint that is taken here.
     pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
-        self.covering(match progress.place {
-            Place::Global(position) if self.deserializer.grows() => self.chunks_before(position)?,
+        self.covering(match progress.position {
+            ReaderPosition::Global(position) if self.deserializer.grows() => self.chunks_before(position)?,
             _ => None,
         })
     }
@@ -186,8 +188,12 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
     put_config(&mut out, &read);
     [samples, sweeps, index].into_iter().for_each(|value| put(&mut out, value));
     put_config(&mut out, &checkpoint.read);
-    let Progress { place, invalid, queues } = &checkpoint.progress;
-    place.numbers().into_iter().chain([*invalid, queues.len() as u64]).for_each(|value| put(&mut out, value));
+    let Progress { position, invalid, queues, held: _ } = &checkpoint.progress;
+    position
+        .numbers()
+        .into_iter()
+        .chain([*invalid, queues.len() as u64])
+        .for_each(|value| put(&mut out, value));
     for queue in queues {
         put(&mut out, queue.cursor);
         put(&mut out, queue.sequences.len() as u64);
@@ -321,10 +327,10 @@ impl Input<'_> {
         for number in &mut numbers {
             *number = self.number()?;
         }
-        let place = Place::from_numbers(numbers)?;
+        let position = ReaderPosition::from_numbers(numbers)?;
         let invalid = self.number()?;
         let queues = (0..self.number()?).map(|_| self.queue()).collect::<Option<_>>()?;
-        Some(Checkpoint { epoch, read, progress: Progress { place, invalid, queues } })
+        Some(Checkpoint { epoch, read, progress: Progress { position, invalid, queues, held: 0 } })
     }
 
     fn queue(&mut self) -> Option<Queue> {
@@ -359,9 +365,10 @@ mod tests {
         };
         let queue = Queue { cursor: 2, sequences: vec![(SequenceId { chunk: 4, index: 7 }, true)] };
         let progress = Progress {
-            place: Place::Global(Position { samples: 99, counter: 5 }),
+            position: ReaderPosition::Global(Position { samples: 99, counter: 5 }),
             invalid: 1,
             queues: vec![queue],
+            held: 0,
         };
         let epoch = Epoch { read, samples: 1000, sweeps: u64::MAX, index: 2 };
         (vec![("order", "not randomized".to_owned())], Checkpoint { epoch, read, progress })

@@ -1,40 +1,45 @@
-//! The reader: builds the pipeline from its options and drives it, one burst of minibatches ahead of the caller.
+//! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
 mod build;
-mod burst;
 mod checkpoint;
-mod crew;
 mod epoch;
 mod fetcher;
+mod handoff;
+mod inspect;
 mod listed;
+mod parallel_packer;
 mod pipeline;
-mod place;
+mod position;
+mod prefetch_batch;
 mod store;
 #[cfg(test)]
 mod tests;
-mod worker;
 
 pub use epoch::{Epoch, ReadConfig};
-pub use place::{LOCAL_KEYS, POSITION_KEY, State};
+pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
+pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::ReaderSettings;
+use crate::config::options::{Order, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::custom::{Factory, Registered};
 use crate::fork::Process;
+use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Error, Result};
-use burst::{Assembled, Burst, Pace};
 use checkpoint::{Checkpoint, Facts, Progress};
+use handoff::HandoffThread;
+use inspect::{EpochStart, Inspection};
 use pipeline::Pipeline;
+use position::ReaderPosition;
+use prefetch_batch::{Assembled, BatchSizer, PrefetchBatch};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use worker::Worker;
 
-/// A burst is read ahead if both that and what the caller does between taking the minibatches of one take at least this
+/// A batch is read ahead if both that and what the caller does between taking the minibatches of one take at least this
 /// long: handing the pipeline to another thread and back, with the waking of both, costs about as much, and there is
 /// nothing to gain where the caller only waits. (Counts of words in minibatches of 256, one by one, read by a caller that
 /// does nothing: a fifth of the time went into changing threads.) Chunks are loaded ahead in any case.
@@ -54,11 +59,16 @@ pub struct Reader {
     prefetch: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
+    /// Where that epoch starts.
+    start: EpochStart,
+    inspection: Inspection,
+    /// Memory of minibatches, wherever they are.
+    meter: Meter,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
-    /// When the caller got the first minibatch of the last burst.
+    /// When the caller got the first minibatch of the last batch.
     returned: Option<Instant>,
-    pace: Pace,
+    sizer: BatchSizer,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
@@ -73,25 +83,25 @@ pub struct Others<'a> {
     pub factory: Option<&'a dyn Factory>,
 }
 
-/// The pipeline, the thread that has it while a burst is read ahead, and the minibatches that are ready.
+/// The pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
 struct Engine {
     pipeline: Option<Box<Pipeline>>,
-    ahead: Option<Worker<Turn>>,
-    burst: Burst,
-    /// An empty one, for its memory; not here while a burst is read ahead.
-    spare: Burst,
+    ahead: Option<HandoffThread<PrefetchJob>>,
+    batch: PrefetchBatch,
+    /// An empty one, for its memory; not here while a batch is read ahead.
+    spare: PrefetchBatch,
 }
 
-/// A burst to be read: by which pipeline, of how many minibatches, and where they go.
-struct Turn {
+/// A batch to be read: by which pipeline, of how many minibatches, and where they go.
+struct PrefetchJob {
     pipeline: Box<Pipeline>,
     wanted: usize,
-    burst: Burst,
+    batch: PrefetchBatch,
 }
 
-impl Turn {
+impl PrefetchJob {
     fn read(&mut self) {
-        self.pipeline.read(self.wanted, &mut self.burst);
+        self.pipeline.read(self.wanted, &mut self.batch);
     }
 }
 
@@ -107,13 +117,13 @@ impl Reader {
         let process = Process::current();
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
-        let deserializer = build::deserializer(options, others, &corpus, &pool)?;
-        let packing_threads = crew::threads(&pool);
-        Ok(Reader::over(deserializer, options, corpus, pool, packing_threads, process))
+        let source = build::deserializer(options, others, &corpus, &pool)?;
+        let packing_threads = parallel_packer::threads(&pool);
+        Ok(Reader::over(source, options, corpus, pool, packing_threads, process))
     }
 
     fn over(
-        deserializer: Arc<dyn Deserializer>,
+        (deserializer, members): (Arc<dyn Deserializer>, Vec<Member>),
         options: &ReaderSettings,
         corpus: Arc<Corpus>,
         pool: Pool,
@@ -122,11 +132,17 @@ impl Reader {
     ) -> Reader {
         let streams = output_streams(deserializer.streams(), options.packing);
         let facts = Facts::new(options, Arc::clone(&deserializer));
+        let window = match options.order {
+            Order::Block { window: WindowSize::Samples(samples), .. } => Some(samples),
+            _ => None,
+        };
+        let inspection = Inspection::new(Arc::clone(&deserializer), members, window);
+        let meter = Meter::default();
         // What users' code makes of a sequence may depend on how often it is asked, as CNTK's random transforms do:
         // nothing is fetched that the caller may not get.
         let prefetch = options.prefetch && !deserializer.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
-        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool, packing_threads));
+        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool, packing_threads, &meter));
         let delivered = pipeline.progress(Progress::default());
         Reader {
             streams,
@@ -136,14 +152,17 @@ impl Reader {
             window_keys: pipeline.window_keys(),
             prefetch,
             epoch: None,
+            start: EpochStart::default(),
+            inspection,
+            meter,
             delivered,
             returned: None,
-            pace: Pace::new(packing_threads),
+            sizer: BatchSizer::new(packing_threads),
             engine: ManuallyDrop::new(Engine {
                 pipeline: Some(pipeline),
                 ahead: None,
-                burst: Burst::default(),
-                spare: Burst::default(),
+                batch: PrefetchBatch::default(),
+                spare: PrefetchBatch::default(),
             }),
             process,
         }
@@ -169,6 +188,7 @@ impl Reader {
         let pipeline = self.recall()?;
         let epoch = pipeline.start_epoch(epoch)?;
         let progress = pipeline.progress(Progress::default());
+        self.start = pipeline.epoch_start();
         self.epoch = Some((epoch, epoch.read));
         self.delivered = progress;
         Ok(())
@@ -196,16 +216,16 @@ impl Reader {
     /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
-        if self.engine.burst.ready.is_empty() {
+        if self.engine.batch.ready.is_empty() {
             self.refill()?;
         }
         let engine = &mut *self.engine;
-        let Assembled { minibatch, progress } = engine.burst.ready.pop_front().ok_or_else(unusable)?;
-        engine.burst.spare = std::mem::replace(&mut self.delivered, progress);
+        let Assembled { minibatch, progress } = engine.batch.ready.pop_front().ok_or_else(unusable)?;
+        engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
         minibatch
     }
 
-    /// Gets the next burst, and has the one after that read ahead if that is worth it.
+    /// Gets the next batch, and has the one after that read ahead if that is worth it.
     fn refill(&mut self) -> Result<()> {
         // Who reads for the first time is taken to have something to do in between.
         let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
@@ -216,27 +236,27 @@ impl Reader {
 
     fn refill_after(&mut self, away: Duration) -> Result<()> {
         let engine = &mut *self.engine;
-        let turn = match (engine.pipeline.take(), &engine.ahead) {
+        let job = match (engine.pipeline.take(), &engine.ahead) {
             (Some(pipeline), _) => {
-                let burst = std::mem::take(&mut engine.spare);
-                let mut turn = Turn { pipeline, wanted: self.pace.next(), burst };
-                turn.read();
-                turn
+                let batch = std::mem::take(&mut engine.spare);
+                let mut job = PrefetchJob { pipeline, wanted: self.sizer.next(), batch };
+                job.read();
+                job
             }
-            (None, Some(worker)) => worker.take()?,
+            (None, Some(thread)) => thread.take()?,
             (None, None) => return Err(unusable()),
         };
-        let Turn { pipeline, burst, .. } = turn;
-        let spare = std::mem::replace(&mut engine.burst, burst);
+        let PrefetchJob { pipeline, batch, .. } = job;
+        let spare = std::mem::replace(&mut engine.batch, batch);
         if self.prefetch {
-            self.pace.follow(&engine.burst);
+            self.sizer.follow(&engine.batch);
         }
-        if self.prefetch && engine.burst.goes_on() && engine.burst.took.min(away) >= WORTH_A_THREAD {
+        if self.prefetch && engine.batch.goes_on() && engine.batch.took.min(away) >= WORTH_A_THREAD {
             if engine.ahead.is_none() {
-                engine.ahead = Some(Worker::start("cntk-reader-mb", Turn::read)?);
+                engine.ahead = Some(HandoffThread::start("cntk-reader-mb", PrefetchJob::read)?);
             }
-            if let Some(worker) = &engine.ahead {
-                return worker.give(Turn { pipeline, wanted: self.pace.next(), burst: spare });
+            if let Some(thread) = &engine.ahead {
+                return thread.give(PrefetchJob { pipeline, wanted: self.sizer.next(), batch: spare });
             }
         }
         engine.pipeline = Some(pipeline);
@@ -246,7 +266,7 @@ impl Reader {
 
     /// CNTK's checkpoint state: that of the minibatch last delivered.
     pub fn state(&self) -> State {
-        self.delivered.place.state(self.window_keys)
+        self.delivered.position.state(self.window_keys)
     }
 
     /// Restores CNTK's checkpoint state; keys that are not known are ignored, a missing one is an error.
@@ -274,9 +294,11 @@ impl Reader {
     /// continue at once. Refuses a checkpoint of other data or another configuration, saying what differs; the reader
     /// is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
-        let Checkpoint { epoch, read, progress } = checkpoint::decode(checkpoint, &self.facts)?;
+        let Checkpoint { epoch, read, mut progress } = checkpoint::decode(checkpoint, &self.facts)?;
         let pipeline = self.recall()?;
-        pipeline.restore(&epoch, &read, &progress)?;
+        let start = pipeline.restore(&epoch, &read, &progress)?;
+        progress.held = pipeline.held_samples();
+        self.start = start;
         self.epoch = Some((epoch, read));
         self.delivered = progress;
         Ok(())
@@ -300,21 +322,21 @@ impl Reader {
     fn recall(&mut self) -> Result<&mut Pipeline> {
         self.check_process()?;
         let engine = &mut *self.engine;
-        let mut is_ahead = !engine.burst.ready.is_empty();
-        engine.burst.ready.clear();
+        let mut is_ahead = !engine.batch.ready.is_empty();
+        engine.batch.ready.clear();
         let mut pipeline = match (engine.pipeline.take(), &engine.ahead) {
             (Some(pipeline), _) => pipeline,
-            (None, Some(worker)) => {
-                let Turn { pipeline, mut burst, .. } = worker.take()?;
+            (None, Some(thread)) => {
+                let PrefetchJob { pipeline, mut batch, .. } = thread.take()?;
                 is_ahead = true;
-                burst.ready.clear();
-                engine.spare = burst;
+                batch.ready.clear();
+                engine.spare = batch;
                 pipeline
             }
             (None, None) => return Err(unusable()),
         };
         if is_ahead || pipeline.is_ahead() {
-            self.pace.restart();
+            self.sizer.restart();
             pipeline.resume(&self.delivered)?;
         }
         Ok(engine.pipeline.insert(pipeline))
@@ -330,10 +352,10 @@ impl Drop for Reader {
             self.facts.abandon();
             return drop(engine);
         }
-        let Engine { pipeline, ahead, burst, spare } = engine;
-        std::mem::forget((pipeline, burst, spare));
-        if let Some(worker) = ahead {
-            worker.abandon();
+        let Engine { pipeline, ahead, batch, spare } = engine;
+        std::mem::forget((pipeline, batch, spare));
+        if let Some(thread) = ahead {
+            thread.abandon();
         }
     }
 }

@@ -1,16 +1,18 @@
-//! The pipeline: timeline, chunks and packer, one burst of minibatches per read. Reads nothing ahead but chunks.
+//! The pipeline: timeline, chunks and packer, one batch of minibatches per read. Reads nothing ahead but chunks.
 
-use super::burst::{Assembled, Burst};
 use super::checkpoint::Progress;
-use super::crew::{Crew, Ground, Plan};
 use super::fetcher::Fetcher;
+use super::inspect::EpochStart;
 use super::listed::ListedChunks;
-use super::place::{Place, local_position_of, samples_of};
+use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch};
+use super::position::{ReaderPosition, local_position_of, samples_of};
+use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
 use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
+use crate::memory::Meter;
 use crate::pack::sequence::SequencePacker;
 use crate::pack::truncated::TruncatedPacker;
 use crate::pack::{Batch, Feed, Limits, Minibatch, PackConfig, Packer, Queue, Recipe};
@@ -31,20 +33,20 @@ pub(super) struct Pipeline {
     packer: Box<dyn Packer>,
     packing: Packing,
     /// For minibatches that can be packed each for itself.
-    crew: Crew,
-    /// Used again from burst to burst.
-    plans: Vec<Plan>,
-    spare_plans: Vec<Plan>,
+    parallel: ParallelPacker,
+    /// Used again from batch to batch.
+    planned: Vec<PlannedMinibatch>,
+    spare_planned: Vec<PlannedMinibatch>,
 }
 
 /// The timeline with the chunks it needs: what the packer is fed from.
 struct Source {
     deserializer: Arc<dyn Deserializer>,
-    course: Course,
+    timeline: TimelineSource,
     /// For chunks that do not have their sequences ready.
     fetcher: Option<Fetcher>,
     selection: Selection,
-    /// The selection was drawn and waits for the next burst.
+    /// The selection was drawn and waits for the next batch.
     is_drawn: bool,
     truncated: bool,
     /// Invalid sequences so far, and how many are tolerated.
@@ -53,7 +55,7 @@ struct Source {
 }
 
 /// A timeline of one of the two kinds, with the store that goes with it.
-enum Course {
+enum TimelineSource {
     /// Over a table of chunks.
     Global(Box<dyn Timeline>, ChunkStore),
     /// Over chunks that list their sequences when they are loaded.
@@ -67,20 +69,27 @@ impl Pipeline {
         shapes: &Arc<LateShapes>,
         pool: Pool,
         packing_threads: usize,
+        meter: &Meter,
     ) -> Self {
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
         let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
-        let course = Course::new(options.order, &deserializer, pool);
+        let timeline = TimelineSource::new(options.order, &deserializer, pool);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
-            Packing::Sequence => Box::new(SequencePacker::new(streams, options.local_timeline)),
-            Packing::Frame => Box::new(SequencePacker::of_frames(streams, options.local_timeline)),
-            Packing::Truncated { .. } => Box::new(TruncatedPacker::new(streams, options.local_timeline)),
+            Packing::Sequence => {
+                Box::new(SequencePacker::new(streams, options.local_timeline).metered(meter))
+            }
+            Packing::Frame => {
+                Box::new(SequencePacker::of_frames(streams, options.local_timeline).metered(meter))
+            }
+            Packing::Truncated { .. } => {
+                Box::new(TruncatedPacker::new(streams, options.local_timeline).metered(meter))
+            }
         };
         let source = Source {
             deserializer,
-            course,
+            timeline,
             fetcher,
             selection: Selection::default(),
             is_drawn: false,
@@ -92,9 +101,9 @@ impl Pipeline {
             source,
             packer,
             packing: options.packing,
-            crew: Crew::new(packing_threads),
-            plans: Vec::new(),
-            spare_plans: Vec::new(),
+            parallel: ParallelPacker::new(packing_threads, meter),
+            planned: Vec::new(),
+            spare_planned: Vec::new(),
         }
     }
 
@@ -116,24 +125,24 @@ impl Pipeline {
     pub(super) fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         config.workers().check()?;
         self.packer.configure(&config.pack())?;
-        self.source.course.configure(&config.workers())
+        self.source.timeline.configure(&config.workers())
     }
 
-    /// Reads minibatches, as many as wanted or less, into an empty burst.
-    pub(super) fn read(&mut self, wanted: usize, burst: &mut Burst) {
+    /// Reads minibatches, as many as wanted or less, into an empty batch.
+    pub(super) fn read(&mut self, wanted: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
         let failure = match (self.packer.recipe(), &self.source) {
-            (Some((recipe, limits)), Source { course: Course::Global(..), fetcher: None, .. }) => {
+            (Some((recipe, limits)), Source { timeline: TimelineSource::Global(..), fetcher: None, .. }) => {
                 let recipe = Arc::clone(recipe);
                 let failure = self.plan(limits, wanted);
-                failure.or(self.pack(recipe, burst).err())
+                failure.or(self.pack(recipe, batch).err())
             }
-            _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), burst)).err(),
+            _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), batch)).err(),
         };
         if let Some(error) = failure {
-            self.deliver(Err(error), burst);
+            self.deliver(Err(error), batch);
         }
-        burst.took = start.elapsed();
+        batch.took = start.elapsed();
     }
 
     /// Whether a selection was drawn that is not delivered.
@@ -141,27 +150,27 @@ impl Pipeline {
         self.source.is_drawn
     }
 
-    fn deliver(&mut self, minibatch: Result<Minibatch>, burst: &mut Burst) {
-        let progress = self.progress(std::mem::take(&mut burst.spare));
-        burst.ready.push_back(Assembled { minibatch, progress });
+    fn deliver(&mut self, minibatch: Result<Minibatch>, batch: &mut PrefetchBatch) {
+        let progress = self.progress(std::mem::take(&mut batch.spare));
+        batch.ready.push_back(Assembled { minibatch, progress });
     }
 
     /// Selects the sequences of minibatches. A failure takes the place of one more.
     fn plan(&mut self, limits: Limits, wanted: usize) -> Option<Error> {
-        while self.plans.len() < wanted {
-            let mut plan = self.spare_plans.pop().unwrap_or_default();
-            match self.source.select(limits.global, limits.local, !self.plans.is_empty()) {
+        while self.planned.len() < wanted {
+            let mut planned = self.spare_planned.pop().unwrap_or_default();
+            match self.source.select(limits.global, limits.local, !self.planned.is_empty()) {
                 Ok(true) => {
-                    std::mem::swap(&mut plan.selection, &mut self.source.selection);
-                    plan.place = self.source.course.place();
-                    let is_last = plan.selection.end_of_epoch;
-                    self.plans.push(plan);
+                    std::mem::swap(&mut planned.selection, &mut self.source.selection);
+                    planned.position = self.source.timeline.position();
+                    let is_last = planned.selection.end_of_epoch;
+                    self.planned.push(planned);
                     if is_last {
                         return None;
                     }
                 }
                 Ok(false) => {
-                    self.spare_plans.push(plan);
+                    self.spare_planned.push(planned);
                     return None;
                 }
                 Err(error) => return Some(error),
@@ -171,18 +180,19 @@ impl Pipeline {
     }
 
     /// Packs the minibatches whose sequences are selected.
-    fn pack(&mut self, recipe: Arc<Recipe>, burst: &mut Burst) -> Result<()> {
-        let Course::Global(_, store) = &self.source.course else { return Ok(()) };
+    fn pack(&mut self, recipe: Arc<Recipe>, batch: &mut PrefetchBatch) -> Result<()> {
+        let TimelineSource::Global(_, store) = &self.source.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
-        let ground = Ground { recipe, deserializer: Arc::clone(&self.source.deserializer), chunks };
+        let context = PackContext { recipe, deserializer: Arc::clone(&self.source.deserializer), chunks };
         let source = &mut self.source;
-        self.crew.pack(&mut self.plans, ground, |plan, packed| {
+        self.parallel.pack(&mut self.planned, context, |planned, packed| {
             // Comes before an error of the packing, which in CNTK comes later.
             let counted = source.count_invalid(packed.invalid, packed.delivers);
-            let progress = Progress { place: plan.place, invalid: source.invalid, queues: Vec::new() };
-            burst.ready.push_back(Assembled { minibatch: counted.and(packed.minibatch), progress });
+            let progress =
+                Progress { position: planned.position, invalid: source.invalid, queues: Vec::new(), held: 0 };
+            batch.ready.push_back(Assembled { minibatch: counted.and(packed.minibatch), progress });
         })?;
-        self.spare_plans.append(&mut self.plans);
+        self.spare_planned.append(&mut self.planned);
         Ok(())
     }
 
@@ -190,19 +200,25 @@ impl Pipeline {
     pub(super) fn progress(&self, before: Progress) -> Progress {
         let mut queues = before.queues;
         self.packer.queued(&mut queues);
-        Progress { place: self.source.course.place(), invalid: self.source.invalid, queues }
+        let position = self.source.timeline.position();
+        Progress { position, invalid: self.source.invalid, queues, held: self.held_samples() }
+    }
+
+    /// Samples that the packer holds for the minibatches to come.
+    pub(super) fn held_samples(&self) -> u64 {
+        self.packer.held_samples()
     }
 
     /// Goes where CNTK's state leads. Queued sequences are dropped.
     pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.source.is_drawn = false;
-        match &mut self.source.course {
-            Course::Global(timeline, _) => {
+        match &mut self.source.timeline {
+            TimelineSource::Global(timeline, _) => {
                 let samples = samples_of(state)?;
                 self.packer.reset();
                 timeline.seek(samples)
             }
-            Course::Local(timeline, _) => {
+            TimelineSource::Local(timeline, _) => {
                 let position = local_position_of(state, timeline.keys())?;
                 timeline.resume(position)?;
                 self.packer.reset();
@@ -211,11 +227,20 @@ impl Pipeline {
         }
     }
 
+    /// The epoch that was just started, before anything of it is read.
+    pub(super) fn epoch_start(&self) -> EpochStart {
+        let own = match &self.source.timeline {
+            TimelineSource::Global(..) => None,
+            TimelineSource::Local(timeline, _) => timeline.limit_in_samples(),
+        };
+        EpochStart { first: self.source.timeline.position().samples(), own }
+    }
+
     /// CNTK's names of the two numbers of a local timeline's window.
     pub(super) fn window_keys(&self) -> [&'static str; 2] {
-        match &self.source.course {
-            Course::Global(..) => [""; 2],
-            Course::Local(timeline, _) => timeline.keys(),
+        match &self.source.timeline {
+            TimelineSource::Global(..) => [""; 2],
+            TimelineSource::Local(timeline, _) => timeline.keys(),
         }
     }
 
@@ -227,15 +252,22 @@ impl Pipeline {
     }
 
     /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
-    /// and with the configuration that was last in force.
-    pub(super) fn restore(&mut self, epoch: &Epoch, read: &ReadConfig, progress: &Progress) -> Result<()> {
+    /// and with the configuration that was last in force. Returns where that epoch starts.
+    pub(super) fn restore(
+        &mut self,
+        epoch: &Epoch,
+        read: &ReadConfig,
+        progress: &Progress,
+    ) -> Result<EpochStart> {
         read.workers().check()?;
         self.source.check(&progress.queues)?;
         self.source.start_epoch(epoch)?;
-        self.source.course.configure(&read.workers())?;
+        let start = self.epoch_start();
+        self.source.timeline.configure(&read.workers())?;
         self.source.resume(progress)?;
         let source = &mut self.source;
-        self.packer.restore(&read.pack(), &progress.queues, &mut |id| source.fetch(id))
+        self.packer.restore(&read.pack(), &progress.queues, &mut |id| source.fetch(id))?;
+        Ok(start)
     }
 }
 
@@ -247,7 +279,7 @@ impl Source {
             let sequences = match self.deserializer.chunks().get(id.chunk as usize) {
                 None => 0,
                 Some(_) if listed => {
-                    self.course.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
+                    self.timeline.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
                 }
                 Some(chunk) => chunk.sequences,
             };
@@ -261,14 +293,14 @@ impl Source {
 
     fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.is_drawn = false;
-        self.course.start_epoch(&epoch.timeline())
+        self.timeline.start_epoch(&epoch.timeline())
     }
 
     /// Selects the next sequences, and sees to it that their chunks are in memory. With `stays`, false if they need another
     /// window than those before them: then they wait for the next call.
     fn select(&mut self, global: u64, local: u64, stays: bool) -> Result<bool> {
-        match &mut self.course {
-            Course::Global(timeline, store) => {
+        match &mut self.timeline {
+            TimelineSource::Global(timeline, store) => {
                 if !std::mem::take(&mut self.is_drawn) {
                     store.begin(&**timeline);
                     timeline.next(global, local, &mut self.selection)?;
@@ -281,7 +313,7 @@ impl Source {
                     store.follow(&**timeline, &self.selection)?;
                 }
             }
-            Course::Local(timeline, store) => timeline.next(local, store, &mut self.selection)?,
+            TimelineSource::Local(timeline, store) => timeline.next(local, store, &mut self.selection)?,
         }
         Ok(true)
     }
@@ -289,12 +321,12 @@ impl Source {
     fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.is_drawn = false;
         self.invalid = progress.invalid;
-        self.course.resume(progress.place)
+        self.timeline.resume(progress.position)
     }
 
     /// A sequence that the packer held where a checkpoint was made, with its chunk or fetched.
     fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
-        let chunk = self.course.fetch(id.chunk)?;
+        let chunk = self.timeline.fetch(id.chunk)?;
         match &mut self.fetcher {
             Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk),
             None => Ok(chunk),
@@ -302,12 +334,12 @@ impl Source {
     }
 }
 
-impl Course {
-    fn new(order: Order, deserializer: &Arc<dyn Deserializer>, pool: Pool) -> Course {
+impl TimelineSource {
+    fn new(order: Order, deserializer: &Arc<dyn Deserializer>, pool: Pool) -> TimelineSource {
         if deserializer.lists_when_loaded() {
             let chunks = deserializer.chunks().len() as u32;
             let timeline = Box::new(LocalTimeline::new(chunks, order));
-            return Course::Local(timeline, ListedChunks::new(deserializer.clone(), pool));
+            return TimelineSource::Local(timeline, ListedChunks::new(deserializer.clone(), pool));
         }
         let timeline: Box<dyn Timeline> = match order {
             Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
@@ -315,34 +347,38 @@ impl Course {
                 Box::new(BlockRandomizer::new(deserializer.clone(), window, seed))
             }
         };
-        Course::Global(timeline, ChunkStore::new(deserializer.clone(), pool))
+        TimelineSource::Global(timeline, ChunkStore::new(deserializer.clone(), pool))
     }
 
     fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         match self {
-            Course::Global(timeline, _) => timeline.start_epoch(epoch),
-            Course::Local(timeline, _) => timeline.start_epoch(epoch),
+            TimelineSource::Global(timeline, _) => timeline.start_epoch(epoch),
+            TimelineSource::Local(timeline, _) => timeline.start_epoch(epoch),
         }
     }
 
     fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         match self {
-            Course::Global(timeline, _) => timeline.configure(workers),
-            Course::Local(timeline, _) => timeline.configure(workers),
+            TimelineSource::Global(timeline, _) => timeline.configure(workers),
+            TimelineSource::Local(timeline, _) => timeline.configure(workers),
         }
     }
 
-    fn place(&self) -> Place {
+    fn position(&self) -> ReaderPosition {
         match self {
-            Course::Global(timeline, _) => Place::Global(timeline.position()),
-            Course::Local(timeline, _) => Place::Local(timeline.position()),
+            TimelineSource::Global(timeline, _) => ReaderPosition::Global(timeline.position()),
+            TimelineSource::Local(timeline, _) => ReaderPosition::Local(timeline.position()),
         }
     }
 
-    fn resume(&mut self, place: Place) -> Result<()> {
-        match (self, place) {
-            (Course::Global(timeline, _), Place::Global(position)) => timeline.resume(position),
-            (Course::Local(timeline, _), Place::Local(position)) => timeline.resume(position),
+    fn resume(&mut self, position: ReaderPosition) -> Result<()> {
+        match (self, position) {
+            (TimelineSource::Global(timeline, _), ReaderPosition::Global(position)) => {
+                timeline.resume(position)
+            }
+            (TimelineSource::Local(timeline, _), ReaderPosition::Local(position)) => {
+                timeline.resume(position)
+            }
             _ => {
                 let message = "The checkpoint is of another kind of timeline.";
                 Err(Error::checkpoint(ExceptionClass::Runtime, message))
@@ -352,22 +388,22 @@ impl Course {
 
     fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         match self {
-            Course::Global(_, store) => store.fetch(chunk),
-            Course::Local(_, store) => store.fetch(chunk),
+            TimelineSource::Global(_, store) => store.fetch(chunk),
+            TimelineSource::Local(_, store) => store.fetch(chunk),
         }
     }
 
     /// The loaded chunks, by chunk id.
     fn chunks(&self) -> &[Option<Arc<dyn Chunk>>] {
         match self {
-            Course::Global(_, store) => store.chunks(),
-            Course::Local(_, store) => store.chunks(),
+            TimelineSource::Global(_, store) => store.chunks(),
+            TimelineSource::Local(_, store) => store.chunks(),
         }
     }
 }
 
 impl Epoch {
-    fn timeline(&self) -> EpochConfig {
+    pub(super) fn timeline(&self) -> EpochConfig {
         let Epoch { read, samples, sweeps, index } = *self;
         EpochConfig { workers: read.workers(), samples, sweeps, index }
     }
@@ -393,14 +429,14 @@ impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
         self.select(global, local, false)?;
         if let Some(fetcher) = &mut self.fetcher {
-            fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.course.chunks())?;
+            fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.timeline.chunks())?;
         }
         let fetcher = self.fetcher.as_ref();
         Ok(Batch {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,
-            chunks: self.course.chunks(),
+            chunks: self.timeline.chunks(),
             fetched: fetcher.map(|fetcher| (fetcher.fetched(), fetcher.shapes())),
         })
     }
@@ -410,7 +446,7 @@ impl Feed for Source {
             Some(fetcher) => fetcher.keep(position),
             None => {
                 let id = self.selection.sequences.get(position)?;
-                self.course.chunks().get(id.chunk as usize)?.clone()
+                self.timeline.chunks().get(id.chunk as usize)?.clone()
             }
         }
     }

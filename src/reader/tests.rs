@@ -1,4 +1,4 @@
-//! Readers held against each other: one whose index grows against one that has it from the start, one that reads in bursts
+//! Readers held against each other: one whose index grows against one that has it from the start, one that reads in batches
 //! packed by several threads against one that reads one minibatch after the other. Same minibatches, flags, states and
 //! checkpoints, wherever either is restored.
 
@@ -20,8 +20,8 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         Some(step) => TextDeserializer::open_in_steps(text, &corpus, &pool, step),
         None => TextDeserializer::open(text, &corpus),
     });
-    let deserializer = Arc::new(deserializer.expect("good data"));
-    Reader::over(deserializer, &options, corpus, pool, 1, Process::current())
+    let deserializer: Arc<dyn Deserializer> = Arc::new(deserializer.expect("good data"));
+    Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current())
 }
 
 /// A reader of this configuration in which so many threads pack.
@@ -29,8 +29,8 @@ fn open_packing(config: &str, threads: usize) -> Reader {
     let mut options = from_text(config).expect("a configuration");
     options.prefetch = threads > 1;
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
-    let deserializer = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
-    Reader::over(deserializer, &options, corpus, pool, threads, Process::current())
+    let source = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
+    Reader::over(source, &options, corpus, pool, threads, Process::current())
 }
 
 /// Now and then a line is broken: its sequence is invalid.
@@ -133,7 +133,7 @@ fn hold_together(
             _ => assert_eq!(read(&mut other), read(&mut plain), "{what}"),
         }
         assert_eq!(other.state(), plain.state(), "{what}");
-        ready = ready.max(other.engine.burst.ready.len());
+        ready = ready.max(other.engine.batch.ready.len());
     }
     ready
 }

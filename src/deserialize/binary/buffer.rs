@@ -3,7 +3,7 @@
 
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
-use crate::memory::HUGE_PAGE;
+use crate::memory::{HUGE_PAGE, Held, Meter};
 use crate::{Error, ErrorKind, Result, memory};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -23,6 +23,8 @@ pub struct Buffer {
     bytes: Vec<u8>,
     /// From the start on so many bytes have their pages from the system.
     touched: usize,
+    /// Counts the memory for as long as it exists.
+    _held: Held,
 }
 
 impl Buffer {
@@ -126,12 +128,19 @@ pub struct Buffers {
     waiting: Mutex<VecDeque<Buffer>>,
     /// Bytes of the largest chunk.
     largest: u64,
+    /// Bytes of all buffers, in use or waiting.
+    meter: Meter,
 }
 
 impl Buffers {
     /// None yet, for chunks up to this size.
     pub fn new(largest: u64) -> Self {
-        Buffers { waiting: Mutex::default(), largest }
+        Buffers { waiting: Mutex::default(), largest, meter: Meter::default() }
+    }
+
+    /// Bytes of all buffers, in use or waiting.
+    pub fn held(&self) -> u64 {
+        self.meter.bytes()
     }
 
     /// Bytes to reserve for a chunk: the largest one's, if it is of such a size. So nearly all chunks of a file fit into
@@ -156,7 +165,8 @@ impl Buffers {
             let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
             error.in_file(path).at(range.start, None)
         })?;
-        Ok(Buffer { bytes, touched: 0 })
+        let held = self.meter.hold(bytes.capacity());
+        Ok(Buffer { bytes, touched: 0, _held: held })
     }
 
     /// Takes a buffer back.
@@ -189,7 +199,7 @@ mod tests {
         let again = take(9_500).expect("memory");
         assert_eq!(again.bytes.as_ptr(), address);
         for _ in 0..9 {
-            buffers.give_back(Buffer { bytes: Vec::with_capacity(100), touched: 0 });
+            buffers.give_back(Buffer { bytes: Vec::with_capacity(100), ..Buffer::default() });
         }
         assert_eq!(buffers.waiting.lock().len(), KEPT);
         assert!((200..10_000).contains(&take(200).expect("memory").bytes.capacity()));

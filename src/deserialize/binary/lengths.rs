@@ -53,6 +53,11 @@ impl LengthTable {
         Ok(Self::new(&header.chunks, pieces.concat()))
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.firsts.as_slice()) + size_of_val(self.lengths.as_slice())
+    }
+
     /// Number of sequences.
     pub fn total(&self) -> u64 {
         self.firsts.last().copied().unwrap_or(0)

@@ -22,7 +22,7 @@ mod twins;
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
@@ -211,6 +211,16 @@ impl Deserializer for BinaryDeserializer {
         }
         let loaded = Arc::new(self.shared.load(chunk)?);
         Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let Shared { header, lengths, buffers, .. } = &*self.shared;
+        let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
+        SourceMemory { chunks: buffers.held(), index: (tables + lengths.bytes()) as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.shared.file.size().ok()
     }
 
     fn fingerprint(&self) -> u64 {

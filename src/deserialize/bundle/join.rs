@@ -125,6 +125,26 @@ impl Join {
         Ok(join)
     }
 
+    /// Bytes of memory that the join takes.
+    pub fn bytes(&self) -> usize {
+        let of = |chunk: &JoinedChunk| {
+            let kept = chunk.kept.as_deref().map_or(0, size_of_val);
+            let lengths = match &chunk.lengths {
+                Declared::Each(lengths) => size_of_val(&**lengths),
+                Declared::Primary | Declared::Ones => 0,
+            };
+            let partners = chunk.partners.iter().map(|partner| {
+                let places = match &partner.places {
+                    Places::Run { bounds, .. } => size_of_val(&**bounds),
+                    Places::Each(places) => size_of_val(&**places),
+                };
+                size_of_val(partner) + size_of_val(&*partner.chunks) + places
+            });
+            size_of_val(chunk) + kept + lengths + partners.sum::<usize>()
+        };
+        size_of_val(self.infos.as_slice()) + self.chunks.iter().map(of).sum::<usize>()
+    }
+
     /// Says what was dropped, at every trace level: data that are not delivered must not be missed in silence, as they
     /// are with CNTK.
     fn report(&self, members: &[Member], lacking: &[u64], log: &Logger) {

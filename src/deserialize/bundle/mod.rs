@@ -12,7 +12,7 @@ mod share;
 mod tests;
 
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
 use crate::log::Logger;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -198,6 +198,12 @@ impl Deserializer for Bundle {
 
     fn is_fetched(&self) -> bool {
         self.is_fetched
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let own = SourceMemory { chunks: 0, index: self.shared.join.bytes() as u64 };
+        let secondaries = self.secondaries.iter().map(Secondary::memory);
+        secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
     }
 
     fn fingerprint(&self) -> u64 {

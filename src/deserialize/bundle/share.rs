@@ -7,7 +7,7 @@
 //!
 //! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
 
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{Chunk, Deserializer, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -38,6 +38,11 @@ impl Secondary {
         let part = Arc::default();
         parts.insert(chunk, Arc::downgrade(&part));
         (part, true)
+    }
+
+    /// Memory that the deserializer holds.
+    pub fn memory(&self) -> SourceMemory {
+        self.deserializer.memory()
     }
 
     /// The key of a sequence.

@@ -9,6 +9,7 @@ use super::loader::Loader;
 use super::wrong;
 use crate::Result;
 use crate::deserialize::{Chunk, Lengths, Listing, Loaded};
+use crate::memory::Held;
 use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(super) struct Checked {
 pub(super) struct LoadedChunk {
     chunk: Checked,
     loader: Arc<Loader>,
+    /// Counts the arrays' memory until they went back.
+    held: Held,
 }
 
 enum Stream {
@@ -97,6 +100,13 @@ impl Checked {
         Ok(Checked { streams: checked, sequences, lengths, keys: data.keys })
     }
 
+    /// Bytes of the arrays.
+    fn bytes(&self) -> usize {
+        let lists =
+            self.lengths.as_deref().map_or(0, size_of_val) + self.keys.as_deref().map_or(0, size_of_val);
+        self.streams.iter().map(Stream::bytes).sum::<usize>() + lists
+    }
+
     pub(super) fn listing(&self) -> Listing<'_> {
         let lengths = self.lengths.as_deref().map_or(Lengths::Ones, Lengths::Each);
         Listing { sequences: self.sequences, lengths }
@@ -134,7 +144,8 @@ fn declared_lengths(
 
 impl LoadedChunk {
     pub(super) fn new(chunk: Checked, loader: &Arc<Loader>) -> LoadedChunk {
-        LoadedChunk { chunk, loader: Arc::clone(loader) }
+        let held = loader.hold(chunk.bytes());
+        LoadedChunk { chunk, loader: Arc::clone(loader), held }
     }
 
     pub(super) fn checked(&self) -> &Checked {
@@ -150,7 +161,8 @@ impl LoadedChunk {
 impl Drop for LoadedChunk {
     fn drop(&mut self) {
         let streams = std::mem::take(&mut self.chunk.streams);
-        self.loader.spawn(move || drop(streams));
+        let held = std::mem::take(&mut self.held);
+        self.loader.spawn(move || drop((streams, held)));
     }
 }
 
@@ -168,6 +180,26 @@ impl Stream {
     fn runs(&self) -> &Runs {
         match self {
             Stream::Dense { runs, .. } | Stream::Sparse { runs, .. } => runs,
+        }
+    }
+
+    /// Bytes of its arrays.
+    fn bytes(&self) -> usize {
+        let runs = match self.runs() {
+            Runs::Sequences(starts) => size_of_val(starts.as_slice()),
+            Runs::Samples(_) | Runs::Arrays => 0,
+        };
+        runs + match self {
+            Stream::Dense { arrays, .. } => {
+                arrays.iter().map(|array| size_of_val(array) + array.values.bytes().len()).sum::<usize>()
+            }
+            Stream::Sparse { arrays, .. } => {
+                let of = |array: &Sparse| {
+                    let starts = size_of_val(array.starts.as_slice());
+                    size_of_val(array) + array.values.bytes().len() + array.rows.bytes().len() + starts
+                };
+                arrays.iter().map(of).sum()
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use super::simple::start_loader;
 use super::streams::{Fingerprint, describe};
 use super::{Composable, Keys, Simple, call, wrong};
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -91,6 +91,16 @@ impl Table {
         self.keys.push(keys);
         self.sequences += count as u64;
         Ok(())
+    }
+
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        let lengths = self.lengths.iter().flatten().map(|lengths| size_of_val(lengths.as_slice()));
+        let keys = self.keys.iter().flatten().map(|keys| size_of_val(keys.as_slice()));
+        let chunks = size_of_val(self.infos.as_slice())
+            + size_of_val(self.numbers.as_slice())
+            + size_of_val(self.firsts.as_slice());
+        chunks + lengths.sum::<usize>() + keys.sum::<usize>()
     }
 
     fn key(&self, sequence: SequenceId) -> SequenceKey {
@@ -206,6 +216,10 @@ impl Deserializer for ComposableDeserializer {
         let loaded = LoadedChunk::new(checked, &self.loader);
         self.compare(chunk, loaded.checked())?;
         Ok(Arc::new(loaded))
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.loader.held(), index: self.table.bytes() as u64 }
     }
 
     fn fingerprint(&self) -> u64 {

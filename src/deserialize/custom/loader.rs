@@ -4,6 +4,7 @@
 
 use crate::error::ExceptionClass;
 use crate::fork::Process;
+use crate::memory::{Held, Meter};
 use crate::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ pub struct Loader {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     process: Process,
+    /// Counts the memory of the chunks that were loaded here.
+    meter: Meter,
 }
 
 #[derive(Default)]
@@ -40,6 +43,7 @@ impl Loader {
             shared: Arc::default(),
             threads: Vec::with_capacity(threads),
             process: Process::current(),
+            meter: Meter::default(),
         };
         for _ in 0..threads.max(1) {
             let shared = Arc::clone(&loader.shared);
@@ -53,6 +57,16 @@ impl Loader {
             loader.threads.push(thread);
         }
         Ok(loader)
+    }
+
+    /// Bytes of the chunks in memory.
+    pub(super) fn held(&self) -> u64 {
+        self.meter.bytes()
+    }
+
+    /// Counts the bytes of a chunk for as long as the returned object lives.
+    pub(super) fn hold(&self, bytes: usize) -> Held {
+        self.meter.hold(bytes)
     }
 
     /// Runs `job` on one of the threads, after those that were given before; returns at once.

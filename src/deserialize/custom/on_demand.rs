@@ -4,7 +4,9 @@ use super::loader::Loader;
 use super::streams::{Fingerprint, check_count, check_streams};
 use super::{call, wrong};
 use crate::deserialize::fetch::{FetchedData, Parts};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, Listing, Loaded};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, Listing, Loaded, SourceMemory,
+};
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -87,6 +89,12 @@ impl OnDemandDeserializer {
         }
         opened.fingerprint = print.value();
         Ok(opened)
+    }
+
+    /// Bytes of the tables. What its chunks take is the user's alone to know.
+    fn table_bytes(&self) -> usize {
+        let lengths = self.lengths.iter().flatten().map(|lengths| size_of_val(&**lengths));
+        size_of_val(self.chunks.as_slice()) + size_of_val(self.numbers.as_slice()) + lengths.sum::<usize>()
     }
 
     /// Adds a chunk; one without sequences is left out.
@@ -183,6 +191,10 @@ impl Deserializer for OnDemandDeserializer {
             Ok::<_, Error>(LoadedChunk { chunk, streams, lengths, late })
         })??;
         Ok(Arc::new(loaded))
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.loader.held(), index: self.table_bytes() as u64 }
     }
 
     fn fingerprint(&self) -> u64 {

@@ -5,7 +5,7 @@ use super::loader::Loader;
 use super::streams::{Fingerprint, describe};
 use super::{Simple, call};
 use crate::Result;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use parking_lot::Mutex;
@@ -85,6 +85,10 @@ impl Deserializer for SimpleDeserializer {
         let loaded = Arc::new(LoadedChunk::new(checked, &self.loader));
         self.loaded.lock()[chunk as usize] = Arc::downgrade(&loaded);
         Ok(loaded)
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.loader.held(), index: size_of_val(self.chunks.as_slice()) as u64 }
     }
 
     fn fingerprint(&self) -> u64 {

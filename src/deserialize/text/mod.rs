@@ -19,7 +19,7 @@ mod tests;
 use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths, SourceMemory};
 use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
@@ -202,6 +202,15 @@ impl Deserializer for TextDeserializer {
         }
         let loaded = Arc::new(self.shared.load(chunk)?);
         Ok(kept[chunk as usize].lock().get_or_insert(loaded).clone())
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let Shared { recycler, index, .. } = &*self.shared;
+        SourceMemory { chunks: recycler.bytes(), index: index.memory() as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.shared.file.size().ok()
     }
 
     fn fingerprint(&self) -> u64 {

@@ -244,6 +244,14 @@ impl LocalTimeline {
         Ok(())
     }
 
+    /// This worker's samples of the epoch; `None` if that is measured in sweeps.
+    pub fn limit_in_samples(&self) -> Option<u64> {
+        match self.limit {
+            Limit::Samples(samples) => Some(samples),
+            Limit::Sweeps(_) => None,
+        }
+    }
+
     /// CNTK's names of the two numbers of a window.
     pub fn keys(&self) -> [&'static str; 2] {
         self.windows.keys()

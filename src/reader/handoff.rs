@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// The thread. It has one thing at a time; to hand that over allocates nothing.
-pub(super) struct Worker<T> {
+pub(super) struct HandoffThread<T> {
     orders: Option<SyncSender<T>>,
     results: Receiver<T>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<T: Send + 'static> Worker<T> {
-    pub(super) fn start(name: &str, work: fn(&mut T)) -> Result<Worker<T>> {
+impl<T: Send + 'static> HandoffThread<T> {
+    pub(super) fn start(name: &str, work: fn(&mut T)) -> Result<HandoffThread<T>> {
         let (orders, inbox) = sync_channel::<T>(1);
         let (outbox, results) = sync_channel(1);
         let work = move || {
@@ -31,7 +31,7 @@ impl<T: Send + 'static> Worker<T> {
             let message = format!("Cannot start the thread {name}: {cause}");
             Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
         })?;
-        Ok(Worker { orders: Some(orders), results, thread: Some(thread) })
+        Ok(HandoffThread { orders: Some(orders), results, thread: Some(thread) })
     }
 
     /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before.
@@ -46,7 +46,7 @@ impl<T: Send + 'static> Worker<T> {
     }
 }
 
-impl<T> Worker<T> {
+impl<T> HandoffThread<T> {
     /// Forgets the thread without waiting for it: it does not exist in a forked child.
     pub(super) fn abandon(mut self) {
         std::mem::forget(self.thread.take());
@@ -54,7 +54,7 @@ impl<T> Worker<T> {
     }
 }
 
-impl<T> Drop for Worker<T> {
+impl<T> Drop for HandoffThread<T> {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {

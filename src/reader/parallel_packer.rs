@@ -1,15 +1,16 @@
-//! Packs the minibatches of a burst on several threads.
+//! Packs the minibatches of a batch on several threads.
 //!
 //! Which sequences a minibatch has is decided one minibatch after the other, and costs little. To copy them is what takes
-//! time, and no minibatch needs another one for that. So each thread gets some of a burst's minibatches with all it
+//! time, and no minibatch needs another one for that. So each thread gets some of a batch's minibatches with all it
 //! needs to pack them, and gives them back packed.
 
 use super::WORTH_A_THREAD;
-use super::place::Place;
+use super::handoff::HandoffThread;
+use super::position::ReaderPosition;
 use super::store::Resident;
-use super::worker::Worker;
 use crate::Result;
 use crate::deserialize::Deserializer;
+use crate::memory::Meter;
 use crate::pack::{Batch, Desk, Packed, Recipe};
 use crate::pool::Pool;
 use crate::randomize::Selection;
@@ -30,34 +31,38 @@ pub(super) fn threads(pool: &Pool) -> usize {
 
 /// A minibatch whose sequences are selected.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct PlannedMinibatch {
     pub selection: Selection,
     /// Where the timeline stood afterwards.
-    pub place: Place,
+    pub position: ReaderPosition,
 }
 
 /// What packing reads.
 #[derive(Clone)]
-pub(super) struct Ground {
+pub(super) struct PackContext {
     pub recipe: Arc<Recipe>,
     pub deserializer: Arc<dyn Deserializer>,
     pub chunks: Resident,
 }
 
-/// One thread's part of a burst.
+/// One thread's part of a batch.
 #[derive(Default)]
-struct Share {
-    ground: Option<Ground>,
-    plans: Vec<Plan>,
+struct PackJob {
+    context: Option<PackContext>,
+    planned: Vec<PlannedMinibatch>,
     packed: Vec<Packed>,
     desk: Desk,
 }
 
-impl Share {
+impl PackJob {
+    fn metered(meter: &Meter) -> PackJob {
+        PackJob { desk: Desk::metered(meter), ..PackJob::default() }
+    }
+
     fn pack(&mut self) {
         // Gone when this is done: the window moves when nobody looks at it.
-        let Some(Ground { recipe, deserializer, chunks }) = self.ground.take() else { return };
-        for Plan { selection, .. } in &self.plans {
+        let Some(PackContext { recipe, deserializer, chunks }) = self.context.take() else { return };
+        for PlannedMinibatch { selection, .. } in &self.planned {
             let batch = Batch {
                 sequences: &selection.sequences,
                 end_of_sweep: selection.end_of_sweep,
@@ -75,63 +80,68 @@ impl Share {
 }
 
 /// The threads, started when they are first needed.
-pub(super) struct Crew {
-    own: Share,
+pub(super) struct ParallelPacker {
+    own: PackJob,
     helpers: Vec<Helper>,
     threads: usize,
-    /// How long one thread takes for a minibatch, as the last burst had it.
+    /// How long one thread takes for a minibatch, as the last batch had it.
     each: Duration,
+    meter: Meter,
 }
 
 struct Helper {
-    worker: Worker<Box<Share>>,
+    thread: HandoffThread<Box<PackJob>>,
     /// Here while there is no work.
-    share: Option<Box<Share>>,
+    job: Option<Box<PackJob>>,
 }
 
-impl Crew {
-    /// A crew of so many threads, at least one.
-    pub(super) fn new(threads: usize) -> Crew {
-        Crew { own: Share::default(), helpers: Vec::new(), threads, each: Duration::ZERO }
+impl ParallelPacker {
+    /// A packer with this many threads, at least one: the caller's and helpers. `meter` counts the memory of minibatches.
+    pub(super) fn new(threads: usize, meter: &Meter) -> ParallelPacker {
+        let (own, meter) = (PackJob::metered(meter), meter.clone());
+        ParallelPacker { own, helpers: Vec::new(), threads, each: Duration::ZERO, meter }
     }
 
     /// Packs minibatches, and hands them out in their order.
     pub(super) fn pack(
         &mut self,
-        plans: &mut Vec<Plan>,
-        ground: Ground,
-        mut deliver: impl FnMut(&Plan, Packed),
+        planned: &mut Vec<PlannedMinibatch>,
+        context: PackContext,
+        mut deliver: impl FnMut(&PlannedMinibatch, Packed),
     ) -> Result<()> {
-        let is_worth_it = self.each * plans.len() as u32 >= WORTH_IT;
-        let threads = if is_worth_it { self.threads.min(plans.len()).max(1) } else { 1 };
+        let is_worth_it = self.each * planned.len() as u32 >= WORTH_IT;
+        let threads = if is_worth_it { self.threads.min(planned.len()).max(1) } else { 1 };
         while self.helpers.len() < threads - 1 {
-            let worker = Worker::start("cntk-reader-pack", |share: &mut Box<Share>| share.pack())?;
-            self.helpers.push(Helper { worker, share: Some(Box::default()) });
+            let thread = HandoffThread::start("cntk-reader-pack", |job: &mut Box<PackJob>| job.pack())?;
+            self.helpers.push(Helper { thread, job: Some(Box::new(PackJob::metered(&self.meter))) });
         }
         // The last ones go first: the helpers are to start as soon as possible.
         for i in (1..threads).rev() {
             let helper = &mut self.helpers[i - 1];
-            let mut share = helper.share.take().unwrap_or_default();
-            share.plans.extend(plans.drain(plans.len() * i / (i + 1)..));
-            share.ground = Some(ground.clone());
-            helper.worker.give(share)?;
+            let mut job = helper.job.take().unwrap_or_else(|| Box::new(PackJob::metered(&self.meter)));
+            job.planned.extend(planned.drain(planned.len() * i / (i + 1)..));
+            job.context = Some(context.clone());
+            helper.thread.give(job)?;
         }
-        self.own.plans.append(plans);
-        self.own.ground = Some(ground);
+        self.own.planned.append(planned);
+        self.own.context = Some(context);
         let start = Instant::now();
         self.own.pack();
-        if !self.own.plans.is_empty() {
-            self.each = start.elapsed() / self.own.plans.len() as u32;
+        if !self.own.planned.is_empty() {
+            self.each = start.elapsed() / self.own.planned.len() as u32;
         }
-        let mut hand_out = |share: &mut Share| {
-            share.plans.iter().zip(share.packed.drain(..)).for_each(|(plan, packed)| deliver(plan, packed));
-            plans.append(&mut share.plans);
+        let mut hand_out = |job: &mut PackJob| {
+            job.planned
+                .iter()
+                .zip(job.packed.drain(..))
+                .for_each(|(planned, packed)| deliver(planned, packed));
+            planned.append(&mut job.planned);
         };
         hand_out(&mut self.own);
         for helper in &mut self.helpers[..threads - 1] {
-            let mut share = helper.worker.take()?;
-            hand_out(&mut share);
-            helper.share = Some(share);
+            let mut job = helper.thread.take()?;
+            hand_out(&mut job);
+            helper.job = Some(job);
         }
         Ok(())
     }

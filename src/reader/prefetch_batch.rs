@@ -1,8 +1,8 @@
 //! Minibatches that are read together, and how many these are.
 //!
 //! To hand work to another thread and take it back costs about as much as packing several small minibatches. So they are
-//! read in bursts, which several threads pack, and which another thread reads while the caller takes them one by one.
-//! A burst never goes beyond a move of the window, an error, or the end of an epoch.
+//! read in batches, which several threads pack, and which another thread reads while the caller takes them one by one.
+//! A batch never goes beyond a move of the window, an error, or the end of an epoch.
 
 use super::checkpoint::Progress;
 use crate::Result;
@@ -10,11 +10,11 @@ use crate::pack::{MOST_AT_ONCE, Minibatch};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A burst of this many bytes for each thread that packs is large enough: what is written should still be in the caches
-/// of the processor when it is read, and up to three bursts are in memory at a time. Four times as much is not faster.
+/// A batch of this many bytes for each thread that packs is large enough: what is written should still be in the caches
+/// of the processor when it is read, and up to three batches are in memory at a time. Four times as much is not faster.
 const LARGE: usize = 1 << 17;
 
-/// Of minibatches up to this many bytes a burst has one for each thread that packs, however large the burst gets: a single
+/// Of minibatches up to this many bytes a batch has one for each thread that packs, however large the batch gets: a single
 /// one is packed by one thread.
 const SHARED: usize = 1 << 20;
 
@@ -26,7 +26,7 @@ pub(super) struct Assembled {
 
 /// Minibatches in their order.
 #[derive(Default)]
-pub(super) struct Burst {
+pub(super) struct PrefetchBatch {
     pub ready: VecDeque<Assembled>,
     /// How long all of them took.
     pub took: Duration,
@@ -34,7 +34,7 @@ pub(super) struct Burst {
     pub spare: Progress,
 }
 
-impl Burst {
+impl PrefetchBatch {
     /// Whether there is something to be read behind it at once: no error, and not the end of the epoch.
     pub(super) fn goes_on(&self) -> bool {
         let last = self.ready.back().map(|last| &last.minibatch);
@@ -47,19 +47,19 @@ impl Burst {
     }
 }
 
-/// How many minibatches the next burst has; depends on nothing but their sizes. Starts with one, so that nobody waits for
+/// How many minibatches the next batch has; depends on nothing but their sizes. Starts with one, so that nobody waits for
 /// more than the first, and starts again where minibatches read ahead were of no use.
-pub(super) struct Pace {
+pub(super) struct BatchSizer {
     next: usize,
     threads: usize,
-    /// A burst was large enough.
+    /// A batch was large enough.
     found: bool,
 }
 
-impl Pace {
-    /// For so many threads that pack. One alone gains nothing by bursts.
-    pub(super) fn new(threads: usize) -> Pace {
-        Pace { next: 1, threads, found: false }
+impl BatchSizer {
+    /// For so many threads that pack. One alone gains nothing by batches.
+    pub(super) fn new(threads: usize) -> BatchSizer {
+        BatchSizer { next: 1, threads, found: false }
     }
 
     pub(super) fn next(&self) -> usize {
@@ -70,16 +70,16 @@ impl Pace {
         (self.next, self.found) = (1, false);
     }
 
-    /// Learns from a burst. One that a move of the window cut short says nothing, and once a number is found it grows only
+    /// Learns from a batch. One that a move of the window cut short says nothing, and once a number is found it grows only
     /// if minibatches become much smaller: more of them at a time would need memory that is not there yet.
-    pub(super) fn follow(&mut self, burst: &Burst) {
-        let (bytes, large) = (burst.bytes(), self.threads * LARGE);
+    pub(super) fn follow(&mut self, batch: &PrefetchBatch) {
+        let (bytes, large) = (batch.bytes(), self.threads * LARGE);
         let enough = if self.found { large / 4 } else { large };
-        let each = bytes / burst.ready.len().max(1);
+        let each = bytes / batch.ready.len().max(1);
         let least = if each <= SHARED { self.threads } else { 1 };
         self.next = match self.threads {
             1 => 1,
-            _ if bytes < enough && burst.ready.len() >= self.next => (2 * self.next).min(MOST_AT_ONCE),
+            _ if bytes < enough && batch.ready.len() >= self.next => (2 * self.next).min(MOST_AT_ONCE),
             _ if bytes > 2 * large => (self.next / 2).max(least),
             _ => self.next.max(least),
         };

@@ -19,23 +19,23 @@ pub type State = Vec<(&'static str, u64)>;
 
 /// A position on either kind of timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ReaderPosition {
     Global(Position),
     Local(LocalPosition),
 }
 
-impl Default for Place {
+impl Default for ReaderPosition {
     fn default() -> Self {
-        Place::Global(Position::default())
+        ReaderPosition::Global(Position::default())
     }
 }
 
-impl Place {
+impl ReaderPosition {
     /// CNTK's state; `window` names the two numbers of a window.
     pub(super) fn state(&self, window: [&'static str; 2]) -> State {
         match self {
-            Place::Global(position) => vec![(POSITION_KEY, position.samples)],
-            Place::Local(position) => window
+            ReaderPosition::Global(position) => vec![(POSITION_KEY, position.samples)],
+            ReaderPosition::Local(position) => window
                 .into_iter()
                 .zip(position.window)
                 .chain(LOCAL_KEYS.into_iter().zip([position.sweeps, position.samples, position.entries]))
@@ -43,23 +43,34 @@ impl Place {
         }
     }
 
+    /// Samples before it: of all workers on a global timeline, of this one on a local timeline.
+    pub(super) fn samples(&self) -> u64 {
+        match self {
+            ReaderPosition::Global(position) => position.samples,
+            ReaderPosition::Local(position) => position.samples,
+        }
+    }
+
     /// The numbers that a checkpoint has: first which kind, then always as many.
     pub(super) fn numbers(&self) -> [u64; 6] {
         match *self {
-            Place::Global(Position { samples, counter }) => [0, samples, counter, 0, 0, 0],
-            Place::Local(LocalPosition { window: [first, second], sweeps, samples, entries }) => {
+            ReaderPosition::Global(Position { samples, counter }) => [0, samples, counter, 0, 0, 0],
+            ReaderPosition::Local(LocalPosition { window: [first, second], sweeps, samples, entries }) => {
                 [1, first, second, sweeps, samples, entries]
             }
         }
     }
 
-    /// What [`Place::numbers`] gave.
-    pub(super) fn from_numbers(numbers: [u64; 6]) -> Option<Place> {
+    /// What [`ReaderPosition::numbers`] gave.
+    pub(super) fn from_numbers(numbers: [u64; 6]) -> Option<ReaderPosition> {
         match numbers {
-            [0, samples, counter, 0, 0, 0] => Some(Place::Global(Position { samples, counter })),
-            [1, first, second, sweeps, samples, entries] => {
-                Some(Place::Local(LocalPosition { window: [first, second], sweeps, samples, entries }))
-            }
+            [0, samples, counter, 0, 0, 0] => Some(ReaderPosition::Global(Position { samples, counter })),
+            [1, first, second, sweeps, samples, entries] => Some(ReaderPosition::Local(LocalPosition {
+                window: [first, second],
+                sweeps,
+                samples,
+                entries,
+            })),
             _ => None,
         }
     }
@@ -103,12 +114,14 @@ mod tests {
     #[test]
     fn places_are_written_and_read_back() {
         let local = LocalPosition { window: [1, 2], sweeps: 3, samples: 4, entries: 5 };
-        for place in [Place::Global(Position { samples: 7, counter: 8 }), Place::Local(local)] {
-            assert_eq!(Place::from_numbers(place.numbers()), Some(place));
+        for position in
+            [ReaderPosition::Global(Position { samples: 7, counter: 8 }), ReaderPosition::Local(local)]
+        {
+            assert_eq!(ReaderPosition::from_numbers(position.numbers()), Some(position));
         }
-        assert_eq!(Place::from_numbers([2, 0, 0, 0, 0, 0]), None);
+        assert_eq!(ReaderPosition::from_numbers([2, 0, 0, 0, 0, 0]), None);
         let keys = ["chunkPosition", "sweepIndex"];
-        let state = Place::Local(local).state(keys);
+        let state = ReaderPosition::Local(local).state(keys);
         assert_eq!(local_position_of(&state, keys).expect("all keys"), local);
         for (missing, _) in &state {
             let rest: Vec<_> = state.iter().copied().filter(|(key, _)| key != missing).collect();

@@ -1,0 +1,265 @@
+//! What a caller can ask of a reader beside minibatches: how much data there is, how far the epoch has come, how much
+//! memory is in use, and which size of chunks suits a number of workers.
+
+use super::{Progress, Reader, ReaderPosition};
+use crate::Result;
+use crate::deserialize::Deserializer;
+use crate::randomize::SIZE_UNLIMITED;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// How much data there is. `None`: not known, because the index is not complete yet, or because the chunks list their
+/// sequences only when they are loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sizes {
+    /// Samples of one sweep, in declared lengths: the unit of minibatch sizes and epochs.
+    pub samples: Option<u64>,
+    /// Sequences of one sweep.
+    pub sequences: Option<u64>,
+    /// Chunks.
+    pub chunks: Option<u64>,
+}
+
+impl Sizes {
+    /// Sizes of a deserializer's data, as far as they are known without waiting.
+    fn of(deserializer: &dyn Deserializer) -> Sizes {
+        if !deserializer.known().all {
+            return Sizes::default();
+        }
+        let chunks = deserializer.chunks();
+        let count = Some(chunks.len() as u64);
+        // A chunk of a table has sequences, unless its deserializer does not say how many.
+        if deserializer.lists_when_loaded() || chunks.iter().any(|chunk| chunk.sequences == 0) {
+            return Sizes { chunks: count, ..Sizes::default() };
+        }
+        Sizes {
+            samples: Some(chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add)),
+            sequences: Some(chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum()),
+            chunks: count,
+        }
+    }
+}
+
+/// A deserializer with its sizes, which are added up once.
+struct Measured {
+    deserializer: Arc<dyn Deserializer>,
+    sizes: OnceLock<Sizes>,
+}
+
+impl Measured {
+    fn sizes(&self) -> Sizes {
+        if let Some(sizes) = self.sizes.get() {
+            return *sizes;
+        }
+        let sizes = Sizes::of(&*self.deserializer);
+        // An index that is still being made has no number of chunks, and is asked again.
+        if sizes.chunks.is_some() { *self.sizes.get_or_init(|| sizes) } else { sizes }
+    }
+}
+
+/// One of a reader's deserializers.
+pub struct Member {
+    name: String,
+    kind: String,
+    measured: Measured,
+}
+
+impl Member {
+    pub(super) fn new(name: String, kind: String, deserializer: Arc<dyn Deserializer>) -> Member {
+        Member { name, kind, measured: Measured { deserializer, sizes: OnceLock::new() } }
+    }
+
+    /// What messages call it: its file, or the name of a user's deserializer.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its `type` in the configuration.
+    pub fn type_name(&self) -> &str {
+        &self.kind
+    }
+
+    /// How much data it has, whether or not the other deserializers have partners for its sequences.
+    pub fn sizes(&self) -> Sizes {
+        self.measured.sizes()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Member { name, kind, .. } = self;
+        f.debug_struct("Member").field("name", name).field("type_name", kind).finish_non_exhaustive()
+    }
+}
+
+/// How far an epoch has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EpochProgress {
+    /// Samples from the first one of the epoch to the end of the minibatch last delivered.
+    ///
+    /// Samples of all workers count, because workers share out one order; only where chunks list their sequences when
+    /// they are loaded does each worker have an order of its own, and count its own samples. Truncated minibatches leave
+    /// over parts of sequences: what this reader still holds of them does not count.
+    pub delivered: u64,
+    /// Samples that the epoch has, counted as in `delivered`. `None` if the epoch has no end, or if how many these are
+    /// is not known (yet). The last sequence of an epoch is delivered whole, so `delivered` may end a little above.
+    pub expected: Option<u64>,
+    /// The sweep, from 0, that the next sample belongs to.
+    pub sweep: u64,
+}
+
+/// Memory that a reader holds, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryUse {
+    /// Chunks: those of the window, those loaded ahead, and memory that waits for the next ones.
+    pub window: u64,
+    /// Minibatches: those that the caller has, those that are ready or being packed, and those that wait to be used again.
+    pub buffers: u64,
+    /// Tables of chunks, sequences and keys.
+    pub index: u64,
+}
+
+impl MemoryUse {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.window + self.buffers + self.index
+    }
+}
+
+/// An epoch that was started, as progress is measured in it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct EpochStart {
+    /// Samples before its first one: [`ReaderPosition::samples`] when it was started.
+    pub first: u64,
+    /// This worker's samples, where each worker has an order of its own and the epoch is measured in samples.
+    pub own: Option<u64>,
+}
+
+/// Chunks that each worker should have in a window. Chunks are dealt out one by one, so the workers' shares of a window
+/// differ by at most one chunk, here an eighth of a share; with fewer chunks than workers some would get nothing.
+const CHUNKS_PER_WORKER: u64 = 8;
+
+/// CNTK's default for `chunkSizeInBytes`. Larger chunks are read no faster, and take more memory.
+const USUAL_CHUNK: u64 = 32 << 20;
+
+/// Smaller chunks are not suggested for large data with small windows: each takes a place in the index, a read and a task.
+const SMALL_CHUNK: u64 = 256 << 10;
+
+/// The size of chunks for data of `bytes` with a sweep of `samples`, of which `window` samples are randomized together.
+fn chunk_size(bytes: u64, samples: Option<u64>, window: Option<u64>, workers: u64) -> u64 {
+    let chunks = CHUNKS_PER_WORKER * workers.max(1);
+    let in_window = match (window, samples) {
+        (Some(window), Some(samples)) if window < samples => {
+            (u128::from(bytes) * u128::from(window) / u128::from(samples)) as u64
+        }
+        _ => bytes,
+    };
+    let least = SMALL_CHUNK.min(bytes / chunks);
+    (in_window / chunks).max(least).clamp(1, USUAL_CHUNK)
+}
+
+/// What a reader needs to answer the questions of this module.
+pub(super) struct Inspection {
+    whole: Measured,
+    members: Vec<Member>,
+    /// The randomization window, if it is in samples.
+    window: Option<u64>,
+}
+
+impl Inspection {
+    pub(super) fn new(
+        deserializer: Arc<dyn Deserializer>,
+        members: Vec<Member>,
+        window: Option<u64>,
+    ) -> Inspection {
+        Inspection { whole: Measured { deserializer, sizes: OnceLock::new() }, members, window }
+    }
+}
+
+impl Reader {
+    /// How much data the reader has: of several deserializers the sequences that all of them have.
+    pub fn sizes(&self) -> Sizes {
+        self.inspection.whole.sizes()
+    }
+
+    /// The deserializers, in the configuration's order; the first one is primary.
+    pub fn members(&self) -> &[Member] {
+        &self.inspection.members
+    }
+
+    /// How far the epoch has come with the minibatch last delivered, however much is read ahead. After
+    /// [`Reader::restore`] it is as it was when the checkpoint was taken. An error before the first epoch.
+    pub fn progress(&self) -> Result<EpochProgress> {
+        let (epoch, _) = self.epoch()?;
+        let (start, sweep_samples) = (self.start, self.sizes().samples);
+        let Progress { position, held, .. } = &self.delivered;
+        let delivered = position.samples().saturating_sub(start.first).saturating_sub(*held);
+        Ok(match position {
+            ReaderPosition::Global(position) => {
+                let config = epoch.timeline();
+                let span = match sweep_samples {
+                    Some(samples) => Some(config.span(samples)?),
+                    None if config.is_in_sweeps() => None,
+                    None => Some(config.span(0)?),
+                };
+                let expected = span.filter(|span| span.end < SIZE_UNLIMITED);
+                EpochProgress {
+                    delivered,
+                    expected: expected.map(|span| span.end.saturating_sub(start.first)),
+                    // Nothing leads out of the first sweep before its length is known.
+                    sweep: sweep_samples
+                        .and_then(|samples| position.samples.checked_div(samples))
+                        .unwrap_or(0),
+                }
+            }
+            ReaderPosition::Local(position) => {
+                let expected = start.own.filter(|_| epoch.timeline().samples < SIZE_UNLIMITED);
+                EpochProgress { delivered, expected, sweep: position.sweeps }
+            }
+        })
+    }
+
+    /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
+    /// users' deserializers the arrays that they hand over.
+    pub fn memory(&self) -> MemoryUse {
+        let held = self.inspection.whole.deserializer.memory();
+        MemoryUse { window: held.chunks, buffers: self.meter.bytes(), index: held.index }
+    }
+
+    /// A `chunkSizeInBytes` with which this many workers share the data evenly.
+    ///
+    /// Randomized sequences go to the worker that their chunk is dealt to. So a window should have several chunks for
+    /// each worker: the suggestion is `bytes of a window / (8 * workers)`, between 256 KiB and CNTK's default of 32 MiB, and
+    /// less than 256 KiB only where all data together would not have 8 chunks a worker otherwise. The bytes of a window
+    /// are the share of the primary deserializer's file that the window, if it is given in samples, has of all samples; a
+    /// window in chunks counts as the whole file. Without a file, as for users' deserializers, it is the default.
+    pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
+        let Some(primary) = self.inspection.members.first() else { return USUAL_CHUNK };
+        match primary.measured.deserializer.file_bytes() {
+            Some(bytes) => chunk_size(bytes, primary.sizes().samples, self.inspection.window, workers),
+            None => USUAL_CHUNK,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggested_chunks_give_each_worker_several_of_a_window() {
+        let gigabyte = 1 << 30;
+        assert_eq!(chunk_size(100 * gigabyte, Some(1000), None, 4), USUAL_CHUNK);
+        assert_eq!(chunk_size(gigabyte, Some(1000), None, 8), gigabyte / 64);
+        // A tenth of the samples in a window, so a tenth of the bytes.
+        assert_eq!(chunk_size(gigabyte, Some(1000), Some(100), 8), gigabyte / 640);
+        assert_eq!(chunk_size(100 * gigabyte, Some(1 << 40), Some(1000), 8), SMALL_CHUNK);
+        // Small data are still shared out.
+        assert_eq!(chunk_size(32_000, Some(10), Some(3), 4), 1000);
+        assert_eq!(chunk_size(0, None, None, 0), 1);
+        assert_eq!(chunk_size(u64::MAX, Some(1), Some(0), u64::MAX >> 4), 1);
+    }
+}
