@@ -7,7 +7,6 @@
 //!
 //! What is wrong in the file is an error for whoever asks for the chunk it would be in.
 
-use super::IndexOptions;
 use super::indexer::{Indexer, Scan};
 use super::lookup::Fingerprint;
 use super::main_stream::Needle;
@@ -16,6 +15,7 @@ use super::scan::Cut;
 use super::source::Source;
 use super::start::Start;
 use super::table::Table;
+use super::{IndexOptions, warnings};
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Known};
 use crate::file::{DataFile, FileState};
@@ -88,6 +88,7 @@ impl Growth {
     ) -> Result<Growth> {
         let source = Source::new(file)?;
         let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+        warnings::of_ignored_ids(&source, options, start, &Logger { trace_level: options.trace_level })?;
         // One part for each step that completes a chunk.
         let steps = (source.size() - start.content).div_ceil(step) as usize;
         let state = State {
@@ -213,7 +214,8 @@ impl Shared {
                 _ if is_abandoned => {}
                 Ok(()) if !is_done => {}
                 Ok(()) => {
-                    self.parts.announce(&log, self.file.path(), ", while it was read", self.begun.elapsed())
+                    self.parts.announce(&log, self.file.path(), ", while it was read", self.begun.elapsed());
+                    warnings::of_repeats(&self.file, &self.corpus, &self.parts, &log);
                 }
                 Err(error) => log.write(Level::Warning, &format!("Reading will end with an error: {error}")),
             }

@@ -21,6 +21,7 @@ mod lookup;
 mod main_stream;
 mod number;
 mod parts;
+mod repeats;
 mod scan;
 mod source;
 mod start;
@@ -29,6 +30,7 @@ mod table;
 mod tests;
 #[cfg(test)]
 mod twin;
+mod warnings;
 
 use crate::Result;
 use crate::corpus::Corpus;
@@ -130,6 +132,7 @@ impl Index {
         let log = Logger { trace_level: options.trace_level };
         let source = Source::new(file)?;
         let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+        warnings::of_ignored_ids(&source, options, start, &log)?;
         let needle = options.main_stream.as_deref().map(Needle::new);
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut };
         let cache = cache::Cache::beside(file, options, corpus);
@@ -150,6 +153,7 @@ impl Index {
         };
         let index = Self::of(Arc::new(Parts::whole(table)), None);
         index.parts.announce(&log, file.path(), origin, begun.elapsed());
+        warnings::of_repeats(file, corpus, &index.parts, &log);
         Ok(index)
     }
 

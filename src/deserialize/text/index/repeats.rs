@@ -1,0 +1,230 @@
+//! Keys that several sequences have: warned of, because the lines of a sequence must follow each other.
+//!
+//! CNTK takes lines of one id in two places of a file for two sequences, and so does this reader. It is hardly ever meant:
+//! lines were interleaved, or files were put together whose ids begin anew.
+//!
+//! Nothing has to be looked for as long as keys ascend, which the table knows. Otherwise one pass over the keys marks each
+//! in a bit set: exactly, if the keys' range is small (a shuffled file), else by a hash; then what was marked before is
+//! looked at again. It takes at most 2 bytes a sequence for as long as it runs, and 4 ns a sequence for keys of a small
+//! range, 12 ns for others. A sequence of 100 bytes takes 60 ns to index. Scattered keys of more than [`MOST_SCATTERED`]
+//! sequences are not compared.
+
+use super::SequenceSpan;
+use super::table::Table;
+use crate::sequence::SequenceKey;
+
+/// Bits of a set: at most 128 MB.
+const MOST_BITS: u64 = 1 << 30;
+
+/// Bits for each sequence. With as many, 1 of 32 scattered keys is looked at again for nothing.
+const BITS_EACH: u64 = 16;
+
+/// Sequences whose scattered keys are compared: with more of them the set has too few bits.
+pub(super) const MOST_SCATTERED: u64 = MOST_BITS / 4;
+
+/// What there is to warn of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Repeats {
+    /// The first sequence in the file's order whose key an earlier one has ...
+    pub again: SequenceSpan,
+    /// ... and that earlier one.
+    pub first: SequenceSpan,
+    /// Sequences whose key an earlier one has.
+    pub count: u64,
+}
+
+impl Repeats {
+    /// Looks for keys that several sequences of a file have, whose tables these are in the file's order.
+    pub fn find<'a, I: Iterator<Item = &'a Table> + Clone>(tables: I) -> Option<Repeats> {
+        if tables.clone().all(|table| table.ascending) {
+            return None;
+        }
+        let (mut least, mut greatest, mut sequences) = (SequenceKey::MAX, SequenceKey::MIN, 0);
+        for_each_key(tables.clone(), |key| {
+            least = least.min(key);
+            greatest = greatest.max(key);
+            sequences += 1;
+        });
+        let room = (BITS_EACH * sequences).clamp(1 << 16, MOST_BITS);
+        let range = greatest.saturating_sub(least);
+        if range < room {
+            return among_close(tables, least, range + 1);
+        }
+        if sequences > MOST_SCATTERED { None } else { among_scattered(tables, room.next_power_of_two()) }
+    }
+}
+
+/// Keys from `least` on, in a range of this size: a bit for each.
+fn among_close<'a>(
+    tables: impl Iterator<Item = &'a Table> + Clone,
+    least: SequenceKey,
+    range: u64,
+) -> Option<Repeats> {
+    let mut seen = Bits::new(range);
+    let mut repeated = None;
+    let mut count = 0;
+    for_each_key(tables.clone(), |key| {
+        if seen.mark(key - least) {
+            repeated.get_or_insert(key);
+            count += 1;
+        }
+    });
+    repeats_of(tables, repeated?, count)
+}
+
+/// Any keys: `bits` bits, a power of two, marked by a hash.
+fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u64) -> Option<Repeats> {
+    let shift = 64 - bits.ilog2();
+    // The constant is 2^64 divided by the golden ratio: the upper bits of the product differ for keys near each other.
+    let bit_of = |key: SequenceKey| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
+    let mut seen = Bits::new(bits);
+    let mut suspects = Vec::new();
+    for_each_key(tables.clone(), |key| {
+        if seen.mark(bit_of(key)) {
+            suspects.push(key);
+        }
+    });
+    if suspects.is_empty() {
+        return None;
+    }
+    suspects.sort_unstable();
+    suspects.dedup();
+    // A second set, of the suspects alone: most keys are in neither and need no search.
+    let mut suspected = seen;
+    suspected.clear();
+    for &key in &suspects {
+        suspected.mark(bit_of(key));
+    }
+    let mut is_known = vec![false; suspects.len()];
+    let mut repeated = None;
+    let mut count = 0;
+    for_each_key(tables.clone(), |key| {
+        if suspected.is_marked(bit_of(key))
+            && let Ok(rank) = suspects.binary_search(&key)
+            && std::mem::replace(&mut is_known[rank], true)
+        {
+            repeated.get_or_insert(key);
+            count += 1;
+        }
+    });
+    repeats_of(tables, repeated?, count)
+}
+
+/// The first two sequences of a key.
+fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, count: u64) -> Option<Repeats> {
+    let mut spans = tables.flat_map(|table| {
+        table.places.iter().enumerate().flat_map(move |(chunk, place)| {
+            let positions = table.positions(chunk);
+            let end = positions.end;
+            let of_key = positions.filter(move |&position| table.keys.get(position, place) == key);
+            of_key.map(move |position| table.span(position, place, end))
+        })
+    });
+    Some(Repeats { first: spans.next()?, again: spans.next()?, count })
+}
+
+fn for_each_key<'a>(tables: impl Iterator<Item = &'a Table>, mut work: impl FnMut(SequenceKey)) {
+    for table in tables {
+        for (chunk, place) in table.places.iter().enumerate() {
+            table.positions(chunk).for_each(|position| work(table.keys.get(position, place)));
+        }
+    }
+}
+
+/// A set of bits.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(bits: u64) -> Self {
+        Bits(vec![0; bits.div_ceil(64) as usize])
+    }
+
+    /// Marks a bit. Whether it was marked before.
+    #[inline]
+    fn mark(&mut self, bit: u64) -> bool {
+        let (word, mask) = (&mut self.0[(bit / 64) as usize], 1 << (bit % 64));
+        let was_marked = *word & mask != 0;
+        *word |= mask;
+        was_marked
+    }
+
+    #[inline]
+    fn is_marked(&self, bit: u64) -> bool {
+        self.0[(bit / 64) as usize] & 1 << (bit % 64) != 0
+    }
+
+    fn clear(&mut self) {
+        self.0.fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{Builder, Record};
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Tables of sequences with these keys, of 3 bytes each, the last table from position `cut` on.
+    fn tables(keys: &[SequenceKey], cut: usize, chunk_size: u64) -> Vec<Table> {
+        let mut builder = Builder::new(chunk_size, false);
+        let mut tables = Vec::new();
+        for (&key, number) in keys.iter().zip(0..) {
+            builder.add(Record { key, samples: 1, offset: 3 * number, size: 3 }).expect("a sequence");
+            if number as usize == cut {
+                tables.push(builder.take_complete());
+            }
+        }
+        tables.push(builder.finish());
+        tables
+    }
+
+    /// One key after the other.
+    fn reference(keys: &[SequenceKey]) -> Option<(u64, u64, u64)> {
+        let (mut seen, mut found, mut count) = (HashMap::new(), None, 0);
+        for (&key, number) in keys.iter().zip(0u64..) {
+            if let Some(&first) = seen.get(&key) {
+                found.get_or_insert((3 * first, 3 * number));
+                count += 1;
+            } else {
+                seen.insert(key, number);
+            }
+        }
+        found.map(|(first, again)| (first, again, count))
+    }
+
+    fn check(keys: &[SequenceKey], cut: usize, chunk_size: u64) {
+        let found = Repeats::find(tables(keys, cut, chunk_size).iter());
+        let found = found.map(|found| {
+            assert_eq!(found.first.key, found.again.key);
+            (found.first.offset, found.again.offset, found.count)
+        });
+        assert_eq!(found, reference(keys));
+    }
+
+    #[test]
+    fn both_sequences_are_found() {
+        check(&[100, 200, 100], 9, 1 << 20);
+        check(&[u64::MAX, 0, 5, u64::MAX, 0], 2, 3);
+        check(&[3, 2, 1, 0], 1, 6);
+        check(&[], 0, 6);
+    }
+
+    #[test]
+    fn many_scattered_keys_are_told_apart() {
+        let key = |n: u64| n.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ n << 32;
+        let mut keys: Vec<u64> = (0..50_000).map(key).collect();
+        check(&keys, 10_000, 1000);
+        keys.extend([key(777), key(40_000), key(777)]);
+        check(&keys, 10_000, 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_comparing_all_finds(
+            keys in proptest::collection::vec(prop_oneof![0u64..40, any::<u64>()], 0..30), cut in 0usize..30, size in 1u64..40,
+        ) {
+            check(&keys, cut, size);
+        }
+    }
+}

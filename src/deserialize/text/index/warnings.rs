@@ -1,0 +1,150 @@
+//! What is allowed in a text file but hardly ever meant, and is said once a file.
+
+use super::IndexOptions;
+use super::parts::Parts;
+use super::repeats::Repeats;
+use super::source::Source;
+use super::start::Start;
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+
+/// Bytes at the start of a file that are searched for a line with an id.
+const SEARCHED: u64 = 64 << 10;
+
+/// Lines up to this offset are counted for a warning; of places beyond it the offset must do.
+const COUNTED: u64 = 64 << 20;
+
+/// Warns if the first line has no id and a line soon after it has one: then all ids are ignored.
+pub(super) fn of_ignored_ids(
+    source: &Source<'_>,
+    options: &IndexOptions,
+    start: Start,
+    log: &Logger,
+) -> Result<()> {
+    if !log.shows(Level::Warning) {
+        return Ok(());
+    }
+    if let Some(text) = about_ignored_ids(source, options, start)? {
+        log.write(Level::Warning, &text);
+    }
+    Ok(())
+}
+
+/// Warns if several sequences have one key.
+pub(super) fn of_repeats(file: &DataFile, corpus: &Corpus, parts: &Parts, log: &Logger) {
+    if !log.shows(Level::Warning) {
+        return;
+    }
+    if let Some(text) = about_repeats(file, corpus, parts) {
+        log.write(Level::Warning, &text);
+    }
+}
+
+fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) -> Result<Option<String>> {
+    if !start.by_line || options.skip_sequence_ids {
+        return Ok(None);
+    }
+    let mut block = vec![0; SEARCHED.min(source.size() - start.content) as usize];
+    source.read(&mut block, start.content)?;
+    let with_id = block.split(|&byte| byte == b'\n').position(|line| {
+        let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        // Digits up to the end of the file are no id; what follows the end of the block is not known.
+        0 < digits && digits < line.len()
+    });
+    Ok(with_id.map(|lines| {
+        let (path, first) = (source.file.path(), start.line + 1);
+        let second = first + lines as u64;
+        format!(
+            "Line {second} of '{path}' begins with a sequence id, but line {first}, which is the first, has none. The first \
+             line decides: all ids are ignored, and every line is a sequence. If sequences of several lines are meant, \
+             begin the file with a line that has an id; if not, set skipSequenceIds = true, which ends this warning."
+        )
+    }))
+}
+
+fn about_repeats(file: &DataFile, corpus: &Corpus, parts: &Parts) -> Option<String> {
+    let tables: Vec<_> = parts.iter().map(|part| &part.table).collect();
+    let Repeats { first, again, count } = Repeats::find(tables.into_iter())?;
+    let place = |offset: u64| match (offset <= COUNTED).then(|| file.line_at(offset)).flatten() {
+        Some(line) => format!("line {line} (offset {offset})"),
+        None => format!("offset {offset}"),
+    };
+    let others = match count {
+        1 => String::new(),
+        _ => format!(" In all, {count} sequences have the id of an earlier one."),
+    };
+    Some(format!(
+        "Sequence {} of '{}' begins at {} and again at {}, with other lines between: these are two sequences with one id.\
+         {others} The lines of a sequence must follow each other, and no other sequence may have its id.",
+        corpus.text_of(first.key),
+        file.path(),
+        place(first.offset),
+        place(again.offset)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Index;
+    use super::super::tests::{file_of, options};
+    use super::*;
+    use crate::pool::Pool;
+    use std::sync::Arc;
+
+    fn ignored_ids(text: &[u8], skip_sequence_ids: bool) -> Option<String> {
+        let file = file_of(text);
+        let source = Source::new(&file).expect("a source");
+        let options = IndexOptions { skip_sequence_ids, ..options(None) };
+        let start = Start::read(&source, skip_sequence_ids, &Corpus::Numeric).expect("a start");
+        about_ignored_ids(&source, &options, start).expect("it is read")
+    }
+
+    #[test]
+    fn a_first_line_without_an_id_is_warned_of_where_others_have_one() {
+        let text = ignored_ids(b"\n|x 1\n|x 2\n7 |x 3\n", false).expect("a warning");
+        assert!(
+            text.starts_with("Line 4 of 'f' begins with a sequence id, but line 2, which is the first,"),
+            "{text}"
+        );
+        assert!(ignored_ids(b"|# header\n1 |x 1\n", false).is_some());
+        for silent in [&b"|x 1\n|x 2\n"[..], b"1 |x 1\n|x 2\n2 |x 3\n", b"|x 1\n7", b"|x 1\n 7 |x 2\n"] {
+            assert_eq!(ignored_ids(silent, false), None);
+        }
+        assert_eq!(ignored_ids(b"|x 1\n7 |x 3\n", true), None);
+    }
+
+    /// What is said of a file that is indexed at once, and step by step.
+    fn repeats(text: &[u8], corpus: fn() -> Corpus) -> Option<String> {
+        let file = file_of(text);
+        let options = IndexOptions { chunk_size: 20, ..options(None) };
+        let corpus = Arc::new(corpus());
+        let index = Index::open(&file, &options, &corpus).expect("an index");
+        let at_once = about_repeats(&file, &corpus, &index.parts);
+        let pool = Pool::shared().expect("threads");
+        let open = || Index::open_in_steps(&file, &options, &corpus, &pool, 16);
+        let index = pool.install(open).expect("an index");
+        assert!(!index.chunks().is_empty());
+        assert_eq!(about_repeats(&file, &corpus, &index.parts), at_once);
+        at_once
+    }
+
+    #[test]
+    fn repeated_ids_are_warned_of_with_both_places() {
+        let text =
+            repeats(b"100 |x 1\n100 |x 2\n200 |x 3\n100 |x 4\n", || Corpus::Numeric).expect("a warning");
+        assert!(
+            text.contains("Sequence 100 of 'f' begins at line 1 (offset 0) and again at line 4 (offset 27),"),
+            "{text}"
+        );
+        assert!(!text.contains("In all"), "{text}");
+        let text = repeats(b"b |x 1\na |x 1\nc |x 2\na |x 3\nb |x 4\na |x 5\n", Corpus::symbolic)
+            .expect("a warning");
+        assert!(text.contains("Sequence a of 'f' begins at line 2 (offset 7) and again at line 4"), "{text}");
+        assert!(text.contains("In all, 3 sequences have the id of an earlier one."), "{text}");
+        for silent in [&b"1 |x 1\n2 |x 1\n3 |x 1\n4 |x 1\n"[..], b"4 |x 1\n2 |x 1\n2 |x 3\n1 |x 1\n"] {
+            assert_eq!(repeats(silent, || Corpus::Numeric), None);
+        }
+    }
+}
