@@ -6,6 +6,7 @@ use super::segment::Segment;
 use crate::Result;
 use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::log::Level;
 use crate::sequence::{ChunkId, SequenceView, SparseView};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,28 @@ impl TextChunk {
     /// Errors of all segments.
     pub(super) fn errors(&self) -> u64 {
         self.segments.iter().map(|segment| segment.errors).sum()
+    }
+
+    /// Sequences of all segments that were left out because a stream has no sample in them.
+    fn skipped(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.skipped.len() as u64).sum()
+    }
+
+    /// Adds to the file's count of sequences that were left out, and reports it once a chunk.
+    fn count_skipped(&self, skipped: u64) {
+        if skipped == 0 {
+            return;
+        }
+        let all = self.shared.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
+        let rules = &self.shared.rules;
+        rules.log.write(
+            Level::Warning,
+            &format!(
+                "Chunk {} of '{}': {skipped} sequences are left out because a stream has no sample in them \
+                 (strictSequences = false); {all} so far, over all sweeps.",
+                self.id, rules.file
+            ),
+        );
     }
 }
 
@@ -112,8 +135,8 @@ impl Chunk for TextChunk {
     }
 
     fn admit(&self) -> Result<()> {
-        let errors = self.errors();
-        if errors == 0 && self.fatal.is_none() {
+        let (errors, skipped) = (self.errors(), self.skipped());
+        if errors == 0 && skipped == 0 && self.fatal.is_none() {
             return Ok(());
         }
         // A chunk that is kept in memory was loaded once, so its errors count once.
@@ -132,7 +155,10 @@ impl Chunk for TextChunk {
         match (broken, &self.fatal) {
             (Some(before), _) => Err(self.shared.limit_error(self.id, self.shift, &self.segments, before)),
             (None, Some(fatal)) => Err(self.shared.error_of(fatal.clone())),
-            (None, None) => Ok(()),
+            (None, None) => {
+                self.count_skipped(skipped);
+                Ok(())
+            }
         }
     }
 }

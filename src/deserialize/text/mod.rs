@@ -36,7 +36,7 @@ use rayon::prelude::*;
 use segment::{Scratch, Scratched, Segment};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Bytes of text that a segment should have: enough to make a task worth its start, little enough that its text and
 /// data stay in a core's cache.
@@ -63,6 +63,8 @@ struct Shared {
     narrow: bool,
     /// Errors that are still tolerated.
     errors_left: Mutex<u64>,
+    /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
+    skipped: AtomicU64,
 }
 
 impl TextDeserializer {
@@ -140,6 +142,7 @@ impl TextDeserializer {
         let shared = Shared {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
+            skipped: AtomicU64::new(0),
             rules,
             file,
             index,
