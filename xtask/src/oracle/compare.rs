@@ -24,12 +24,69 @@ pub struct Rule {
     applies: fn(&Difference) -> bool,
 }
 
-/// No run of CNTK gives what this library gives, nor what another run gave. One output alone does not tell.
+/// Not a rule for one output: whether CNTK's output changes shows only when the case is repeated, see [`is_race`].
 pub static RACE: Rule = Rule {
     name: "race",
-    what: "CNTK reads a file on two threads through one handle; what it gives changes from run to run",
+    what: "CNTK reads a file on two threads through one handle; what it delivers changes from run to run",
     applies: |_| false,
 };
+
+/// Whether CNTK is known to read files of this case on two threads through one handle: binary files, and the secondary
+/// deserializers of a bundle. Deserializers of other modules than text and binary count as well.
+pub fn can_race(case: &Case) -> bool {
+    let config = case.config.to_lowercase();
+    let deserializers = config.matches("deserializer\"").count();
+    deserializers > 1 || deserializers > config.matches("cntktextformatdeserializer\"").count()
+}
+
+/// Whether CNTK's outputs of the same case differ among themselves, up to `line`: at least two of them differ from the
+/// most frequent one.
+pub fn is_race(outputs: &[Output], line: usize) -> bool {
+    let head = |output: &Output| output.lines.iter().take(line + 1).cloned().collect::<Vec<_>>();
+    let heads: Vec<Vec<String>> = outputs.iter().map(head).collect();
+    let most = heads.iter().map(|head| heads.iter().filter(|other| *other == head).count()).max();
+    heads.len() - most.unwrap_or(0) >= 2
+}
+
+/// Where the reader stood in the data before each step of a case, and after the last one. `None`: it could not say.
+pub struct Positions {
+    /// Samples of a sweep.
+    pub sweep: u64,
+    /// Positions, one more than there are steps.
+    pub before: Vec<Option<u64>>,
+}
+
+impl Positions {
+    /// Whether the reader, when it does a step, is in a sweep that it has gone back in. Truncated minibatches hold data
+    /// that were read before, so that `truncated` ones may come from one sweep further back.
+    fn is_after_going_back(&self, steps: &[String], step: usize, truncated: bool) -> bool {
+        let mut sweep = 0;
+        let mut gone_back = None;
+        for (number, name) in steps.iter().enumerate().take(step) {
+            let both = self
+                .before
+                .get(number)
+                .copied()
+                .flatten()
+                .zip(self.before.get(number + 1).copied().flatten());
+            // The first step starts the reader: before it there is no position.
+            let Some((before, after)) = both else { continue };
+            if moves(name) {
+                let to = after / self.sweep;
+                if after < before && to == sweep {
+                    gone_back = Some(sweep);
+                } else if to != sweep {
+                    gone_back = None;
+                }
+                sweep = to;
+            } else if after > before {
+                // At the end of a sweep the next one is not entered yet.
+                sweep = (after - 1) / self.sweep;
+            }
+        }
+        gone_back.is_some_and(|gone_back| sweep <= gone_back + u64::from(truncated))
+    }
+}
 
 /// The first line that differs.
 struct Difference<'a> {
@@ -38,6 +95,7 @@ struct Difference<'a> {
     line: usize,
     ours: &'a Output,
     cntk: &'a Output,
+    positions: &'a dyn Fn() -> Option<Positions>,
 }
 
 impl Difference<'_> {
@@ -47,8 +105,13 @@ impl Difference<'_> {
         steps.take(self.line.saturating_sub(1)).map(|(step, line)| (step.as_str(), line.as_str()))
     }
 
+    /// Whether a line of the configuration is this one.
+    fn has(&self, wanted: &str) -> bool {
+        self.case.config.lines().any(|line| line.trim() == wanted)
+    }
+
     fn is_randomized(&self) -> bool {
-        self.case.config.lines().any(|line| line.trim() == "randomize = true")
+        self.has("randomize = true")
     }
 }
 
@@ -97,7 +160,14 @@ const RULES: [Rule; 9] = [
             let seeded = difference.case.config.lines().any(|line| {
                 line.trim().strip_prefix("randomizationSeed = ").is_some_and(|seed| seed.trim() != "0")
             });
-            seeded && difference.is_randomized() && difference.before().skip(1).any(|(step, _)| moves(step))
+            let step = difference.line.saturating_sub(1);
+            let truncated = difference.has("truncated = true");
+            seeded
+                && difference.is_randomized()
+                && difference.before().skip(1).any(|(step, _)| moves(step))
+                && (difference.positions)().is_some_and(|positions| {
+                    positions.is_after_going_back(&difference.case.steps, step, truncated)
+                })
         },
     },
     Rule {
@@ -120,8 +190,9 @@ const RULES: [Rule; 9] = [
         applies: |difference| {
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             let (ours, cntk) = (line(difference.ours), line(difference.cntk));
-            let truncated = difference.case.config.lines().any(|line| line.trim() == "truncated = true");
-            truncated && cntk.contains("\"keys\":[]") && ours.contains("\"logic_error\"")
+            difference.has("truncated = true")
+                && cntk.contains("\"keys\":[]")
+                && ours.contains("\"logic_error\"")
         },
     },
     Rule {
@@ -150,8 +221,14 @@ fn moves(step: &str) -> bool {
     step != "read" && step != "state"
 }
 
-/// Compares with what a version of CNTK gave.
-pub fn compare(case: &Case, version: &str, ours: &Output, cntk: &Output) -> Verdict {
+/// Compares with the output of a version of CNTK. `positions` finds out where the reader stood, if a rule asks.
+pub fn compare(
+    case: &Case,
+    version: &str,
+    ours: &Output,
+    cntk: &Output,
+    positions: &dyn Fn() -> Option<Positions>,
+) -> Verdict {
     let lines = ours.lines.len().max(cntk.lines.len());
     let different = (0..lines).find(|&line| ours.lines.get(line) != cntk.lines.get(line));
     let line = match different {
@@ -165,7 +242,7 @@ pub fn compare(case: &Case, version: &str, ours: &Output, cntk: &Output) -> Verd
     let show = |output: &Output| {
         output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
     };
-    let difference = Difference { case, version, line, ours, cntk };
+    let difference = Difference { case, version, line, ours, cntk, positions };
     let known = (ours.end == End::Done && !cntk.lines.is_empty())
         .then(|| RULES.iter().find(|rule| (rule.applies)(&difference)))
         .flatten();
@@ -181,8 +258,8 @@ mod tests {
         verdict_of(config, steps, (ours, End::Done), (cntk, end))
     }
 
-    fn verdict_of(config: &str, steps: &[&str], ours: (&[&str], End), cntk: (&[&str], End)) -> String {
-        let case = Case {
+    fn case(config: &str, steps: &[&str]) -> Case {
+        Case {
             name: String::new(),
             create: Value::Null,
             steps: steps.iter().map(|&step| step.to_owned()).collect(),
@@ -190,12 +267,18 @@ mod tests {
             config: config.to_owned(),
             files: Vec::new(),
             rewritten: None,
-        };
+        }
+    }
+
+    fn verdict_of(config: &str, steps: &[&str], ours: (&[&str], End), cntk: (&[&str], End)) -> String {
+        let case = case(config, steps);
+        // Sweeps of 10 samples; the restored position lies in the first one.
+        let positions = || Some(Positions { sweep: 10, before: [0, 0, 5, 2, 7].map(Some).to_vec() });
         let output = |(lines, end): (&[&str], End)| Output {
             lines: lines.iter().map(|&l| l.to_owned()).collect(),
             end,
         };
-        match compare(&case, "2.7", &output(ours), &output(cntk)) {
+        match compare(&case, "2.7", &output(ours), &output(cntk), &positions) {
             Verdict::Same => "same".to_owned(),
             Verdict::Known(rule) => rule.name.to_owned(),
             Verdict::Different(line, ..) => line.to_string(),
@@ -226,6 +309,42 @@ mod tests {
         let ours = [&failed[..3], &["r", "0"]].concat();
         assert_eq!(verdict("", &steps, &ours, &failed, End::Done), "after a failure");
         assert_eq!(verdict("", &steps, &all, &failed, End::Done), "2");
+    }
+
+    #[test]
+    fn only_going_back_within_a_sweep_forgets_the_seed() {
+        let steps = ["start", "read", "restore", "read", "read"].map(str::to_owned);
+        let known = |before: [u64; 6], step, truncated| {
+            let positions = Positions { sweep: 10, before: before.map(Some).to_vec() };
+            positions.is_after_going_back(&steps, step, truncated)
+        };
+        assert!(known([0, 0, 5, 2, 7, 9], 3, false));
+        assert!(known([0, 0, 5, 2, 7, 9], 4, false));
+        assert!(!known([0, 0, 5, 2, 7, 9], 2, false), "before it goes back");
+        assert!(!known([0, 0, 5, 7, 9, 9], 3, false), "forward");
+        assert!(!known([0, 0, 5, 22, 25, 27], 3, false), "to another sweep");
+        assert!(!known([0, 0, 15, 2, 7, 9], 3, false), "back to another sweep");
+        assert!(known([0, 0, 10, 2, 7, 9], 3, false), "at the end of a sweep it is still in it");
+        assert!(!known([0, 0, 5, 2, 12, 14], 4, false), "the next sweep has the seed again");
+        assert!(known([0, 0, 5, 2, 12, 14], 4, true), "but what is packed may come from before");
+    }
+
+    #[test]
+    fn races_are_of_known_inputs_and_show_twice() {
+        let of = |deserializers: &str| can_race(&case(deserializers, &[]));
+        assert!(!of("type = \"CNTKTextFormatDeserializer\""));
+        assert!(of("type = \"CNTKBinaryFormatDeserializer\""));
+        assert!(of("type = \"CNTKTextFormatDeserializer\" type = \"CNTKTextFormatDeserializer\""));
+        assert!(of("type = \"HTKFeatureDeserializer\""));
+        let outputs = |lines: &[&str]| -> Vec<Output> {
+            let output =
+                |line: &&str| Output { lines: vec!["c".to_owned(), (*line).to_owned()], end: End::Done };
+            lines.iter().map(output).collect()
+        };
+        assert!(is_race(&outputs(&["a", "a", "b", "a", "b"]), 1));
+        assert!(is_race(&outputs(&["a", "b", "c", "a", "a"]), 1));
+        assert!(!is_race(&outputs(&["a", "a", "b", "a", "a"]), 1));
+        assert!(!is_race(&outputs(&["a", "b", "c", "d", "e"]), 0), "all the same up to that line");
     }
 
     #[test]

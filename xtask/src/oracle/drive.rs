@@ -1,9 +1,11 @@
 //! Runs a case through this library and through CNTK.
 
+use super::compare::Positions;
 use super::install::Cntk;
 use crate::golden::Case;
 use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,10 +13,18 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A driver that prints nothing for so long will not go on: steps take milliseconds.
+/// Time without a line after which CNTK's driver counts as hung: steps take milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for this library's driver. It must not hang at all, so that only a very busy machine may not look like a hang.
+const OWN_PATIENCE: Duration = Duration::from_secs(60);
+/// How often CNTK's driver is run if it hangs. On a busy machine it may have been slow.
+const ATTEMPTS_IF_HUNG: usize = 3;
 /// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
 const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
+
+/// Minibatches, and samples of each, that are more than a sweep of any case.
+const SWEEP_MINIBATCHES: usize = 100;
+const SWEEP_MINIBATCH: u64 = 4096;
 
 /// How a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,15 +89,61 @@ impl Drivers {
             let status = convert.status().with_context(|| format!("starting {convert:?}"))?;
             ensure!(status.success(), "{convert:?} failed ({status}).");
         }
-        let mut cntk = Command::new(&self.host);
-        cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
-        let cntk = run(cntk, folder, "cntk", PATIENCE)?;
+        let cntk = || {
+            let mut cntk = Command::new(&self.host);
+            cntk.arg(&self.module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
+            run(cntk, folder, "cntk", PATIENCE)
+        };
+        let mut by_cntk = cntk()?;
+        for _ in 1..ATTEMPTS_IF_HUNG {
+            if by_cntk.end == End::Hung {
+                by_cntk = cntk()?;
+            }
+        }
+        Ok((run(self.own(&config, &script), folder, "ours", OWN_PATIENCE)?, by_cntk))
+    }
+
+    /// This library's driver on a script.
+    fn own(&self, config: &Path, script: &Path) -> Command {
         let mut ours = Command::new(&self.ours);
         if let Some(module) = &self.own_module {
             ours.arg(module).env("LD_LIBRARY_PATH", &self.library_path);
         }
-        ours.arg(&config).arg(&script);
-        Ok((run(ours, folder, "ours", PATIENCE)?, cntk))
+        ours.arg(config).arg(script);
+        ours
+    }
+
+    /// Where the reader stands before and after each step of a case that ran in `folder`. `None` if the size of a sweep
+    /// cannot be found out.
+    pub fn positions(&self, case: &Case, folder: &Path) -> Result<Option<Positions>> {
+        let run_steps = |name: &str, steps: &[&str]| -> Result<Vec<Value>> {
+            let script = folder.join(format!("{name}.txt"));
+            std::fs::write(&script, steps.join("\n") + "\n")?;
+            let output = run(self.own(&folder.join("config.cntk"), &script), folder, name, OWN_PATIENCE)?;
+            // The first line is the creation's.
+            let lines = output.lines.iter().skip(1);
+            Ok(lines
+                .filter_map(|line| Some(serde_json::from_str::<Value>(line).ok()?["result"].take()))
+                .collect())
+        };
+        let position = |result: &Value| result["state"]["minibatchSourcePosition"].as_u64();
+
+        // One sweep in a few large minibatches, of parallel sequences as long as the case's own.
+        let first = case.steps.first().map(String::as_str).unwrap_or_default();
+        let words: Vec<&str> = first.split(' ').collect();
+        let Some([_, _, _, _, truncation, right_splice, ..]) = words.get(..) else { return Ok(None) };
+        let start = format!("start 1 0 {SWEEP_MINIBATCH} {truncation} {right_splice} 1 sweep inf 0");
+        let mut steps = vec![start.as_str()];
+        steps.extend([["read", "state"]; SWEEP_MINIBATCHES].concat());
+        let results = run_steps("sweep", &steps)?;
+        let end = results.iter().position(|result| result["end_of_epoch"] == true);
+        let sweep = end.and_then(|end| position(results.get(end + 1)?)).filter(|&sweep| sweep > 0);
+        let Some(sweep) = sweep else { return Ok(None) };
+
+        let mut steps = vec!["state"];
+        steps.extend(case.steps.iter().flat_map(|step| [step.as_str(), "state"]));
+        let results = run_steps("positions", &steps)?;
+        Ok(Some(Positions { sweep, before: results.iter().step_by(2).map(position).collect() }))
     }
 }
 
