@@ -108,11 +108,8 @@ fn read(reader: &mut Reader) -> Result<Option<String>> {
         assert!(minibatch.end_of_epoch);
         return Ok(None);
     };
-    let values = stream.data.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes));
-    let mut values: Vec<f32> = values.collect();
-    // One-sample sequences: a row each.
-    values.truncate(stream.layout.columns());
-    let text: Vec<String> = values.iter().map(|value| value.to_string()).collect();
+    let text: Vec<String> =
+        stream.dense::<f32>().expect("dense data").iter().map(|value| value.to_string()).collect();
     Ok(Some(text.join(" ") + if minibatch.end_of_sweep { "*" } else { "" }))
 }
 
@@ -310,8 +307,7 @@ fn user_code_may_read_with_another_reader() {
         }
         fn load(&self, _chunk: u32) -> Result<ChunkData> {
             let minibatch = self.0.lock().expect("a lock").read()?;
-            let values = minibatch.streams[0].data.bytes().as_chunks().0;
-            let values: Vec<f32> = values.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect();
+            let values = minibatch.streams[0].dense::<f32>().expect("dense data").to_vec();
             let samples = values.len();
             let data = StreamData::Samples(Array::Dense(DenseArray::new(values, samples)));
             Ok(ChunkData { streams: vec![data], keys: None })

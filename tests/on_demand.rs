@@ -220,7 +220,7 @@ fn epoch(minibatch: u64, workers: u64, rank: u64, sweeps: u64) -> Epoch {
 fn show(minibatch: &Minibatch) -> String {
     let mut text = format!("{:?} {} {}", minibatch.keys, minibatch.end_of_sweep, minibatch.end_of_epoch);
     for stream in &minibatch.streams {
-        write!(text, " | {:?} {:?}", stream.layout, stream.data.bytes()).expect("text");
+        write!(text, " | {:?} {:?}", stream.layout, stream.block()).expect("text");
     }
     text
 }
@@ -263,7 +263,7 @@ fn the_way_from_chunk_to_minibatch_does_not_show() {
                 let minibatch = reader.read().expect("a minibatch");
                 let shown = show(&minibatch) + &format!(" {:?}", reader.state());
                 if let [formula, text] = &minibatch.streams[..] {
-                    assert_eq!(formula.data.bytes(), text.data.bytes(), "{way}, worker {rank} of {workers}");
+                    assert_eq!(formula.block(), text.block(), "{way}, worker {rank} of {workers}");
                     assert_eq!(formula.layout, text.layout);
                     let parts: Vec<&str> = shown.split(" | ").collect();
                     let (end, state) = parts[2].split_once("] [(").expect("a state");

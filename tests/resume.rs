@@ -286,7 +286,8 @@ fn a_fresh_process_continues_exactly() {
 
         // CNTK's state says nothing of what is queued for truncated minibatches, nor, without randomization, of the number
         // that decides which of several workers gets a sequence.
-        if scenario.mode == Mode::Truncated || !scenario.randomized && scenario.epoch.numbers().0.workers > 1 {
+        if scenario.mode == Mode::Truncated || !scenario.randomized && scenario.epoch.numbers().0.workers > 1
+        {
             continue;
         }
         states += 1;

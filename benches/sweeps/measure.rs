@@ -5,8 +5,7 @@ use crate::generate::sums_path;
 use crate::shapes::{Shape, Stream};
 use crate::sums::{StreamSums, Sums};
 use cntk_reader::config;
-use cntk_reader::pack::Minibatch;
-use cntk_reader::pack::minibatch::StreamMinibatch;
+use cntk_reader::pack::{Minibatch, StreamMinibatch};
 use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::error::Error;
@@ -98,32 +97,19 @@ fn add(minibatch: &Minibatch, streams: &[Stream], sums: &mut Sums, sequences: &m
 
 /// Adds one sample.
 fn add_column(part: &StreamMinibatch, column: usize, stream: &Stream, sums: &mut StreamSums) {
-    let bytes = part.data.bytes();
-    let mut add = |row: u32, value: usize| {
-        let value = f64::from(f32::from_ne_bytes(four(bytes, value)));
-        sums.add_value(row, (value * f64::from(stream.scale)).round() as i64);
+    let mut add = |index: usize, value: f32| {
+        let value = f64::from(value);
+        sums.add_value(index as u32, (value * f64::from(stream.scale)).round() as i64);
     };
     if stream.sparse {
-        let stored = part.nnz();
-        let (values, rows, starts) = (8, 8 + 4 * stored, 8 + 8 * stored);
-        let start = |column: usize| i32::from_ne_bytes(four(bytes, starts + 4 * column)) as usize;
-        for entry in start(column)..start(column + 1) {
-            add(i32::from_ne_bytes(four(bytes, rows + 4 * entry)) as u32, values + 4 * entry);
-        }
+        let (indices, values) = part.sparse::<f32>().expect("sparse data").column(column).expect("a column");
+        indices.iter().zip(values).for_each(|(&index, &value)| add(index as usize, value));
     } else {
-        let first = column * stream.dim as usize;
-        for row in 0..stream.dim {
-            add(row, 4 * (first + row as usize));
-        }
+        let dim = stream.dim as usize;
+        let values = &part.dense::<f32>().expect("dense data")[column * dim..][..dim];
+        values.iter().enumerate().for_each(|(index, &value)| add(index, value));
     }
     sums.samples += 1;
-}
-
-/// Four bytes of a buffer.
-fn four(bytes: &[u8], offset: usize) -> [u8; 4] {
-    let mut four = [0; 4];
-    four.copy_from_slice(&bytes[offset..offset + 4]);
-    four
 }
 
 /// The peak of resident memory so far in bytes, 0 where the system does not tell.

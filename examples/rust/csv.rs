@@ -12,7 +12,7 @@ use cntk_reader::deserialize::custom::{
     Array, Buffer, ChunkData, DenseArray, Registered, Simple, StreamData, UserDeserializer,
 };
 use cntk_reader::error::ExceptionClass;
-use cntk_reader::pack::minibatch::{Minibatch, StreamMinibatch};
+use cntk_reader::pack::{Minibatch, StreamMinibatch};
 use cntk_reader::randomize::SIZE_OF_SWEEP;
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
@@ -340,9 +340,8 @@ fn main() -> Result<()> {
         sweep(path, columns, minibatch, text, |minibatch| {
             if let [labels, features] = &minibatch.streams[..] {
                 let of_rows = |stream: &StreamMinibatch, width| {
-                    let values = stream.data.bytes().as_chunks::<4>().0.chunks(width);
-                    let sum =
-                        |row: &[[u8; 4]]| row.iter().map(|value| f64::from(f32::from_ne_bytes(*value))).sum();
+                    let values = stream.dense::<f32>().unwrap_or_default().chunks(width);
+                    let sum = |row: &[f32]| row.iter().map(|&value| f64::from(value)).sum();
                     values.map(sum).collect::<Vec<f64>>()
                 };
                 for (label, features) in of_rows(labels, 1).into_iter().zip(of_rows(features, columns - 1)) {

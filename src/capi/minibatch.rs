@@ -9,7 +9,8 @@ use super::stream::{cntk_reader_element, cntk_reader_storage};
 use crate::corpus::Corpus;
 use crate::fork::Process;
 use crate::pack::layout::Record;
-use crate::pack::minibatch::{Minibatch, StreamMinibatch};
+use crate::pack::{Element, Minibatch, SparseColumns, StreamMinibatch};
+use crate::stream::ElementType;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
@@ -177,14 +178,14 @@ impl cntk_reader_minibatch {
             Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
         })?;
         let stream = self.shared()?.stream(index)?;
-        let (layout, block) = (&part.layout, part.data.bytes());
+        let (layout, block) = (&part.layout, part.block());
         let (samples, sequences) = layout.counts();
-        let parts = match stream.storage {
-            cntk_reader_storage::CNTK_READER_STORAGE_DENSE => Parts::dense(block, stream.info.element.size()),
-            cntk_reader_storage::CNTK_READER_STORAGE_SPARSE_CSC => {
-                Parts::sparse(part, stream.info.element.size())?
-            }
+        let parts = match part.element() {
+            ElementType::Float => Parts::of::<f32>(part),
+            ElementType::Double => Parts::of::<f64>(part),
         };
+        let parts =
+            parts.ok_or_else(|| Error::internal("A block of data does not have the size of its layout."))?;
         Ok(cntk_reader_minibatch_stream {
             struct_size: 0,
             steps: layout.steps,
@@ -198,7 +199,7 @@ impl cntk_reader_minibatch {
             storage: stream.storage,
             element: stream.element,
             sample_size: self.shared()?.sample_size(index)?,
-            values: parts.values.cast(),
+            values: parts.values,
             value_count: parts.count,
             indices: parts.rows,
             column_offsets: parts.starts,
@@ -222,33 +223,23 @@ impl cntk_reader_minibatch {
     }
 }
 
-/// The arrays inside a stream's block.
+/// Where a stream's arrays lie.
 struct Parts {
-    values: *const u8,
+    values: *const c_void,
     count: usize,
     rows: *const i32,
     starts: *const i32,
 }
 
 impl Parts {
-    fn dense(block: &[u8], value_size: usize) -> Self {
-        Parts { values: block.as_ptr(), count: block.len() / value_size, rows: null(), starts: null() }
-    }
-
-    fn sparse(part: &StreamMinibatch, value_size: usize) -> Result<Self> {
-        let (count, block) = (part.nnz(), part.data.bytes());
-        let values = size_of::<u64>();
-        let rows = values + count * value_size;
-        let starts = rows + count * size_of::<i32>();
-        let end = starts + (part.layout.columns() + 1) * size_of::<i32>();
-        if block.len() < end {
-            return Err(Error::internal(format!(
-                "A sparse block has {} bytes instead of {end}.",
-                block.len()
-            )));
+    fn of<T: Element>(part: &StreamMinibatch) -> Option<Parts> {
+        if let Some(values) = part.dense::<T>() {
+            let (values, count) = (values.as_ptr().cast(), values.len());
+            return Some(Parts { values, count, rows: null(), starts: null() });
         }
-        let at = |offset: usize| block[offset..].as_ptr();
-        Ok(Parts { values: at(values), count, rows: at(rows).cast(), starts: at(starts).cast() })
+        let SparseColumns { values, indices, offsets } = part.sparse::<T>()?;
+        let (values, count) = (values.as_ptr().cast(), values.len());
+        Some(Parts { values, count, rows: indices.as_ptr(), starts: offsets.as_ptr() })
     }
 }
 

@@ -1,14 +1,14 @@
-//! Moving stored values and rows into minibatches, widening those that are stored narrow.
+//! Moving stored values and indices into minibatches, widening those that are stored narrow.
 //!
-//! Memory that was never written before is what loading waits for, and memory that no cache holds is what packing waits
-//! for. Counts, pixels and other whole numbers take a quarter of both as `u8`, and most rows half as `u16`: this
-//! shortens the first sweep over 784 pixels a sample by a third, over bags of words by a sixth.
+//! Loading waits for memory that was never written before, and packing waits for memory that no cache holds. Counts, pixels
+//! and other whole numbers take a quarter of both as `u8`, and most indices half of both as `u16`: this shortens the first
+//! sweep over 784 pixels a sample by a third, over bags of words by a sixth.
 
 use super::{ValueForm, decimal};
 
-/// How a number may be stored that takes `N` bytes in a minibatch.
+/// A stored form of a number that takes `N` bytes in a minibatch.
 pub(crate) trait Stored<const N: usize>: Copy {
-    /// As it is in the minibatch.
+    /// The number as the minibatch has it.
     fn widen(self) -> [u8; N];
 }
 
@@ -40,15 +40,15 @@ impl Stored<4> for [u8; 2] {
     }
 }
 
-/// Copies numbers to where they have all their bytes.
+/// Widens numbers one by one.
 #[inline(always)]
-fn run<const N: usize, S: Stored<N>>(target: &mut [u8], source: &[S]) {
+fn widen_all<const N: usize, S: Stored<N>>(target: &mut [u8], source: &[S]) {
     for (target, source) in target.as_chunks_mut::<N>().0.iter_mut().zip(source) {
         *target = source.widen();
     }
 }
 
-/// Copies between runs of equal size; the sizes of one value are copied without calling `memcpy`.
+/// Copies bytes to as many bytes. 4 and 8 bytes, the sizes of one value, are copied without a call of `memcpy`.
 #[inline(always)]
 fn copy(target: &mut [u8], source: &[u8]) {
     #[inline(always)]
@@ -66,21 +66,21 @@ fn copy(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// Copies values that take `element` bytes each in the minibatch.
+/// Copies values that are stored in `form` and take `element` bytes each in the minibatch.
 #[inline(always)]
 pub(crate) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element: usize) {
     match (form, element) {
         (ValueForm::Whole, _) => copy(target, source),
-        (ValueForm::Byte, 4) => run::<4, u8>(target, source),
-        (ValueForm::Byte, _) => run::<8, u8>(target, source),
+        (ValueForm::Byte, 4) => widen_all::<4, u8>(target, source),
+        (ValueForm::Byte, _) => widen_all::<8, u8>(target, source),
         (ValueForm::Decimal(decimals), _) => decimal::load(target, source, decimals),
     }
 }
 
-/// Copies rows.
+/// Copies indices.
 #[inline(always)]
-pub(crate) fn rows(target: &mut [u8], source: &[u8], narrow: bool) {
-    if narrow { run::<4, [u8; 2]>(target, source.as_chunks().0) } else { copy(target, source) }
+pub(crate) fn indices(target: &mut [u8], source: &[u8], narrow: bool) {
+    if narrow { widen_all::<4, [u8; 2]>(target, source.as_chunks().0) } else { copy(target, source) }
 }
 
 #[cfg(test)]
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(floats, wanted);
         let wanted: Vec<u8> = (0..256u16).flat_map(|i| f64::from(i).to_ne_bytes()).collect();
         assert_eq!(doubles, wanted);
-        let (numbers, mut rows) = ([0u16, 1, 256, u16::MAX], [9; 16]);
-        super::rows(&mut rows, &numbers.map(u16::to_ne_bytes).concat(), true);
-        assert_eq!(rows.to_vec(), numbers.map(|row| i32::from(row).to_ne_bytes()).concat());
+        let (numbers, mut indices) = ([0u16, 1, 256, u16::MAX], [9; 16]);
+        super::indices(&mut indices, &numbers.map(u16::to_ne_bytes).concat(), true);
+        assert_eq!(indices.to_vec(), numbers.map(|index| i32::from(index).to_ne_bytes()).concat());
     }
 }

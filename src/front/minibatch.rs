@@ -1,9 +1,8 @@
 //! Minibatches and their streams, found by name.
 
-use super::shim::{self, Element, SparseColumns};
 use crate::corpus::Corpus;
 use crate::pack::layout::Layout;
-use crate::pack::minibatch::{self as packed, StreamMinibatch};
+use crate::pack::{self as packed, Element, SparseColumns, StreamMinibatch};
 use crate::stream::{ElementType, LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::fmt;
@@ -171,7 +170,7 @@ impl<'m> MinibatchStream<'m> {
     pub fn dense<T: Element>(&self) -> Result<&'m [T]> {
         self.check(Storage::Dense, T::TYPE)?;
         let Some(packed) = self.packed else { return Ok(&[]) };
-        shim::dense(packed.data.bytes()).ok_or_else(|| self.broken())
+        packed.dense::<T>().ok_or_else(|| self.broken())
     }
 
     /// The values of a sparse stream in compressed columns: the values of column `i` are
@@ -183,7 +182,7 @@ impl<'m> MinibatchStream<'m> {
         let Some(packed) = self.packed else {
             return Ok(SparseColumns { values: &[], indices: &[], offsets: &[0] });
         };
-        shim::sparse(packed.data.bytes(), packed.layout.columns()).ok_or_else(|| self.broken())
+        packed.sparse::<T>().ok_or_else(|| self.broken())
     }
 
     fn check(&self, storage: Storage, element: ElementType) -> Result<()> {

@@ -5,7 +5,6 @@ mod builder;
 mod iter;
 mod minibatch;
 mod reader;
-mod shim;
 
 pub use builder::Builder;
 pub use iter::EpochIter;

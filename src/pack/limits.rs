@@ -1,11 +1,25 @@
-//! How many samples a packer of whole sequences asks for at once.
+//! Sizes of minibatches, and how many samples a packer of whole sequences asks for at once.
 
-use super::PackConfig;
 use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};
 use crate::{Error, ErrorKind, Result};
 
-/// Sample limits of one minibatch.
+/// Sizes of the minibatches to pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PackConfig {
+    /// Number of workers.
+    pub workers: u64,
+    /// This worker's rank, from 0.
+    pub rank: u64,
+    /// Minibatch size in samples of all workers.
+    pub minibatch: u64,
+    /// Steps of a truncated minibatch.
+    pub truncation: u64,
+    /// Steps by which truncated minibatches of one sequence overlap.
+    pub right_splice: u64,
+}
+
+/// How many samples one minibatch may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Samples of all workers.
@@ -27,12 +41,12 @@ pub(super) fn check(config: &PackConfig) -> Result<()> {
 }
 
 impl Limits {
-    /// Limits for packing whole sequences. With a local timeline each worker fills its own share; otherwise all workers
-    /// walk the same global minibatch.
+    /// Limits for packing whole sequences. With a local timeline each worker fills its own share of the size; otherwise all
+    /// workers go through the same global minibatch.
     pub fn of(config: &PackConfig, local_timeline: bool) -> Result<Limits> {
         check(config)?;
-        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32+3 means 3, and 2^31 becomes a negative number that is
-        // then taken for a huge one.
+        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32+3 means 3, and 2^31 becomes a negative number, which is then
+        // read as a huge unsigned one.
         let size = config.minibatch as i32 as u64;
         if !local_timeline {
             return Ok(Limits { global: size, local: size });
@@ -78,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_cannot_be_packed() {
+    fn zero_sizes_are_refused() {
         for (minibatch, workers, class) in
             [(0, 1, ExceptionClass::Logic), (1, 0, ExceptionClass::InvalidArgument)]
         {
             let error = limits(minibatch, workers, 0, true).expect_err("must be refused");
             assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, class));
         }
-        // What is cut to 0 shows at the first read.
+        // A size that is cut to 0 is refused at the first read.
         assert_eq!(limits(1 << 32, 1, 0, false).expect("limits").global, 0);
     }
 }

@@ -1,26 +1,41 @@
-//! One minibatch: its buffers, layouts, keys and flags.
+//! One minibatch: its data, layouts, keys and flags, and the pool that its memory returns to.
+//!
+//! Memory is used again because writing to it costs a tenth of writing to new pages. A [`Minibatch`] returns to its pool as
+//! a whole, with its blocks, its lists of records and its list of keys. So each stream gets a block that it filled before,
+//! sizes settle after a few reads, and from then on a minibatch allocates nothing.
 
-use super::buffer::{self, Buffer, Shelf};
+use super::block::{self, Element, SparseColumns};
+use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
 use crate::memory::{Held, Meter};
 use crate::sequence::SequenceKey;
-use std::sync::Weak;
+use crate::stream::{ElementType, Storage};
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
 
-/// What a read delivers. Owns its memory, which goes back to the reader's pool when it is dropped.
+/// Minibatches that are packed together, at most.
+pub const MOST_AT_ONCE: usize = 64;
+
+/// Idle minibatches that a pool keeps. A reader has a batch of them ready, another batch that is being filled, and some in
+/// the caller's hands; callers that collect a few before they copy them to a device should find them here too.
+const MAX_IDLE: usize = 2 * MOST_AT_ONCE + 8;
+
+/// What a read delivers. Owns its memory, which returns to the reader's pool when the minibatch is dropped.
 #[derive(Debug, Default)]
 pub struct Minibatch {
-    /// It reaches or crosses the end of a sweep.
+    /// The minibatch reaches or crosses the end of a sweep.
     pub end_of_sweep: bool,
-    /// It is the last of the epoch (or, without streams, comes after the last).
+    /// The minibatch is the last of the epoch or, without streams, comes after the last.
     pub end_of_epoch: bool,
     /// One entry per stream, or none if there is no data.
     pub streams: Vec<StreamMinibatch>,
     /// The key of each sequence, by its number in the layouts.
     pub keys: Vec<SequenceKey>,
     /// Where its memory goes.
-    pub(super) home: Weak<Shelf>,
-    /// Counts its memory.
-    pub(super) held: Held,
+    free_list: Weak<FreeList>,
+    /// Reports its memory to the reader's meter.
+    held: Held,
 }
 
 impl Minibatch {
@@ -31,12 +46,20 @@ impl Minibatch {
         minibatch.end_of_epoch = end_of_epoch;
         minibatch
     }
-}
 
-impl Minibatch {
-    /// Makes room for the records and keys of so many sequences, in an empty minibatch, and for half as many again, so
-    /// that sizes settle. No row has more than one gap, and no more rows are made than there are sequences.
-    pub(super) fn make_room(&mut self, sequences: usize) {
+    /// Reports the memory that the minibatch has now to its pool's meter.
+    fn count_memory(&mut self, meter: &Meter) {
+        let bytes_of = |stream: &StreamMinibatch| {
+            stream.block.capacity() + stream.layout.records.capacity() * size_of::<Record>()
+        };
+        let streams = self.streams.iter().map(bytes_of).sum::<usize>();
+        self.held.update(meter, streams + self.keys.capacity() * size_of::<SequenceKey>());
+    }
+
+    /// Reserves memory for the records and keys of `sequences` sequences in an empty minibatch, and for half as many again,
+    /// so that sizes settle. Two records per sequence suffice: a lane has at most one gap, and there are no more lanes than
+    /// sequences.
+    pub(super) fn reserve(&mut self, sequences: usize) {
         fn grow<T>(list: &mut Vec<T>, needed: usize) {
             if list.capacity() < needed {
                 list.reserve(needed + needed / 2);
@@ -47,39 +70,230 @@ impl Minibatch {
     }
 }
 
-impl Minibatch {
-    /// Counts the memory that it has now in its pool's meter.
-    pub(super) fn count_memory(&mut self, meter: &Meter) {
-        let streams = self
-            .streams
-            .iter()
-            .map(|stream| stream.data.capacity() + stream.layout.records.capacity() * size_of::<Record>());
-        let bytes = streams.sum::<usize>() + self.keys.capacity() * size_of::<SequenceKey>();
-        self.held.update(meter, bytes);
-    }
-}
-
 impl Drop for Minibatch {
     fn drop(&mut self) {
-        buffer::recycle(self);
+        if let Some(free_list) = std::mem::take(&mut self.free_list).upgrade() {
+            let mut idle = Minibatch::empty(false, false);
+            idle.streams = std::mem::take(&mut self.streams);
+            idle.keys = std::mem::take(&mut self.keys);
+            idle.held = std::mem::take(&mut self.held);
+            free_list.put(idle);
+        }
     }
 }
 
-/// One stream's part of a minibatch.
-#[derive(Debug, Default)]
+/// One stream of a minibatch.
+#[derive(Debug)]
 pub struct StreamMinibatch {
     /// Which columns belong to which sequence.
     pub layout: Layout,
-    /// Dense: `columns * sample_size` values, column-major; gap columns hold zeros.
-    /// Sparse: one block `u64 nnz | nnz values | nnz i32 rows | columns+1 i32 column starts` (CNTK's own block).
-    pub data: Buffer,
+    storage: Storage,
+    element: ElementType,
+    sample_size: usize,
+    block: AlignedBuffer,
+}
+
+impl Default for StreamMinibatch {
+    fn default() -> StreamMinibatch {
+        StreamMinibatch {
+            layout: Layout::default(),
+            storage: Storage::Dense,
+            element: ElementType::Float,
+            sample_size: 0,
+            block: AlignedBuffer::default(),
+        }
+    }
 }
 
 impl StreamMinibatch {
-    /// Number of stored values, if the data is a sparse block.
-    pub fn nnz(&self) -> usize {
-        let mut count = [0; 8];
-        count.copy_from_slice(&self.data.bytes()[..8]);
-        u64::from_ne_bytes(count) as usize
+    /// How the values are stored.
+    pub fn storage(&self) -> Storage {
+        self.storage
+    }
+
+    /// Type of the values.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// Values of one sample: the height of a column.
+    pub fn sample_size(&self) -> usize {
+        self.sample_size
+    }
+
+    /// All values of a dense stream, column after column, `sample_size` values each; columns of gaps hold zeros. `None` if
+    /// the stream is sparse or its values are of another type.
+    pub fn dense<T: Element>(&self) -> Option<&[T]> {
+        match self.storage {
+            Storage::Dense if self.element == T::TYPE => block::dense(self.block.bytes()),
+            _ => None,
+        }
+    }
+
+    /// The columns of a sparse stream; columns of gaps are empty. `None` if the stream is dense or its values are of another
+    /// type.
+    pub fn sparse<T: Element>(&self) -> Option<SparseColumns<'_, T>> {
+        match self.storage {
+            Storage::SparseCsc if self.element == T::TYPE => {
+                block::sparse(self.block.bytes(), self.layout.columns())
+            }
+            _ => None,
+        }
+    }
+
+    /// The whole block as CNTK lays it out, aligned to 64 bytes, for those who hand it on to CNTK. Dense: the values.
+    /// Sparse: `u64` number of values, the values, `i32` indices, `columns + 1` `i32` offsets.
+    pub fn block(&self) -> &[u8] {
+        self.block.bytes()
+    }
+
+    /// Makes the block as large as the layout needs, `nnz` being the number of stored values of a sparse stream, and hands it
+    /// out to be written. Its content is unspecified.
+    pub(super) fn allocate(
+        &mut self,
+        storage: Storage,
+        element: ElementType,
+        sample_size: usize,
+        nnz: usize,
+    ) -> Result<(&Layout, &mut [u8])> {
+        let size = self.layout.steps.checked_mul(self.layout.lanes).and_then(|columns| match storage {
+            Storage::Dense => block::dense_size(columns, sample_size, element.size()),
+            Storage::SparseCsc => block::sparse_size(nnz, element.size(), columns),
+        });
+        let size = size.ok_or_else(|| {
+            let Layout { steps, lanes, .. } = self.layout;
+            Error::data(format!(
+                "The minibatch is too large: {steps} steps of {lanes} parallel sequences exceed the address space."
+            ))
+        })?;
+        self.block.resize(size)?;
+        (self.storage, self.element, self.sample_size) = (storage, element, sample_size);
+        Ok((&self.layout, self.block.bytes_mut()))
+    }
+
+    /// The layout and the block, to be written.
+    pub(super) fn parts_mut(&mut self) -> (&mut Layout, &mut [u8]) {
+        (&mut self.layout, self.block.bytes_mut())
+    }
+}
+
+/// Minibatches without flags that wait for their next use.
+#[derive(Debug, Default)]
+struct FreeList(Mutex<Vec<Minibatch>>);
+
+impl FreeList {
+    /// Keeps a minibatch, or frees it if the list is full. The minibatch has no free list of its own, so that dropping it
+    /// frees it, here as well as when the list itself ends.
+    fn put(&self, idle: Minibatch) {
+        let mut list = self.0.lock();
+        if list.len() < MAX_IDLE {
+            list.push(idle);
+            return;
+        }
+        drop(list);
+        drop(idle);
+    }
+}
+
+/// Where minibatches come from, and where they return when they are dropped, from any thread. Clones share one free list.
+/// It lives until the last clone is gone; minibatches may outlive it.
+#[derive(Debug, Default, Clone)]
+pub struct MinibatchPool {
+    free_list: Arc<FreeList>,
+    meter: Meter,
+}
+
+impl MinibatchPool {
+    /// A pool that reports the memory of its minibatches to `meter`, wherever they are.
+    pub(crate) fn metered(meter: &Meter) -> MinibatchPool {
+        MinibatchPool { meter: meter.clone(), ..MinibatchPool::default() }
+    }
+
+    /// Reports the memory of a minibatch whose content is complete.
+    pub(super) fn count(&self, minibatch: &mut Minibatch) {
+        minibatch.count_memory(&self.meter);
+    }
+
+    /// A minibatch with this number of streams and no flags. Layouts and keys are empty; sizes and contents of blocks are
+    /// unspecified.
+    pub fn take(&self, streams: usize) -> Minibatch {
+        let mut minibatch = self.free_list.0.lock().pop().unwrap_or_default();
+        minibatch.keys.clear();
+        minibatch.streams.resize_with(streams, Default::default);
+        for stream in &mut minibatch.streams {
+            stream.layout.clear();
+        }
+        minibatch.free_list = Arc::downgrade(&self.free_list);
+        minibatch
+    }
+
+    /// Bytes of the blocks that idle minibatches hold.
+    pub fn idle_bytes(&self) -> usize {
+        let bytes = |minibatch: &Minibatch| -> usize {
+            minibatch.streams.iter().map(|stream| stream.block.capacity()).sum()
+        };
+        self.free_list.0.lock().iter().map(bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pool: &MinibatchPool) -> Minibatch {
+        let mut minibatch = pool.take(2);
+        let stream = &mut minibatch.streams[1];
+        (stream.layout.steps, stream.layout.lanes) = (5, 100);
+        stream.allocate(Storage::Dense, ElementType::Float, 3, 0).expect("memory").1.fill(0);
+        minibatch
+    }
+
+    #[test]
+    fn dropped_minibatches_are_used_again() {
+        let pool = MinibatchPool::default();
+        let mut minibatch = filled(&pool);
+        minibatch.keys.push(3);
+        minibatch.end_of_sweep = true;
+        let address = minibatch.streams[1].block().as_ptr() as usize;
+        std::thread::spawn(move || drop(minibatch)).join().expect("dropping");
+        assert!(pool.idle_bytes() >= 6000);
+        let again = pool.clone().take(2);
+        assert_eq!(again.streams[1].block().as_ptr() as usize, address);
+        assert!(again.keys.is_empty() && !again.end_of_sweep);
+        assert_eq!(pool.idle_bytes(), 0);
+        drop(pool);
+        drop(again);
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let pool = MinibatchPool::default();
+        let many: Vec<_> = (0..3 * MAX_IDLE).map(|_| pool.take(1)).collect();
+        drop(many);
+        assert_eq!(pool.free_list.0.lock().len(), MAX_IDLE);
+    }
+
+    #[test]
+    fn data_are_seen_as_what_they_are() {
+        let mut minibatch = filled(&MinibatchPool::default());
+        let stream = &minibatch.streams[1];
+        assert_eq!(stream.dense::<f32>(), Some(&[0.0; 1500][..]));
+        assert_eq!((stream.dense::<f64>(), stream.sparse::<f32>()), (None, None));
+        assert_eq!(
+            (stream.storage(), stream.element(), stream.sample_size()),
+            (Storage::Dense, ElementType::Float, 3)
+        );
+        let stream = &mut minibatch.streams[0];
+        (stream.layout.steps, stream.layout.lanes) = (1, 2);
+        let (_, block) = stream.allocate(Storage::SparseCsc, ElementType::Double, 7, 1).expect("memory");
+        let parts = block::begin_sparse(block, 8, 1);
+        parts.values.copy_from_slice(&2.5f64.to_ne_bytes());
+        parts.indices.copy_from_slice(&6i32.to_ne_bytes());
+        parts.offsets.copy_from_slice(&[0i32, 0, 1].map(i32::to_ne_bytes));
+        assert_eq!((stream.dense::<f64>(), stream.sparse::<f32>()), (None, None));
+        let columns = stream.sparse::<f64>().expect("sparse columns");
+        assert_eq!(columns, SparseColumns { values: &[2.5], indices: &[6], offsets: &[0, 0, 1] });
+        let too_many = stream.allocate(Storage::Dense, ElementType::Double, usize::MAX, 0);
+        assert!(too_many.is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! For tests: chunks made from text, and a feed that walks them in order as the unrandomized timeline does.
 
-use super::{Batch, Feed, Minibatch};
+use super::{Feed, LoadedSelection, Minibatch};
 use crate::deserialize::{Chunk, Loaded};
 use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm};
 use crate::stream::{ElementType, Storage, StreamInfo};
@@ -49,15 +49,15 @@ pub enum State {
 pub struct Data {
     pub samples: u32,
     pub values: Vec<u8>,
-    pub rows: Vec<u8>,
-    pub starts: Vec<u32>,
+    pub indices: Vec<u8>,
+    pub offsets: Vec<u32>,
     pub state: State,
 }
 
 impl Default for Data {
     fn default() -> Data {
-        // Entry numbers need not start at 0.
-        Data { samples: 0, values: vec![0], rows: vec![0], starts: vec![17], state: State::Data }
+        // Offsets need not start at 0.
+        Data { samples: 0, values: vec![0], indices: vec![0], offsets: vec![17], state: State::Data }
     }
 }
 
@@ -76,16 +76,16 @@ impl Data {
 
     pub fn sparse_sample(&mut self, element: ElementType, entries: &[(i32, f64)]) {
         self.samples += 1;
-        for &(row, value) in entries {
-            self.rows.extend(row.to_ne_bytes());
+        for &(index, value) in entries {
+            self.indices.extend(index.to_ne_bytes());
             Self::number(&mut self.values, element, value);
         }
-        self.starts.push(self.starts[self.starts.len() - 1] + entries.len() as u32);
+        self.offsets.push(self.offsets[self.offsets.len() - 1] + entries.len() as u32);
     }
 
     pub fn view(&self, storage: Storage) -> SequenceView<'_> {
         let sparse =
-            SparseView { indices: &self.rows[1..], narrow: false, offsets: &self.starts, single: false };
+            SparseView { indices: &self.indices[1..], narrow: false, offsets: &self.offsets, single: false };
         SequenceView {
             samples: self.samples,
             values: &self.values[1..],
@@ -184,7 +184,7 @@ impl TestFeed {
 }
 
 impl Feed for TestFeed {
-    fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
+    fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
         self.selected.clear();
         let sweep = self.sweep();
         let (mut g, mut l, mut need) = (0, 0, true);
@@ -212,7 +212,7 @@ impl Feed for TestFeed {
             self.position / sweep != first_sweep
         };
         let end_of_epoch = self.position >= self.end;
-        Ok(Batch {
+        Ok(LoadedSelection {
             sequences: &self.selected,
             end_of_sweep,
             end_of_epoch,
@@ -262,8 +262,8 @@ pub fn parse(streams: &[StreamInfo], text: &str) -> Vec<Vec<Data>> {
                 }
                 Storage::SparseCsc => {
                     let entry = |text: &str| {
-                        let (row, value) = text.split_once(':').expect("row:value");
-                        (row.parse().expect("a row"), number(value))
+                        let (index, value) = text.split_once(':').expect("index:value");
+                        (index.parse().expect("an index"), number(value))
                     };
                     let entries: Vec<(i32, f64)> = values.split_whitespace().map(entry).collect();
                     data.sparse_sample(info.element, &entries);
@@ -289,5 +289,5 @@ pub fn floats(bytes: &[u8]) -> Vec<f32> {
 
 /// The first component of each column of a dense stream with `size` values a sample.
 pub fn first_components(minibatch: &Minibatch, stream: usize, size: usize) -> Vec<f32> {
-    floats(minibatch.streams[stream].data.bytes()).into_iter().step_by(size).collect()
+    floats(minibatch.streams[stream].block()).into_iter().step_by(size).collect()
 }

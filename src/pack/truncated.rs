@@ -1,142 +1,76 @@
-//! Packing for truncated back-propagation through time: sequences stand in line in parallel slots, and each minibatch
-//! takes the same number of steps from every slot.
+//! Packing for truncated back-propagation through time: sequences wait in one slot per lane, and each minibatch takes the
+//! same number of steps from every slot.
 //!
-//! A sequence that does not fit goes on in the same row of the next minibatch. Records tell so: they begin before step 0
-//! or end behind the last step. Between minibatches the slots hold sequences; [`Packer::queued`] tells which.
+//! A sequence that does not fit continues in the same lane of the next minibatch. Its records show that: they begin before
+//! step 0 or end after the last step. Slots hold sequences between minibatches; [`Packer::queued`] writes them down.
 
-use super::buffer::BufferPool;
+mod slot;
+
+use super::copy::{self, Columns};
+use super::feed::Feed;
 use super::layout::{GAP, Record};
-use super::minibatch::{Minibatch, StreamMinibatch};
-use super::sequence::empty_sequence;
-use super::write::{self, Columns};
-use super::{Feed, PackConfig, Packer, Queue, check_view, limits};
+use super::limits::PackConfig;
+use super::minibatch::{Minibatch, MinibatchPool, StreamMinibatch};
+use super::packer::{Packer, Queue};
+use super::{check, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
 use crate::sequence::{SequenceId, ValueForm};
-use crate::stream::StreamInfo;
+use crate::stream::{Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
-use std::collections::VecDeque;
+use slot::{QueuedSequence, Slot};
 use std::sync::Arc;
 
 /// Packs a fixed number of steps at a time. All streams come out dense and share one layout.
 pub struct TruncatedPacker {
     streams: Vec<StreamInfo>,
-    pool: BufferPool,
-    /// The sizes taken last.
+    pool: MinibatchPool,
+    /// The sizes that were taken last.
     config: Option<PackConfig>,
     slots: Vec<Slot>,
-    /// The minibatch's sequences by their numbers.
+    /// The minibatch's sequences, by their numbers in it.
     sequences: Vec<SequenceId>,
 }
 
-/// A sequence in line.
-struct Queued {
-    id: SequenceId,
-    /// Keeps its data in memory when the window has moved on.
-    chunk: Arc<dyn Chunk>,
-    samples: usize,
-    end_of_sweep: bool,
-}
-
-/// Sequences that a slot has room for from the start: of short ones it holds one for each step of a minibatch.
+/// Sequences that a slot has memory for from the start, at most. A slot of short sequences holds one for each step of a
+/// minibatch.
 const USUAL_QUEUE: usize = 16;
 
-/// One parallel row and its line of sequences.
-#[derive(Default)]
-struct Slot {
-    queue: VecDeque<Queued>,
-    /// Samples of the first sequence that were delivered already; less than it has.
-    cursor: usize,
-    /// Samples of all sequences in line.
-    samples: usize,
-    /// Sequences in line without any.
-    empty: usize,
-}
-
-impl Slot {
-    /// Samples that are still to be delivered.
-    fn available(&self) -> usize {
-        self.samples - self.cursor
-    }
-
-    fn push(&mut self, sequence: Queued) {
-        self.samples += sequence.samples;
-        self.empty += usize::from(sequence.samples == 0);
-        self.queue.push_back(sequence);
-    }
-
-    /// Takes the first sequence out if all of it was delivered, and tells whether it carried the end of a sweep.
-    fn pop_if_done(&mut self) -> Option<bool> {
-        let front = self.queue.front().filter(|front| front.samples == self.cursor)?;
-        self.samples -= front.samples;
-        self.cursor = 0;
-        self.queue.pop_front().map(|front| front.end_of_sweep)
-    }
-
-    /// Takes the first sequence out that has no samples and is met in the next `steps` steps, if there is one. Behind the
-    /// slot's last sample none is met: `steps` 0 takes it out even so.
-    fn take_empty(&mut self, steps: usize) -> bool {
-        if self.empty == 0 {
-            return false;
-        }
-        let end = if steps == 0 { usize::MAX } else { self.cursor + self.available().min(steps) };
-        let mut before = 0;
-        let due = self.queue.iter().position(|queued| {
-            let is_due = queued.samples == 0 && before < end;
-            before += queued.samples;
-            is_due
-        });
-        let Some(due) = due else { return false };
-        self.empty -= 1;
-        if let Some(Queued { end_of_sweep: true, .. }) = self.queue.remove(due)
-            && let Some(last) = due.checked_sub(1).and_then(|last| self.queue.get_mut(last))
-        {
-            last.end_of_sweep = true;
-        }
-        true
-    }
-
-    fn clear(&mut self) {
-        *self = Slot { queue: std::mem::take(&mut self.queue), ..Slot::default() };
-        self.queue.clear();
-    }
-}
-
 impl TruncatedPacker {
-    /// A packer for these streams. It fetches single sequences, for which local and global timelines are the same.
+    /// A packer for these streams. It asks for one sequence at a time, which makes local and global timelines equivalent.
     pub fn new(streams: Vec<StreamInfo>, _local_timeline: bool) -> TruncatedPacker {
         TruncatedPacker {
             streams,
-            pool: BufferPool::default(),
+            pool: MinibatchPool::default(),
             config: None,
             slots: Vec::new(),
             sequences: Vec::new(),
         }
     }
 
-    /// Counts the memory of its minibatches.
+    /// Makes the packer report the memory of its minibatches to `meter`.
     #[must_use]
     pub(crate) fn metered(mut self, meter: &Meter) -> TruncatedPacker {
-        self.pool = BufferPool::metered(meter);
+        self.pool = MinibatchPool::metered(meter);
         self
     }
 
-    /// Fetches sequences until the slot has more than `truncation` samples. (Not just as many: CNTK 2.7 reads one more
-    /// sequence, and the checkpoint's position shows it.)
+    /// Fetches sequences until the slot has more than `truncation` samples. (`truncation` samples would do, but CNTK 2.7
+    /// reads one more sequence, and the checkpoint's position shows it.)
     fn fill(&mut self, slot: usize, truncation: usize, feed: &mut dyn Feed) -> Result<()> {
-        // Ends of sweeps since a sequence had samples. Behind the second one none will have any: a whole sweep had none.
+        // Ends of sweeps since a sequence had samples. At the second one, a whole sweep had no samples: there are none.
         let mut barren = 0;
         while self.slots[slot].available() <= truncation && barren < 2 {
-            let batch = feed.next(u64::MAX, 1)?;
-            let (end_of_sweep, end_of_epoch) = (batch.end_of_sweep, batch.end_of_epoch);
-            barren += u8::from(end_of_sweep && !batch.sequences.is_empty());
-            // A fetch has more than one sequence only where some have no samples. CNTK 2.7 takes the first and leaves the
-            // rest.
+            let loaded = feed.next(u64::MAX, 1)?;
+            let (end_of_sweep, end_of_epoch) = (loaded.end_of_sweep, loaded.end_of_epoch);
+            barren += u8::from(end_of_sweep && !loaded.sequences.is_empty());
+            // A selection has more than one sequence only if some have no samples. CNTK 2.7 takes the first one and ignores
+            // the rest.
             let mut first = None;
             let mut invalid = 0;
-            for (position, &id) in batch.sequences.iter().enumerate() {
-                let Some(chunk) = batch.chunk(position, id) else {
+            for (position, &id) in loaded.sequences.iter().enumerate() {
+                let Some(chunk) = loaded.chunk(position, id) else {
                     return Err(Error::internal("The chunk of a sequence is not in memory."));
                 };
                 match presence(chunk, id, self.streams.len()) {
@@ -153,7 +87,7 @@ impl TruncatedPacker {
                 if samples > 0 {
                     barren = 0;
                 }
-                self.slots[slot].push(Queued { id, chunk, samples, end_of_sweep });
+                self.slots[slot].push(QueuedSequence { id, chunk, samples, end_of_sweep });
             }
             if end_of_epoch {
                 break;
@@ -162,11 +96,11 @@ impl TruncatedPacker {
         Ok(())
     }
 
-    /// Writes one row of the minibatch. Records go to the first stream's layout. Returns whether a sequence that
-    /// carries the end of a sweep was completed.
-    fn pack_row(
+    /// Writes one lane of the minibatch. Records go to the first stream's layout. Returns whether a sequence that carries
+    /// the end of a sweep was completed.
+    fn pack_lane(
         slot: &mut Slot,
-        row: usize,
+        lane: usize,
         config: &PackConfig,
         infos: &[StreamInfo],
         streams: &mut [StreamMinibatch],
@@ -185,7 +119,7 @@ impl TruncatedPacker {
                 streams,
                 Record {
                     id: sequences.len() as u64,
-                    lane: row as u64,
+                    lane: lane as u64,
                     begin,
                     end: (begin + front.samples as i64) as u64,
                 },
@@ -194,13 +128,13 @@ impl TruncatedPacker {
             records += 1;
             let run = (front.samples - slot.cursor).min(count - t);
             for (number, (info, stream)) in infos.iter().zip(streams.iter_mut()).enumerate() {
-                copy_run(front, slot.cursor, run, number, info, stream, t, row)
+                copy_run(front, slot.cursor, run, number, info, stream, t, lane)
                     .map_err(|error| error.in_stream(&info.name))?;
             }
             slot.cursor += run;
             t += run;
         }
-        // Steps are repeated only if one sequence filled the row.
+        // Steps are repeated only if one sequence filled the lane.
         if records == 1 && count == steps {
             slot.cursor -= config.right_splice as usize;
         }
@@ -208,11 +142,12 @@ impl TruncatedPacker {
             end_of_sweep |= slot.pop_if_done().unwrap_or(false);
         }
         if count < steps {
-            let gap = Record { id: GAP, lane: row as u64, begin: count as i64, end: steps as u64 };
+            let gap = Record { id: GAP, lane: lane as u64, begin: count as i64, end: steps as u64 };
             add_record(streams, gap);
             for (info, stream) in infos.iter().zip(streams.iter_mut()) {
                 let column = info.sample_size() * info.element.size();
-                write::zero_gap(stream.data.bytes_mut(), &stream.layout, &gap, column);
+                let (layout, out) = stream.parts_mut();
+                copy::zero_gap(out, layout, &gap, column);
             }
         }
         Ok(end_of_sweep)
@@ -220,8 +155,8 @@ impl TruncatedPacker {
 }
 
 impl Packer for TruncatedPacker {
-    /// Slots are numbered anew only if the minibatch size or the truncation changed; else they are only emptied, and
-    /// their number stays although workers may have changed (CNTK 2.7 does so).
+    /// The number of slots is set only if the minibatch size or the truncation changed. Otherwise slots are emptied but their
+    /// number stays, even if the workers changed (as in CNTK 2.7).
     fn configure(&mut self, config: &PackConfig) -> Result<()> {
         limits::check(config)?;
         if config.truncation == 0 {
@@ -246,11 +181,8 @@ impl Packer for TruncatedPacker {
             if slots.try_reserve_exact(own as usize).is_err() {
                 return Err(Error::argument("The minibatch size is too large."));
             }
-            let room = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
-            slots.resize_with(own as usize, || Slot {
-                queue: VecDeque::with_capacity(room),
-                ..Slot::default()
-            });
+            let capacity = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
+            slots.resize_with(own as usize, || Slot::with_capacity(capacity));
             self.slots = slots;
         }
         self.config = Some(*config);
@@ -270,12 +202,12 @@ impl Packer for TruncatedPacker {
         for slot in 0..self.slots.len() {
             self.fill(slot, steps, feed)?;
         }
-        // Before anything is packed, so that all but the sequence itself is still there for the next read. CNTK 2.7 gives
-        // minibatches of gaps for ever where only empty sequences are left.
+        // Before anything is packed, so that the next read finds everything but the empty sequence itself. Where only empty
+        // sequences are left, CNTK 2.7 delivers minibatches of gaps for ever.
         let all_done = self.slots.iter().all(|slot| slot.available() == 0);
         let steps_to_come = if all_done { 0 } else { steps };
         if self.slots.iter_mut().any(|slot| slot.take_empty(steps_to_come)) {
-            return Err(empty_sequence());
+            return Err(check::empty_sequence());
         }
         if self.slots.iter().all(|slot| slot.queue.is_empty()) {
             return Ok(Minibatch::empty(false, true));
@@ -285,20 +217,14 @@ impl Packer for TruncatedPacker {
             stream.layout.steps = steps;
             stream.layout.lanes = self.slots.len();
             stream.layout.right_splice = config.right_splice;
-            let columns = steps.checked_mul(self.slots.len());
-            let size = columns.and_then(|columns| {
-                columns.checked_mul(info.sample_size())?.checked_mul(info.element.size())
-            });
-            let Some(size) = size else {
-                return Err(Error::data("The minibatch is too large.").in_stream(&info.name));
-            };
-            stream.data.resize(size).map_err(|error| error.in_stream(&info.name))?;
+            let allocated = stream.allocate(Storage::Dense, info.element, info.sample_size(), 0);
+            allocated.map_err(|error| error.in_stream(&info.name))?;
         }
         self.sequences.clear();
-        for (row, slot) in self.slots.iter_mut().enumerate() {
+        for (lane, slot) in self.slots.iter_mut().enumerate() {
             let sequences = &mut self.sequences;
             minibatch.end_of_sweep |=
-                Self::pack_row(slot, row, &config, &self.streams, &mut minibatch.streams, sequences)?;
+                Self::pack_lane(slot, lane, &config, &self.streams, &mut minibatch.streams, sequences)?;
         }
         if let Some((first, others)) = minibatch.streams.split_first_mut() {
             for other in others {
@@ -320,7 +246,7 @@ impl Packer for TruncatedPacker {
         for (queue, slot) in queues.iter_mut().zip(&self.slots) {
             queue.cursor = slot.cursor as u64;
             queue.sequences.clear();
-            // Grows when the slot's line does, not later.
+            // Grows when the slot's queue does, not later.
             queue.sequences.reserve(slot.queue.capacity());
             queue.sequences.extend(slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)));
         }
@@ -345,9 +271,9 @@ impl Packer for TruncatedPacker {
                     return Err(damaged());
                 }
                 let samples = length(&*chunk, id, &self.streams)?;
-                slot.push(Queued { id, chunk, samples, end_of_sweep });
+                slot.push(QueuedSequence { id, chunk, samples, end_of_sweep });
             }
-            // The cursor lies within the first sequence, and at 0 if there is none or it is empty.
+            // The cursor lies within the first sequence. It is 0 if there is none or if it is empty.
             let end = slot.queue.front().map_or(1, |front| front.samples.max(1) as u64);
             if queue.cursor >= end {
                 return Err(damaged());
@@ -363,13 +289,13 @@ impl Packer for TruncatedPacker {
     }
 }
 
-/// What is there of a sequence.
+/// Whether a sequence has data in all streams.
 enum Presence {
-    /// Data in all streams.
+    /// It has.
     Whole,
-    /// Left out by its deserializer.
+    /// Its deserializer left it out.
     Skipped,
-    /// Invalid in at least one stream.
+    /// It is invalid in at least one stream.
     Invalid,
 }
 
@@ -385,63 +311,65 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
     presence
 }
 
-/// Samples of a sequence that is present in all streams; the same number in each of them. There may be none: CNTK 2.7
-/// complains only when the sequence is due. Checks all that copying relies on, once, and not again for every minibatch that
-/// takes a piece of a long sequence.
+/// Number of samples of a sequence that is present in all streams, which must agree on it. It may be 0: CNTK 2.7 complains
+/// only when the sequence's turn comes. This checks all that copying relies on, once per sequence rather than for every
+/// minibatch that takes a piece of a long one.
 fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<usize> {
     let mut length = None;
     for (stream, info) in streams.iter().enumerate() {
         let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
-        check_view(&view, info.element.size(), info.sample_size())
+        check::sizes(&view, info.element.size(), info.sample_size())
             .map_err(|error| error.in_stream(&info.name))?;
         if view.form != ValueForm::Whole || view.sparse.is_some_and(|sparse| sparse.narrow) {
-            return Err(Error::internal("A chunk's data are narrow."));
+            return Err(Error::internal(
+                "A chunk has narrow values or indices, which truncated packing cannot read.",
+            ));
         }
         if *length.get_or_insert(view.samples) != view.samples {
             let message = "For BPTT sequences between different input stream should have the same length.";
             return Err(Error::data(message).in_stream(&info.name));
         }
         if let Some(sparse) = &view.sparse {
-            write::ascending(sparse.offsets)?;
+            check::ascending(sparse.offsets)?;
         }
     }
     Ok(length.unwrap_or(0) as usize)
 }
 
-/// All streams share the layout; it is written to the first and copied to the others at the end.
+/// Adds a record to the layout that all streams share: it is made in the first stream and copied to the others at the end.
 fn add_record(streams: &mut [StreamMinibatch], record: Record) {
     if let Some(first) = streams.first_mut() {
         first.layout.records.push(record);
     }
 }
 
-/// Copies samples `from .. from + count` of a sequence's stream to the steps from `t` on of `row`.
+/// Copies samples `from .. from + count` of a sequence in stream `number` to the steps from `t` on of `lane`.
 #[expect(
     clippy::too_many_arguments,
     reason = "two runs of samples, source and target, in one of the streams"
 )]
 fn copy_run(
-    sequence: &Queued,
+    sequence: &QueuedSequence,
     from: usize,
     count: usize,
     number: usize,
     info: &StreamInfo,
     stream: &mut StreamMinibatch,
     t: usize,
-    row: usize,
+    lane: usize,
 ) -> Result<()> {
     let Loaded::Data(view) = sequence.chunk.sequence(number, sequence.id.index) else {
         return Err(Error::internal("A sequence has vanished from its chunk."));
     };
     let column = info.sample_size() * info.element.size();
-    let rows = stream.layout.lanes;
-    let columns = Columns { first: (t * rows + row) * column, stride: rows * column, column };
-    let out = stream.data.bytes_mut();
+    let (layout, out) = stream.parts_mut();
+    let lanes = layout.lanes;
+    let columns = Columns { first: (t * lanes + lane) * column, stride: lanes * column, column };
     match &view.sparse {
-        Some(sparse) => write::expand(out, columns, info.element.size(), view.values, sparse, from, count),
+        Some(sparse) => copy::expand(out, columns, info.element.size(), view.values, sparse, from, count),
         None => {
             let samples = &view.values[from * column..(from + count) * column];
-            write::strided(out, columns.first, columns.stride, column, samples);
+            copy::strided(out, columns.first, columns.stride, column, samples);
             Ok(())
         }
     }

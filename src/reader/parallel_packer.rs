@@ -11,7 +11,7 @@ use super::store::Resident;
 use crate::Result;
 use crate::deserialize::Deserializer;
 use crate::memory::Meter;
-use crate::pack::{Batch, Desk, Packed, Recipe};
+use crate::pack::{LoadedSelection, PackScratch, PackSpec, Packed};
 use crate::pool::Pool;
 use crate::randomize::Selection;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) struct PlannedMinibatch {
 /// What packing reads.
 #[derive(Clone)]
 pub(super) struct PackContext {
-    pub recipe: Arc<Recipe>,
+    pub spec: Arc<PackSpec>,
     pub deserializer: Arc<dyn Deserializer>,
     pub chunks: Resident,
 }
@@ -51,28 +51,28 @@ struct PackJob {
     context: Option<PackContext>,
     planned: Vec<PlannedMinibatch>,
     packed: Vec<Packed>,
-    desk: Desk,
+    scratch: PackScratch,
 }
 
 impl PackJob {
     fn metered(meter: &Meter) -> PackJob {
-        PackJob { desk: Desk::metered(meter), ..PackJob::default() }
+        PackJob { scratch: PackScratch::metered(meter), ..PackJob::default() }
     }
 
     fn pack(&mut self) {
         // Gone when this is done: the window moves when nobody looks at it.
-        let Some(PackContext { recipe, deserializer, chunks }) = self.context.take() else { return };
+        let Some(PackContext { spec, deserializer, chunks }) = self.context.take() else { return };
         for PlannedMinibatch { selection, .. } in &self.planned {
-            let batch = Batch {
+            let loaded = LoadedSelection {
                 sequences: &selection.sequences,
                 end_of_sweep: selection.end_of_sweep,
                 end_of_epoch: selection.end_of_epoch,
                 chunks: &chunks,
                 fetched: None,
             };
-            let mut packed = recipe.pack(&mut self.desk, &batch);
+            let mut packed = spec.pack(&mut self.scratch, &loaded);
             if let Ok(minibatch) = &mut packed.minibatch {
-                deserializer.reported_keys(self.desk.sequences(), false, &mut minibatch.keys);
+                deserializer.reported_keys(self.scratch.sequences(), false, &mut minibatch.keys);
             }
             self.packed.push(packed);
         }

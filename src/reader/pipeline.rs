@@ -13,9 +13,10 @@ use crate::config::options::{Order, Packing, ReaderSettings};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
-use crate::pack::sequence::SequencePacker;
-use crate::pack::truncated::TruncatedPacker;
-use crate::pack::{Batch, Feed, Limits, Minibatch, PackConfig, Packer, Queue, Recipe};
+use crate::pack::{
+    Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
+    TruncatedPacker,
+};
 use crate::pool::Pool;
 use crate::randomize::block::BlockRandomizer;
 use crate::randomize::in_order::InOrder;
@@ -131,11 +132,11 @@ impl Pipeline {
     /// Reads minibatches, as many as wanted or less, into an empty batch.
     pub(super) fn read(&mut self, wanted: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
-        let failure = match (self.packer.recipe(), &self.source) {
-            (Some((recipe, limits)), Source { timeline: TimelineSource::Global(..), fetcher: None, .. }) => {
-                let recipe = Arc::clone(recipe);
+        let failure = match (self.packer.spec(), &self.source) {
+            (Some((spec, limits)), Source { timeline: TimelineSource::Global(..), fetcher: None, .. }) => {
+                let spec = Arc::clone(spec);
                 let failure = self.plan(limits, wanted);
-                failure.or(self.pack(recipe, batch).err())
+                failure.or(self.pack(spec, batch).err())
             }
             _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), batch)).err(),
         };
@@ -180,10 +181,10 @@ impl Pipeline {
     }
 
     /// Packs the minibatches whose sequences are selected.
-    fn pack(&mut self, recipe: Arc<Recipe>, batch: &mut PrefetchBatch) -> Result<()> {
+    fn pack(&mut self, spec: Arc<PackSpec>, batch: &mut PrefetchBatch) -> Result<()> {
         let TimelineSource::Global(_, store) = &self.source.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
-        let context = PackContext { recipe, deserializer: Arc::clone(&self.source.deserializer), chunks };
+        let context = PackContext { spec, deserializer: Arc::clone(&self.source.deserializer), chunks };
         let source = &mut self.source;
         self.parallel.pack(&mut self.planned, context, |planned, packed| {
             // Comes before an error of the packing, which in CNTK comes later.
@@ -426,13 +427,13 @@ impl ReadConfig {
 }
 
 impl Feed for Source {
-    fn next(&mut self, global: u64, local: u64) -> Result<Batch<'_>> {
+    fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
         self.select(global, local, false)?;
         if let Some(fetcher) = &mut self.fetcher {
             fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.timeline.chunks())?;
         }
         let fetcher = self.fetcher.as_ref();
-        Ok(Batch {
+        Ok(LoadedSelection {
             sequences: &self.selection.sequences,
             end_of_sweep: self.selection.end_of_sweep,
             end_of_epoch: self.selection.end_of_epoch,

@@ -43,7 +43,7 @@ impl PrefetchBatch {
 
     fn bytes(&self) -> usize {
         let minibatches = self.ready.iter().filter_map(|assembled| assembled.minibatch.as_ref().ok());
-        minibatches.flat_map(|minibatch| &minibatch.streams).map(|stream| stream.data.bytes().len()).sum()
+        minibatches.flat_map(|minibatch| &minibatch.streams).map(|stream| stream.block().len()).sum()
     }
 }
 

@@ -78,8 +78,7 @@ fn read(reader: &mut Reader) -> String {
         Ok(minibatch) => minibatch,
         Err(error) => return format!("{error} {:?}", reader.state()),
     };
-    let streams: Vec<_> =
-        minibatch.streams.iter().map(|stream| (&stream.layout, stream.data.bytes())).collect();
+    let streams: Vec<_> = minibatch.streams.iter().map(|stream| (&stream.layout, stream.block())).collect();
     let Minibatch { end_of_sweep, end_of_epoch, keys, .. } = &minibatch;
     format!("{streams:?} {keys:?} {end_of_sweep} {end_of_epoch} {:?}", reader.state())
 }

@@ -26,8 +26,8 @@ pub struct SeenStream {
 
 impl Seen {
     pub fn of(minibatch: &Minibatch, streams: &[StreamInfo]) -> Self {
-        let stream = |(info, stream): (&StreamInfo, &cntk_reader::pack::minibatch::StreamMinibatch)| {
-            let bytes = stream.data.bytes();
+        let stream = |(info, stream): (&StreamInfo, &cntk_reader::pack::StreamMinibatch)| {
+            let bytes = stream.block();
             let data = match info.storage {
                 Storage::SparseCsc => bytes.to_vec(),
                 Storage::Dense => {

@@ -1,9 +1,11 @@
 use super::*;
+use crate::ErrorKind;
+use crate::error::ExceptionClass;
 use crate::pack::layout::Layout;
 use crate::pack::test_feed::{
     Data, EXAMPLE, State, TestFeed, example_streams, first_components, info, parse, records,
 };
-use crate::stream::ElementType;
+use crate::stream::{ElementType, Storage};
 use proptest::prelude::*;
 
 const SIZES: PackConfig = PackConfig { workers: 1, rank: 0, minibatch: 7, truncation: 0, right_splice: 0 };
@@ -18,10 +20,10 @@ fn read(packer: &mut impl Packer, feed: &mut TestFeed) -> Minibatch {
     packer.read(feed).expect("a minibatch")
 }
 
-fn block(values: &[f32], rows: &[i32], starts: &[i32]) -> Vec<u8> {
+fn block(values: &[f32], indices: &[i32], offsets: &[i32]) -> Vec<u8> {
     let mut block = (values.len() as u64).to_ne_bytes().to_vec();
     block.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-    block.extend(rows.iter().chain(starts).flat_map(|number| number.to_ne_bytes()));
+    block.extend(indices.iter().chain(offsets).flat_map(|number| number.to_ne_bytes()));
     block
 }
 
@@ -64,15 +66,15 @@ fn the_example_byte_for_byte() {
         second,
         ((1, 1), "0:0[0,1)", vec![60.], block(&[61.], &[2], &[0, 1]), vec![6]),
     ];
-    for (i, ((steps, rows), layout, x, s, keys)) in expected.into_iter().enumerate() {
+    for (i, ((steps, lanes), layout, x, s, keys)) in expected.into_iter().enumerate() {
         let minibatch = read(packer, feed);
         for stream in 0..2 {
             assert_eq!(records(&minibatch, stream), layout);
             let layout = &minibatch.streams[stream].layout;
-            assert_eq!((layout.steps, layout.lanes, layout.right_splice), (steps, rows, 0));
+            assert_eq!((layout.steps, layout.lanes, layout.right_splice), (steps, lanes, 0));
         }
         assert_eq!(first_components(&minibatch, 0, 2), x);
-        assert_eq!(minibatch.streams[1].data.bytes(), s);
+        assert_eq!(minibatch.streams[1].block(), s);
         assert_eq!(minibatch.keys, keys);
         assert_eq!(feed.position, [6, 13, 20, 27, 28][i]);
         assert_eq!((minibatch.end_of_sweep, minibatch.end_of_epoch), (i == 2 || i == 4, i == 4));
@@ -115,7 +117,7 @@ fn frames() {
     assert_eq!(records(&minibatch, 0), "0:0[0,1) 1:1[0,1) 2:2[0,1)");
     assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[0].layout.lanes), (1, 3));
     assert_eq!(first_components(&minibatch, 0, 2), [0., 1., 2.]);
-    assert_eq!(minibatch.streams[1].data.bytes(), block(&[1., 2., 3.], &[0, 1, 0], &[0, 1, 3, 3]));
+    assert_eq!(minibatch.streams[1].block(), block(&[1., 2., 3.], &[0, 1, 0], &[0, 1, 3, 3]));
     assert_eq!(minibatch.keys, [0, 1, 2]);
 }
 
@@ -161,7 +163,7 @@ fn invalid_sequences_are_left_out_of_all_streams() {
         let minibatch = result.expect("tolerated");
         assert_eq!(minibatch.keys, [0, 2]);
         assert_eq!(first_components(&minibatch, 0, 2), [0., 2.]);
-        assert_eq!(minibatch.streams[1].data.bytes(), block(&[1., 1.], &[0, 2], &[0, 1, 2]));
+        assert_eq!(minibatch.streams[1].block(), block(&[1., 1.], &[0, 2], &[0, 1, 2]));
     }
 }
 
@@ -200,10 +202,10 @@ fn chunks_that_contradict_themselves_are_errors() {
         |sequence| sequence[0].samples = 2,
         |sequence| sequence[0].samples = 0,
         |sequence| sequence[0].values.truncate(5),
-        |sequence| sequence[1].rows.truncate(5),
-        |sequence| sequence[1].starts = vec![],
-        |sequence| sequence[1].starts = vec![3, 4, 2, 6],
-        |sequence| sequence[1].starts = vec![3, 4, 6, 7],
+        |sequence| sequence[1].indices.truncate(5),
+        |sequence| sequence[1].offsets = vec![],
+        |sequence| sequence[1].offsets = vec![3, 4, 2, 6],
+        |sequence| sequence[1].offsets = vec![3, 4, 6, 7],
     ];
     for damage in damages {
         let mut sequences = parse(&streams, EXAMPLE);
@@ -223,8 +225,8 @@ fn memory_is_used_again() {
     let feed = &mut TestFeed::parse(&streams, EXAMPLE, 100);
     let packer = &mut packer(&streams, 7);
     let addresses = |minibatch: &Minibatch| {
-        let address = |stream: &crate::pack::minibatch::StreamMinibatch| {
-            (stream.data.bytes().as_ptr() as usize, stream.layout.records.as_ptr() as usize)
+        let address = |stream: &crate::pack::StreamMinibatch| {
+            (stream.block().as_ptr() as usize, stream.layout.records.as_ptr() as usize)
         };
         (minibatch.streams.iter().map(address).collect::<Vec<_>>(), minibatch.keys.as_ptr() as usize)
     };
@@ -232,23 +234,19 @@ fn memory_is_used_again() {
     for _ in 0..5 {
         read(packer, feed);
     }
-    let views = |packer: &SequencePacker| {
-        let address = |input: &Input<'_>| (input.views.as_ptr() as usize, input.lengths.as_ptr() as usize);
-        packer.desk.inputs.iter().map(address).collect::<Vec<_>>()
-    };
-    let (first, scratch) = (addresses(&read(packer, feed)), views(packer));
+    let (first, scratch) = (addresses(&read(packer, feed)), packer.scratch.addresses());
     for _ in 0..10 {
         assert_eq!(addresses(&read(packer, feed)), first);
-        assert_eq!(views(packer), scratch);
+        assert_eq!(packer.scratch.addresses(), scratch);
     }
 }
 
 /// Column after column by the definitions, from the layout alone.
-fn naive(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
+fn reference(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
     let element = info.element.size();
     let column_bytes = info.sample_size() * element;
-    let (mut dense, mut values, mut rows) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::<u8>::new());
-    let mut starts = vec![0u32];
+    let (mut dense, mut values, mut indices) = (Vec::<u8>::new(), Vec::<u8>::new(), Vec::<u8>::new());
+    let mut offsets = vec![0u32];
     for t in 0..layout.steps {
         for s in 0..layout.lanes {
             let covers = |r: &&super::super::layout::Record| {
@@ -264,22 +262,22 @@ fn naive(layout: &Layout, info: &StreamInfo, inputs: &[&Data]) -> Vec<u8> {
                 if info.storage == Storage::Dense {
                     dense.extend(&data.values[1 + sample * column_bytes..][..column_bytes]);
                 } else {
-                    let from = (data.starts[sample] - data.starts[0]) as usize;
-                    let to = (data.starts[sample + 1] - data.starts[0]) as usize;
+                    let from = (data.offsets[sample] - data.offsets[0]) as usize;
+                    let to = (data.offsets[sample + 1] - data.offsets[0]) as usize;
                     values.extend(&data.values[1 + from * element..1 + to * element]);
-                    rows.extend(&data.rows[1 + from * 4..1 + to * 4]);
+                    indices.extend(&data.indices[1 + from * 4..1 + to * 4]);
                 }
             }
-            starts.push((rows.len() / 4) as u32);
+            offsets.push((indices.len() / 4) as u32);
         }
     }
     if info.storage == Storage::Dense {
         return dense;
     }
-    let mut block = ((rows.len() / 4) as u64).to_ne_bytes().to_vec();
+    let mut block = ((indices.len() / 4) as u64).to_ne_bytes().to_vec();
     block.extend(values);
-    block.extend(rows);
-    block.extend(starts.iter().flat_map(|start| start.to_ne_bytes()));
+    block.extend(indices);
+    block.extend(offsets.iter().flat_map(|offset| offset.to_ne_bytes()));
     block
 }
 
@@ -345,7 +343,7 @@ proptest! {
             seen += minibatch.keys.len();
             for (i, (info, stream)) in streams.iter().zip(&minibatch.streams).enumerate() {
                 let inputs: Vec<&Data> = minibatch.keys.iter().map(|&key| &sequences[key as usize][i]).collect();
-                prop_assert_eq!(stream.data.bytes(), naive(&stream.layout, info, &inputs));
+                prop_assert_eq!(stream.block(), reference(&stream.layout, info, &inputs));
             }
         }
         prop_assert_eq!(seen, lengths.len());

@@ -141,7 +141,7 @@ fn sparse_streams_come_out_dense() {
     assert!(streams.iter().all(|info| info.storage == Storage::Dense));
     let minibatch = read(&mut packer(SIZES), &mut feed(1));
     assert_eq!(
-        floats(minibatch.streams[1].data.bytes()),
+        floats(minibatch.streams[1].block()),
         [1., 0., 0., 0., 0., 0., 21., 0., 3., 2., 0., 0., 0., 0., 23., 22., 0., 0., 0., 0., 0., 0., 0., 31.]
     );
 }
@@ -273,7 +273,7 @@ fn of_lengths(lengths: &[u64]) -> (TruncatedPacker, TestFeed) {
 #[test]
 fn a_sequence_without_samples_is_an_error_when_it_is_due() {
     let first = (vec![2, 3, 1, 1, 4, 0, 2, 3, 2], 9, "bbebbb");
-    // The empty one is all that is left of its row, and then of all rows; the last one was fetched along with it.
+    // The empty one is all that is left of its lane, and then of all lanes; the last one was fetched along with it.
     let second = (vec![3, 1, 4, 0, 1], 4, "bbbe");
     for (lengths, count, course) in [first, second] {
         let (mut packer, mut feed) = of_lengths(&lengths);
@@ -282,7 +282,7 @@ fn a_sequence_without_samples_is_an_error_when_it_is_due() {
             match packer.read(&mut feed) {
                 Ok(minibatch) if minibatch.streams.is_empty() => break minibatch,
                 Ok(minibatch) => {
-                    values.extend(floats(minibatch.streams[0].data.bytes()));
+                    values.extend(floats(minibatch.streams[0].block()));
                     seen.push('b');
                 }
                 Err(error) => {
@@ -349,7 +349,7 @@ fn an_invalid_sequence_is_noticed_with_the_next_valid_one() {
 
 /// One slot of the definition: everything sample by sample.
 #[derive(Default)]
-struct NaiveSlot {
+struct ReferenceSlot {
     /// Key, length and flag.
     queue: Vec<(u64, usize, bool)>,
     cursor: usize,
@@ -358,16 +358,17 @@ struct NaiveSlot {
 /// One minibatch by the definition: records, keys, sample numbers by column (-1 in gaps), flags.
 type NaiveMinibatch = (Vec<Record>, Vec<u64>, Vec<i64>, bool, bool);
 
-fn naive(
-    slots: &mut [NaiveSlot],
+fn reference(
+    slots: &mut [ReferenceSlot],
     feed: &mut TestFeed,
     truncation: usize,
     right_splice: usize,
 ) -> NaiveMinibatch {
     for slot in slots.iter_mut() {
         while slot.queue.iter().map(|queued| queued.1).sum::<usize>() - slot.cursor <= truncation {
-            let batch = feed.next(u64::MAX, 1).expect("a sequence");
-            let (id, flag, end) = (batch.sequences.first().copied(), batch.end_of_sweep, batch.end_of_epoch);
+            let loaded = feed.next(u64::MAX, 1).expect("a sequence");
+            let (id, flag, end) =
+                (loaded.sequences.first().copied(), loaded.end_of_sweep, loaded.end_of_epoch);
             if let Some(id) = id {
                 let key = feed.timeline.iter().position(|(other, _)| *other == id).expect("a key");
                 slot.queue.push((key as u64, feed.timeline[key].1 as usize, flag));
@@ -377,10 +378,10 @@ fn naive(
             }
         }
     }
-    let rows = slots.len();
-    let (mut records, mut keys, mut columns) = (Vec::new(), Vec::new(), vec![-1; rows * truncation]);
+    let lanes = slots.len();
+    let (mut records, mut keys, mut columns) = (Vec::new(), Vec::new(), vec![-1; lanes * truncation]);
     let mut end_of_sweep = false;
-    for (row, slot) in slots.iter_mut().enumerate() {
+    for (lane, slot) in slots.iter_mut().enumerate() {
         let available = slot.queue.iter().map(|queued| queued.1).sum::<usize>() - slot.cursor;
         let n = available.min(truncation);
         let mut crossed = false;
@@ -394,10 +395,10 @@ fn naive(
             if t == 0 || slot.cursor == 0 {
                 let begin = t as i64 - slot.cursor as i64;
                 let end = (begin + length as i64) as u64;
-                records.push(Record { id: keys.len() as u64, lane: row as u64, begin, end });
+                records.push(Record { id: keys.len() as u64, lane: lane as u64, begin, end });
                 keys.push(key);
             }
-            columns[t * rows + row] = (100 * key) as i64 + slot.cursor as i64;
+            columns[t * lanes + lane] = (100 * key) as i64 + slot.cursor as i64;
             slot.cursor += 1;
         }
         if right_splice > 0 && !crossed && n == truncation {
@@ -408,7 +409,7 @@ fn naive(
             slot.cursor = 0;
         }
         if n < truncation {
-            records.push(Record { id: GAP, lane: row as u64, begin: n as i64, end: truncation as u64 });
+            records.push(Record { id: GAP, lane: lane as u64, begin: n as i64, end: truncation as u64 });
         }
     }
     (records, keys, columns, end_of_sweep, slots.iter().all(|slot| slot.queue.is_empty()))
@@ -429,7 +430,7 @@ proptest! {
             info("x", Storage::Dense, ElementType::Double, 1),
             info("s", Storage::SparseCsc, ElementType::Float, 3),
         ];
-        // Sample `t` of sequence `k` is `100k + t`, also as a sparse value in row `t % 3`.
+        // Sample `t` of sequence `k` is `100k + t`, also as a sparse value with the index `t % 3`.
         let mut sequences = Vec::new();
         for (key, &length) in lengths.iter().enumerate() {
             let mut sequence = vec![Data::default(), Data::default()];
@@ -445,7 +446,7 @@ proptest! {
             (feed.workers, feed.rank) = (workers, rank);
             feed
         });
-        let [mut feed, mut naive_feed] = feeds;
+        let [mut feed, mut reference_feed] = feeds;
         let mut packer = TruncatedPacker::new(streams.to_vec(), true);
         let minibatch = (slots * truncation) as u64;
         let (truncation_, right_splice_) = (truncation as u64, right_splice as u64);
@@ -453,12 +454,12 @@ proptest! {
             .configure(&PackConfig { workers, rank, minibatch, truncation: truncation_, right_splice: right_splice_ })
             .expect("sizes");
         let own = slots as u64 / workers + u64::from(rank < slots as u64 % workers);
-        let mut naive_slots: Vec<NaiveSlot> = (0..own).map(|_| NaiveSlot::default()).collect();
+        let mut reference_slots: Vec<ReferenceSlot> = (0..own).map(|_| ReferenceSlot::default()).collect();
         for _ in 0..100 {
             let minibatch = read(&mut packer, &mut feed);
             let (records, keys, columns, end_of_sweep, end_of_epoch) =
-                naive(&mut naive_slots, &mut naive_feed, truncation, right_splice);
-            prop_assert_eq!(feed.position, naive_feed.position);
+                reference(&mut reference_slots, &mut reference_feed, truncation, right_splice);
+            prop_assert_eq!(feed.position, reference_feed.position);
             prop_assert_eq!(minibatch.end_of_epoch, end_of_epoch);
             if keys.is_empty() {
                 prop_assert!(minibatch.streams.is_empty() && !minibatch.end_of_sweep);
@@ -468,9 +469,9 @@ proptest! {
             prop_assert_eq!(&minibatch.keys, &keys);
             prop_assert_eq!(&minibatch.streams[0].layout.records, &records);
             prop_assert_eq!(&minibatch.streams[1].layout, &minibatch.streams[0].layout);
-            let x = minibatch.streams[0].data.bytes().as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b) as i64);
+            let x = minibatch.streams[0].block().as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b) as i64);
             prop_assert!(x.eq(columns.iter().map(|&column| column.max(0))));
-            let s = floats(minibatch.streams[1].data.bytes());
+            let s = floats(minibatch.streams[1].block());
             for (s, column) in s.chunks(3).zip(columns) {
                 let mut expected = [0.0; 3];
                 if column >= 0 {

@@ -72,11 +72,32 @@ impl<'a, T> SparseColumns<'a, T> {
     }
 }
 
+/// Size in bytes of a dense block; `None` if it exceeds the address space.
+pub(super) fn dense_size(columns: usize, sample_size: usize, element: usize) -> Option<usize> {
+    columns.checked_mul(sample_size)?.checked_mul(element)
+}
+
 /// Size in bytes of a sparse block of `nnz` values of `element` bytes in `columns` columns; `None` if it exceeds the address
 /// space.
 pub(super) fn sparse_size(nnz: usize, element: usize, columns: usize) -> Option<usize> {
     let entries = nnz.checked_mul(element + INDEX_SIZE)?;
     columns.checked_add(1)?.checked_mul(INDEX_SIZE)?.checked_add(entries)?.checked_add(COUNT_SIZE)
+}
+
+/// The parts of a sparse block, for writing.
+pub(super) struct SparseParts<'a> {
+    pub values: &'a mut [u8],
+    pub indices: &'a mut [u8],
+    pub offsets: &'a mut [[u8; INDEX_SIZE]],
+}
+
+/// Splits a block of the size that [`sparse_size`] gives, and writes its count.
+pub(super) fn begin_sparse(block: &mut [u8], element: usize, nnz: usize) -> SparseParts<'_> {
+    let (count, rest) = block.split_at_mut(COUNT_SIZE);
+    count.copy_from_slice(&(nnz as u64).to_ne_bytes());
+    let (values, rest) = rest.split_at_mut(nnz * element);
+    let (indices, offsets) = rest.split_at_mut(nnz * INDEX_SIZE);
+    SparseParts { values, indices, offsets: offsets.as_chunks_mut().0 }
 }
 
 /// The values of a dense block. `None` if it is not aligned for them or is no whole number of them.
@@ -106,4 +127,61 @@ fn cast<T: sealed::AnyBits>(bytes: &[u8]) -> Option<&[T]> {
     // stay borrowed as long as the result, and the slice covers exactly these, because their number is a multiple of
     // `T`'s size (checked as well). Any bits are a `T`: that is what `AnyBits` is implemented for.
     Some(unsafe { std::slice::from_raw_parts(pointer, bytes.len() / size_of::<T>()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::AlignedBuffer;
+    use super::*;
+
+    fn round_trip<T: Element>(values: &[T], bytes: &[u8]) {
+        let indices: Vec<i32> = (0..values.len() as i32).rev().collect();
+        let offsets = [0, 1.min(values.len() as i32), values.len() as i32];
+        let mut block = AlignedBuffer::default();
+        let size = sparse_size(values.len(), size_of::<T>(), 2).expect("a size");
+        block.resize(size).expect("memory");
+        let parts = begin_sparse(block.bytes_mut(), size_of::<T>(), values.len());
+        parts.values.copy_from_slice(bytes);
+        parts
+            .indices
+            .copy_from_slice(&indices.iter().flat_map(|index| index.to_ne_bytes()).collect::<Vec<_>>());
+        parts.offsets.copy_from_slice(&offsets.map(i32::to_ne_bytes));
+        let found = sparse::<T>(block.bytes(), 2).expect("columns");
+        assert_eq!(found, SparseColumns { values, indices: &indices, offsets: &offsets });
+        assert_eq!(found.columns(), 2);
+        let first = offsets[1] as usize;
+        assert_eq!(found.column(0), Some((&indices[..first], &values[..first])));
+        assert_eq!(found.column(1), Some((&indices[first..], &values[first..])));
+        assert_eq!(found.column(2), None);
+        // Another number of columns, and another size of values, are noticed.
+        assert_eq!(sparse::<T>(block.bytes(), 1), None);
+        assert_eq!(sparse::<T>(&block.bytes()[..size - 1], 2), None);
+    }
+
+    #[test]
+    fn sparse_blocks_are_read_as_they_were_written() {
+        // Odd numbers of `f64` leave indices and offsets at odd multiples of 4.
+        for count in 0..6 {
+            let floats: Vec<f32> = (0..count).map(|i| i as f32 + 0.5).collect();
+            let doubles: Vec<f64> = (0..count).map(|i| f64::from(i) - 0.25).collect();
+            round_trip(&floats, &floats.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>());
+            round_trip(&doubles, &doubles.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn what_is_misaligned_or_cut_off_is_not_cast() {
+        let mut block = AlignedBuffer::default();
+        block.resize(24).expect("memory");
+        let bytes = block.bytes();
+        assert_eq!(dense::<f64>(bytes).map(<[f64]>::len), Some(3));
+        assert_eq!(dense::<f64>(&bytes[4..20]), None);
+        assert_eq!(dense::<f32>(&bytes[4..20]).map(<[f32]>::len), Some(4));
+        assert_eq!(dense::<f32>(&bytes[1..21]), None);
+        assert_eq!(dense::<f32>(&bytes[..23]), None);
+        assert_eq!(dense::<f64>(AlignedBuffer::default().bytes()), Some(&[][..]));
+        assert_eq!(sparse::<f32>(&bytes[..7], 0), None);
+        block.bytes_mut().fill(0xff);
+        assert_eq!(sparse::<f32>(block.bytes(), 0), None);
+    }
 }

@@ -1,0 +1,83 @@
+//! The line of sequences that wait for one lane of truncated minibatches.
+
+use crate::deserialize::Chunk;
+use crate::sequence::SequenceId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A sequence that waits in a slot.
+pub(super) struct QueuedSequence {
+    pub id: SequenceId,
+    /// Keeps the data in memory after the window has moved on.
+    pub chunk: Arc<dyn Chunk>,
+    pub samples: usize,
+    /// The selection that brought it reached the end of a sweep.
+    pub end_of_sweep: bool,
+}
+
+/// What one lane of the minibatches is filled from, one minibatch after the other.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub queue: VecDeque<QueuedSequence>,
+    /// Samples of the first sequence that were delivered already, fewer than it has.
+    pub cursor: usize,
+    /// Samples of all sequences in the queue.
+    samples: usize,
+    /// Number of sequences in the queue that have no samples.
+    empty: usize,
+}
+
+impl Slot {
+    /// A slot with memory for `sequences` sequences.
+    pub fn with_capacity(sequences: usize) -> Slot {
+        Slot { queue: VecDeque::with_capacity(sequences), ..Slot::default() }
+    }
+
+    /// Samples that are still to be delivered.
+    pub fn available(&self) -> usize {
+        self.samples - self.cursor
+    }
+
+    pub fn push(&mut self, sequence: QueuedSequence) {
+        self.samples += sequence.samples;
+        self.empty += usize::from(sequence.samples == 0);
+        self.queue.push_back(sequence);
+    }
+
+    /// Removes the first sequence if all of it was delivered, and returns whether it carried the end of a sweep.
+    pub fn pop_if_done(&mut self) -> Option<bool> {
+        let front = self.queue.front().filter(|front| front.samples == self.cursor)?;
+        self.samples -= front.samples;
+        self.cursor = 0;
+        self.queue.pop_front().map(|front| front.end_of_sweep)
+    }
+
+    /// Removes the first sequence without samples that lies within the next `steps` steps. Returns whether there was one.
+    /// A sequence after the slot's last sample lies within no number of steps; `steps` 0 removes it all the same.
+    pub fn take_empty(&mut self, steps: usize) -> bool {
+        if self.empty == 0 {
+            return false;
+        }
+        let end = if steps == 0 { usize::MAX } else { self.cursor + self.available().min(steps) };
+        let mut before = 0;
+        let due = self.queue.iter().position(|queued| {
+            let is_due = queued.samples == 0 && before < end;
+            before += queued.samples;
+            is_due
+        });
+        let Some(due) = due else { return false };
+        self.empty -= 1;
+        if let Some(QueuedSequence { end_of_sweep: true, .. }) = self.queue.remove(due)
+            && let Some(last) = due.checked_sub(1).and_then(|last| self.queue.get_mut(last))
+        {
+            last.end_of_sweep = true;
+        }
+        true
+    }
+
+    /// Removes all sequences and keeps the memory.
+    pub fn clear(&mut self) {
+        *self = Slot { queue: std::mem::take(&mut self.queue), ..Slot::default() };
+        self.queue.clear();
+    }
+}
