@@ -12,11 +12,13 @@ namespace cntk_dropin {
 void raise(cntk_reader_error* error, const char* old_style_reader) {
   const std::unique_ptr<cntk_reader_error, Free<cntk_reader_error_free>> owner(error);
   throw_kept(error);
-  std::string text = cntk_reader_error_get_text(error);
   cntk_reader_error_info info = {};
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
+  // The message alone: hosts and their programs compare it with CNTK's.
+  std::string text = info.message != nullptr ? info.message : "";
+  log_where(error, text);
   const bool of_file = (info.kind == CNTK_READER_STATUS_IO || info.kind == CNTK_READER_STATUS_DATA) &&
                        info.exception == CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   if (old_style_reader != nullptr && of_file && info.file != nullptr) {

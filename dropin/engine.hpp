@@ -9,8 +9,9 @@
 
 namespace cntk_dropin {
 
-// Throws a failed call's error as the exception that CNTK throws for it, with the place in its message, or
-// the very exception of a module that the call has failed with. Frees the error.
+// Throws a failed call's error as the exception that CNTK throws for it, or the very exception of a module
+// that the call has failed with. Frees the error. The exception's text is CNTK's own wherever CNTK has one;
+// what the error says beyond that (file, line, offset, stream, sequence, what to do) is written to the log.
 //
 // CNTK's old-style readers begin errors of files with their name; others pass null for it.
 [[noreturn]] void raise(cntk_reader_error* error, const char* old_style_reader = nullptr);

@@ -1,5 +1,6 @@
 #include "exception.hpp"
 
+#include <cstdio>
 #include <new>
 
 namespace cntk_dropin {
@@ -43,6 +44,11 @@ void keep_exception(cntk_reader_failure* failure) noexcept {
   if (kept == nullptr) return;  // the text says it
   libstdcxx::current(kept);
   cntk_reader_failure_set_cause(failure, kept, finalize);
+}
+
+void log_where(const cntk_reader_error* error, const std::string& message) noexcept {
+  const char* const text = cntk_reader_error_get_text(error);
+  if (message != text) std::fprintf(stderr, "ERROR: %s\n", text);
 }
 
 void throw_kept(const cntk_reader_error* error) {

@@ -4,12 +4,16 @@
 #include <cntk_reader.h>
 
 #include <exception>
+#include <string>
 #include <utility>
 
 namespace cntk_dropin {
 
-// Tells the engine of the exception that is being handled, and has its error carry the exception.
+// Reports the exception that is being handled to the engine, whose error then carries it.
 void keep_exception(cntk_reader_failure* failure) noexcept;
+
+// Writes an error with its detail and its location to the log, unless `message` says all of it.
+void log_where(const cntk_reader_error* error, const std::string& message) noexcept;
 
 // Throws again what keep_exception has kept, if there is something.
 void throw_kept(const cntk_reader_error* error);

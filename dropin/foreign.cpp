@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "corpus.hpp"
 #include "exception.hpp"
@@ -100,9 +101,21 @@ void convert(const std::vector<host::SequenceInfo>& from, std::vector<cntk_reade
 
 // HTK features may have one frame for each whole sequence of the reader's first stream. Their module takes
 // the sequence's length from the streams that it is given to append to.
-bool is_expanded(const ModuleConfig& config) {
-  const std::string* const input = config.find("input");
-  return input != nullptr && strcasestr(input->c_str(), "expandToUtterance") != nullptr;
+//
+// CNTK looks for the key in the section of the module's only stream, in `input` around it, and in the
+// deserializer's section around that.
+bool is_expanded(const cntk_reader_section* deserializer) {
+  constexpr std::string_view kKey = "expandToUtterance";
+  const SectionHandle input = child_of(deserializer, "input");
+  if (input == nullptr) return false;
+  const ModuleConfig streams(input.get());
+  if (streams.parameters().values.empty()) return false;
+  // Keys come in CNTK's order: its module serves the first stream.
+  const SectionHandle stream = child_of(input.get(), streams.parameters().values.begin()->first);
+  if (stream == nullptr) return false;
+  uint32_t flag = 0;
+  call(cntk_reader_section_get_flag, stream.get(), kKey.data(), kKey.size(), uint32_t{0}, &flag);
+  return flag != 0;
 }
 
 // Stands for the first stream before such a module.
@@ -180,10 +193,11 @@ class ForeignDeserializer {
   ForeignDeserializer(const cntk_reader_request& request, cntk_reader_on_demand& table) {
     const ModuleConfig config(request.section);
     is_primary_ = request.is_primary != 0;
-    is_expanded_ = !is_primary_ && is_expanded(config);
     deserializer_ =
         create_deserializer(config.required("module"), {request.type_name, request.type_length},
                             config.parameters(), make_corpus(request.keys), request.is_primary != 0);
+    // After the module has read its section: mistakes there are reported in its words.
+    is_expanded_ = !is_primary_ && is_expanded(request.section);
     streams_ = deserializer_->StreamInfos();
     transforms_ = std::make_shared<Transforms>(request.section, config, streams_);
     for (const host::ChunkInfo& chunk : deserializer_->ChunkInfos()) {
