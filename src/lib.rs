@@ -28,4 +28,4 @@ pub mod stream;
 pub use config::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
 pub use error::{Error, ErrorKind, Result};
 pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
-pub use reader::{Epoch, ReadConfig};
+pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};

@@ -33,7 +33,12 @@ impl Array {
             let Some((element, count)) = repetition(&text[start..end])? else { return Ok(None) };
             bytes = bytes.saturating_add(element.len().saturating_mul(count));
             if elements.len().saturating_add(count) > MAX_ELEMENTS || bytes > MAX_BYTES {
-                return Err(Error::config(Runtime, format!("The array {path} has too many elements.")));
+                let detail = format!(
+                    "At most {MAX_ELEMENTS} elements with {MAX_BYTES} bytes in all may be in one; check the counts \
+                     after '*'."
+                );
+                let error = Error::config(Runtime, format!("The array {path} has too many elements."));
+                return Err(error.with_detail(detail));
             }
             elements.extend(std::iter::repeat_n(element, count).map(str::to_owned));
             Ok(Some(end))
@@ -58,11 +63,20 @@ impl Array {
 
     /// The elements as values.
     pub fn values<T: FromValue>(&self) -> Result<Vec<T>> {
-        self.elements.iter().map(|text| T::from_value(text)).collect()
+        let value = |text: &String| {
+            T::from_value(text).map_err(|error| {
+                error.with_detail(format!(
+                    "An element of '{}' is '{text}'. Expected {}.",
+                    self.path,
+                    T::EXPECTED
+                ))
+            })
+        };
+        self.elements.iter().map(value).collect()
     }
 
     /// The elements as sections, with nothing around them. Their names are `path[0]`, `path[1]` ...
-    /// They are opened as the iterator comes to them, so that the errors of earlier ones come first.
+    /// Each one is opened when the iterator reaches it, so that the errors of earlier ones come first.
     pub fn sections(&self) -> impl Iterator<Item = Result<Section>> {
         self.elements.iter().enumerate().map(|(index, text)| {
             Section::open(format!("{}[{index}]", self.path), text, None, Arc::clone(&self.log))
@@ -70,7 +84,7 @@ impl Array {
     }
 }
 
-/// The value for an epoch: the last one goes on for ever. None if there are no values at all.
+/// The value for an epoch; the last one serves all later epochs too. None if there are no values at all.
 pub fn for_epoch<T>(values: &[T], epoch: usize) -> Option<&T> {
     values.get(epoch).or(values.last())
 }

@@ -74,7 +74,11 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
-        return Err(Error::config(Runtime, "Hashing should not be used with numeric sequence keys."));
+        let error = Error::config(Runtime, "Hashing should not be used with numeric sequence keys.");
+        return Err(error.with_detail(format!(
+            "'hashSequenceKeys' in '{}' is for keys that are text: set 'useNumericSequenceKeys = false', or leave it out.",
+            section.path()
+        )));
     }
     let mut packing = read_packing(section, write)?;
     let inherited = Inherited {
@@ -84,7 +88,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     };
     let deserializers = read_deserializers(&elements, &inherited, others)?;
     if deserializers.is_empty() {
-        return Err(Error::config(InvalidArgument, "Could not find deserializers in the reader config."));
+        return Err(no_deserializers(section));
     }
     let verbosity = section.get_or("verbosity", 0)?;
     if deserializers.len() > 1 {
@@ -168,29 +172,42 @@ pub(super) fn read_common(section: &Section) -> Result<bool> {
 }
 
 fn element_type(precision: &str) -> Result<ElementType> {
-    parse_precision(precision)
-        .ok_or_else(|| Error::config(InvalidArgument, format!("Unsupported precision '{precision}'")))
+    parse_precision(precision).ok_or_else(|| {
+        Error::config(InvalidArgument, format!("Unsupported precision '{precision}'"))
+            .with_detail("Expected 'float' or 'double'.")
+    })
 }
 
 fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     let frame_mode = section.get_or("frameMode", false)?;
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
-        return Err(Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive."));
+        let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
+        return Err(error.with_detail(format!(
+            "Both 'frameMode' and 'truncated' are true in '{}': set one of them to false.",
+            section.path()
+        )));
     }
     let mut length = 0;
     if truncated && !write {
         length = section.get_or("truncationLength", WidenedInt(0))?.0;
         if length == 0 {
-            return Err(Error::config(InvalidArgument, "Truncation length cannot be 0."));
+            let error = Error::config(InvalidArgument, "Truncation length cannot be 0.");
+            return Err(error.with_detail(format!(
+                "'truncated = true' in '{}' needs 'truncationLength', the number of time steps of a minibatch.",
+                section.path()
+            )));
         }
     }
     let right_splice = section.get_or("rightSplice", WidenedInt(0))?.0;
     if right_splice > length {
-        return Err(Error::config(
-            InvalidArgument,
-            "rightSplice should not be greater than truncation length",
-        ));
+        let error =
+            Error::config(InvalidArgument, "rightSplice should not be greater than truncation length");
+        return Err(error.with_detail(format!(
+            "In '{}' 'rightSplice' is {right_splice} and the truncation length {length}{}.",
+            section.path(),
+            if length == 0 { ", because 'truncated' is not true" } else { "" }
+        )));
     }
     Ok(if length > 0 {
         Packing::Truncated { length, right_splice }
@@ -326,23 +343,34 @@ fn is_foreign(module: &str) -> bool {
     !matches!(Module::by_name(module), Some(Module::Text | Module::Binary))
 }
 
+/// What to write instead of a type that is not supported.
+const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader' and \
+                         'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', and deserializers of users.";
+
+/// The error of a reader without deserializers.
+pub(super) fn no_deserializers(section: &Section) -> Error {
+    let error = Error::config(InvalidArgument, "Could not find deserializers in the reader config.");
+    error.with_detail(format!(
+        "The section '{}' needs 'deserializers = ( [ type = ... ] : ... )' with at least one element.",
+        section.path()
+    ))
+}
+
 /// The module, if it has a deserializer of this type that this library can read.
 fn check_type(module: &str, name: &str) -> Result<Module> {
     let Some(known) = Module::by_name(module) else {
         let message =
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
-        return Err(Error::config(InvalidArgument, message));
+        return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
     };
     if matches!((known, name), (Module::Text, TEXT_TYPE) | (Module::Binary, BINARY_TYPE)) {
         return Ok(known);
     }
     if OTHER_TYPES.contains(&(name, known)) {
-        return Err(Error::config(
-            InvalidArgument,
-            format!("The deserializer type '{name}' is not supported yet."),
-        ));
+        let message = format!("The deserializer type '{name}' is not supported yet.");
+        return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
     }
-    Err(match known {
+    let error = match known {
         Module::Text | Module::Binary => {
             Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"))
         }
@@ -350,7 +378,9 @@ fn check_type(module: &str, name: &str) -> Result<Module> {
             Runtime,
             "Cannot create deserializer. Please check module and type in the configuration.",
         ),
-    })
+    };
+    let detail = format!("The module was '{module}', the type '{name}'.");
+    Err(error.with_detail(detail).with_detail(SUPPORTED))
 }
 
 /// Neither module has transforms, and CNTK says so in its loader's words.
@@ -365,7 +395,8 @@ fn check_transforms(element: &Section, module: Module) -> Result<()> {
             let message = format!(
                 "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.{plugin}-2.7.so'"
             );
-            return Err(Error::config(Runtime, message).in_stream(stream));
+            let detail = "Transforms are for images; remove 'transforms' from this stream.";
+            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(stream));
         }
     }
     Ok(())

@@ -8,6 +8,9 @@ use crate::{Error, Result};
 
 /// A type that a value can be read as.
 pub trait FromValue: Sized {
+    /// What the text of a value has to be, for messages.
+    const EXPECTED: &str;
+
     /// Converts the text of a value.
     fn from_value(text: &str) -> Result<Self>;
 }
@@ -48,12 +51,16 @@ fn unsigned(text: &str) -> Option<u64> {
 }
 
 impl FromValue for String {
+    const EXPECTED: &str = "a text";
+
     fn from_value(text: &str) -> Result<Self> {
         Ok(text.to_owned())
     }
 }
 
 impl FromValue for bool {
+    const EXPECTED: &str = "true or false";
+
     fn from_value(text: &str) -> Result<Self> {
         match text {
             "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(true),
@@ -64,6 +71,8 @@ impl FromValue for bool {
 }
 
 impl FromValue for i32 {
+    const EXPECTED: &str = "a whole number of 32 bits with a sign";
+
     fn from_value(text: &str) -> Result<Self> {
         let (negative, magnitude) = integer(text).ok_or_else(|| invalid("long", text))?;
         let value = i128::try_from(magnitude).unwrap_or(i128::MAX);
@@ -73,6 +82,8 @@ impl FromValue for i32 {
 }
 
 impl FromValue for u32 {
+    const EXPECTED: &str = "a whole number of 32 bits";
+
     fn from_value(text: &str) -> Result<Self> {
         let value = unsigned(text).ok_or_else(|| invalid("unsigned long", text))?;
         u32::try_from(value)
@@ -82,6 +93,8 @@ impl FromValue for u32 {
 
 /// A size. Negative numbers wrap around, as everywhere in CNTK: `-1` is the greatest size.
 impl FromValue for u64 {
+    const EXPECTED: &str = "a whole number, without a fraction or an exponent";
+
     fn from_value(text: &str) -> Result<Self> {
         unsigned(text).ok_or_else(|| invalid("uint64_t", text))
     }
@@ -92,12 +105,16 @@ impl FromValue for u64 {
 pub struct WidenedInt(pub u64);
 
 impl FromValue for WidenedInt {
+    const EXPECTED: &str = "a whole number below 2147483648";
+
     fn from_value(text: &str) -> Result<Self> {
         i32::from_value(text).map(|value| WidenedInt(i64::from(value).cast_unsigned()))
     }
 }
 
 impl FromValue for f64 {
+    const EXPECTED: &str = "a number";
+
     fn from_value(text: &str) -> Result<Self> {
         if text.is_empty() {
             return Err(invalid("double", text));
@@ -113,6 +130,8 @@ impl FromValue for f64 {
 }
 
 impl FromValue for f32 {
+    const EXPECTED: &str = "a number";
+
     #[expect(clippy::cast_possible_truncation, reason = "CNTK rounds the double to a float")]
     fn from_value(text: &str) -> Result<Self> {
         f64::from_value(text).map(|value| value as f32)
@@ -123,7 +142,7 @@ fn skip_digits(bytes: &[u8], from: usize, is_digit: impl Fn(u8) -> bool) -> usiz
     from + bytes[from..].iter().take_while(|&&byte| is_digit(byte)).count()
 }
 
-/// Position behind an exponent that starts at `at`, or `at` if there is none.
+/// Position after an exponent that starts at `at`, or `at` if there is none.
 fn skip_exponent(bytes: &[u8], at: usize, mark: u8) -> usize {
     if !bytes.get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&mark)) {
         return at;
@@ -180,7 +199,7 @@ fn leading_double(text: &str) -> (f64, &str) {
     (signed(text[at..end].parse().unwrap_or(0.0)), &text[end..])
 }
 
-/// A hexadecimal number whose digits start at `start`, and the position behind it.
+/// A hexadecimal number whose digits start at `start`, and the position after it.
 fn hexadecimal(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     let mut mantissa = 0u64;
     let mut exponent = 0i64;

@@ -1,21 +1,22 @@
 //! Replaces `$name$` in values.
 //!
-//! CNTK expands the whole raw text of a value in the scope of the section that holds it, and the values that this
-//! pulls in likewise. It does so without limit; here, definitions that need each other, that nest too deeply or that
-//! multiply are errors.
+//! CNTK expands the whole raw text of a value in the scope of the section that holds it, and expands the values that
+//! replace names in the same way. It does so without limit; here, definitions that refer to each other in a circle,
+//! that nest too deeply or whose expansion grows too large are errors.
 
 use super::lexer::strip_comment;
 use super::section::Section;
 use crate::error::ExceptionClass::{Logic, Runtime};
 use crate::{Error, Result};
 
-/// How deep definitions may refer to others. Configurations in use need a handful.
+/// How many definitions may refer to each other in a row. Configurations in use need a handful.
 const MAX_DEPTH: usize = 128;
 
-/// Bytes that expanding one value may read, the values it pulls in included: stops definitions that double with each step.
+/// Bytes that expanding one value may read, those of the values it refers to included: stops definitions that double
+/// in size with each step.
 const MAX_WORK: usize = 32 << 20;
 
-/// What looking up a variable counts for besides the length of its text.
+/// Bytes that looking up a variable counts as, in addition to the length of its text.
 const LOOKUP_WORK: usize = 32;
 
 /// Characters that no name contains; a `$` with one of them before the next `$` is an ordinary character.
@@ -51,6 +52,7 @@ pub(super) fn expand(section: &Section, text: &str, expansion: &mut Expansion) -
 fn too_large(section: &Section) -> Error {
     let message = format!("A value in {} is too large after its variables were replaced.", section.path());
     Error::config(Runtime, message)
+        .with_detail(format!("The limit is {MAX_WORK} bytes; check how its variables are defined."))
 }
 
 fn expand_line(section: &Section, line: &str, expansion: &mut Expansion) -> Result<String> {
@@ -82,7 +84,12 @@ fn expand_line(section: &Section, line: &str, expansion: &mut Expansion) -> Resu
                     section.path(),
                     &line[dollar..]
                 );
-                return Err(Error::config(Runtime, message));
+                let detail = format!(
+                    "Define '{name} = ...' in '{}' or in a section around it; elements of arrays see only their own section.",
+                    section.path(),
+                    name = &line[dollar + 1..end]
+                );
+                return Err(Error::config(Runtime, message).with_detail(detail));
             }
         }
         at = end + 1;
@@ -105,13 +112,15 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
     }
     let key = (holder.identity(), name.to_ascii_lowercase());
     if expansion.names.contains(&key) {
-        let message = format!("The definition of variable {name} in {} needs itself.", holder.path());
-        return Err(Error::config(Runtime, message));
+        let message = format!("The definition of variable {name} in {} refers to itself.", holder.path());
+        let detail = "It does so directly or through other variables; write one of them out.";
+        return Err(Error::config(Runtime, message).with_detail(detail));
     }
     if expansion.names.len() == MAX_DEPTH {
         let message =
-            format!("The definition of variable {name} in {} goes through too many others.", holder.path());
-        return Err(Error::config(Runtime, message));
+            format!("The definition of variable {name} in {} refers to too many others.", holder.path());
+        let detail = format!("At most {MAX_DEPTH} may refer to each other in a row; write some of them out.");
+        return Err(Error::config(Runtime, message).with_detail(detail));
     }
     expansion.names.push(key);
     let value = expand(holder, text, expansion);

@@ -9,16 +9,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one file, so that a device or a data file named by mistake is an error and no flood.
+/// Most bytes of one file: a device or a data file that is named by mistake is an error and does not fill the memory.
 const MAX_FILE_SIZE: u64 = 64 << 20;
 
-/// How deep files may include others.
+/// How many files may include each other in a row.
 const MAX_DEPTH: usize = 64;
 
 /// The text of a configuration file with its includes.
 ///
 /// Paths of includes are relative to the current directory, as in CNTK, not to the file. A file that is already part
-/// of the text is not included again; a warning tells of it.
+/// of the text is not included again, and a warning says so.
 pub(super) fn read(path: &Path) -> Result<String> {
     let mut files = Files { seen: HashSet::new(), text: String::new() };
     files.add(path, 0)?;
@@ -41,9 +41,9 @@ impl Files {
             return Ok(());
         }
         if depth > MAX_DEPTH {
-            return Err(
-                Error::config(Runtime, "Configuration files include each other too deeply").in_file(&shown)
-            );
+            return Err(Error::config(Runtime, "Configuration files include each other too deeply.")
+                .with_detail(format!("At most {MAX_DEPTH} may do so in a row."))
+                .in_file(&shown));
         }
         let content = read_one(path, &shown)?;
         let mut offset = 0;
@@ -90,11 +90,16 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
         .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes))
         .map_err(|cause| Error::io("reading the configuration file", shown, &cause))?;
     if bytes.len() as u64 > MAX_FILE_SIZE {
-        return Err(Error::config(Runtime, "The file is too large for a configuration").in_file(shown));
+        return Err(Error::config(Runtime, "The file is too large for a configuration.")
+            .with_detail(format!("It has more than {MAX_FILE_SIZE} bytes. Is it a data file?"))
+            .in_file(shown));
     }
     let mut text = String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to() as u64;
-        Error::config(Runtime, "The configuration is not UTF-8 text").in_file(shown).at(offset, None)
+        Error::config(Runtime, "The configuration is not UTF-8 text.")
+            .with_detail("Save the file as UTF-8.")
+            .in_file(shown)
+            .at(offset, None)
     })?;
     // Editors put a byte order mark in front, which would become part of the first key.
     if text.starts_with('\u{feff}') {

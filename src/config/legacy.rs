@@ -19,6 +19,10 @@ pub enum ReaderType {
     Binary,
 }
 
+/// What to write instead of a reader type that is not supported.
+const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader' and \
+                         'CNTKBinaryReader'.";
+
 /// Names of readers and modules that CNTK 2.7 knows and this library does not read yet.
 const OTHERS: [&str; 11] = [
     "ImageReader",
@@ -45,12 +49,13 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
         "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Ok(ReaderType::Text),
         "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Ok(ReaderType::Binary),
         other if OTHERS.contains(&other) => {
-            Err(Error::config(InvalidArgument, format!("The reader type '{other}' is not supported yet.")))
+            let message = format!("The reader type '{other}' is not supported yet.");
+            Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED))
         }
         other => {
             let message =
                 format!("Plugin not found: '{other}-2.7.so' (error: no reader of this name is known)");
-            Err(Error::config(Runtime, message))
+            Err(Error::config(Runtime, message).with_detail(SUPPORTED))
         }
     }
 }

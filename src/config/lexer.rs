@@ -32,12 +32,24 @@ pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
+/// The start of a text at `at`, for messages: what a user may search the configuration for.
+fn excerpt(text: &str, at: usize) -> String {
+    const LONGEST: usize = 40;
+    let line = text[..at].rfind('\n').map_or(0, |line_feed| line_feed + 1);
+    let rest = text[line..].lines().next().unwrap_or_default().trim_start();
+    let mut end = rest.len().min(LONGEST);
+    while !rest.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end < rest.len() { format!("{} ...", &rest[..end]) } else { rest.to_owned() }
+}
+
 /// Position of the bracket that closes the one at `open`.
 pub(super) fn closing(text: &str, open: usize) -> Result<usize> {
     let bytes = text.as_bytes();
-    let mut awaited = vec![closer_of(bytes[open])];
+    let mut awaited = vec![(closer_of(bytes[open]), open)];
     for (at, &byte) in bytes.iter().enumerate().skip(open + 1) {
-        let Some(&innermost) = awaited.last() else { break };
+        let Some(&(innermost, opened)) = awaited.last() else { break };
         if byte == innermost {
             awaited.pop();
             if awaited.is_empty() {
@@ -45,14 +57,28 @@ pub(super) fn closing(text: &str, open: usize) -> Result<usize> {
             }
         } else if innermost != b'"' {
             if is_opening(byte) {
-                awaited.push(closer_of(byte));
+                awaited.push((closer_of(byte), at));
             } else if matches!(byte, b']' | b'}' | b')') {
-                return Err(Error::config(Runtime, "unmatched bracket found in parameters"));
+                let detail = format!(
+                    "'{}' of the line '{}' is followed by '{}' of the line '{}', before its '{}'.",
+                    bytes[opened] as char,
+                    excerpt(text, opened),
+                    byte as char,
+                    excerpt(text, at),
+                    innermost as char
+                );
+                let error = Error::config(Runtime, "unmatched bracket found in parameters");
+                return Err(error.with_detail(detail));
             }
         }
     }
-    let missing = awaited.last().copied().unwrap_or(b'"') as char;
-    Err(Error::config(Runtime, format!("no closing {missing} found in parameters")))
+    let (missing, opened) = awaited.last().copied().unwrap_or((b'"', open));
+    let error = Error::config(Runtime, format!("no closing {} found in parameters", missing as char));
+    let detail =
+        format!("'{}' of the line '{}' is never closed.", bytes[opened] as char, excerpt(text, opened));
+    // Quotes do not protect a '#' after a blank, which cuts off the rest of the line.
+    let hint = if missing == b'"' { "A '#' after a blank begins a comment inside quotes too." } else { "" };
+    Err(error.with_detail(detail).with_detail(hint))
 }
 
 /// The part of a line before its comment.
@@ -72,11 +98,11 @@ pub(super) fn strip_comment(line: &str) -> &str {
     }
 }
 
-/// Calls `on_token` with the start and end of every record of `text`. It returns the position behind what it used,
-/// which is beyond the start, or None to end the walk.
+/// Calls `on_token` with the start and end of every record of `text`. `on_token` returns the position after what it
+/// used, which is greater than the start, or None to end the walk.
 ///
-/// One level of brackets around records is looked through: `[a=1;b=2]` is `a=1;b=2`. The end of such a block is only
-/// noticed behind a record. That is why a block in quotes does not work: the search for the end of its last record
+/// One level of brackets around records is ignored: `[a=1;b=2]` is `a=1;b=2`. The end of a block in brackets is only
+/// looked for after a record. That is why a block in quotes does not work: the search for the end of its last record
 /// takes the closing quote for an opening one.
 pub(super) fn split(
     text: &str,
@@ -85,7 +111,7 @@ pub(super) fn split(
 ) -> Result<()> {
     let bytes = text.as_bytes();
     let mut extra = separator;
-    // The end of the bracketed block that we are in.
+    // The end of the bracketed block that `at` is in.
     let mut block: Option<usize> = None;
     let mut at = 0;
     loop {
@@ -144,7 +170,7 @@ pub(super) struct Record<'t> {
     pub value: &'t str,
 }
 
-/// Takes the record in `text[start..end]` apart, and returns it with the position behind it. None for a record
+/// Splits the record in `text[start..end]` into key and value, and returns it with the position after it. None for a record
 /// without a key.
 pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Record<'_>>, usize)> {
     let bytes = text.as_bytes();
@@ -158,17 +184,19 @@ pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Rec
         value_start += 1;
     }
     if value_start == bytes.len() {
-        // CNTK has no check here; the C++ library's complaint is what users know.
+        // CNTK has no check here: its users get the message of the C++ library.
         let message = format!(
             "basic_string::substr: __pos (which is {}) > this->size() (which is {})",
             u64::MAX,
             bytes.len()
         );
-        return Err(Error::config(Logic, message));
+        let detail = format!("The text ends after '{key} ='. For an empty value write '{key} = \"\"'.");
+        return Err(Error::config(Logic, message).with_detail(detail));
     }
     if !is_opening(bytes[value_start]) {
         if value_start >= end {
-            return Err(Error::config(InvalidArgument, format!("ParseValue: No value given for '{key}'.")));
+            let error = Error::config(InvalidArgument, format!("ParseValue: No value given for '{key}'."));
+            return Err(error.with_detail(format!("For an empty value write '{key} = \"\"'.")));
         }
         return Ok((keyed(key, trim(&text[value_start..end])), end));
     }

@@ -222,14 +222,17 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
             [name] => section.section(name),
             _ => Err(Error::config(
                 ExceptionClass::InvalidArgument,
-                format!("{}:readers names {} readers; one is supported.", section.path(), names.len()),
+                format!(
+                    "{}:readers names {} readers; one is supported. Name one section in it.",
+                    section.path(),
+                    names.len()
+                ),
             )),
         };
     }
     let is_described = describes(&section) || has_others;
     if !is_described && !section.exists("readerType") && !section.exists("deserializers") {
-        let message = "Could not find deserializers in the reader config.";
-        return Err(Error::config(ExceptionClass::InvalidArgument, message));
+        return Err(composite::no_deserializers(&section));
     }
     Ok(section)
 }

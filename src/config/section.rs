@@ -226,8 +226,11 @@ impl Section {
 
     fn required_text(&self, key: &str) -> Result<(&Section, String)> {
         self.expanded(key)?.filter(|(_, text)| !text.is_empty()).ok_or_else(|| {
-            let message = format!("configparameters: required parameter missing: {}:{key}", self.0.path);
-            Error::config(Runtime, message)
+            let path = &self.0.path;
+            let message = format!("configparameters: required parameter missing: {path}:{key}");
+            Error::config(Runtime, message).with_detail(format!(
+                "The section '{path}' needs a line '{key} = ...' with a value that is not empty."
+            ))
         })
     }
 
@@ -238,7 +241,7 @@ impl Section {
 
     /// Required read of a value.
     pub fn required<T: FromValue>(&self, key: &str) -> Result<T> {
-        T::from_value(&self.text(key)?)
+        self.convert(key, &self.text(key)?)
     }
 
     /// String read.
@@ -248,12 +251,23 @@ impl Section {
 
     /// String read of a value: CNTK reads some numbers with a default that is a text.
     pub fn parsed_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
-        self.expanded(key)?.map_or(Ok(default), |(_, text)| T::from_value(&text))
+        self.expanded(key)?.map_or(Ok(default), |(_, text)| self.convert(key, &text))
     }
 
     /// Typed read of a value.
     pub fn get_or<T: FromValue>(&self, key: &str, default: T) -> Result<T> {
-        self.typed(key).map_or(Ok(default), T::from_value)
+        self.typed(key).map_or(Ok(default), |text| self.convert(key, text))
+    }
+
+    /// Converts the text of a key; an error says which key it was.
+    fn convert<T: FromValue>(&self, key: &str, text: &str) -> Result<T> {
+        T::from_value(text).map_err(|error| {
+            error.with_detail(format!(
+                "The value of '{}:{key}' is '{text}'. Expected {}.",
+                self.0.path,
+                T::EXPECTED
+            ))
+        })
     }
 
     /// Required read of a section, with the section that holds it around it.

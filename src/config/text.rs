@@ -15,7 +15,7 @@ pub(super) const DEFAULT_CHUNK_SIZE: u64 = 32 << 20;
 /// Chunks of this total are a window unless `randomizationWindow` says otherwise.
 const DEFAULT_WINDOW_BYTES: u64 = 4 << 30;
 
-/// Greatest dimension of a sparse stream: row indices are 32-bit integers.
+/// Greatest dimension of a sparse stream: indices are 32-bit integers.
 const MAX_SPARSE_DIM: u64 = i32::MAX as u64;
 
 /// What stands in the section of a text deserializer or text reader.
@@ -31,12 +31,12 @@ pub(super) struct TextSection {
 pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSection> {
     if !section.exists_here("input") {
         let message = "CNTKTextFormatReader configuration does not contain \"input\" section.";
-        return Err(Error::config(Runtime, message));
+        return Err(Error::config(Runtime, message).with_detail(needs_streams(section)));
     }
     let input = section.section("input")?;
     if input.is_empty() {
         let message = "CNTKTextFormatReader configuration contains an empty \"input\" section.";
-        return Err(Error::config(Runtime, message));
+        return Err(Error::config(Runtime, message).with_detail(needs_streams(section)));
     }
     let streams = read_streams(&input)?;
     let file = section.text("file")?;
@@ -65,13 +65,21 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
     Ok(TextSection { options, frame_mode, window })
 }
 
-/// `chunkSizeInBytes`. CNTK divides by it, and dies of a 0.
+fn needs_streams(section: &Section) -> String {
+    format!(
+        "'{}' needs a line for each stream to read: 'input = [ name = [ dim = ... ; format = \"dense\" ] ... ]'.",
+        section.path()
+    )
+}
+
+/// `chunkSizeInBytes`. CNTK divides by it, and crashes if it is 0.
 pub(super) fn read_chunk_size(section: &Section) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
         0 => Err(Error::config(
             InvalidArgument,
             format!("'chunkSizeInBytes' in {} must not be 0.", section.path()),
-        )),
+        )
+        .with_detail(format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}."))),
         size => Ok(size),
     }
 }
@@ -123,7 +131,9 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
         let stream = read_stream(&input.child(name)?, name)?;
         if let Some(other) = names_by_alias.get(&stream.alias) {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
-            return Err(Error::config(Runtime, message).in_stream(name));
+            let detail =
+                "Two streams cannot be read from the same samples of the file; give each its own 'alias'.";
+            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
         }
         names_by_alias.insert(stream.alias.clone(), stream.name.clone());
         streams.push(stream);
@@ -132,12 +142,16 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
 }
 
 fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
-    let fail = |message: String| Err(Error::config(Runtime, message).in_stream(name));
+    let fail = |message: String, detail: String| {
+        Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
+    };
     // Not to be inherited from the sections around: a stream without them is a mistake.
     if !(section.exists_here("dim") & section.exists_here("format")) {
-        return fail(format!(
+        let message = format!(
             "Input section for input '{name}' does not specify all the required parameters, \"dim\" and \"format\"."
-        ));
+        );
+        let missing = if section.exists_here("dim") { "format" } else { "dim" };
+        return fail(message, format!("'{missing}' is missing in '{}'.", section.path()));
     }
     let dim = section.required::<u64>("dim")?;
     let defines_mb_size = section.get_or("definesMBSize", false)?;
@@ -147,19 +161,24 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
     } else if format.eq_ignore_ascii_case("sparse") {
         Storage::SparseCsc
     } else {
-        return fail("'format' parameter must be set either to 'dense' or 'sparse'.".to_owned());
+        let message = "'format' parameter must be set either to 'dense' or 'sparse'.";
+        return fail(message.to_owned(), format!("In '{}' it is '{format}'.", section.path()));
     };
     if storage == Storage::SparseCsc && dim > MAX_SPARSE_DIM {
-        return fail(format!(
+        let message = format!(
             "Sample dimension ({dim}) for sparse input '{name}' exceeds the maximum allowed value ({MAX_SPARSE_DIM}).\n"
-        ));
+        );
+        return fail(
+            message,
+            format!("Set 'dim' in '{}' to the number of possible indices.", section.path()),
+        );
     }
     check_dim(name, dim)?;
     let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
     Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size })
 }
 
-/// Refuses dimensions that are no sizes: CNTK's marks for "to be found out", and samples beyond any memory.
+/// Refuses dimensions that are no sizes: CNTK's marks for inferred and free dimensions, and samples larger than any memory.
 fn check_dim(name: &str, dim: u64) -> Result<()> {
     let mark = match dim {
         u64::MAX => "?",
@@ -168,13 +187,15 @@ fn check_dim(name: &str, dim: u64) -> Result<()> {
         _ if dim <= isize::MAX as u64 / 8 => return Ok(()),
         _ => {
             let message = format!("Sample dimension ({dim}) for input '{name}' is too large.");
-            return Err(Error::config(Runtime, message).in_stream(name));
+            let detail = "One sample would not fit into the address space; check 'dim' (a negative number wraps around).";
+            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
         }
     };
     let message = format!(
         "NDShape::TotalSize: TotalSize cannot be determined for a NDShape '[{mark}]' with one or more dimensions being InferredDimension or FreeDimension."
     );
-    Err(Error::config(Runtime, message).in_stream(name))
+    let detail = format!("'dim' is {dim}; set it to the number of values of a sample.");
+    Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
 }
 
 fn check_one_defines_size(streams: &[TextStream]) -> Result<()> {
@@ -187,5 +208,5 @@ fn check_one_defines_size(streams: &[TextStream]) -> Result<()> {
         defining.len(),
         defining.join(", ")
     );
-    Err(Error::config(Runtime, message))
+    Err(Error::config(Runtime, message).with_detail("Set 'definesMBSize = true' in one stream."))
 }

@@ -2,7 +2,7 @@
 
 use super::minibatch::Descriptions;
 use super::{Builder, EpochIter, Minibatch};
-use crate::reader::{Epoch, ReadConfig, Reader as Engine, State};
+use crate::reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Reader as Engine, Sizes, State};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
 use std::fmt;
@@ -103,6 +103,46 @@ impl Reader {
     /// another configuration is refused with an error that says what differs; the reader then stays as it was.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
         self.engine.restore(checkpoint)
+    }
+
+    /// How much data there is. Of several deserializers, the sequences that all of them have count.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        self.engine.sizes()
+    }
+
+    /// The deserializers in their order, each with its sizes. The first one is primary.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        self.engine.members()
+    }
+
+    /// How far the epoch has come, for a bar of progress.
+    ///
+    /// ```no_run
+    /// # let mut reader = cntk_reader::Reader::builder().config_file("digits.cntk")?.open()?;
+    /// let progress = reader.progress()?;
+    /// match progress.expected {
+    ///     Some(expected) => println!("{} of {expected} samples", progress.delivered),
+    ///     None => println!("{} samples", progress.delivered),
+    /// }
+    /// # Ok::<(), cntk_reader::Error>(())
+    /// ```
+    pub fn progress(&self) -> Result<EpochProgress> {
+        self.engine.progress()
+    }
+
+    /// Memory that the reader holds.
+    #[must_use]
+    pub fn memory(&self) -> MemoryUse {
+        self.engine.memory()
+    }
+
+    /// A size of chunks, in bytes, with which this many workers share the data evenly: for
+    /// [`CtfDeserializer::chunk_size`](crate::CtfDeserializer::chunk_size).
+    #[must_use]
+    pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
+        self.engine.suggest_chunk_size(workers)
     }
 
     /// CNTK's checkpoint state: named numbers, for programs that keep CNTK's own checkpoints. Where minibatches leave

@@ -50,7 +50,7 @@ fn long_chains_of_includes() {
     for i in 0..200 {
         fs::write(path(i), format!("include={}\n", path(i + 1).display())).unwrap();
     }
-    assert_error(file::read(&path(0)), R, "Configuration files include each other too deeply");
+    assert_error(file::read(&path(0)), R, "Configuration files include each other too deeply.");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn files_that_cannot_be_read() {
 
     fs::write(&path, b"x=\xff\n").unwrap();
     let error = from_file(&path).unwrap_err();
-    assert_eq!((error.message(), error.location().offset), ("The configuration is not UTF-8 text", Some(2)));
+    assert_eq!((error.message(), error.location().offset), ("The configuration is not UTF-8 text.", Some(2)));
     assert!(from_file(folder.path()).is_err());
 }
 

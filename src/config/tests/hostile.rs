@@ -5,14 +5,14 @@ use proptest::prelude::*;
 
 #[test]
 fn definitions_that_need_themselves() {
-    let cycle = |name| format!("The definition of variable {name} in global needs itself.");
+    let cycle = |name| format!("The definition of variable {name} in global refers to itself.");
     assert_error(root("a=x$a$").unwrap().text("a"), R, &cycle("a"));
     assert_error(root("a=$B$\nb=$c$\nc=$a$").unwrap().text("a"), R, &cycle("B"));
     assert_error(root("a=$a$\nsec=[x=$a$]").unwrap().section("sec"), R, &cycle("a"));
     assert_error(
         from_text("input=[x=$x$];x=$x$"),
         R,
-        "The definition of variable x in unknown needs itself.",
+        "The definition of variable x in unknown refers to itself.",
     );
 }
 
