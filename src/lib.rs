@@ -1,31 +1,151 @@
-//! Reads the training data of CNTK: text (CTF), binary (CBF), and formats that users write.
+//! Reads the training data of CNTK, the Microsoft Cognitive Toolkit: its text format (CTF), its binary format (CBF), and
+//! formats of your own. Delivers them in minibatches, randomized, shared between workers and packed exactly as CNTK 2.7
+//! does, bit for bit, and several times as fast.
 //!
-//! Data flows one way, and so do the modules:
-//! [`config`] -> [`deserialize`] -> [`randomize`] -> [`pack`] -> [`reader`] -> [`capi`].
-//! Nothing looks back up, and nothing knows the room after the next one.
+//! ```
+//! # use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
+//! # use cntk_reader::{Error, StreamInfo};
+//! # /// A file of numbers, one sample a line.
+//! # struct Csv { streams: [StreamInfo; 1], values: Vec<f32>, lines: u32 }
+//! # impl Csv {
+//! #     fn open(path: &std::path::Path) -> Result<Csv, Error> {
+//! #         let text = std::fs::read_to_string(path).map_err(|error| Error::user(error.to_string()))?;
+//! #         let values: Vec<f32> = text.split([',', '\n']).filter_map(|field| field.trim().parse().ok()).collect();
+//! #         let lines = text.lines().count();
+//! #         let streams = [StreamInfo::dense("features", &[values.len() / lines])];
+//! #         Ok(Csv { streams, values, lines: lines as u32 })
+//! #     }
+//! # }
+//! # impl UserDeserializer for Csv {
+//! #     fn streams(&self) -> &[StreamInfo] { &self.streams }
+//! #     fn chunk_count(&self) -> u32 { 1 }
+//! #     fn sequences(&self, _: u32) -> Result<Option<Sequences>, Error> {
+//! #         Ok(Some(Sequences::of_one_sample(self.lines)))
+//! #     }
+//! #     fn load(&self, _: u32) -> Result<UserChunk, Error> {
+//! #         Ok(UserChunk::arrays(vec![StreamData::dense(self.values.clone())]))
+//! #     }
+//! # }
+//! # fn main() -> Result<(), Error> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # std::env::set_current_dir(&folder).expect("entering the folder");
+//! # let path = &folder.path().join("digits.csv");
+//! # std::fs::write(path, "0,0.5\n1,0.25\n0,0.75\n").expect("writing the data");
+//! # std::fs::write("labels.ctf", "|labels 3:1\n|labels 7:1\n|labels 1:1\n").expect("writing the data");
+//! # let config = "deserializers = (
+//! #     [ type = \"csv\" ] :
+//! #     [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"labels.ctf\"
+//! #       input = [ labels = [ dim = 10 ; format = \"sparse\" ] ] ] )";
+//! # std::fs::write("digits.cntk", config).expect("writing the configuration");
+//! # let mut seen = 0;
+//! use cntk_reader::{Epoch, Reader};
+//!
+//! let mut reader = Reader::builder().config_file("digits.cntk")?.deserializer("csv", Csv::open(path)?).open()?;
+//! for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(256))? {
+//!     let minibatch = minibatch?;
+//!     let x = minibatch.stream("features")?.dense::<f32>()?; // &[f32]: columns of `sample_size` values
+//!     let y = minibatch.stream("labels")?.sparse::<f32>()?; // values, indices, offsets
+//! #   seen += y.columns();
+//! #   assert_eq!((x.len(), y.values, y.offsets), (6, &[1.0; 3][..], &[0, 1, 2, 3][..]));
+//! }
+//! # assert_eq!(seen, 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `digits.cntk` is a configuration in CNTK's language. Without a file, options and data are described in Rust:
+//!
+//! ```
+//! # fn main() -> cntk_reader::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # std::env::set_current_dir(&folder).expect("entering the folder");
+//! # std::fs::write("train.ctf", "|features 1 2 3 |labels 7:1\n".repeat(1000)).expect("writing the data");
+//! use cntk_reader::{CtfDeserializer, Epoch, Reader, ReaderOptions};
+//!
+//! let mut reader = Reader::builder()
+//!     .options(ReaderOptions::new().seed(1))
+//!     .ctf(CtfDeserializer::new("train.ctf").dense("features", 3).sparse("labels", 10))
+//!     .open()?;
+//! for minibatch in reader.epoch(Epoch::sweeps(2).minibatch_size(256))? {
+//!     let minibatch = minibatch?;
+//!     for features in minibatch.stream("features")?.dense::<f32>()?.chunks_exact(3) {
+//!         // ... one sample ...
+//! #       assert_eq!(features, [1.0, 2.0, 3.0]);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Words
+//!
+//! * A *sequence* is a run of *samples* under one key: an image with its label, a sentence, an utterance. Each *stream*
+//!   has its own part of it, dense or sparse.
+//! * A pass over the data is a *sweep*, each in an order of its own. An [`Epoch`] is a number of sweeps or of samples.
+//! * A [`Minibatch`] has a block of *columns* for each stream: one column is one sample, or a gap where sequences of
+//!   different lengths stand side by side. Its [`Layout`] says which column belongs to which sequence.
+//! * A *chunk* is what is loaded at a time; sequences are randomized within a window of chunks.
+//!
+//! # Where to go from here
+//!
+//! * [`Builder`]: configurations, options and deserializers, and how they combine. `docs/configuration.md` of the
+//!   repository lists all keys.
+//! * [`Epoch`], [`ReadConfig`]: sizes, several workers, limits.
+//! * [`Reader::checkpoint`] and [`Reader::restore`]: training that continues exactly where it was interrupted.
+//! * [`user::UserDeserializer`]: formats of your own, joined with others by key.
+//! * [`Error`]: what is wrong, where, and what to do.
+//!
+//! Data are loaded and parsed by a pool of threads ([`set_threads`]); warnings go to standard error or to a function
+//! of yours ([`set_log_sink`]).
+//!
+//! The same engine has a C interface (`include/cntk_reader.h`) with a C++ header over it, and modules that take the
+//! place of CNTK's own readers; see the repository.
 
+// The modules below the front door. Data flows one way, and so do imports: config, deserialize, randomize, pack, reader,
+// then front and capi. They are public, but hidden, for the C interface's tests, the fuzz targets and the benchmarks;
+// nothing about them is promised.
+#[doc(hidden)]
 pub mod capi;
 mod compact;
+#[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
 pub mod convert;
+#[doc(hidden)]
 pub mod corpus;
+#[doc(hidden)]
 pub mod deserialize;
+#[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
 pub mod file;
+#[doc(hidden)]
 pub mod fork;
 mod front;
+#[doc(hidden)]
 pub mod log;
 mod memory;
+#[doc(hidden)]
 pub mod pack;
+#[doc(hidden)]
 pub mod pool;
 mod prefetch;
 mod processor;
+#[doc(hidden)]
 pub mod randomize;
+#[doc(hidden)]
 pub mod reader;
+#[doc(hidden)]
 pub mod sequence;
+#[doc(hidden)]
 pub mod stream;
 
 pub use config::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
+pub use log::{Level as LogLevel, set_sink as set_log_sink};
+pub use pack::layout::{GAP, Layout, Record};
+pub use pack::{Element, SparseColumns};
+pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
+pub use stream::{ElementType, Storage, StreamInfo};

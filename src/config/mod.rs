@@ -220,14 +220,12 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
         let names = section.array("readers")?;
         return match names.texts() {
             [name] => section.section(name),
-            _ => Err(Error::config(
-                ExceptionClass::InvalidArgument,
-                format!(
-                    "{}:readers names {} readers; one is supported. Name one section in it.",
-                    section.path(),
-                    names.len()
-                ),
-            )),
+            _ => {
+                let path = section.path();
+                let message = format!("{path}:readers names {} readers; one is supported.", names.len());
+                let error = Error::config(ExceptionClass::InvalidArgument, message);
+                Err(error.with_detail("Name the section of one reader."))
+            }
         };
     }
     let is_described = describes(&section) || has_others;
