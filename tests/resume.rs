@@ -248,7 +248,7 @@ fn a_position_inside_a_sequence_rounds_up() {
     }
 }
 
-/// Scenarios that are resumed in a fresh process.
+/// Scenarios, at least, that are resumed in a fresh process from a checkpoint, and as many from CNTK's state.
 const FRESH_PROCESSES: usize = 50;
 
 /// Resumes in a fresh process: from this library's checkpoint in every mode, and from CNTK's state wherever that is enough.
@@ -257,7 +257,7 @@ fn a_fresh_process_continues_exactly() {
     common::quiet();
     let (mut modes, mut states) = (Vec::new(), 0);
     for seed in 1_000.. {
-        if modes.len() == FRESH_PROCESSES {
+        if modes.len().min(states) >= FRESH_PROCESSES {
             break;
         }
         let scenario = Scenario::random(seed);
@@ -298,9 +298,8 @@ fn a_fresh_process_continues_exactly() {
     }
     for mode in [Mode::Sequence, Mode::Frame, Mode::Truncated] {
         let count = modes.iter().filter(|&&other| other == mode).count();
-        assert!(count >= 9, "{mode:?}: only {count} scenarios");
+        assert!(count >= 10, "{mode:?}: only {count} scenarios");
     }
-    assert!(states >= 20, "CNTK's state: only {states} scenarios");
 }
 
 /// A file that the parent wrote, as text.

@@ -6,7 +6,6 @@ use crate::common::scenario::{LIMIT, Scenario, open};
 use crate::common::seen::{read, read_all};
 use crate::mutate::mutate_words;
 use cntk_reader::ErrorKind;
-use cntk_reader::reader::ReadConfig;
 
 pub fn run(case: &mut Case<'_>) {
     let scenario = Scenario::random(case.rng.bits());

@@ -166,13 +166,20 @@ impl BlockRandomizer {
         }
     }
 
+    /// Goes where a start or a state leads: a worker without chunks goes to the end of the epoch, as in CNTK 2.7.
     fn go_to(&mut self, samples: u64) -> Result<()> {
-        self.samples = samples;
-        self.forget_carried();
         if self.is_idle() {
             self.samples = self.epoch.end;
+            self.forget_carried();
             return Ok(());
         }
+        self.return_to(samples)
+    }
+
+    /// Goes to a position, whether this worker has chunks or not.
+    fn return_to(&mut self, samples: u64) -> Result<()> {
+        self.samples = samples;
+        self.forget_carried();
         let sweep = samples / self.sweep_samples;
         if self.sweep == Some(sweep) {
             self.seek_in_sweep(samples - sweep * self.sweep_samples)?;
@@ -318,8 +325,19 @@ impl Timeline for BlockRandomizer {
         self.go_to(samples)
     }
 
+    /// Unlike [`Timeline::seek`], this leaves a worker without chunks where it had walked to: other workers' settings may
+    /// follow, and then it goes on from there.
     fn resume(&mut self, position: Position) -> Result<()> {
-        self.seek(position.samples)
+        if self.sweep_samples == 0 {
+            return Err(no_samples());
+        }
+        if self.is_idle() && position.samples >= self.epoch.end {
+            // Nothing is read there, and it need not be the start of a sequence.
+            self.samples = position.samples;
+            self.forget_carried();
+            return Ok(());
+        }
+        self.return_to(position.samples)
     }
 
     fn window_stamp(&self) -> u64 {
