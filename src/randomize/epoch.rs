@@ -1,12 +1,12 @@
-//! Epochs: how far a worker may read, and which share of the data is its own.
+//! Epochs: how far a worker may read, and which share of the data belongs to it.
 
 use crate::{Error, Result};
 
-/// Epoch size in samples that stands for one sweep (CNTK: `requestDataSize`, 2^62-1).
+/// Epoch size in samples that means one sweep (CNTK: `requestDataSize`, 2^62-1).
 pub const SIZE_OF_SWEEP: u64 = u64::MAX >> 2;
-/// Epoch size in samples that stands for no limit (CNTK's "infinitely repeat", 2^63-1).
+/// Epoch size in samples that means no limit (CNTK's "infinitely repeat", 2^63-1).
 pub const SIZE_UNLIMITED: u64 = u64::MAX / 2;
-/// Number of sweeps that stands for no limit.
+/// Number of sweeps that means no limit.
 pub const SWEEPS_UNLIMITED: u64 = u64::MAX;
 
 /// This worker's place among the workers.
@@ -14,9 +14,9 @@ pub const SWEEPS_UNLIMITED: u64 = u64::MAX;
 pub struct WorkerConfig {
     /// Number of workers, at least 1.
     pub workers: u64,
-    /// This worker, from 0.
+    /// This worker's rank, from 0.
     pub rank: u64,
-    /// A minibatch may go on behind the end of a sweep.
+    /// A minibatch may continue past the end of a sweep.
     pub cross_sweeps: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct EpochConfig {
     pub samples: u64,
     /// Epoch size in sweeps, or [`SWEEPS_UNLIMITED`].
     pub sweeps: u64,
-    /// Which epoch, from 0: it starts at sample `index * size`.
+    /// Number of the epoch, from 0: it starts at sample `index * size`.
     pub index: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct EpochConfig {
 pub struct EpochSpan {
     /// First sample.
     pub start: u64,
-    /// One behind the last sample.
+    /// One past the last sample.
     pub end: u64,
 }
 

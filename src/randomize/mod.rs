@@ -7,9 +7,9 @@ pub mod block;
 mod epoch;
 pub mod in_order;
 pub mod local;
-#[cfg(test)]
-mod naive;
 pub mod random;
+#[cfg(test)]
+mod reference;
 
 pub use epoch::{EpochConfig, EpochSpan, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, WorkerConfig};
 
@@ -17,7 +17,8 @@ use crate::deserialize::ChunkTable;
 use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
-/// The next sequences of one worker, and what comes with them. Reused from call to call; [`Timeline::next`] clears it.
+
+/// The next sequences of one worker, with their flags. Used again from call to call; [`Timeline::next`] clears it.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// This worker's sequences, in order.
@@ -26,13 +27,13 @@ pub struct Selection {
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
     pub end_of_epoch: bool,
-    /// The window is to be in memory although there may be no sequence: others' were passed. CNTK 2.7 loads then too,
-    /// and fails if it cannot; only without randomization it does not.
+    /// The window is to be loaded even if there is no sequence, because sequences of other workers were passed. CNTK 2.7 loads
+    /// the window then too, and fails if it cannot; only without randomization it does not.
     pub passed: bool,
 }
 
 impl Selection {
-    /// Empties it and takes back its flags.
+    /// Removes all sequences and clears the flags.
     pub fn clear(&mut self) {
         self.sequences.clear();
         self.end_of_sweep = false;
@@ -41,36 +42,36 @@ impl Selection {
     }
 }
 
-/// Chunks around a timeline's position, both lists in the order in which they will be needed.
+/// The chunks around a timeline's position. Both lists are in the order in which the chunks will be needed.
 #[derive(Debug, Default)]
 pub struct Window {
-    /// This worker's chunks that must be in memory; among them all of the last selection.
+    /// This worker's chunks that must be in memory, including those of the last selection.
     pub resident: Vec<ChunkId>,
-    /// This worker's chunks that come next, nearest first, at most as many as asked for.
+    /// This worker's chunks that come next, nearest first, at most the number that was asked for.
     pub ahead: Vec<ChunkId>,
 }
 
-/// Where a timeline stands. More than the position that CNTK's checkpoints carry: the running number that decides the
-/// workers' shares of unrandomized data goes on across sweeps, and only this remembers it.
+/// Where a timeline stands. It holds more than the position in CNTK's checkpoints: the running number that decides the
+/// workers' shares of unrandomized data continues across sweeps, and CNTK's position does not contain it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// Samples of all workers since the start of sweep 0.
     pub samples: u64,
-    /// Sequences of all workers since the last [`Timeline::seek`] plus the index in the sweep that it led to.
-    /// 0 for randomized timelines, which have no use for it.
+    /// The running number of the next sequence: sequences of all workers since the last [`Timeline::seek`], plus the index
+    /// in the sweep that it went to. 0 for randomized timelines, which do not use it.
     pub counter: u64,
 }
 
-/// An order of sequences.
+/// An order of sequences: which one comes next, for which worker.
 pub trait Timeline: Send {
-    /// Starts an epoch: takes workers, limits and flags, and goes to the epoch's first sample.
+    /// Starts an epoch: takes over workers, limits and flags, and goes to the epoch's first sample.
     fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()>;
 
     /// Changes workers and the sweep-crossing flag; the position stays.
     fn configure(&mut self, workers: &WorkerConfig) -> Result<()>;
 
-    /// Selects the next sequences: at most `global` samples of all workers and `local` samples of this one, but at
-    /// least one sequence of this worker while there is one.
+    /// Selects the next sequences: at most `global` samples of all workers and `local` samples of this worker, but at least
+    /// one sequence of this worker while there is one.
     fn next(&mut self, global: u64, local: u64, selection: &mut Selection) -> Result<()>;
 
     /// Where the timeline stands.
@@ -79,29 +80,29 @@ pub trait Timeline: Send {
     /// Goes to the first sequence that starts at or after `samples`, as a restored checkpoint does.
     fn seek(&mut self, samples: u64) -> Result<()>;
 
-    /// Goes exactly where [`Timeline::position`] once was.
+    /// Goes to a position that [`Timeline::position`] once returned.
     fn resume(&mut self, position: Position) -> Result<()>;
 
     /// A number that changes when [`Timeline::window`]'s resident chunks may have changed.
     fn window_stamp(&self) -> u64;
 
-    /// The chunks to keep in memory now and the next `ahead` ones.
+    /// The chunks to keep in memory now, and the next `ahead` chunks.
     fn window(&self, ahead: usize, window: &mut Window);
 }
 
-/// Samples of a sweep.
+/// Number of samples of a sweep.
 fn total_samples(table: &dyn ChunkTable) -> u64 {
     table.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
 }
 
-/// There is nothing to make a timeline of.
+/// The error for data without samples.
 fn no_samples() -> Error {
     Error::data(
         "NoRandomizer: Expected input to contain samples, but the number of successfully read samples was 0.",
     )
 }
 
-/// Refuses minibatches of no samples.
+/// Refuses limits of 0 samples.
 fn check_limits(global: u64, local: u64) -> Result<()> {
     let refuse = |what| {
         let message = format!("{what} sample count must not be zero.");

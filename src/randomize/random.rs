@@ -1,16 +1,16 @@
 //! MT19937-64 and the draws made from it.
 //!
 //! The generator is the standard 64-bit Mersenne Twister. The draws are CNTK's, bias included: a number below `n` is
-//! `output mod n`, so a fast reduction may take the place of the division but must give the same remainder.
+//! `output mod n`, so a fast reduction may replace the division but must give the exact remainder.
 
-/// Words of the generator's state, which are also made anew together.
+/// Words of the generator's state, which are also renewed together.
 const WORDS: usize = 312;
 /// Distance of the word that is mixed in.
 const MIDDLE: usize = 156;
 const MATRIX: u64 = 0xB502_6F5A_A966_19E9;
 const LOWER: u64 = (1 << 31) - 1;
 
-/// The generator. Outputs are made in blocks, so that they can be looked at before they are used.
+/// The generator. Outputs are produced in blocks, so that callers can look at them before they use them up.
 #[derive(Clone)]
 pub struct Random {
     state: [u64; WORDS],
@@ -27,7 +27,7 @@ impl Random {
         random
     }
 
-    /// Starts over with another seed.
+    /// Starts over with a seed.
     pub fn seed(&mut self, seed: u64) {
         let mut word = seed;
         self.state[0] = word;
@@ -49,7 +49,7 @@ impl Random {
         output
     }
 
-    /// Some of the next outputs: at least one, at most `limit`. [`Random::consume`] takes them.
+    /// Some of the next outputs: at least one, at most `limit` (if that is not 0). [`Random::consume`] uses them up.
     #[inline]
     pub fn peek(&mut self, limit: usize) -> &[u64] {
         if self.at == WORDS {
@@ -59,7 +59,7 @@ impl Random {
         &self.outputs[self.at..end]
     }
 
-    /// Takes outputs that [`Random::peek`] showed.
+    /// Uses up outputs that [`Random::peek`] showed.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         debug_assert!(self.at + count <= WORDS);
@@ -72,7 +72,8 @@ impl Random {
         begin + self.draw() % (end - begin)
     }
 
-    /// CNTK's shuffle of chunks: each element changes places with any one of all, so orders are not equally likely.
+    /// CNTK's shuffle of chunks: each element changes places with one drawn from all elements, so not all orders are equally
+    /// likely.
     pub fn shuffle_all<T>(&mut self, items: &mut [T]) {
         if items.is_empty() {
             return;
@@ -93,7 +94,7 @@ impl Random {
         }
     }
 
-    /// Makes the next block: the recurrence in the three stretches in which no index wraps, then the tempering.
+    /// Produces the next block: the recurrence in three stretches within which no index wraps, then the tempering.
     fn refill(&mut self) {
         let state = &mut self.state;
         for i in 0..WORDS - MIDDLE {
@@ -120,10 +121,10 @@ fn twist(upper: u64, lower: u64) -> u64 {
     (word >> 1) ^ ((word & 1).wrapping_neg() & MATRIX)
 }
 
-/// Remainders by one divisor, without a division each.
+/// Remainders by one divisor, without a division for each.
 ///
-/// With `inverse = floor((2^64 - 1) / divisor)` the high half of `value * inverse` is the quotient or one less: what is
-/// cut off, at first and by the shift, is less than one together. One correction gives the exact remainder.
+/// With `inverse = floor((2^64 - 1) / divisor)`, the high half of `value * inverse` is the quotient or one less, because
+/// what the floor and the shift cut off is less than one in total. One correction gives the exact remainder.
 #[derive(Debug, Clone, Copy)]
 pub struct Modulus {
     divisor: u64,

@@ -1,11 +1,11 @@
 //! Block randomization in rolling windows: chunks change places in the whole sweep, sequences within a window of chunks.
 //!
 //! The order is a pure function of seed, sweep, window and chunk table, wherever it is entered. A sequence belongs to
-//! the worker `position of its chunk mod workers`, so the chunks of a worker are other ones in every sweep.
+//! the worker `position of its chunk mod workers`, so a worker has different chunks in every sweep.
 
 mod order;
 mod ring;
-mod rows;
+mod rolling;
 #[cfg(test)]
 mod tests;
 
@@ -21,13 +21,13 @@ use crate::deserialize::Lengths;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use order::SweepOrder;
-use rows::{FOREIGN, Limits, Long, One, RollingRows, Rows, Share, Source};
+use rolling::{FOREIGN, Limits, Long, One, OwnChunks, RollingOrder, SequenceOrder, Source};
 use std::sync::Arc;
 
-/// The largest epoch, in samples: CNTK's positions would overflow beyond.
+/// The largest epoch, in samples: in a larger one CNTK's positions would overflow.
 const LARGEST_EPOCH: u64 = u64::MAX / 2;
-/// Sweeps in a row in which a worker may get no sample before a minibatch is given up. It takes data of which nearly all
-/// sequences are empty.
+/// Consecutive sweeps in which a worker may get no sample before a minibatch is given up. Only data whose sequences are
+/// nearly all empty reach this limit.
 const MOST_BARREN_SWEEPS: u32 = 1000;
 
 /// A randomized timeline.
@@ -41,23 +41,24 @@ pub struct BlockRandomizer {
     epoch: EpochSpan,
     /// Samples of all workers since the start of sweep 0.
     samples: u64,
-    /// The sweep that `order` and `rows` are of. Not always that of `samples`: the next one is entered when needed.
+    /// The sweep that `order` and `sequences` belong to. It may be the one before that of `samples`: a sweep is entered when it
+    /// is needed.
     sweep: Option<u64>,
     order: SweepOrder,
-    /// The order of chunks in the sweep after.
+    /// The order of chunks in the sweep after `sweep`.
     next_chunks: Vec<ChunkId>,
     /// The chunk at each position if it is this worker's, else [`FOREIGN`].
     own: Vec<ChunkId>,
-    rows: Box<dyn Rows>,
-    /// Positions whose chunks the last selection drew upon.
+    sequences: Box<dyn SequenceOrder>,
+    /// The positions whose chunks the last selection may have sequences of.
     range: Span,
     /// Chunks of the last selection from sweeps before the current one.
     carried: Vec<ChunkId>,
     stamp: u64,
 }
 
-/// What one sweep gave to a selection.
-struct Part {
+/// What one sweep contributed to a selection.
+struct SweepPart {
     end_of_sweep: bool,
     end_of_epoch: bool,
     global: u64,
@@ -65,12 +66,12 @@ struct Part {
 }
 
 impl BlockRandomizer {
-    /// A timeline over the table. Draws nothing before it is needed; a table without samples is refused only then.
+    /// A timeline over the table. Nothing is drawn before it is needed; a table without samples is refused only then.
     pub fn new(table: Arc<dyn ChunkTable>, window: WindowSize, seed: u64) -> Self {
-        let rows: Box<dyn Rows> = if all_ones(&*table) {
-            Box::new(RollingRows::<One>::new())
+        let sequences: Box<dyn SequenceOrder> = if all_ones(&*table) {
+            Box::new(RollingOrder::<One>::new())
         } else {
-            Box::new(RollingRows::<Long>::new())
+            Box::new(RollingOrder::<Long>::new())
         };
         BlockRandomizer {
             sweep_samples: total_samples(&*table),
@@ -84,7 +85,7 @@ impl BlockRandomizer {
             order: SweepOrder::default(),
             next_chunks: Vec::new(),
             own: Vec::new(),
-            rows,
+            sequences,
             range: Span::default(),
             carried: Vec::new(),
             stamp: 0,
@@ -96,7 +97,7 @@ impl BlockRandomizer {
         self.workers.rank >= self.table.chunks().len() as u64
     }
 
-    /// Enters the sweep of the current position, and goes there if that is not its start.
+    /// Enters the sweep of `samples`, and goes to the offset of `samples` in it.
     fn enter(&mut self) -> Result<()> {
         let sweep = self.samples / self.sweep_samples;
         if self.sweep == Some(sweep) {
@@ -119,7 +120,7 @@ impl BlockRandomizer {
         }
         chunk_order(self.seed, sweep.wrapping_add(1), count, &mut self.next_chunks);
         self.order.arrange(self.size, self.table.chunks());
-        self.rows.reset(self.seed.wrapping_add(sweep));
+        self.sequences.reset(self.seed.wrapping_add(sweep));
         self.sweep = Some(sweep);
         self.share();
         self.touch(0, 0);
@@ -137,15 +138,15 @@ impl BlockRandomizer {
         }
     }
 
-    /// Goes to an offset in the sweep that was entered; sets the position to what is found there.
+    /// Goes to an offset in the sweep that was entered, and sets `samples` to the start of the sequence found there.
     fn seek_in_sweep(&mut self, offset: u64) -> Result<()> {
         let source = Source { order: &self.order, table: &*self.table };
-        match self.rows.seek(source, offset) {
+        match self.sequences.seek(source, offset) {
             Ok(found) => {
                 let start = self.samples - self.samples % self.sweep_samples;
                 self.samples = start.saturating_add(found);
-                let row = self.rows.row();
-                self.touch(row, row);
+                let position = self.sequences.position();
+                self.touch(position, position);
                 Ok(())
             }
             Err(error) => {
@@ -155,7 +156,7 @@ impl BlockRandomizer {
         }
     }
 
-    /// Notes the rows that were read: what their windows span is what has to be in memory.
+    /// Notes the first and last position that were read: the chunks that their windows span have to be in memory.
     fn touch(&mut self, first: usize, last: usize) {
         let last = last.min(self.order.len().saturating_sub(1));
         let range =
@@ -204,20 +205,20 @@ impl BlockRandomizer {
         local: u64,
         at_least_one: bool,
         selection: &mut Selection,
-    ) -> Result<Part> {
+    ) -> Result<SweepPart> {
         if self.samples >= self.epoch.end {
             let end_of_sweep =
                 self.samples >= self.sweep_samples && self.samples.is_multiple_of(self.sweep_samples);
-            return Ok(Part { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
+            return Ok(SweepPart { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
         }
         self.enter()?;
         let left = self.sweep_samples - self.samples % self.sweep_samples;
         let limits =
             Limits { global: global.min(left), local, epoch: self.epoch.end - self.samples, at_least_one };
-        let (first, before) = (self.rows.row(), selection.sequences.len());
+        let (first, before) = (self.sequences.position(), selection.sequences.len());
         let source = Source { order: &self.order, table: &*self.table };
-        let share = Share { chunks: &self.own, is_all: self.workers.workers == 1 };
-        let taken = match self.rows.take(source, share, limits, &mut selection.sequences) {
+        let own_chunks = OwnChunks { chunks: &self.own, is_all: self.workers.workers == 1 };
+        let taken = match self.sequences.take(source, own_chunks, limits, &mut selection.sequences) {
             Ok(taken) => taken,
             Err(error) => {
                 self.sweep = None;
@@ -225,12 +226,12 @@ impl BlockRandomizer {
             }
         };
         if taken.global == 0 {
-            // CNTK 2.7: sequences without samples come only along with others, of this worker or not.
+            // CNTK 2.7: sequences without samples are delivered only along with others, of any worker.
             selection.sequences.truncate(before);
         }
-        self.touch(first, taken.last_row.unwrap_or(first));
+        self.touch(first, taken.last_position.unwrap_or(first));
         self.samples = self.samples.saturating_add(taken.global);
-        Ok(Part {
+        Ok(SweepPart {
             end_of_sweep: taken.global >= left,
             end_of_epoch: self.samples >= self.epoch.end,
             global: taken.global,
@@ -238,7 +239,7 @@ impl BlockRandomizer {
         })
     }
 
-    /// Keeps the chunks of sequences that were selected before the last sweep was entered.
+    /// Keeps the chunks of the first `count` sequences: they were selected before the last sweep was entered.
     fn carry(&mut self, selection: &Selection, count: usize) {
         self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
         self.carried.sort_unstable();
@@ -358,7 +359,7 @@ impl Timeline for BlockRandomizer {
         window.resident.extend(self.own[begin..end].iter().filter(mine).filter(|chunk| is_new(chunk)));
         window.ahead.extend(self.own[end..].iter().filter(mine).filter(|chunk| is_new(chunk)).take(ahead));
 
-        // Then the next sweep's, if the epoch goes on there.
+        // Then the chunks of the next sweep, if the epoch continues there.
         let sweep_end = self.sweep.and_then(|sweep| sweep.checked_add(1)?.checked_mul(self.sweep_samples));
         if window.ahead.len() == ahead || sweep_end.is_none_or(|end| end >= self.epoch.end) {
             return;
@@ -378,7 +379,7 @@ impl Timeline for BlockRandomizer {
     }
 }
 
-/// Whether every sequence is one sample long. Looks at lengths only where the totals allow it.
+/// Whether every sequence is one sample long. Looks at the lengths only if the totals allow it.
 fn all_ones(table: &dyn ChunkTable) -> bool {
     let chunks = table.chunks();
     chunks.iter().all(|chunk| chunk.samples == u64::from(chunk.sequences))

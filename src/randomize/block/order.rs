@@ -1,7 +1,7 @@
 //! The order of chunks in one sweep, and the window in which the sequences of each may move.
 //!
-//! All of it is a pure function of seed, sweep, window size and chunk table. Chunks are meant by their *position* in
-//! the sweep's order wherever nothing else is said.
+//! All of it is a pure function of seed, sweep, window size and chunk table. Unless something else is said, chunks are
+//! meant by their *position* in the sweep's order.
 
 use crate::config::options::WindowSize;
 use crate::deserialize::ChunkInfo;
@@ -13,7 +13,7 @@ use crate::sequence::ChunkId;
 pub struct Span {
     /// First position.
     pub begin: u32,
-    /// One behind the last position.
+    /// One past the last position.
     pub end: u32,
 }
 
@@ -31,8 +31,8 @@ pub fn chunk_order(seed: u64, sweep: u64, chunks: u32, order: &mut Vec<ChunkId>)
     Random::new(seed.wrapping_add(sweep)).shuffle_all(order);
 }
 
-/// The window of each position, `chunks` being the table's chunks in the sweep's order. Every window holds its own
-/// position, and neither begins nor ends ever go down.
+/// The window of each position, `chunks` being the table's chunks in the sweep's order. Every window contains its own
+/// position, and from one position to the next neither begin nor end goes down.
 pub fn chunk_windows<'a>(
     size: WindowSize,
     chunks: impl ExactSizeIterator<Item = &'a ChunkInfo>,
@@ -42,8 +42,8 @@ pub fn chunk_windows<'a>(
     let count = chunks.len() as u32;
     match size {
         WindowSize::Chunks(size) => {
-            // CNTK 2.7 keeps the low 32 bits of the width but halves all of it: from 2^32 on a window is everything,
-            // or too narrow for its own position, which no CNTK survives. Here it is everything.
+            // CNTK 2.7 keeps the low 32 bits of the width but halves all of it: from 2^32 on, a window is everything or else
+            // too narrow for its own position, on which CNTK crashes. Here it is everything.
             let width = u32::try_from(size).unwrap_or(u32::MAX).max(1);
             let half = width / 2;
             let last = count.saturating_sub(width);
@@ -54,22 +54,22 @@ pub fn chunk_windows<'a>(
         }
         WindowSize::Samples(size) => {
             let half = size / 2;
-            let mut starts = Vec::with_capacity(count as usize + 1);
-            let mut start = 0_u64;
-            starts.push(start);
-            starts.extend(chunks.map(|chunk| {
-                start = start.saturating_add(chunk.samples);
-                start
+            let mut offsets = Vec::with_capacity(count as usize + 1);
+            let mut offset = 0_u64;
+            offsets.push(offset);
+            offsets.extend(chunks.map(|chunk| {
+                offset = offset.saturating_add(chunk.samples);
+                offset
             }));
             let mut span = Span { begin: 0, end: 1 };
             for position in 0..count {
-                let own = starts[position as usize];
-                while own - starts[span.begin as usize] > half {
+                let own = offsets[position as usize];
+                while own - offsets[span.begin as usize] > half {
                     span.begin += 1;
                 }
                 span.begin = span.begin.min(position);
                 span.end = span.end.max(position + 1);
-                while span.end < count && starts[span.end as usize + 1] - own < half {
+                while span.end < count && offsets[span.end as usize + 1] - own < half {
                     span.end += 1;
                 }
                 windows.push(span);
@@ -78,16 +78,16 @@ pub fn chunk_windows<'a>(
     }
 }
 
-/// The places, in sequences of the sweep, to which sequences of a chunk may move.
+/// The places in the sweep to which the sequences of a chunk may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
     /// First place.
     pub begin: u64,
-    /// One behind the last place.
+    /// One past the last place.
     pub end: u64,
 }
 
-/// Everything about a sweep that is known before its first draw of a sequence.
+/// What is known of a sweep before its first sequence is drawn.
 #[derive(Debug, Default)]
 pub struct SweepOrder {
     /// The chunk at each position.
@@ -96,9 +96,9 @@ pub struct SweepOrder {
     pub positions: Vec<u32>,
     /// The window of each position.
     pub windows: Vec<Span>,
-    /// Sequences before each position, and of all of them at the end.
-    pub first: Vec<u64>,
-    /// For each position the places whose window holds it: windows only ever move forward, so this is one range.
+    /// The number of sequences before each position, and the number of all sequences at the end.
+    pub sequence_offsets: Vec<u64>,
+    /// For each position the places whose windows contain it: windows only move forward, so this is one range.
     pub reach: Vec<Reach>,
 }
 
@@ -108,16 +108,16 @@ impl SweepOrder {
         self.chunks.len()
     }
 
-    /// Puts windows and places to the order that `chunks` holds.
+    /// Works out everything else from the order in `chunks`.
     pub fn arrange(&mut self, size: WindowSize, table: &[ChunkInfo]) {
-        let SweepOrder { chunks, positions, windows, first, reach } = self;
+        let SweepOrder { chunks, positions, windows, sequence_offsets, reach } = self;
         let infos = chunks.iter().map(|&chunk| &table[chunk as usize]);
         chunk_windows(size, infos.clone(), windows);
 
         let mut sequences = 0_u64;
-        first.clear();
-        first.push(sequences);
-        first.extend(infos.map(|info| {
+        sequence_offsets.clear();
+        sequence_offsets.push(sequences);
+        sequence_offsets.extend(infos.map(|info| {
             sequences += u64::from(info.sequences);
             sequences
         }));
@@ -136,7 +136,7 @@ impl SweepOrder {
             while to < windows.len() && windows[to].begin <= position {
                 to += 1;
             }
-            reach.push(Reach { begin: first[from], end: first[to] });
+            reach.push(Reach { begin: sequence_offsets[from], end: sequence_offsets[to] });
         }
     }
 }

@@ -21,7 +21,7 @@ impl<E: Copy + Default> Ring<E> {
         self.head = if self.len == 0 { 0 } else { self.slot(count) };
     }
 
-    /// Makes room for `count` more entries, with a little to spare if it must grow: rows differ in size.
+    /// Reserves slots for `count` more entries, and for a few more if it must grow: positions differ in size.
     pub fn reserve(&mut self, count: usize) {
         let need = self.len + count;
         if need <= self.slots.len() {
@@ -35,7 +35,7 @@ impl<E: Copy + Default> Ring<E> {
         (self.slots, self.head) = (slots, 0);
     }
 
-    /// Adds `count` entries, each made from its number. There must be room ([`Ring::reserve`]).
+    /// Adds `count` entries, each made from its number. There must be slots for them ([`Ring::reserve`]).
     pub fn extend(&mut self, count: usize, mut make: impl FnMut(usize) -> E) {
         let tail = self.slot(self.len);
         let straight = count.min(self.slots.len() - tail);
@@ -48,14 +48,14 @@ impl<E: Copy + Default> Ring<E> {
         self.len += count;
     }
 
-    /// Entries from `from` on, up to `to` or to where the array ends.
+    /// The entries from `from` on, up to `to` or to the end of the array.
     pub fn stretch(&self, from: usize, to: usize) -> &[E] {
         let start = self.slot(from);
         let end = self.slots.len().min(start + (to - from));
         &self.slots[start..end]
     }
 
-    /// All slots, for those who count with [`Ring::slot`] themselves.
+    /// All slots, and where entries lie in them.
     pub fn slots(&mut self) -> (&mut [E], Circle) {
         let circle = Circle { head: self.head, size: self.slots.len() };
         (&mut self.slots, circle)
@@ -66,7 +66,7 @@ impl<E: Copy + Default> Ring<E> {
     }
 }
 
-/// Where the entries of a [`Ring`] are.
+/// Where the entries of a [`Ring`] lie.
 #[derive(Debug, Clone, Copy)]
 pub struct Circle {
     head: usize,

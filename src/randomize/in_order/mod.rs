@@ -1,11 +1,11 @@
 //! The data's own order.
 //!
-//! A sequence belongs to the worker `running number mod workers`. The number goes on from sweep to sweep, so if the
-//! sequences of a sweep are no multiple of the workers, a worker's share is another one in every sweep. It starts over
-//! with [`Timeline::seek`], from the index in the sweep, as CNTK's does.
+//! A sequence belongs to the worker `running number mod workers`. The running number continues from sweep to sweep, so if
+//! the number of sequences of a sweep is not a multiple of the number of workers, a worker's share differs from sweep to
+//! sweep. [`Timeline::seek`] restarts the running number at the index in the sweep, as CNTK does.
 //!
-//! The table may grow while it is read. Then how long a sweep is becomes known only at the end of the first one; until
-//! then sweeps count as endless, which says the same of every position before that end.
+//! The table may grow while it is read. Then the length of a sweep becomes known only at the end of the first sweep; until
+//! then sweeps count as endless, which makes no difference for positions before that end.
 
 #[cfg(test)]
 mod tests;
@@ -20,10 +20,10 @@ use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// The largest minibatch: CNTK refuses a request whose limits are both beyond.
+/// The largest minibatch: CNTK refuses a request if both its limits exceed this.
 const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
 
-/// Size of a sweep that is not known.
+/// The size of a sweep while it is not known.
 const ENDLESS: u64 = u64::MAX;
 
 /// A timeline without randomization.
@@ -33,7 +33,7 @@ pub struct InOrder {
     sweep_samples: u64,
     sweep_sequences: u64,
     workers: WorkerConfig,
-    /// The epoch, and what it spans of the timeline.
+    /// The epoch, and its span on the timeline.
     epoch_config: Option<EpochConfig>,
     epoch: EpochSpan,
     /// Samples of all workers since the start of sweep 0.
@@ -42,27 +42,27 @@ pub struct InOrder {
     counter: u64,
     /// The next sequence; its index is less than the chunk's number of sequences.
     next: SequenceId,
-    /// Samples of the sweep's chunks before that one.
+    /// Samples of the sweep's chunks before the chunk of `next`.
     before: u64,
     /// This worker's chunks in the last selection that was not empty, in order, each once.
     touched: Vec<ChunkId>,
-    /// The same while it is being made.
+    /// The value of `touched` for the selection in progress.
     touching: Vec<ChunkId>,
-    /// For each chunk the last selection that touched it, up to the last chunk that was.
+    /// For each chunk the number of the last selection that touched it. Ends at the last chunk that was touched.
     touched_in: Vec<u64>,
-    /// The selection that `touched` is of; 0 for none.
+    /// The number of the selection that `touched` belongs to; 0 for none.
     touched_by: u64,
     selections: u64,
     stamp: u64,
 }
 
-/// What a selection has and may have.
+/// What a selection has so far, and its limits.
 struct Progress {
     global: u64,
     local: u64,
     global_limit: u64,
     local_limit: u64,
-    /// Sequences until this worker's next one.
+    /// Sequences of other workers before this worker's next one.
     until_own: u64,
     at_least_one: bool,
     /// Sweeps that ended since the last sample of this worker.
@@ -70,7 +70,7 @@ struct Progress {
 }
 
 impl InOrder {
-    /// A timeline over the table. A table without samples is refused when it is used.
+    /// A timeline over the table. A table without samples is refused when the timeline is used.
     pub fn new(table: Arc<dyn ChunkTable>) -> Self {
         let mut timeline = InOrder {
             sweep_samples: ENDLESS,
@@ -100,12 +100,12 @@ impl InOrder {
         self.sweep_samples == ENDLESS
     }
 
-    /// All chunks are known: takes over how long a sweep is.
+    /// Takes over the length of a sweep, now that all chunks are known.
     fn learn(&mut self) {
         let sequences = self.table.chunks().iter().map(|chunk| u64::from(chunk.sequences));
         self.sweep_sequences = sequences.sum();
         self.sweep_samples = total_samples(&*self.table);
-        // Where the epoch starts did not depend on it, or was not known before.
+        // The start of the epoch does not depend on that length, or was set after it was known.
         if let Some(Ok(span)) = self.epoch_config.map(|epoch| epoch.span(self.sweep_samples)) {
             self.epoch.end = span.end;
         }
@@ -123,20 +123,21 @@ impl InOrder {
         Ok(())
     }
 
-    /// Size of a chunk that is there.
+    /// The size of a chunk, which must exist.
     fn info(&self, chunk: ChunkId) -> Result<ChunkInfo> {
-        let behind = || Error::internal("A sequence was looked for behind the end of the data.");
-        self.table.chunk(chunk)?.ok_or_else(behind)
+        let past_end =
+            || Error::internal(format!("A sequence of chunk {chunk} was asked for, which does not exist."));
+        self.table.chunk(chunk)?.ok_or_else(past_end)
     }
 
-    /// Sequences from one with this running number to this worker's next one.
+    /// Number of sequences from the one with this running number to this worker's next one.
     fn until_own(&self, counter: u64) -> u64 {
         let WorkerConfig { workers, rank, .. } = self.workers;
         let turn = counter % workers;
         if turn <= rank { rank - turn } else { workers - turn + rank }
     }
 
-    /// Declared lengths of a chunk, held against the chunk table.
+    /// Declared lengths of a chunk, checked against the chunk table.
     fn lengths(&self, chunk: ChunkId) -> Result<Lengths<'_>> {
         let info = self.info(chunk)?;
         let lengths = self.table.lengths(chunk);
@@ -153,8 +154,8 @@ impl InOrder {
         )))
     }
 
-    /// Goes on behind the current chunk if it is used up; returns whether a sweep ended.
-    fn settle(&mut self) -> bool {
+    /// Moves on past chunks that are used up. Returns whether a sweep ended.
+    fn skip_used_up(&mut self) -> bool {
         let mut wrapped = false;
         loop {
             match self.table.chunk(self.next.chunk) {
@@ -170,7 +171,7 @@ impl InOrder {
                         self.learn();
                     }
                 }
-                // That the next chunk is wrong concerns who wants a sequence of it.
+                // An error of the next chunk is reported when a sequence of it is asked for.
                 Ok(_) | Err(_) => return wrapped,
             }
         }
@@ -182,7 +183,7 @@ impl InOrder {
         let (mut before, mut sequences, mut chunk) = (0_u64, 0_u64, 0);
         while before < offset {
             let Some(info) = self.table.chunk(chunk)? else {
-                // This is not the first sweep.
+                // The offset is not in the first sweep.
                 self.learn();
                 if self.sweep_samples == 0 {
                     return Err(no_samples());
@@ -221,14 +222,15 @@ impl InOrder {
         self.samples = (samples - offset).saturating_add(start);
         self.next = SequenceId { chunk, index };
         self.before = before;
-        self.counter = if self.settle() { 0 } else { sequences + u64::from(index) };
+        self.counter = if self.skip_used_up() { 0 } else { sequences + u64::from(index) };
         self.touched.clear();
         self.touched_by = 0;
         self.stamp += 1;
         Ok(())
     }
 
-    /// Where a sequence of the sweep is, samples before its chunk, and samples before itself. `None` behind the end.
+    /// Finds a sequence by its number in the sweep: its id, the samples before its chunk, and the samples before itself.
+    /// `None` if the sweep has no such sequence.
     fn locate(&self, sequence: u64) -> Result<Option<(SequenceId, u64, u64)>> {
         let (mut rest, mut before, mut chunk) = (sequence, 0, 0);
         while let Some(info) = self.table.chunk(chunk)? {
@@ -250,8 +252,8 @@ impl InOrder {
         Ok(None)
     }
 
-    /// Passes whole sweeps in which this worker, one of very many, has no sequence; not the one that reaches a limit, which
-    /// may do so before its last sequence.
+    /// Passes whole sweeps in which this worker has no sequence, as happens with very many workers. It does not pass the
+    /// sweep that reaches a limit, which may happen before the sweep's last sequence.
     fn skip_sweeps(&mut self, progress: &mut Progress) {
         let sweeps = (progress.until_own / self.sweep_sequences)
             .min((self.epoch.end - self.samples - 1) / self.sweep_samples)
@@ -275,7 +277,7 @@ impl InOrder {
         let (mut taken, mut samples, mut fits) = (0_u32, 0_u64, true);
         match self.lengths(chunk)? {
             Lengths::Ones => loop {
-                // Steps of many: to this worker's next sequence, or over a run of them.
+                // Many sequences in one step: up to this worker's next sequence, or a run of its sequences.
                 let limit = u64::from(left - taken).min(global_limit - progress.global).min(epoch - samples);
                 let limit = if progress.local < local_limit { limit } else { 0 };
                 let foreign = progress.until_own.min(limit);
@@ -353,7 +355,7 @@ impl Timeline for InOrder {
         }
         let start = epoch.span(self.sweep_samples)?.start;
         self.go_to(start)?;
-        // Going there may have told how long a sweep is.
+        // Going there may have found out the length of a sweep.
         self.epoch = epoch.span(self.sweep_samples)?;
         self.epoch_config = Some(*epoch);
         self.workers = epoch.workers;
@@ -373,7 +375,7 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        // What a minibatch may have depends on what is left of the sweep only if it is very large.
+        // The rest of the sweep limits a minibatch only if the minibatch is very large.
         if !self.workers.cross_sweeps && global.min(local) > LARGEST_MINIBATCH {
             self.learn_all()?;
         }
@@ -414,11 +416,11 @@ impl Timeline for InOrder {
             if progress.local > local_before {
                 progress.sweeps_without = 0;
             }
-            // The shares of sweeps repeat after at most as many sweeps as there are workers: if no sample came by then,
-            // all sequences of this worker are empty.
-            if self.settle() {
+            // A worker's shares repeat after at most as many sweeps as there are workers. If there was no sample by then, all
+            // sequences of this worker are empty.
+            if self.skip_used_up() {
                 progress.sweeps_without += 1;
-                // (With nothing before its end, the sweep is the one that this minibatch is of.)
+                // (If nothing came before the end of the sweep, the minibatch belongs to the next sweep.)
                 let is_left = !self.workers.cross_sweeps && progress.global > 0;
                 if progress.sweeps_without > self.workers.workers || is_left {
                     break;
@@ -452,15 +454,15 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        // The running number also tells the index in the sweep: both start there and go on together.
+        // The index in the sweep follows from the running number: both start there and advance together.
         let mut found = self.locate(position.counter % self.sweep_sequences)?;
         if self.is_endless() && found.is_none_or(|(_, _, start)| start != position.samples) {
-            // This is not the first sweep.
+            // The position is not in the first sweep.
             self.learn_all()?;
             found = self.locate(position.counter % self.sweep_sequences)?;
         }
         let start = position.samples % self.sweep_samples;
-        // Sequences behind the sweep's last sample have no samples themselves.
+        // Sequences after the sweep's last sample have no samples.
         let Some((next, before, _)) = found.filter(|found| found.2 % self.sweep_samples == start) else {
             return Err(Error::checkpoint(
                 ExceptionClass::Runtime,
@@ -495,7 +497,7 @@ impl Timeline for InOrder {
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
         // Where the chunk starts on the timeline.
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(self.before);
-        // Once around, and not beyond the epoch's end or what is known.
+        // Once around the data, but not past the epoch's end or the known chunks.
         for _ in 0..known.chunks {
             if window.ahead.len() == ahead || samples >= self.epoch.end || next.chunk as usize >= known.chunks
             {

@@ -2,7 +2,7 @@
 //!
 //! A sequence belongs to the worker `running number in the sweep mod workers`, so every worker loads every chunk.
 
-use super::{Chunks, Cursor, Next, Segment, Windows};
+use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::Result;
 use crate::randomize::WorkerConfig;
 use crate::sequence::{ChunkId, SequenceId};
@@ -10,7 +10,7 @@ use crate::sequence::{ChunkId, SequenceId};
 /// Windows of one chunk each.
 pub(super) struct InOrder {
     chunks: u64,
-    /// Windows in a row without anything for this worker.
+    /// Consecutive windows without a sequence of this worker.
     empty: u64,
 }
 
@@ -47,7 +47,7 @@ impl Windows for InOrder {
         let all = listing.iter().map(|(index, length)| (SequenceId { chunk, index }, length));
         let mut number = from.sweep;
         if workers.workers == 1 {
-            // CNTK 2.7 counts only when it has to.
+            // CNTK 2.7 counts sequences only if there are several workers.
             segment.sequences.extend(all);
         } else {
             for sequence in all {
@@ -69,10 +69,10 @@ impl Windows for InOrder {
 
     fn ahead(&self, next: Next, _workers: &WorkerConfig, across: bool, chunks: &mut Vec<ChunkId>) {
         let Next::Window([first, _]) = next else { return };
-        // Behind the last chunk comes the first one: `first` is 0 exactly at the end of a sweep.
+        // The first chunk follows the last one: `first` is 0 exactly at the end of a sweep.
         let end = if across { first + self.chunks } else { self.chunks };
         if first > 0 || across {
-            let ahead = (first..end).take(super::AHEAD.min(self.chunks as usize));
+            let ahead = (first..end).take(AHEAD.min(self.chunks as usize));
             chunks.extend(ahead.map(|chunk| (chunk % self.chunks) as ChunkId));
         }
     }

@@ -1,151 +1,45 @@
-//! Local timelines: for data whose chunks tell what sequences they have only when they are loaded.
+//! Local timelines: for data whose chunks list their sequences only when they are loaded.
 //!
-//! Nothing is known in advance but the number of chunks, so every worker walks a timeline of its own. The timeline is a
-//! row of *windows*, each a list of this worker's sequences with a marker wherever a sweep ends. CNTK produces a window
-//! whole; here it is produced in *segments*, each the part of one window in one sweep, because with fewer chunks than
-//! the window has room for, a window runs over many sweeps. A segment is a function of where it begins, so positions
-//! are CNTK's: the place where the window begins and the number of entries, markers included, before the next one.
+//! Only the number of chunks is known in advance, so every worker follows a timeline of its own. A local timeline is a
+//! series of *windows*, each a list of this worker's sequences with a marker wherever a sweep ends. CNTK produces a window
+//! as a whole; here it is produced in *segments*, each the part of one window that lies in one sweep, because a window that
+//! is larger than the data runs over many sweeps. A segment is a function of where it begins, so positions are CNTK's: the
+//! point where the window begins, and the number of entries of the window, markers included, that were passed.
 //!
-//! Where a position leads is found out at the next read, since chunks have to be loaded for it.
+//! A position is resolved at the next read, because chunks have to be loaded for that.
 
 mod in_order;
 #[cfg(test)]
-mod naive;
+mod reference;
 #[cfg(test)]
 mod tests;
 mod tumbling;
+mod window;
+
+pub use window::{Chunks, LocalPosition};
 
 use super::{EpochConfig, SIZE_OF_SWEEP, SWEEPS_UNLIMITED, Selection, WorkerConfig};
 use crate::config::options::Order;
-use crate::deserialize::Listing;
 use crate::error::ExceptionClass;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use in_order::InOrder;
 use tumbling::Tumbling;
+use window::{Next, Segment, Windows};
 
-/// The largest minibatch of a worker: CNTK refuses more.
+/// The largest minibatch of a worker, in samples: CNTK refuses larger ones.
 const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
 
-/// Chunks that are loaded beyond the segment.
-const AHEAD: usize = 2;
-
-/// Segments that are passed at most on the way to a restored position. A checkpoint that leads further is damaged: that
-/// many sweeps do not fit into a window.
+/// Segments that are passed on the way to a restored position, at most. A checkpoint that leads further is damaged: no
+/// window has that many sweeps.
 const LONGEST_WAY: u32 = 1 << 20;
-
-/// The chunks, as a local timeline needs them.
-pub trait Chunks {
-    /// Begins to load a chunk, if it is neither loaded nor on its way.
-    fn expect(&mut self, chunk: ChunkId);
-
-    /// Waits for a chunk, and tells its sequences.
-    fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>>;
-
-    /// Lets go of all chunks but these, which are in ascending order.
-    fn keep(&mut self, chunks: &[ChunkId]);
-}
-
-/// Where a local timeline stands: the numbers of CNTK's checkpoints.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LocalPosition {
-    /// Where the current window begins; what the two numbers mean is the order's affair.
-    pub window: [u64; 2],
-    /// Ends of sweeps that were passed.
-    pub sweeps: u64,
-    /// Samples that this worker was given.
-    pub samples: u64,
-    /// Entries of the window, sequences and markers, before the next one.
-    pub entries: u64,
-}
 
 /// How far an epoch goes.
 #[derive(Debug, Clone, Copy)]
 enum Limit {
     Sweeps(u64),
-    /// Of this worker.
+    /// Samples of this worker.
     Samples(u64),
-}
-
-/// A place between two sequences of a sweep, on the way through a window.
-#[derive(Debug, Clone, Copy)]
-struct Cursor {
-    /// Position in the order of chunks.
-    at: u64,
-    sweep: u64,
-    /// What is left of the window's size.
-    budget: i64,
-}
-
-/// What follows a segment.
-#[derive(Debug, Clone, Copy)]
-enum Next {
-    Segment(Cursor),
-    /// The window is complete; the next one begins here.
-    Window([u64; 2]),
-}
-
-/// A part of a window that lies within one sweep.
-struct Segment {
-    /// Where its window begins.
-    window: [u64; 2],
-    /// Entries of the window before it.
-    begin: u64,
-    sequences: Vec<(SequenceId, u32)>,
-    /// The chunks of its sequences.
-    chunks: Vec<ChunkId>,
-    /// It reaches the end of the sweep: after its sequences there is a marker.
-    ends_sweep: bool,
-    /// What seeds its shuffle, until it was shuffled.
-    seed: Option<u64>,
-    next: Next,
-}
-
-impl Segment {
-    fn entries(&self) -> u64 {
-        self.sequences.len() as u64 + u64::from(self.ends_sweep)
-    }
-
-    fn end(&self) -> u64 {
-        self.begin + self.entries()
-    }
-
-    fn has(&self, position: &LocalPosition) -> bool {
-        self.window == position.window && (self.begin..self.end()).contains(&position.entries)
-    }
-}
-
-/// An order of chunks and of the sequences in a window.
-trait Windows: Send {
-    /// CNTK's names of the two numbers that say where a window begins.
-    fn keys(&self) -> [&'static str; 2];
-
-    /// The first segment's place in a window, or None if there is no such window.
-    fn start(&self, window: [u64; 2]) -> Option<Cursor>;
-
-    /// Adds the chunks of a segment, as far as they are known before it is produced, and tells what will follow them.
-    fn plan(&mut self, from: Cursor, workers: &WorkerConfig, chunks: &mut Vec<ChunkId>) -> Next;
-
-    /// Fills in everything of a segment but its window and begin. `sequences` and `chunks` are empty.
-    fn produce(
-        &mut self,
-        from: Cursor,
-        workers: &WorkerConfig,
-        chunks: &mut dyn Chunks,
-        segment: &mut Segment,
-    ) -> Result<()>;
-
-    /// Shuffles a segment that was produced.
-    fn shuffle(&mut self, segment: &mut Segment);
-
-    /// Adds the first [`AHEAD`] of this worker's chunks behind a segment, those of the next sweep only `across`.
-    fn ahead(&self, next: Next, workers: &WorkerConfig, across: bool, chunks: &mut Vec<ChunkId>);
-
-    /// Other workers share the data from now on.
-    fn reshape(&mut self);
-
-    /// No segment has anything for this worker, as far as is known by now.
-    fn is_barren(&self, workers: &WorkerConfig) -> bool;
 }
 
 /// A timeline over chunks that list their sequences themselves.
@@ -155,19 +49,19 @@ pub struct LocalTimeline {
     limit: Limit,
     position: LocalPosition,
     segment: Option<Segment>,
-    /// Workers changed within a window: the new one may be shorter.
+    /// Workers changed within a window, which may be shorter with the new workers.
     reshaped: bool,
     /// Chunks of the current selection from segments before the current one.
     carried: Vec<ChunkId>,
     /// The chunks of the current segment.
     wanted: Vec<ChunkId>,
-    /// Those behind it.
+    /// The chunks after the current segment.
     ahead: Vec<ChunkId>,
     kept: Vec<ChunkId>,
 }
 
 impl LocalTimeline {
-    /// A timeline over so many chunks.
+    /// A timeline over `chunks` chunks.
     pub fn new(chunks: u32, order: Order) -> Self {
         let windows: Box<dyn Windows> = match order {
             Order::InOrder => Box::new(InOrder::new(chunks)),
@@ -187,7 +81,7 @@ impl LocalTimeline {
         }
     }
 
-    /// Starts an epoch, at the very beginning. CNTK has only one here.
+    /// Starts an epoch, at the very beginning. With this timeline CNTK knows only the first epoch.
     pub fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {
         epoch.workers.check()?;
         if epoch.index != 0 {
@@ -201,7 +95,7 @@ impl LocalTimeline {
         } else {
             let size = EpochConfig { index: 0, ..*epoch }.span(0)?.end;
             let WorkerConfig { workers, rank, .. } = epoch.workers;
-            // CNTK 2.7 shares out the rest of the size cut to a signed 32-bit number.
+            // CNTK 2.7 cuts the size to a signed 32-bit number before it computes the remainder.
             let rest = (size as i32 as u64) % workers;
             Limit::Samples(size / workers + u64::from(rest > rank))
         };
@@ -214,8 +108,8 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Changes workers; the position stays, and so does the limit in samples (CNTK 2.7). The worker's share of the
-    /// current window is another one afterwards.
+    /// Changes workers. The position stays, and so does the limit in samples (as in CNTK 2.7). The worker's share of the
+    /// current window changes.
     pub fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         workers.check()?;
         if (workers.workers, workers.rank) != (self.workers.workers, self.workers.rank) {
@@ -269,7 +163,7 @@ impl LocalTimeline {
         let start = self.position;
         if !self.carried.is_empty() {
             self.carried.clear();
-            self.make_room(chunks);
+            self.release_others(chunks);
         }
         if let Err(error) = self.select(local, chunks, selection) {
             self.position = start;
@@ -312,7 +206,7 @@ impl LocalTimeline {
             taken += samples;
             self.position.samples = self.position.samples.saturating_add(samples);
             self.position.entries += count as u64;
-            // A marker is passed only if more is wanted: an exactly filled minibatch leaves it to the next one.
+            // A marker is passed only if the minibatch can take more: a full minibatch leaves it to the next one.
             let at_marker = segment.ends_sweep && self.position.entries + 1 == segment.end();
             if at_marker && !is_full && taken < local && !self.is_over() {
                 self.position.entries += 1;
@@ -331,13 +225,13 @@ impl LocalTimeline {
 
     fn is_over(&self) -> bool {
         match self.limit {
-            // CNTK 2.7 compares for equality, so a state beyond the limit goes on for ever; here it is the end.
+            // CNTK 2.7 compares for equality, so from a state past the limit it reads for ever; here that is the end.
             Limit::Sweeps(sweeps) => self.position.sweeps >= sweeps,
             Limit::Samples(samples) => self.position.samples >= samples,
         }
     }
 
-    /// The current segment is used up. Its chunks stay as far as the selection has sequences of them.
+    /// Leaves the current segment, which is used up. Chunks that the selection has sequences of stay.
     fn leave(&mut self, used: &[SequenceId]) {
         let Some(segment) = &self.segment else { return };
         let is_empty = segment.sequences.is_empty();
@@ -345,7 +239,7 @@ impl LocalTimeline {
             self.position.window = window;
             self.position.entries = 0;
             if is_empty {
-                // The same window again would not be noticed as another one without sequences.
+                // If the next window is this one again, it must not be taken for the segment that was just left.
                 self.segment = None;
             }
         }
@@ -355,7 +249,7 @@ impl LocalTimeline {
         self.carried.dedup();
     }
 
-    /// Makes the segment that the position lies in the current one. False if nothing will ever come.
+    /// Makes the segment that contains the position the current one. False if this worker will never get a sequence.
     fn enter(&mut self, chunks: &mut dyn Chunks) -> Result<bool> {
         let old = self.segment.take();
         let mut place = old.as_ref().and_then(|segment| match segment.next {
@@ -391,9 +285,9 @@ impl LocalTimeline {
             let next = self.windows.plan(cursor, &self.workers, &mut self.wanted);
             self.ahead.clear();
             self.windows.ahead(next, &self.workers, true, &mut self.ahead);
-            self.make_room(chunks);
+            self.release_others(chunks);
             self.wanted.iter().for_each(|&chunk| chunks.expect(chunk));
-            // Those of the next sweep may not be needed, which is known only in `start_segment`.
+            // Whether chunks of the next sweep are needed is known only in `start_segment`.
             self.ahead.clear();
             self.windows.ahead(next, &self.workers, false, &mut self.ahead);
             self.ahead.iter().for_each(|&chunk| chunks.expect(chunk));
@@ -407,7 +301,7 @@ impl LocalTimeline {
                 Next::Window(window) => {
                     if self.position.entries > segment.end() {
                         self.fit(&segment)?;
-                        // At a marker at the window's very end.
+                        // The position is now at a marker at the very end of the window.
                         if segment.has(&self.position) {
                             self.start_segment(segment, chunks);
                             return Ok(true);
@@ -427,18 +321,18 @@ impl LocalTimeline {
     fn start_segment(&mut self, mut segment: Segment, chunks: &mut dyn Chunks) {
         self.reshaped = false;
         self.windows.shuffle(&mut segment);
-        // The segment lies in the sweep that ends next; behind the epoch's last one nothing is needed.
+        // The segment lies in the sweep that ends next. After the epoch's last sweep no chunk is needed.
         let sweep = self.position.sweeps.saturating_add(1);
         let is_last = matches!(self.limit, Limit::Sweeps(sweeps) if sweep >= sweeps);
         self.wanted.clone_from(&segment.chunks);
         self.ahead.clear();
         self.windows.ahead(segment.next, &self.workers, !is_last, &mut self.ahead);
-        self.make_room(chunks);
+        self.release_others(chunks);
         self.ahead.iter().for_each(|&chunk| chunks.expect(chunk));
         self.segment = Some(segment);
     }
 
-    /// Brings a position behind the end of its window back to it, if workers have changed meanwhile.
+    /// Moves a position past the end of its window back to that end, if workers have changed meanwhile.
     fn fit(&mut self, last: &Segment) -> Result<()> {
         if !self.reshaped {
             return Err(far_off());
@@ -447,8 +341,8 @@ impl LocalTimeline {
         Ok(())
     }
 
-    /// Lets go of chunks that are neither wanted nor part of the selection.
-    fn make_room(&mut self, chunks: &mut dyn Chunks) {
+    /// Releases chunks that are neither wanted nor part of the selection.
+    fn release_others(&mut self, chunks: &mut dyn Chunks) {
         self.kept.clear();
         self.kept.extend(&self.wanted);
         self.kept.extend(&self.ahead);
@@ -460,7 +354,7 @@ impl LocalTimeline {
 }
 
 fn far_off() -> Error {
-    let message = "The checkpoint's position lies behind the end of its window: data, window, seed or workers have changed.";
+    let message = "The checkpoint's position lies past the end of its window: data, window, seed or workers have changed.";
     Error::checkpoint(ExceptionClass::Runtime, message)
 }
 

@@ -1,13 +1,14 @@
-//! Orders and states that CNTK 2.7 gave, and random scenarios against the naive twin.
+//! Orders and states that CNTK 2.7 gave, and random scenarios against the reference.
 
-use super::naive::Naive;
+use super::reference::ReferenceTimeline;
 use super::*;
 use crate::config::options::WindowSize;
+use crate::deserialize::Listing;
 use crate::randomize::SIZE_UNLIMITED;
 use crate::randomize::random::Random;
 use std::collections::BTreeSet;
 
-/// Chunks by hand, which count their loads.
+/// Chunks made from lists of lengths, which count their loads.
 struct Lists<'a> {
     lengths: &'a [Vec<u32>],
     held: BTreeSet<ChunkId>,
@@ -262,7 +263,7 @@ fn a_failing_chunk_costs_nothing_but_the_call() {
 }
 
 #[test]
-fn positions_behind_a_window_are_refused() {
+fn positions_past_a_window_are_refused() {
     let data = ones(&[4, 4, 4]);
     let mut selection = Selection::default();
     for order in [Order::InOrder, chunks(2, 0), chunks(u64::from(u32::MAX), 0)] {
@@ -291,9 +292,9 @@ fn limits_are_checked() {
     assert!(timeline.start_epoch(&sweeps(1, workers(2, 2))).is_err());
 }
 
-/// Reads, resumes in the same timeline and in new ones, for all kinds of data; the twin does the same.
+/// Reads, resumes in the same timeline and in new ones, for all kinds of data, with the reference alongside.
 #[test]
-fn random_scenarios_agree_with_the_naive_twin() {
+fn random_scenarios_agree_with_the_reference() {
     let mut random = Random::new(2024);
     for scenario in 0..3000 {
         let count = random.range(1, 7);
@@ -313,7 +314,7 @@ fn random_scenarios_agree_with_the_naive_twin() {
         let count = random.range(1, 4);
         let share = workers(count, random.range(0, count));
         let total = data.iter().map(Vec::len).sum::<usize>() as u64;
-        // Where the twin would go on for ever there is nothing to compare.
+        // Where the reference would run for ever, there is nothing to compare.
         let barren = match order {
             Order::InOrder => share.rank >= total,
             Order::Block { .. } => {
@@ -323,16 +324,16 @@ fn random_scenarios_agree_with_the_naive_twin() {
         if barren {
             continue;
         }
-        let mut twin = Naive::new(&data, order, share.workers, share.rank);
+        let mut reference = ReferenceTimeline::new(&data, order, share.workers, share.rank);
         let epoch = if random.range(0, 2) == 0 {
-            twin.max_sweeps = random.range(1, 6);
-            sweeps(twin.max_sweeps, share)
+            reference.max_sweeps = random.range(1, 6);
+            sweeps(reference.max_sweeps, share)
         } else {
             let size = random.range(1, 60);
-            twin.max_samples = size / share.workers + u64::from(size % share.workers > share.rank);
+            reference.max_samples = size / share.workers + u64::from(size % share.workers > share.rank);
             EpochConfig { workers: share, samples: size, sweeps: SWEEPS_UNLIMITED, index: 0 }
         };
-        twin.start();
+        reference.start();
         let mut lists = Lists::new(&data);
         let mut timeline = started(&data, order, epoch);
         let mut selection = Selection::default();
@@ -343,7 +344,7 @@ fn random_scenarios_agree_with_the_naive_twin() {
                 0 => {
                     let back = seen[random.range(0, seen.len() as u64) as usize];
                     timeline.resume(back).expect("a position");
-                    twin.resume(back);
+                    reference.resume(back);
                 }
                 1 => {
                     let position = timeline.position();
@@ -354,7 +355,7 @@ fn random_scenarios_agree_with_the_naive_twin() {
                 _ => {
                     let local = random.range(1, 9);
                     timeline.next(local, &mut lists, &mut selection).expect("a minibatch");
-                    let expected = twin.next(local);
+                    let expected = reference.next(local);
                     assert_eq!(selection.sequences, expected.sequences, "{what}");
                     assert_eq!(selection.end_of_sweep, expected.end_of_sweep, "{what}");
                     assert_eq!(selection.end_of_epoch, expected.end_of_epoch, "{what}");
@@ -362,11 +363,11 @@ fn random_scenarios_agree_with_the_naive_twin() {
                     seen.push(timeline.position());
                 }
             }
-            // The twin refills at once where a window has nothing for the worker; the timeline when it reads on.
+            // The reference refills at once where a window has nothing for the worker; the timeline when it reads on.
             if !data.iter().any(Vec::is_empty) && order != Order::InOrder
                 || share.workers == 1 && !data.iter().any(Vec::is_empty)
             {
-                assert_eq!(timeline.position(), twin.position(), "{what}");
+                assert_eq!(timeline.position(), reference.position(), "{what}");
             }
         }
     }

@@ -4,7 +4,7 @@
 //! A chunk belongs to the worker `position in the sweep's order mod workers`. The window's size counts this worker's
 //! chunks, or their samples.
 
-use super::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
+use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::Result;
 use crate::config::options::WindowSize;
 use crate::deserialize::Listing;
@@ -18,12 +18,12 @@ pub(super) struct Tumbling {
     size: WindowSize,
     seed: u64,
     random: Random,
-    /// The order of chunks in a sweep, and in the one after.
+    /// The order of chunks in `sweep`, and in the sweep after it.
     orders: [Vec<ChunkId>; 2],
     sweep: Option<u64>,
-    /// By chunk: its samples when it was listed last. Only used to load ahead.
+    /// The samples of each chunk when it was listed last. Used only to load ahead.
     samples: Vec<Option<u64>>,
-    /// By chunk: it was found to be empty since a sequence was found last.
+    /// Whether each chunk was found to be empty since the last sequence was found.
     empty: Vec<bool>,
     empties: usize,
 }
@@ -46,7 +46,7 @@ impl Tumbling {
         self.samples.len() as u64
     }
 
-    /// Makes the order of a sweep and of the one after.
+    /// Makes the orders of a sweep and of the sweep after it.
     fn arrange(&mut self, sweep: u64) {
         if self.sweep == Some(sweep) {
             return;
@@ -62,7 +62,7 @@ impl Tumbling {
         self.sweep = Some(sweep);
     }
 
-    /// What a chunk takes from the window's size.
+    /// How much of the window's size a chunk with this number of samples takes.
     fn cost(&self, samples: u64) -> i64 {
         match self.size {
             WindowSize::Chunks(_) => 1,
@@ -70,7 +70,7 @@ impl Tumbling {
         }
     }
 
-    /// Notes what a listed chunk has. Gives its samples.
+    /// Records what a listed chunk has. Returns its number of samples.
     fn note(&mut self, chunk: ChunkId, listing: Listing<'_>) -> u64 {
         let samples = listing.samples();
         let i = chunk as usize;
@@ -103,7 +103,7 @@ impl Windows for Tumbling {
         let budget = match self.size {
             WindowSize::Chunks(size) | WindowSize::Samples(size) => i64::try_from(size).unwrap_or(i64::MAX),
         };
-        // A window of nothing would never end (CNTK 2.7).
+        // Windows of size 0 would never advance, as in CNTK 2.7: they count as size 1.
         (at < self.count()).then_some(Cursor { at, sweep, budget: budget.max(1) })
     }
 

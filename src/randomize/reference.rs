@@ -1,4 +1,4 @@
-//! The timelines once more, slow and readable: what the fast ones are held against.
+//! The timelines written plainly and slowly, as a reference that the fast ones are compared with in tests.
 
 use super::random::Random;
 use super::{EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, WorkerConfig};
@@ -8,7 +8,7 @@ use crate::deserialize::{ChunkInfo, Lengths};
 use crate::sequence::{ChunkId, SequenceId};
 use std::sync::Arc;
 
-/// A chunk table by hand: the lengths of each chunk's sequences.
+/// A chunk table made from the lengths of each chunk's sequences.
 pub struct Lists {
     pub lengths: Vec<Vec<u32>>,
     infos: Vec<ChunkInfo>,
@@ -68,12 +68,12 @@ impl ChunkTable for Lists {
     }
 }
 
-/// Reads to the end of the epoch as CNTK's local limits have it; prints like `0 1 2`@3 with `*` for the end of a sweep.
+/// Reads to the end of the epoch with a local limit. Prints each minibatch as `0 1 2@3` (sequences and position), with `*` for the end of a sweep.
 pub fn read_all(table: &Lists, timeline: &mut dyn Timeline, local: u64) -> String {
     read_some(table, timeline, u64::MAX, local, usize::MAX)
 }
 
-/// Reads so many minibatches, or to the end of the epoch.
+/// Reads `count` minibatches, or to the end of the epoch.
 pub fn read_some(
     table: &Lists,
     timeline: &mut dyn Timeline,
@@ -110,15 +110,15 @@ struct Chunk {
     e: usize,
 }
 
-/// Where one sequence came to lie.
+/// The place at which a sequence came to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
-    pub home: usize,
+    pub origin: usize,
     pub id: SequenceId,
     pub length: u64,
 }
 
-/// The whole order of one sweep, and the window of each row.
+/// The whole order of one sweep, and the window of each position.
 pub fn sweep_order(table: &Lists, window: WindowSize, seed: u64) -> (Vec<Placed>, Vec<(usize, usize)>) {
     let mut ids: Vec<u32> = (0..table.infos.len() as u32).collect();
     let mut random = Random::new(seed);
@@ -148,22 +148,22 @@ pub fn sweep_order(table: &Lists, window: WindowSize, seed: u64) -> (Vec<Placed>
             next += 1;
         }
         let end = chunks[next - 1].e;
-        for (home, chunk) in chunks.iter().enumerate().take(end).skip(loaded) {
+        for (origin, chunk) in chunks.iter().enumerate().take(end).skip(loaded) {
             for (index, &length) in table.lengths[chunk.id as usize].iter().enumerate() {
                 let id = SequenceId { chunk: chunk.id, index: index as u32 };
-                entries.push(Placed { home, id, length: u64::from(length) });
+                entries.push(Placed { origin, id, length: u64::from(length) });
             }
         }
         let from = if cursor == 0 { 0 } else { chunks[cursor - 1].q0 + chunks[cursor - 1].sequences };
         let to = chunks[next - 1].q0 + chunks[next - 1].sequences;
         for t in from..to {
-            let row = chunks[chunk_at(t)];
-            let (first, last) = (chunks[row.b], chunks[row.e - 1]);
+            let here = chunks[chunk_at(t)];
+            let (first, last) = (chunks[here.b], chunks[here.e - 1]);
             loop {
                 let j = random.range(first.q0, last.q0 + last.sequences);
                 let other = chunks[chunk_at(j)];
-                let (home_t, home_j) = (entries[t as usize].home, entries[j as usize].home);
-                if row.b <= home_j && home_j < row.e && other.b <= home_t && home_t < other.e {
+                let (origin_t, origin_j) = (entries[t as usize].origin, entries[j as usize].origin);
+                if here.b <= origin_j && origin_j < here.e && other.b <= origin_t && origin_t < other.e {
                     entries.swap(t as usize, j as usize);
                     break;
                 }
@@ -209,7 +209,7 @@ fn set_windows(chunks: &mut [Chunk], window: WindowSize) {
     }
 }
 
-/// What both naive timelines know.
+/// What both reference timelines have in common.
 struct Common {
     table: Arc<Lists>,
     sweep: u64,
@@ -226,7 +226,7 @@ impl Common {
 }
 
 /// The randomized timeline.
-pub struct NaiveBlock {
+pub struct ReferenceBlock {
     common: Common,
     window: WindowSize,
     seed: u64,
@@ -235,9 +235,9 @@ pub struct NaiveBlock {
     next: usize,
 }
 
-impl NaiveBlock {
+impl ReferenceBlock {
     pub fn new(table: Arc<Lists>, window: WindowSize, seed: u64) -> Self {
-        NaiveBlock { common: Common::new(table), window, seed, entered: None, next: 0 }
+        ReferenceBlock { common: Common::new(table), window, seed, entered: None, next: 0 }
     }
 
     fn enter(&mut self, sweep: u64) -> &[Placed] {
@@ -321,7 +321,7 @@ impl NaiveBlock {
         let order = &self.entered.as_ref().expect("entered").1;
         while self.next < order.len() {
             let placed = order[self.next];
-            let is_local = placed.home as u64 % workers.workers == workers.rank;
+            let is_local = placed.origin as u64 % workers.workers == workers.rank;
             if !need && (g + placed.length > global || is_local && l + placed.length > local) {
                 break;
             }
@@ -349,14 +349,14 @@ impl NaiveBlock {
 }
 
 /// The data's own order.
-pub struct NaiveInOrder {
+pub struct ReferenceInOrder {
     common: Common,
     all: Vec<(SequenceId, u64)>,
     k: usize,
     gs: u64,
 }
 
-impl NaiveInOrder {
+impl ReferenceInOrder {
     pub fn new(table: Arc<Lists>) -> Self {
         let mut all = Vec::new();
         for (chunk, lengths) in table.lengths.iter().enumerate() {
@@ -364,7 +364,7 @@ impl NaiveInOrder {
                 all.push((SequenceId { chunk: chunk as u32, index: index as u32 }, u64::from(length)));
             }
         }
-        NaiveInOrder { common: Common::new(table), all, k: 0, gs: 0 }
+        ReferenceInOrder { common: Common::new(table), all, k: 0, gs: 0 }
     }
 
     pub fn start_epoch(&mut self, epoch: &EpochConfig) {

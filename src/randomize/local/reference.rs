@@ -1,4 +1,4 @@
-//! The local timelines once more, as CNTK produces them: whole windows, nothing skipped but its faults.
+//! The local timelines as CNTK produces them, whole windows at a time and without its faults: a reference for tests.
 
 use super::LocalPosition;
 use crate::config::options::{Order, WindowSize};
@@ -8,7 +8,7 @@ use crate::sequence::SequenceId;
 /// An entry of a window: a sequence with its length, or the end of a sweep.
 type Entry = Option<(SequenceId, u32)>;
 
-pub struct Naive<'a> {
+pub struct ReferenceTimeline<'a> {
     chunks: &'a [Vec<u32>],
     order: Order,
     workers: u64,
@@ -29,9 +29,9 @@ pub struct Read {
     pub end_of_epoch: bool,
 }
 
-impl<'a> Naive<'a> {
+impl<'a> ReferenceTimeline<'a> {
     pub fn new(chunks: &'a [Vec<u32>], order: Order, workers: u64, rank: u64) -> Self {
-        Naive {
+        ReferenceTimeline {
             chunks,
             order,
             workers,
