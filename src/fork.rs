@@ -40,5 +40,6 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+    crate::exit::after_fork_in_child();
     crate::pool::unlock_after_fork();
 }

@@ -117,6 +117,7 @@ pub mod corpus;
 pub mod deserialize;
 #[doc(hidden)]
 pub mod error;
+mod exit;
 #[doc(hidden)]
 pub mod file;
 #[doc(hidden)]

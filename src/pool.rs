@@ -77,6 +77,17 @@ impl Pool {
         self.threads.install(work)
     }
 
+    /// On a thread of the pool: does one of the works that wait, or sleeps for a moment if there is none. False on any
+    /// other thread, which may simply wait.
+    pub fn help(&self) -> bool {
+        match self.threads.yield_now() {
+            None => return false,
+            Some(rayon::Yield::Executed) => {}
+            Some(rayon::Yield::Idle) => std::thread::sleep(std::time::Duration::from_micros(50)),
+        }
+        true
+    }
+
     /// Number of threads.
     pub fn threads(&self) -> usize {
         self.threads.current_num_threads()

@@ -8,12 +8,14 @@ pub mod bundle;
 pub mod custom;
 pub mod fetch;
 mod fingerprint;
+pub mod loader;
 mod sort;
 pub mod text;
 
 use crate::Result;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
+use loader::Loader;
 use std::sync::Arc;
 
 /// Size of a chunk.
@@ -176,8 +178,20 @@ pub trait Deserializer: ChunkTable {
     }
 
     /// The threads to load it on, if it must not be loaded on the library's pool.
-    fn loader(&self) -> Option<&custom::Loader> {
+    fn loader(&self) -> Option<&Loader> {
         None
+    }
+
+    /// Whether it runs code that is not the library's, which must not go on when the process ends: see [`crate::exit`].
+    fn is_foreign(&self) -> bool {
+        self.loader().is_some()
+    }
+
+    /// Waits until threads of its own have nothing left to do: what it was given has gone back to its user then.
+    fn finish(&self) {
+        if let Some(loader) = self.loader() {
+            loader.drain();
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
 
-use super::store::Load;
+use super::loading::{Load, Loads};
 use crate::deserialize::{Chunk, Deserializer, Listing};
 use crate::pool::Pool;
 use crate::randomize::local::Chunks;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 /// Loads chunks, keeps them until they are let go of.
 pub(super) struct ListedChunks {
-    deserializer: Arc<dyn Deserializer>,
-    pool: Pool,
     /// By chunk id: chunks that are loaded.
     resident: Vec<Option<Arc<dyn Chunk>>>,
     /// Which they are.
     held: Vec<ChunkId>,
     /// Chunks that are being loaded, or were and not asked for yet.
     loads: HashMap<ChunkId, Arc<Load>>,
+    /// Starts them. The last field: when it is dropped, no chunk is in use any more, and it waits for those on their way.
+    loader: Loads,
 }
 
 impl ListedChunks {
@@ -27,8 +27,7 @@ impl ListedChunks {
             resident: vec![None; deserializer.chunks().len()],
             held: Vec::new(),
             loads: HashMap::new(),
-            deserializer,
-            pool,
+            loader: Loads::new(deserializer, pool),
         }
     }
 
@@ -42,7 +41,7 @@ impl ListedChunks {
         match self.resident.get(chunk as usize) {
             None => Err(Error::internal(format!("There is no chunk {chunk}."))),
             Some(Some(loaded)) => Ok(Arc::clone(loaded)),
-            Some(None) => self.deserializer.load(chunk),
+            Some(None) => self.loader.load(chunk),
         }
     }
 }
@@ -50,7 +49,7 @@ impl ListedChunks {
 impl Chunks for ListedChunks {
     fn expect(&mut self, chunk: ChunkId) {
         if self.resident[chunk as usize].is_none() && !self.loads.contains_key(&chunk) {
-            self.loads.insert(chunk, Load::start(&self.deserializer, &self.pool, chunk));
+            self.loads.insert(chunk, self.loader.start(chunk));
         }
     }
 
@@ -79,15 +78,5 @@ impl Chunks for ListedChunks {
             is_kept(chunk)
         });
         self.loads.retain(|&chunk, _| is_kept(chunk));
-    }
-}
-
-impl Drop for ListedChunks {
-    fn drop(&mut self) {
-        self.loads.clear();
-        // User code has an end when its reader has.
-        if let Some(loader) = self.deserializer.loader() {
-            loader.drain();
-        }
     }
 }

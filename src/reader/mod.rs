@@ -7,6 +7,7 @@ mod fetcher;
 mod handoff;
 mod inspect;
 mod listed;
+mod loading;
 mod parallel_packer;
 mod pipeline;
 mod position;
@@ -28,7 +29,7 @@ use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
 use handoff::HandoffThread;
 use inspect::{EpochStart, Inspection};
@@ -118,6 +119,9 @@ impl Reader {
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
         let source = build::deserializer(options, others, &corpus, &pool)?;
+        if source.0.is_foreign() {
+            exit::register();
+        }
         let packing_threads = parallel_packer::threads(&pool);
         Ok(Reader::over(source, options, corpus, pool, packing_threads, process))
     }

@@ -24,7 +24,7 @@ use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::LateShapes;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, exit};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -132,6 +132,12 @@ impl Pipeline {
     /// Reads minibatches, as many as wanted or less, into an empty batch.
     pub(super) fn read(&mut self, wanted: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
+        // Packing reads the arrays of users' chunks where they lie.
+        let inside = self.source.deserializer.is_foreign().then(exit::enter);
+        if let Some(None) = inside {
+            let error = Error::state("The process ends, so nothing is read any more.");
+            return self.deliver(Err(error), batch);
+        }
         let failure = match (self.packer.spec(), &self.source) {
             (Some((spec, limits)), Source { timeline: TimelineSource::Global(..), fetcher: None, .. }) => {
                 let spec = Arc::clone(spec);

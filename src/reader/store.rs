@@ -1,65 +1,16 @@
 //! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
 
+use super::loading::{Load, Loads};
 use crate::deserialize::{Chunk, Deserializer};
 use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Chunks loaded beyond the window. With the window itself they bound the memory in use.
 const AHEAD: usize = 2;
-
-/// A chunk on its way into memory.
-#[derive(Default)]
-pub(super) struct Load {
-    outcome: Mutex<Option<Result<Arc<dyn Chunk>>>>,
-    done: Condvar,
-}
-
-impl Load {
-    /// Starts loading a chunk, on the deserializer's own threads or on the pool.
-    pub(super) fn start(deserializer: &Arc<dyn Deserializer>, pool: &Pool, chunk: ChunkId) -> Arc<Load> {
-        let load = Arc::new(Load::default());
-        let (result, source) = (Arc::clone(&load), Arc::clone(deserializer));
-        let work = move || {
-            // Nobody waits for a load that the store has let go of.
-            if Arc::strong_count(&result) == 1 {
-                return;
-            }
-            let outcome = catch_unwind(AssertUnwindSafe(|| source.load(chunk)))
-                .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
-            *result.outcome.lock() = Some(outcome);
-            result.done.notify_all();
-        };
-        match deserializer.loader() {
-            Some(loader) => loader.spawn(work),
-            None => pool.spawn(work),
-        }
-        load
-    }
-
-    /// Waits until it is done, for [`Load::wait`] to find it so.
-    fn finish(&self) {
-        let mut outcome = self.outcome.lock();
-        while outcome.is_none() {
-            self.done.wait(&mut outcome);
-        }
-    }
-
-    pub(super) fn wait(&self) -> Result<Arc<dyn Chunk>> {
-        let mut outcome = self.outcome.lock();
-        loop {
-            match outcome.take() {
-                Some(outcome) => return outcome,
-                None => self.done.wait(&mut outcome),
-            }
-        }
-    }
-}
 
 /// Chunks in memory, by chunk id.
 pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
@@ -67,7 +18,6 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 /// Loads chunks, keeps those that the timeline needs, lets go of the others.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
-    pool: Pool,
     /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready
     /// for packing. Shared with threads that pack, which are done before the window moves.
     resident: Resident,
@@ -82,13 +32,15 @@ pub(super) struct ChunkStore {
     failed: HashMap<ChunkId, Error>,
     /// By chunk id: whether the chunk is needed, while the window moves; false in between.
     needed: Vec<bool>,
+    /// Starts them. The last field: when it is dropped, no chunk is in use any more, and it waits for those on their way.
+    loader: Loads,
 }
 
 impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
         ChunkStore {
+            loader: Loads::new(Arc::clone(&deserializer), pool),
             deserializer,
-            pool,
             resident: Resident::default(),
             held: Vec::new(),
             loads: HashMap::new(),
@@ -210,11 +162,7 @@ impl ChunkStore {
         if self.deserializer.chunk(chunk)?.is_none() {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
-        let deserializer = &self.deserializer;
-        let loaded = match deserializer.loader() {
-            Some(_) => deserializer.load(chunk),
-            None => self.pool.install(|| deserializer.load(chunk)),
-        }?;
+        let loaded = self.loader.load(chunk)?;
         loaded.settle()?;
         Ok(loaded)
     }
@@ -224,7 +172,7 @@ impl ChunkStore {
         if self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
             return;
         }
-        self.loads.insert(chunk, Load::start(&self.deserializer, &self.pool, chunk));
+        self.loads.insert(chunk, self.loader.start(chunk));
     }
 
     /// Waits for a chunk that was started, and makes it resident.
@@ -239,15 +187,5 @@ impl ChunkStore {
             self.held.push(chunk);
         }
         Ok(())
-    }
-}
-
-impl Drop for ChunkStore {
-    fn drop(&mut self) {
-        self.loads.clear();
-        // User code has an end when its reader has.
-        if let Some(loader) = self.deserializer.loader() {
-            loader.drain();
-        }
     }
 }

@@ -200,9 +200,19 @@ impl Deserializer for Bundle {
         self.is_fetched
     }
 
+    fn is_foreign(&self) -> bool {
+        self.primary.is_foreign()
+            || self.secondaries.iter().any(|secondary| secondary.deserializer().is_foreign())
+    }
+
+    fn finish(&self) {
+        self.primary.finish();
+        self.secondaries.iter().for_each(|secondary| secondary.deserializer().finish());
+    }
+
     fn memory(&self) -> SourceMemory {
         let own = SourceMemory { chunks: 0, index: self.shared.join.bytes() as u64 };
-        let secondaries = self.secondaries.iter().map(Secondary::memory);
+        let secondaries = self.secondaries.iter().map(|secondary| secondary.deserializer().memory());
         secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
     }
 

@@ -7,7 +7,7 @@
 //!
 //! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
 
-use crate::deserialize::{Chunk, Deserializer, SourceMemory};
+use crate::deserialize::{Chunk, Deserializer};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -40,9 +40,8 @@ impl Secondary {
         (part, true)
     }
 
-    /// Memory that the deserializer holds.
-    pub fn memory(&self) -> SourceMemory {
-        self.deserializer.memory()
+    pub fn deserializer(&self) -> &dyn Deserializer {
+        &*self.deserializer
     }
 
     /// The key of a sequence.

@@ -5,9 +5,9 @@
 
 use super::buffer::{Buffer, Scalar};
 use super::data::{Array, ChunkData, DenseArray, SparseArray, StreamData};
-use super::loader::Loader;
 use super::wrong;
 use crate::Result;
+use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, Lengths, Listing, Loaded};
 use crate::memory::Held;
 use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm};
@@ -162,7 +162,7 @@ impl Drop for LoadedChunk {
     fn drop(&mut self) {
         let streams = std::mem::take(&mut self.chunk.streams);
         let held = std::mem::take(&mut self.held);
-        self.loader.spawn(move || drop((streams, held)));
+        self.loader.release((streams, held));
     }
 }
 

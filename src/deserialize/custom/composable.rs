@@ -1,11 +1,11 @@
 //! A user's deserializer that knows its sequences beforehand.
 
 use super::chunk::{Checked, LoadedChunk};
-use super::loader::Loader;
 use super::simple::start_loader;
 use super::streams::{Fingerprint, describe};
 use super::{Composable, Keys, Simple, call, wrong};
 use crate::corpus::Corpus;
+use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;

@@ -11,14 +11,13 @@
 //! Nothing that user code gives is trusted: shapes, strides, ranges and counts are checked when a chunk is loaded, and
 //! an error tells the chunk and the stream. Data are used where they lie until the chunk is not needed any more.
 //!
-//! User code runs on threads of its own ([`loader`]), never on the library's pool, so it may itself wait for readers
+//! User code runs on threads of its own ([`super::loader`]), never on the library's pool, so it may itself wait for readers
 //! of this library.
 
 mod buffer;
 mod chunk;
 mod composable;
 mod data;
-mod loader;
 mod on_demand;
 mod simple;
 mod streams;
@@ -27,7 +26,6 @@ mod tests;
 
 pub use buffer::{Buffer, Scalar};
 pub use data::{Array, ChunkData, DenseArray, SparseArray, StreamData};
-pub use loader::Loader;
 pub use on_demand::{OnDemand, OnDemandChunk};
 
 use super::Deserializer;
@@ -36,7 +34,7 @@ use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
 use crate::sequence::ChunkId;
 use crate::stream::StreamInfo;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, exit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -151,8 +149,11 @@ impl Registered {
     }
 }
 
-/// Runs user code; its panic is its error.
+/// Runs user code; its panic is its error. Refused once the process ends.
 fn call<R>(what: &str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    let Some(_inside) = exit::enter() else {
+        return Err(Error::state("The process ends, so no user's deserializer is called any more."));
+    };
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()

@@ -1,15 +1,15 @@
 //! A user's deserializer whose sequences are fetched one by one.
 
-use super::loader::Loader;
 use super::streams::{Fingerprint, check_count, check_streams};
 use super::{call, wrong};
 use crate::deserialize::fetch::{FetchedData, Parts};
+use crate::deserialize::loader::Loader;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, Listing, Loaded, SourceMemory,
 };
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
-use crate::{Error, Result};
+use crate::{Error, Result, exit};
 use std::sync::Arc;
 
 /// A user's deserializer whose loaded chunks give one sequence at a time.
@@ -188,7 +188,7 @@ impl Deserializer for OnDemandDeserializer {
             if late {
                 call(&format!("listing chunk {number}"), || chunk.list(&mut lengths))?;
             }
-            Ok::<_, Error>(LoadedChunk { chunk, streams, lengths, late })
+            Ok::<_, Error>(LoadedChunk { chunk: Some(chunk), streams, lengths, late })
         })??;
         Ok(Arc::new(loaded))
     }
@@ -212,10 +212,22 @@ impl Deserializer for OnDemandDeserializer {
 
 /// A chunk in memory. It is given back to the user by whoever has it last.
 struct LoadedChunk {
-    chunk: Box<dyn OnDemandChunk>,
+    /// Always there until it is dropped.
+    chunk: Option<Box<dyn OnDemandChunk>>,
     streams: usize,
     lengths: Vec<u32>,
     late: bool,
+}
+
+impl Drop for LoadedChunk {
+    fn drop(&mut self) {
+        let chunk = self.chunk.take();
+        match exit::enter() {
+            Some(_inside) => drop(chunk),
+            // The process ends: what the user would do with it may be gone.
+            None => std::mem::forget(chunk),
+        }
+    }
 }
 
 impl Chunk for LoadedChunk {
@@ -225,7 +237,8 @@ impl Chunk for LoadedChunk {
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
-        parts.add(first, self.streams, |used| call("fetching a sequence", || self.chunk.fetch(index, used)))
+        let chunk = self.chunk.as_ref().ok_or_else(|| Error::internal("The chunk was given back."))?;
+        parts.add(first, self.streams, |used| call("fetching a sequence", || chunk.fetch(index, used)))
     }
 
     fn listing(&self) -> Option<Listing<'_>> {

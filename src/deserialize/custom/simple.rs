@@ -1,10 +1,10 @@
 //! A user's deserializer whose chunks list their sequences when they are loaded.
 
 use super::chunk::{Checked, LoadedChunk};
-use super::loader::Loader;
 use super::streams::{Fingerprint, describe};
 use super::{Simple, call};
 use crate::Result;
+use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;

@@ -1,6 +1,7 @@
 //! The threads that user code runs on: one, unless it is declared to be safe for several.
 //!
-//! Not the library's pool: user code may wait for a reader of this library, whose loading needs the pool.
+//! They are not the library's pool, because user code may wait for a reader of this library, whose loading needs the pool.
+//! Once the process ends they run no user code any more: see [`crate::exit`].
 
 use crate::error::ExceptionClass;
 use crate::fork::Process;
@@ -12,7 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Work for a loading thread. It is given false, and must not run or drop anything of the user's, once the process ends.
+type Job = Box<dyn FnOnce(bool) + Send>;
 
 /// Threads that work off a queue.
 pub struct Loader {
@@ -37,8 +39,8 @@ struct Queue {
 }
 
 impl Loader {
-    /// Starts so many threads.
-    pub(super) fn start(threads: usize) -> Result<Loader> {
+    /// Starts this many threads, at least one.
+    pub(crate) fn start(threads: usize) -> Result<Loader> {
         let mut loader = Loader {
             shared: Arc::default(),
             threads: Vec::with_capacity(threads),
@@ -60,43 +62,63 @@ impl Loader {
     }
 
     /// Bytes of the chunks in memory.
-    pub(super) fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.meter.bytes()
     }
 
     /// Counts the bytes of a chunk for as long as the returned object lives.
-    pub(super) fn hold(&self, bytes: usize) -> Held {
+    pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.meter.hold(bytes)
     }
 
-    /// Runs `job` on one of the threads, after those that were given before; returns at once.
-    pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+    /// Runs `job` on one of the threads, after those that were given before; returns at once. The job is given false once
+    /// the process ends: then it must neither run nor drop anything of the user's.
+    pub fn spawn(&self, job: impl FnOnce(bool) + Send + 'static) {
         self.shared.queue.lock().jobs.push_back(Box::new(job));
         self.shared.changed.notify_all();
     }
 
-    /// Runs `work` on one of the threads and waits for it. On such a thread it runs at once.
-    pub(super) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
-        let this = std::thread::current().id();
-        if self.threads.iter().any(|thread| thread.thread().id() == this) {
+    /// Drops something of the user's on one of the threads.
+    pub(crate) fn release(&self, thing: impl Send + 'static) {
+        self.spawn(move |may_run| match may_run {
+            true => drop(thing),
+            false => std::mem::forget(thing),
+        });
+    }
+
+    /// Runs `work` on one of the threads and waits for it. On such a thread it runs at once. An error once the process
+    /// ends.
+    pub(crate) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Result<R> {
+        if self.is_here() {
             return Ok(work());
         }
         let (outbox, result) = std::sync::mpsc::sync_channel(1);
-        self.spawn(move || {
-            let _ = outbox.send(work());
+        self.spawn(move |may_run| match may_run {
+            true => _ = outbox.send(work()),
+            false => std::mem::forget(work),
         });
-        result.recv().map_err(|_| Error::internal("A loading thread has ended."))
+        let result = crate::exit::outside(|| result.recv());
+        result.map_err(|_| Error::state("The process ends, so nothing is loaded any more."))
     }
 
-    /// Waits until all jobs are done, and whatever they held is dropped.
+    /// Waits until all jobs are done, and whatever they held is dropped. Does nothing on one of the threads, which would
+    /// wait for itself.
     pub fn drain(&self) {
-        if !self.process.is_current() {
+        if !self.process.is_current() || self.is_here() {
             return;
         }
-        let mut queue = self.shared.queue.lock();
-        while queue.running > 0 || !queue.jobs.is_empty() {
-            self.shared.changed.wait(&mut queue);
-        }
+        crate::exit::outside(|| {
+            let mut queue = self.shared.queue.lock();
+            while queue.running > 0 || !queue.jobs.is_empty() {
+                self.shared.changed.wait(&mut queue);
+            }
+        });
+    }
+
+    /// Whether this is one of the threads.
+    fn is_here(&self) -> bool {
+        let this = std::thread::current().id();
+        self.threads.iter().any(|thread| thread.thread().id() == this)
     }
 }
 
@@ -107,8 +129,13 @@ impl Shared {
             if let Some(job) = queue.jobs.pop_front() {
                 queue.running += 1;
                 drop(queue);
-                // User code has its panics caught where they can be told; a job must only not end the thread.
-                let _ = catch_unwind(AssertUnwindSafe(job));
+                let inside = crate::exit::enter();
+                // Panics of user code are caught where they become errors; here a job must only not end the thread.
+                let _ = catch_unwind(AssertUnwindSafe(|| job(inside.is_some())));
+                if inside.is_some() {
+                    crate::exit::count_job();
+                }
+                drop(inside);
                 queue = self.queue.lock();
                 queue.running -= 1;
                 self.changed.notify_all();
@@ -122,7 +149,7 @@ impl Shared {
 }
 
 impl Drop for Loader {
-    /// Waits for what is left to do, as releasing chunks.
+    /// Waits for the jobs that are left, as to release chunks.
     fn drop(&mut self) {
         if !self.process.is_current() {
             // In a forked child there are no such threads.
@@ -152,7 +179,7 @@ mod tests {
         let loader = Loader::start(1).expect("a thread");
         for i in 0..100 {
             let done = Arc::clone(&done);
-            loader.spawn(move || assert_eq!(done.fetch_add(1, Ordering::SeqCst), i));
+            loader.spawn(move |_| assert_eq!(done.fetch_add(1, Ordering::SeqCst), i));
         }
         loader.drain();
         assert_eq!(done.load(Ordering::SeqCst), 100);
@@ -160,9 +187,9 @@ mod tests {
             loader.run(|| std::thread::current().name().map(str::to_owned)).expect("a result").as_deref(),
             Some("cntk-reader-user")
         );
-        loader.spawn(|| panic!("on purpose"));
+        loader.spawn(|_| panic!("on purpose"));
         let last = Arc::clone(&done);
-        loader.spawn(move || {
+        loader.spawn(move |_| {
             last.fetch_add(1, Ordering::SeqCst);
         });
         drop(loader);

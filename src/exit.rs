@@ -1,0 +1,132 @@
+//! The end of the process: code that is not the library's own must not be running then.
+//!
+//! A user's deserializer may live in a module of its own, and uses objects that its static destructors destroy while
+//! `exit` runs. The library's threads go on all the same: one that loads a chunk at that moment would crash in code whose
+//! objects are gone. So each thread that is about to run foreign code, or to read memory that foreign code owns,
+//! [enters](enter) first. A handler of `atexit` closes the entrance, and waits until whoever is inside has left.
+//!
+//! Handlers and destructors run in the opposite order of their registration, so the handler has to be registered after the
+//! destructors of all objects that foreign code uses. These are made when its module is loaded, when a deserializer is
+//! opened, and when the code that uses them runs for the first time. Hence [`register`], with each opening and again after
+//! 1, 2, 4, 8 ... chunks were loaded: to register a handler several times does no harm.
+//!
+//! Everything here is atomic, without locks: a child process inherits no lock that a thread of its parent holds.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often anybody is inside, on all threads together.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// The process ends: nobody enters any more.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+/// Pieces of work that foreign threads have done.
+static JOBS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// How often this thread is inside.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The handler waits no longer than this. Foreign code may itself wait for the thread that ends the process, as Python's
+/// waits for the interpreter's lock; such a process would never end.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How often the handler looks whether all have left.
+const POLL: Duration = Duration::from_micros(50);
+
+/// This thread is inside as long as this exists.
+pub(crate) struct Inside {
+    /// Bound to its thread.
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+/// Enters; `None` once the process ends.
+pub(crate) fn enter() -> Option<Inside> {
+    change(1);
+    let inside = Inside { _here: std::marker::PhantomData };
+    // Counted before looking: either the handler sees this thread, or this thread sees that it is closed.
+    (!CLOSED.load(Ordering::SeqCst)).then_some(inside)
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        change(-1);
+    }
+}
+
+fn change(by: isize) {
+    DEPTH.set(DEPTH.get().wrapping_add_signed(by));
+    match by {
+        0.. => INSIDE.fetch_add(by.unsigned_abs(), Ordering::SeqCst),
+        _ => INSIDE.fetch_sub(by.unsigned_abs(), Ordering::SeqCst),
+    };
+}
+
+/// Waits for other threads without being inside meanwhile: they may be waiting for the process to end themselves. What
+/// the thread finds afterwards may be the errors of work that was refused because the process ends.
+pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
+    /// Goes back inside, also after a panic.
+    struct Back(isize);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            change(self.0);
+        }
+    }
+    let depth = DEPTH.get() as isize;
+    if depth == 0 {
+        return wait();
+    }
+    change(-depth);
+    let _back = Back(depth);
+    wait()
+}
+
+/// Has the handler run before the destructors of all that foreign code has made up to now.
+pub(crate) fn register() {
+    // SAFETY: the handler is a function of this library without arguments. If the library is unloaded before the process
+    // ends, the C library calls it then, because `atexit` notes which library it was called from. Failure (no memory)
+    // leaves the end of the process as it would be without a handler.
+    unsafe { libc::atexit(close) };
+}
+
+/// Notes that foreign code has done a piece of work.
+pub(crate) fn count_job() {
+    if (JOBS.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
+        register();
+    }
+}
+
+extern "C" fn close() {
+    CLOSED.store(true, Ordering::SeqCst);
+    // The thread that ends the process may do so from inside.
+    let own = DEPTH.get();
+    let begun = Instant::now();
+    while INSIDE.load(Ordering::SeqCst) > own && begun.elapsed() < LONGEST_WAIT {
+        std::thread::sleep(POLL);
+    }
+}
+
+/// For [`crate::fork`]: of all threads only this one is in the child.
+pub(crate) fn after_fork_in_child() {
+    INSIDE.store(DEPTH.get(), Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_is_outside() {
+        let first = enter().expect("the process goes on");
+        let second = enter().expect("the process goes on");
+        assert_eq!(DEPTH.get(), 2);
+        assert_eq!(outside(|| DEPTH.get()), 0);
+        assert_eq!(DEPTH.get(), 2);
+        let caught = std::panic::catch_unwind(|| outside(|| panic!("on purpose")));
+        assert!(caught.is_err());
+        assert_eq!(DEPTH.get(), 2);
+        drop((first, second));
+        assert_eq!(DEPTH.get(), 0);
+    }
+}

@@ -1,0 +1,190 @@
+//! The end of a reader, and of a process: no user's deserializer is running any more.
+//!
+//! Each run is a process of its own, which reads from two slow deserializers in frame mode, as of HTK features and labels.
+//! Once their module's objects are gone, anything that still runs in them ends the process with a signal.
+
+use cntk_reader::Result;
+use cntk_reader::config::{self, UserType};
+use cntk_reader::deserialize::custom::{
+    Array, Buffer, ChunkData, Composable, DenseArray, Registered, Scalar, Sequences, Simple, StreamData,
+    UserDeserializer,
+};
+use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::stream::{ElementType, Storage, StreamInfo};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Runs of each way to end.
+const RUNS: usize = 200;
+/// How the process ends, for the child.
+const END: &str = "CNTK_READER_TEST_END";
+
+const CHUNKS: u32 = 40;
+const SEQUENCES: u32 = 5;
+
+/// The objects that the deserializers' module uses are gone.
+static GONE: AtomicBool = AtomicBool::new(false);
+/// Calls of user code, so that a test can tell that anything was loaded ahead.
+static LOADS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a crash in code whose objects are gone looks like.
+fn crash_if_gone() {
+    if GONE.load(Ordering::SeqCst) {
+        std::process::abort();
+    }
+}
+
+struct Slow {
+    name: &'static str,
+    /// Ends the process from within a load, somewhat after the first window.
+    exits: bool,
+}
+
+/// Memory of the user, which is given back with user code.
+struct Owned(Vec<f32>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        crash_if_gone();
+    }
+}
+
+impl Simple for Slow {
+    fn streams(&self) -> Result<Vec<StreamInfo>> {
+        Ok(vec![StreamInfo {
+            name: self.name.to_owned(),
+            storage: Storage::Dense,
+            element: ElementType::Float,
+            shape: vec![1],
+            defines_mb_size: false,
+        }])
+    }
+
+    fn chunk_count(&self) -> Result<u32> {
+        Ok(CHUNKS)
+    }
+
+    fn load(&self, chunk: u32) -> Result<ChunkData> {
+        let loads = LOADS.fetch_add(1, Ordering::SeqCst);
+        for _ in 0..8 {
+            crash_if_gone();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        crash_if_gone();
+        if self.exits && loads > 12 {
+            std::process::exit(0);
+        }
+        let owned = Arc::new(Owned(vec![chunk as f32; SEQUENCES as usize]));
+        let (start, bytes) = (owned.0.as_ptr().cast(), size_of_val(owned.0.as_slice()));
+        // SAFETY: `owned` has these bytes and keeps them unchanged until it is dropped.
+        let values = unsafe { Buffer::from_raw(start, bytes, Scalar::Float, owned) };
+        Ok(ChunkData {
+            streams: vec![StreamData::Samples(Array::Dense(DenseArray::new(values, SEQUENCES as usize)))],
+            keys: None,
+        })
+    }
+}
+
+impl Composable for Slow {
+    fn sequences(&self, _chunk: u32) -> Result<Sequences> {
+        Ok(Sequences { count: SEQUENCES, ..Sequences::default() })
+    }
+}
+
+/// A reader of both deserializers that has loaded something, and loads ahead.
+fn read_some(exits: bool) -> Reader {
+    let types = [("Features", "x"), ("Labels", "y")];
+    let sections = types.map(|(kind, _)| format!("[ type = \"{kind}\" ; module = \"m\" ]"));
+    let text = format!(
+        "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false\nframeMode = true\n\
+         deserializers = ({})",
+        sections.join(" : ")
+    );
+    let users = types.map(|(name, _)| UserType { name, composable: true });
+    let options = config::from_text_with(&text, &users).expect("a configuration");
+    let registered = types.map(|(kind, name)| Registered {
+        name: kind.to_owned(),
+        deserializer: UserDeserializer::Composable(Arc::new(Slow { name, exits: exits && name == "y" })),
+    });
+    let mut reader =
+        Reader::open_with(&options, &Others { registered: &registered, factory: None }).expect("a reader");
+    let read = ReadConfig::new(SEQUENCES.into());
+    reader.start_epoch(&Epoch::sweeps(2).read_config(read)).expect("an epoch");
+    for _ in 0..2 {
+        let minibatch = reader.read().expect("a minibatch");
+        assert_eq!(minibatch.streams.len(), 2);
+    }
+    reader
+}
+
+/// Registered before anything else, so it runs last at the end of the process: what is still running then has time to crash.
+extern "C" fn linger() {
+    std::thread::sleep(Duration::from_micros(600));
+}
+
+/// Runs before `linger`, as the destructors of the objects of the deserializers' module do.
+extern "C" fn destroy_objects() {
+    GONE.store(true, Ordering::SeqCst);
+}
+
+/// The program. Does nothing unless it is a child of the tests below.
+#[test]
+fn child_ends() {
+    let Ok(end) = std::env::var(END) else { return };
+    // SAFETY: both are functions of this program without arguments.
+    unsafe {
+        libc::atexit(linger);
+        libc::atexit(destroy_objects);
+    }
+    let mut reader = read_some(end == "inside");
+    if end == "destroyed" {
+        drop(reader);
+        let loads = LOADS.load(Ordering::SeqCst);
+        destroy_objects();
+        linger();
+        assert_eq!(LOADS.load(Ordering::SeqCst), loads, "loads after the reader's end");
+        return;
+    }
+    if end == "inside" {
+        // One of the next chunks ends the process.
+        loop {
+            reader.read().expect("a minibatch");
+        }
+    }
+    std::mem::forget(reader);
+    assert_eq!(end, "exit");
+    std::process::exit(0);
+}
+
+fn run(end: &str, runs: usize) {
+    let binary = std::env::current_exe().expect("the path of the test binary");
+    let mut failed = Vec::new();
+    for run in 0..runs {
+        let output = Command::new(&binary)
+            .args(["--exact", "child_ends", "--nocapture", "--test-threads=1"])
+            .env(END, end)
+            .output()
+            .expect("a child process");
+        if !output.status.success() {
+            failed.push(format!("run {run}: {} {}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {runs} runs failed, as {}", failed.len(), failed[0]);
+}
+
+#[test]
+fn nothing_is_loaded_for_a_reader_that_was_destroyed() {
+    run("destroyed", RUNS);
+}
+
+#[test]
+fn nothing_is_loaded_while_the_process_ends() {
+    run("exit", RUNS);
+}
+
+#[test]
+fn a_deserializer_may_end_the_process_itself() {
+    run("inside", 20);
+}
