@@ -211,6 +211,7 @@ impl SequenceColumns<'_> {
 }
 
 /// The sparse part of a view, or one without values if the view is dense.
+#[inline(always)]
 fn sparse_of<'a>(view: &SequenceView<'a>) -> SparseView<'a> {
     view.sparse.unwrap_or(SparseView { indices: &[], narrow: false, offsets: &[], single: false })
 }
