@@ -92,10 +92,10 @@ def binary(path, chunks=(5, 3, 7), longest=4, seed=4):
 STATES = ['%s_s%d' % (phone, state) for phone in ('sil', 'aa', 'bb', 'cc') for state in (2, 3, 4)]
 
 
-def speech(folder, utterances=8, dim=3, seed=5, name='utt%d'):
+def speech(folder, utterances=8, dim=3, seed=5, name='utt%d', frames=(3, 12)):
     """Features of several utterances in one HTK archive, with a script, labels and the list of their states."""
     rng = random.Random(seed)
-    lengths = [rng.randint(3, 12) for _ in range(utterances)]
+    lengths = [rng.randint(*frames) for _ in range(utterances)]
     archive = os.path.join(folder, 'all.htk')
     values = [rng.uniform(-5, 5) for _ in range(sum(lengths) * dim)]
     write(archive, struct.pack('>iihh', sum(lengths), 100000, 4 * dim, 9) + struct.pack('>%df' % len(values), *values))

@@ -64,7 +64,8 @@ cargo xtask COMMAND [OPTIONS]
       --seed S             seed of the first one; the next has S + 1 (default 1)
       --kind NAME          random cases of this kind only: text, binary or bundle
       --no-golden          random cases only
-      --module             this project's composite module in CNTK instead of the C++ header
+      --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
+      --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)
       --version V          2.7 (default), 2.6 or 2.5.1
       --images             also installs the libraries that CNTK's image module needs
       --threads N          cases at a time (default 3)

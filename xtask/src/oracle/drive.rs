@@ -100,7 +100,12 @@ impl Drivers {
                 by_cntk = cntk()?;
             }
         }
-        Ok((run(self.own(&config, &script), folder, "ours", OWN_PATIENCE)?, by_cntk))
+        Ok((self.run_own(&config, &script, folder, "ours")?, by_cntk))
+    }
+
+    /// Runs this library's driver alone, on a script in the folder.
+    pub fn run_own(&self, config: &Path, script: &Path, folder: &Path, name: &str) -> Result<Output> {
+        run(self.own(config, script), folder, name, OWN_PATIENCE)
     }
 
     /// This library's driver on a script.
@@ -119,7 +124,7 @@ impl Drivers {
         let run_steps = |name: &str, steps: &[&str]| -> Result<Vec<Value>> {
             let script = folder.join(format!("{name}.txt"));
             std::fs::write(&script, steps.join("\n") + "\n")?;
-            let output = run(self.own(&folder.join("config.cntk"), &script), folder, name, OWN_PATIENCE)?;
+            let output = self.run_own(&folder.join("config.cntk"), &script, folder, name)?;
             // The first line is the creation's.
             let lines = output.lines.iter().skip(1);
             Ok(lines

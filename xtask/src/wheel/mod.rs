@@ -1,5 +1,6 @@
 //! `cargo xtask wheel`: programs in Python under an unmodified CNTK, with its own reader modules and with this project's.
 
+mod exit;
 mod judge;
 mod side;
 mod train;
@@ -143,6 +144,9 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         let trained = train::compare(project, &ours, &original)?;
         println!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
         tally = tally.and(trained);
+        if !options.short && options.modules == Modules::Ours {
+            tally = tally.and(exit::check(project, &ours, &original)?);
+        }
     }
     Ok(tally)
 }
