@@ -223,9 +223,9 @@ impl DataFile {
         Error::io("Error reading file", self.path(), cause)
     }
 
-    /// The file from front to back, for readers of lines.
-    pub fn sequential(&self) -> Sequential<'_> {
-        Sequential { file: self, at: 0 }
+    /// The file from `offset` on to its end.
+    pub fn sequential_from(&self, offset: u64) -> Sequential<'_> {
+        Sequential { file: self, at: offset }
     }
 
     /// The number of the line, from 1, that the byte at `offset` is in; `None` if the file cannot be read.
@@ -246,7 +246,7 @@ impl DataFile {
     }
 }
 
-/// See [`DataFile::sequential`].
+/// See [`DataFile::sequential_from`].
 pub struct Sequential<'a> {
     file: &'a DataFile,
     at: u64,
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(memory.map(|byte| unsafe { byte.assume_init() }), *b"456789");
         faults.inject(Operation::Read, Fault::Fails(libc::EIO), 0, 4);
         let mut text = String::new();
-        file.sequential().read_to_string(&mut text).expect("it reads");
+        file.sequential_from(0).read_to_string(&mut text).expect("it reads");
         assert_eq!((text.as_str(), faults.left()), ("0123456789", 0));
     }
 

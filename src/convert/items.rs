@@ -38,7 +38,7 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
     check_different(&file, &options.output)?;
     let size = file.size()?;
     let mut writer = Writer::new(options)?;
-    let mut input = BufReader::with_capacity(1 << 20, file.sequential());
+    let mut input = BufReader::with_capacity(1 << 20, file.sequential_from(0));
     let mut progress = Progress { bytes: 0, total: size, sequences: 0 };
     let mut line = Vec::new();
     let mut number = 0;

@@ -1,5 +1,5 @@
-//! The memory that chunks are kept in, used again and again: touching fresh pages costs more than reading. Huge pages
-//! shorten the first sweep over dense data by a fifth.
+//! The memory that chunks are kept in. It is used again and again, because touching fresh pages costs more than reading.
+//! Huge pages shorten the first sweep over dense data by a fifth.
 
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
@@ -11,23 +11,24 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Bytes that one thread reads at a time: few enough to stay in its cache from the system's zeroing of fresh pages on.
+/// Bytes that one thread reads at a time: few enough that fresh pages, which the system has just zeroed, are still in its
+/// cache when they are filled.
 const PIECE: usize = 512 << 10;
 
-/// Bytes of fresh memory that are asked for ahead of small writes.
+/// Bytes of fresh memory that are populated at once ahead of small writes.
 const STEP: usize = 128 << 10;
 
-/// A chunk's memory: bytes, and how far it has ever been written.
+/// A chunk's memory: its bytes, and how far it has ever been written.
 #[derive(Debug, Default)]
-pub struct Buffer {
+pub struct ChunkBuffer {
     bytes: Vec<u8>,
-    /// From the start on so many bytes have their pages from the system.
+    /// Bytes from the start on that have their pages from the system already.
     touched: usize,
     /// Counts the memory for as long as it exists.
     _held: Held,
 }
 
-impl Buffer {
+impl ChunkBuffer {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -44,7 +45,7 @@ impl Buffer {
         self.bytes.truncate(length);
     }
 
-    /// Room for so many bytes behind the end, with `finish` to be called when they are written.
+    /// The `count` bytes of memory past the end, not yet part of the buffer.
     #[inline(always)]
     fn room(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
         if self.bytes.len() + count > self.touched || count > self.bytes.capacity() - self.bytes.len() {
@@ -55,7 +56,7 @@ impl Buffer {
 
     #[cold]
     fn grow(&mut self, count: usize) {
-        // Whoever fills a buffer has taken one that is large enough.
+        // A no-op for buffers of `BufferPool::take`, which are large enough for their chunk.
         self.bytes.reserve(count);
         let length = self.bytes.len();
         let room = self.bytes.spare_capacity_mut();
@@ -64,7 +65,7 @@ impl Buffer {
         self.touched = self.touched.max(length + end);
     }
 
-    /// Appends numbers, each from one of `numbers`.
+    /// Appends the bytes that `bytes_of` makes of each number.
     #[inline(always)]
     pub fn extend<T: Copy, const N: usize>(&mut self, numbers: &[T], bytes_of: impl Fn(T) -> [u8; N]) {
         let count = numbers.len() * N;
@@ -72,7 +73,8 @@ impl Buffer {
         for (target, &number) in room.iter_mut().zip(numbers) {
             *target = bytes_of(number).map(MaybeUninit::new);
         }
-        // SAFETY: `room` has a place for each of the numbers, all of which were written.
+        // SAFETY: `room` was the `count` bytes past the end, within the capacity. It has `numbers.len()` chunks of `N` bytes
+        // and nothing else, as `count` is their product, and the loop has written every chunk.
         unsafe { self.bytes.set_len(self.bytes.len() + count) };
     }
 
@@ -81,7 +83,7 @@ impl Buffer {
         self.extend(bytes, |byte| [byte]);
     }
 
-    /// Reads a range of the file, all of it, behind the end. Runs on the pool, whose threads share the work.
+    /// Appends a range of the file. Runs on a thread of the pool, whose threads share the work.
     pub fn read(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let (length, size) = (self.bytes.len(), (range.end - range.start) as usize);
         self.bytes.reserve(size);
@@ -111,31 +113,32 @@ impl Buffer {
             // The first failure, whichever thread was first.
             results.into_iter().collect::<Result<()>>()?;
         }
-        // SAFETY: every piece was filled.
+        // SAFETY: `room` was the `size` bytes past the end, within the capacity. Its pieces cover it, and `fill_at` has written
+        // all of each: the first that fails returns above.
         unsafe { self.bytes.set_len(length + size) };
         self.touched = self.touched.max(length + size);
         Ok(())
     }
 }
 
-/// Buffers that may wait. Of a window of one chunk, and chunks that are loaded ahead, one at a time is given back; when a
-/// window of many chunks moves, as many come back as go.
+/// Most buffers that wait. A window of one chunk, and chunks that are loaded ahead, give back one buffer at a time; when a
+/// window of many chunks moves, as many come back as are taken.
 const KEPT: usize = 4;
 
 /// Empty buffers that wait to be used again.
 #[derive(Debug)]
-pub struct Buffers {
-    waiting: Mutex<VecDeque<Buffer>>,
+pub struct BufferPool {
+    waiting: Mutex<VecDeque<ChunkBuffer>>,
     /// Bytes of the largest chunk.
     largest: u64,
     /// Bytes of all buffers, in use or waiting.
     meter: Meter,
 }
 
-impl Buffers {
-    /// None yet, for chunks up to this size.
+impl BufferPool {
+    /// A pool without buffers, for chunks of up to `largest` bytes.
     pub fn new(largest: u64) -> Self {
-        Buffers { waiting: Mutex::default(), largest, meter: Meter::default() }
+        BufferPool { waiting: Mutex::default(), largest, meter: Meter::default() }
     }
 
     /// Bytes of all buffers, in use or waiting.
@@ -143,17 +146,17 @@ impl Buffers {
         self.meter.bytes()
     }
 
-    /// Bytes to reserve for a chunk: the largest one's, if it is of such a size. So nearly all chunks of a file fit into
-    /// the same buffers; what a buffer has beyond its data is never touched.
+    /// Bytes to reserve for a chunk: those of the largest chunk, if this one has at least half of them. So nearly all chunks
+    /// of a file fit into the same buffers; memory beyond a buffer's data is never touched.
     fn room(&self, size: u64) -> u64 {
         if size >= self.largest / 2 { self.largest.max(size) } else { size }
     }
 
-    /// An empty buffer with room for the chunk that is here in the file. Fails if there is no memory.
-    pub fn take(&self, path: &str, range: &Range<u64>) -> Result<Buffer> {
+    /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory.
+    pub fn take(&self, path: &str, range: &Range<u64>) -> Result<ChunkBuffer> {
         let size = range.end - range.start;
         let room = usize::try_from(self.room(size)).unwrap_or(usize::MAX);
-        let fits = |buffer: &Buffer| (room..=room.saturating_mul(2)).contains(&buffer.bytes.capacity());
+        let fits = |buffer: &ChunkBuffer| (room..=room.saturating_mul(2)).contains(&buffer.bytes.capacity());
         let mut waiting = self.waiting.lock();
         if let Some(found) = waiting.iter().position(fits).and_then(|at| waiting.remove(at)) {
             return Ok(found);
@@ -163,14 +166,16 @@ impl Buffers {
         bytes.try_reserve_exact(room).map_err(|_| {
             let message = format!("There is no memory for a chunk of {size} bytes.");
             let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+            let error =
+                error.with_detail("Convert the data with smaller chunks, or choose a smaller window.");
             error.in_file(path).at(range.start, None)
         })?;
         let held = self.meter.hold(bytes.capacity());
-        Ok(Buffer { bytes, touched: 0, _held: held })
+        Ok(ChunkBuffer { bytes, touched: 0, _held: held })
     }
 
     /// Takes a buffer back.
-    pub fn give_back(&self, mut buffer: Buffer) {
+    pub fn give_back(&self, mut buffer: ChunkBuffer) {
         if buffer.bytes.capacity() == 0 {
             return;
         }
@@ -190,7 +195,7 @@ mod tests {
 
     #[test]
     fn buffers_are_used_again_and_bounded() {
-        let buffers = Buffers::new(10_000);
+        let buffers = BufferPool::new(10_000);
         let take = |size| buffers.take("file", &(7..7 + size));
         let first = take(9_000).expect("memory");
         assert!(first.bytes.capacity() >= 10_000);
@@ -199,7 +204,7 @@ mod tests {
         let again = take(9_500).expect("memory");
         assert_eq!(again.bytes.as_ptr(), address);
         for _ in 0..9 {
-            buffers.give_back(Buffer { bytes: Vec::with_capacity(100), ..Buffer::default() });
+            buffers.give_back(ChunkBuffer { bytes: Vec::with_capacity(100), ..ChunkBuffer::default() });
         }
         assert_eq!(buffers.waiting.lock().len(), KEPT);
         assert!((200..10_000).contains(&take(200).expect("memory").bytes.capacity()));
@@ -212,7 +217,7 @@ mod tests {
         let data: Vec<u8> = (0..(2 * HUGE_PAGE + 3 * PIECE + 5) as u32).map(|n| (n % 251) as u8).collect();
         std::io::Write::write_all(&mut file, &data).expect("writing");
         let file = DataFile::from_file(file, "file");
-        let mut buffer = Buffer::default();
+        let mut buffer = ChunkBuffer::default();
         let mut expected = Vec::new();
         for round in 0..3u8 {
             let numbers: Vec<u16> = (0..40_000).map(|number| number ^ u16::from(round)).collect();

@@ -1,11 +1,11 @@
-//! A loaded chunk: its bytes, and where in them sequences are.
+//! A loaded chunk: its bytes, and where in them the sequences lie.
 //!
 //! Randomized sequences come from all over the window, so that each look-up waits for main memory. Hence tables are few
-//! and small: where values are follows from the numbers of samples and values before, and what is the same for all
+//! and small: where values lie follows from the numbers of samples and values before them, and what is the same for all
 //! sequences has no table.
 
-use super::Shared;
-use super::buffer::Buffer;
+use super::BinaryFile;
+use super::buffer::ChunkBuffer;
 use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
 use crate::prefetch;
@@ -14,24 +14,25 @@ use std::sync::Arc;
 
 /// The data of a chunk.
 pub struct BinaryChunk {
-    pub(super) shared: Arc<Shared>,
-    pub(super) data: Buffer,
-    /// By stream. All places are within `data`, which whoever makes them has checked.
-    pub(super) parts: Vec<Part>,
+    pub(super) shared: Arc<BinaryFile>,
+    pub(super) data: ChunkBuffer,
+    /// One per stream. Everything they refer to lies within `data`: the layouts have checked it.
+    pub(super) streams: Vec<ChunkStream>,
 }
 
-/// Where the sequences of a stream are.
+/// Where the sequences of a stream lie in a chunk's bytes.
 #[derive(Debug)]
-pub enum Part {
-    /// Dense values: those of each sequence follow `head` bytes, one sequence the other, from `start` on.
+pub enum ChunkStream {
+    /// Dense values, sequence after sequence from `start` on. `head` bytes, which mean nothing here, precede the values of
+    /// each sequence.
     Dense { start: usize, head: usize, samples: Samples },
     /// Sparse values.
     Sparse {
         samples: Samples,
-        /// For each sample and behind the last one, the number of values before. `None` if every sample has one, and no
-        /// sequence more than [`implied::LONGEST`] samples.
-        starts: Option<Vec<u32>>,
-        places: Places,
+        /// Values before each sample, and at the end the number of all values. `None` if every sample has one value, and
+        /// no sequence more than [`implied::LONGEST`] samples.
+        offsets: Option<Vec<u32>>,
+        entries: Entries,
     },
 }
 
@@ -40,23 +41,23 @@ pub enum Part {
 pub enum Samples {
     /// All the same number.
     Every(u32),
-    /// For each sequence and behind the last one, the number of samples before. Streams share them where they can.
+    /// Samples before each sequence, and at the end the number of all samples. Streams share the table where they can.
     Before(Arc<Vec<u32>>),
 }
 
 impl Samples {
-    /// The first sample of a sequence and the one behind its last.
+    /// The first sample of a sequence, and the sample after its last one.
     #[inline(always)]
     fn range(&self, index: usize) -> (usize, usize) {
         (self.before(index), self.before(index + 1))
     }
 
-    /// Samples before a sequence, or before the place behind the last one.
+    /// Samples before a sequence; for the number of sequences, all samples.
     #[inline(always)]
     pub fn before(&self, index: usize) -> usize {
         match self {
             &Samples::Every(count) => index * count as usize,
-            Samples::Before(firsts) => firsts[index] as usize,
+            Samples::Before(sequence_offsets) => sequence_offsets[index] as usize,
         }
     }
 
@@ -66,48 +67,48 @@ impl Samples {
         (end - first) as u32
     }
 
-    /// As many as declared, whose sum fits 32 bits; `earlier` are those of another stream.
+    /// The declared lengths, whose sum fits 32 bits; `earlier` are the samples of another stream.
     pub fn declared(lengths: Lengths<'_>, earlier: Option<&Samples>) -> Samples {
         let Lengths::Each(lengths) = lengths else { return Samples::Every(1) };
         let every = lengths.first().copied().unwrap_or(0);
         if lengths.iter().all(|&length| length == every) {
             return Samples::Every(every);
         }
-        let firsts = lengths.iter().scan(0, |before, &length| {
+        let sequence_offsets = lengths.iter().scan(0, |before, &length| {
             *before += length;
             Some(*before)
         });
-        Samples::new(std::iter::once(0).chain(firsts).collect(), earlier)
+        Samples::new(std::iter::once(0).chain(sequence_offsets).collect(), earlier)
     }
 
-    /// From the number of samples before each sequence and behind the last one; `earlier` are those of another stream.
-    pub fn new(firsts: Vec<u32>, earlier: Option<&Samples>) -> Samples {
-        let every = firsts.get(1).copied().unwrap_or(0);
-        if firsts.windows(2).all(|pair| pair[1] - pair[0] == every) {
+    /// From the samples before each sequence, and at the end all samples; `earlier` are the samples of another stream.
+    pub fn new(sequence_offsets: Vec<u32>, earlier: Option<&Samples>) -> Samples {
+        let every = sequence_offsets.get(1).copied().unwrap_or(0);
+        if sequence_offsets.windows(2).all(|pair| pair[1] - pair[0] == every) {
             return Samples::Every(every);
         }
         match earlier {
-            Some(Samples::Before(same)) if **same == firsts => Samples::Before(Arc::clone(same)),
-            _ => Samples::Before(Arc::new(firsts)),
+            Some(Samples::Before(same)) if **same == sequence_offsets => Samples::Before(Arc::clone(same)),
+            _ => Samples::Before(Arc::new(sequence_offsets)),
         }
     }
 }
 
-/// Where sparse values and their rows are.
+/// Where the values of a sparse stream and their indices lie.
 #[derive(Debug, Clone, Copy)]
-pub enum Places {
-    /// Sequence after sequence from `start` on: its values, then its rows, of so many bytes each. Values of no bytes are 1,
-    /// and no sequence has more than [`implied::LONGEST`] of them.
-    Each { start: usize, value: usize, row: usize },
-    /// All values of the chunk one after the other, and all rows, of full size.
-    Together { values: usize, rows: usize },
+pub enum Entries {
+    /// Sequence after sequence from `start` on: its values, of `value_size` bytes each, then its indices, of `index_size`
+    /// bytes each. Values of no bytes are 1, and no sequence has more than [`implied::LONGEST`] of them.
+    Each { start: usize, value_size: usize, index_size: usize },
+    /// All values of the chunk from `values` on, and all indices from `indices` on, both of full size.
+    Together { values: usize, indices: usize },
 }
 
-impl Part {
+impl ChunkStream {
     /// How many samples the sequences have.
     pub fn samples(&self) -> &Samples {
         match self {
-            Part::Dense { samples, .. } | Part::Sparse { samples, .. } => samples,
+            ChunkStream::Dense { samples, .. } | ChunkStream::Sparse { samples, .. } => samples,
         }
     }
 }
@@ -116,41 +117,43 @@ impl Chunk for BinaryChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let header = &self.shared.header.streams[stream];
         let (index, data) = (index as usize, self.data.bytes());
-        Loaded::Data(match &self.parts[stream] {
-            Part::Dense { start, head, samples } => {
+        Loaded::Data(match &self.streams[stream] {
+            ChunkStream::Dense { start, head, samples } => {
                 let (first, end) = samples.range(index);
                 let sample = header.sample_bytes() as usize;
-                let place = start + (index + 1) * head + first * sample;
-                let values = &data[place..][..(end - first) * sample];
+                let at = start + (index + 1) * head + first * sample;
+                let values = &data[at..][..(end - first) * sample];
                 SequenceView { samples: (end - first) as u32, values, form: ValueForm::Whole, sparse: None }
             }
-            Part::Sparse { samples, starts, places } => {
+            ChunkStream::Sparse { samples, offsets, entries } => {
                 let (first, end) = samples.range(index);
-                let single = starts.is_none();
-                let (starts, from) = match starts {
-                    Some(starts) => (&starts[first..=end], starts[first] as usize),
+                let single = offsets.is_none();
+                let (offsets, before) = match offsets {
+                    Some(offsets) => (&offsets[first..=end], offsets[first] as usize),
                     None => (implied::starts(end - first), first),
                 };
-                let count = (starts[end - first] - starts[0]) as usize;
+                let count = (offsets[end - first] - offsets[0]) as usize;
                 let size = header.element.size();
-                let (values, rows, value, row) = match *places {
-                    Places::Each { start, value, row } => {
-                        let place = start + from * (value + row);
-                        (place, place + count * value, value, row)
+                let (values, indices, value_size, index_size) = match *entries {
+                    Entries::Each { start, value_size, index_size } => {
+                        let at = start + before * (value_size + index_size);
+                        (at, at + count * value_size, value_size, index_size)
                     }
-                    Places::Together { values, rows } => (values + from * size, rows + from * 4, size, 4),
+                    Entries::Together { values, indices } => {
+                        (values + before * size, indices + before * 4, size, 4)
+                    }
                 };
                 SequenceView {
                     samples: (end - first) as u32,
-                    values: match value {
+                    values: match value_size {
                         0 => implied::ones(count, size),
-                        _ => &data[values..][..count * value],
+                        _ => &data[values..][..count * value_size],
                     },
-                    form: if value == 1 { ValueForm::Byte } else { ValueForm::Whole },
+                    form: if value_size == 1 { ValueForm::Byte } else { ValueForm::Whole },
                     sparse: Some(SparseView {
-                        indices: &data[rows..][..count * row],
-                        narrow: row == 2,
-                        offsets: starts,
+                        indices: &data[indices..][..count * index_size],
+                        narrow: index_size == 2,
+                        offsets,
                         single,
                     }),
                 }
@@ -160,25 +163,25 @@ impl Chunk for BinaryChunk {
 
     fn prefetch(&self, index: u32, ahead: Ahead) {
         let index = index as usize;
-        for part in &self.parts {
-            match (ahead, part) {
-                (Ahead::Far, part) => {
-                    if let Samples::Before(firsts) = part.samples() {
-                        prefetch::line(firsts.as_ptr().wrapping_add(index).cast());
+        for stream in &self.streams {
+            match (ahead, stream) {
+                (Ahead::Far, stream) => {
+                    if let Samples::Before(sequence_offsets) = stream.samples() {
+                        prefetch::line(sequence_offsets.as_ptr().wrapping_add(index).cast());
                     }
                 }
-                (Ahead::Near, Part::Sparse { samples, starts, places }) => {
+                (Ahead::Near, ChunkStream::Sparse { samples, offsets, entries }) => {
                     let first = samples.range(index).0;
-                    match (starts, places) {
-                        (Some(starts), _) => prefetch::line(starts.as_ptr().wrapping_add(first).cast()),
-                        (None, Places::Each { start, value, row }) => {
-                            let place = start + first * (value + row);
-                            prefetch::line(self.data.bytes().as_ptr().wrapping_add(place));
+                    match (offsets, entries) {
+                        (Some(offsets), _) => prefetch::line(offsets.as_ptr().wrapping_add(first).cast()),
+                        (None, Entries::Each { start, value_size, index_size }) => {
+                            let at = start + first * (value_size + index_size);
+                            prefetch::line(self.data.bytes().as_ptr().wrapping_add(at));
                         }
-                        (None, Places::Together { .. }) => {}
+                        (None, Entries::Together { .. }) => {}
                     }
                 }
-                (Ahead::Near, Part::Dense { .. }) => {}
+                (Ahead::Near, ChunkStream::Dense { .. }) => {}
             }
         }
     }

@@ -1,17 +1,20 @@
-//! The header: streams and the table of chunks, of both layouts.
+//! The header of a binary file: its streams and the table of its chunks, in either layout.
 //!
-//! *Magic*, what CNTK 2.7 and its converter use: magic number and version, chunks, header, chunk table with absolute
-//! offsets, and in the last eight bytes the offset of the header. Each sequence has its own counts.
+//! *CNTK's layout*, which CNTK 2.7 and its converter use: magic number and version, chunks, header, chunk table with
+//! absolute offsets, and in the last eight bytes the offset of the header. Each sequence has counts of its own.
 //!
-//! *Documented*, what CNTK's public page describes and versions before 2.0 read: header with a version of 64 bits,
-//! chunk table with offsets relative to its end, chunks. A chunk has one block per stream.
+//! *The documented layout*, which CNTK's public page describes and versions before 2.0 read: header with a version of 64
+//! bits, chunk table with offsets relative to its end, chunks. A chunk has one block per stream.
 //!
-//! The first eight bytes tell them apart. Every count is held against the file's size before memory is taken for it.
+//! The first eight bytes tell the layouts apart. Every count is compared with the size of the file before memory is taken
+//! for it.
 
 use crate::error::ExceptionClass;
-use crate::file::DataFile;
+use crate::file::{DataFile, Sequential};
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind, Result};
+use byteorder::{ByteOrder, LE, ReadBytesExt};
+use std::io::{self, BufReader, Read};
 
 /// `nib_ktnc`, as the file has it.
 pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
@@ -19,14 +22,17 @@ pub const MAGIC: u64 = 0x636e_746b_5f62_696e;
 /// The version of either layout.
 pub const VERSION: u32 = 1;
 
-/// Bytes of a row of the chunk table.
-const ROW: u64 = 16;
+/// Bytes of a record of the chunk table: offset, sequences, samples.
+const RECORD: usize = 16;
+
+/// Bytes before the first chunk of CNTK's layout: magic number and version.
+const PROLOGUE: u64 = 12;
 
 /// The two layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// CNTK 2.7's own.
-    Magic,
+    Cntk,
     /// The one of CNTK's public page.
     Documented,
 }
@@ -50,10 +56,10 @@ impl StreamHeader {
 
 /// A chunk that has sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkRow {
+pub struct ChunkRecord {
     /// Offset of its first byte in the file.
     pub start: u64,
-    /// Offset behind the last byte that can be its own.
+    /// Offset past the last byte that can be its own.
     pub end: u64,
     pub sequences: u32,
     pub samples: u32,
@@ -64,106 +70,111 @@ pub struct ChunkRow {
 pub struct Header {
     pub layout: Layout,
     pub streams: Vec<StreamHeader>,
-    pub chunks: Vec<ChunkRow>,
+    pub chunks: Vec<ChunkRecord>,
 }
 
 impl Header {
     /// Reads the header and checks all of it.
     pub fn read(file: &DataFile) -> Result<Header> {
-        let size = file.size()?;
-        let mut input = Input { file, size, at: 0, block: Vec::new(), block_at: 0 };
+        let mut input = Input::new(file, file.size()?);
         match input.u64()? {
-            MAGIC => input.magic(),
+            MAGIC => input.cntk(),
             version if version == u64::from(VERSION) => input.documented(),
             _ => Err(input.not_cbf().at(0, None)),
         }
     }
 }
 
-/// Reads the file front to back, in blocks.
+/// Reads parts of the file front to back, in blocks.
 struct Input<'a> {
     file: &'a DataFile,
-    /// Where the part to be read ends.
-    size: u64,
+    reader: BufReader<Sequential<'a>>,
+    /// Offset of the next byte.
     at: u64,
-    block: Vec<u8>,
-    block_at: u64,
+    /// Where the part to be read ends.
+    end: u64,
 }
 
+/// Bytes of a block.
 const BLOCK: usize = 1 << 16;
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    fn new(file: &'a DataFile, end: u64) -> Self {
+        Input { file, reader: BufReader::with_capacity(BLOCK, file.sequential_from(0)), at: 0, end }
+    }
+
     fn error(&self, message: impl Into<String>) -> Error {
         Error::data(message).in_file(self.file.path()).at(self.at, None)
     }
 
     fn not_cbf(&self) -> Error {
         self.error(format!("The input ({}) is not a valid CNTK binary format file.", self.file.path()))
+            .with_detail("A file of CNTK's converter begins with nib_ktnc, one of the documented layout with the number 1.")
     }
 
     fn too_short(&self) -> Error {
         self.error(format!("Error reading file '{}': it ends inside its header.", self.file.path()))
+            .with_detail("The file is not complete: write or copy it again.")
     }
 
     fn seek(&mut self, at: u64) {
         self.at = at;
-        self.block.clear();
+        self.reader = BufReader::with_capacity(BLOCK, self.file.sequential_from(at));
     }
 
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
-        if self.size.checked_sub(self.at).is_none_or(|left| left < N as u64) {
+    /// Reads the next `size` bytes.
+    fn take<T>(
+        &mut self,
+        size: u64,
+        read: impl FnOnce(&mut BufReader<Sequential<'a>>) -> io::Result<T>,
+    ) -> Result<T> {
+        if self.end.checked_sub(self.at).is_none_or(|left| left < size) {
             return Err(self.too_short());
         }
-        let cached = |input: &Self| {
-            let start = input.at.checked_sub(input.block_at)? as usize;
-            input.block.get(start..)?.first_chunk::<N>().copied()
-        };
-        let bytes = match cached(self) {
-            Some(bytes) => bytes,
-            None => {
-                self.block_at = self.at;
-                self.block.resize(BLOCK.min((self.size - self.at) as usize), 0);
-                let count = self.file.read_at(self.at, &mut self.block)?;
-                self.block.truncate(count);
-                cached(self).ok_or_else(|| self.too_short())?
-            }
-        };
-        self.at += N as u64;
-        Ok(bytes)
+        let taken = read(&mut self.reader).map_err(|cause| match cause.kind() {
+            io::ErrorKind::UnexpectedEof => self.too_short(),
+            _ => Error::io("Error reading file", self.file.path(), &cause).at(self.at, None),
+        })?;
+        self.at += size;
+        Ok(taken)
     }
 
     fn u8(&mut self) -> Result<u8> {
-        self.bytes().map(|[byte]: [u8; 1]| byte)
+        self.take(1, |reader| reader.read_u8())
     }
 
     fn u32(&mut self) -> Result<u32> {
-        self.bytes().map(u32::from_le_bytes)
+        self.take(4, |reader| reader.read_u32::<LE>())
     }
 
     fn i32(&mut self) -> Result<i32> {
-        self.bytes().map(i32::from_le_bytes)
+        self.take(4, |reader| reader.read_i32::<LE>())
     }
 
     fn u64(&mut self) -> Result<u64> {
-        self.bytes().map(u64::from_le_bytes)
+        self.take(8, |reader| reader.read_u64::<LE>())
     }
 
     fn i64(&mut self) -> Result<i64> {
-        self.bytes().map(i64::from_le_bytes)
+        self.take(8, |reader| reader.read_i64::<LE>())
+    }
+
+    /// A record of the chunk table: offset, sequences, samples.
+    fn record(&mut self) -> Result<(i64, u32, u32)> {
+        let mut record = [0; RECORD];
+        self.take(RECORD as u64, |reader| reader.read_exact(&mut record))?;
+        Ok((LE::read_i64(&record), LE::read_u32(&record[8..]), LE::read_u32(&record[12..])))
     }
 
     /// A name of this many bytes.
     fn name(&mut self, length: u64) -> Result<String> {
-        if length > self.size - self.at {
+        let start = self.at;
+        if length > self.end - start {
             return Err(self.too_short());
         }
         let mut name = vec![0; length as usize];
-        if self.file.read_at(self.at, &mut name)? < name.len() {
-            return Err(self.too_short());
-        }
-        let name = String::from_utf8(name).map_err(|_| self.error("The name of a stream is not UTF-8."))?;
-        self.seek(self.at + length);
-        Ok(name)
+        self.take(length, |reader| reader.read_exact(&mut name))?;
+        String::from_utf8(name).map_err(|_| self.error("The name of a stream is not UTF-8.").at(start, None))
     }
 
     fn check_version(&self, version: u64) -> Result<()> {
@@ -173,16 +184,21 @@ impl Input<'_> {
         let message =
             format!("The reader version is {VERSION}, but the data file was created for version {version}.");
         let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
-        Err(error.in_file(self.file.path()).at(8, None))
+        Err(error.with_detail("Convert the data again.").in_file(self.file.path()).at(8, None))
     }
 
-    /// Room for the rows of the chunk table, if the file has as many.
-    fn chunk_table(&self, chunks: u64) -> Result<Vec<ChunkRow>> {
-        if chunks > (self.size - self.at) / ROW || chunks > u64::from(u32::MAX) {
-            return Err(self.error(format!(
+    /// Memory for the records of the chunk table, if the file is long enough for this many.
+    fn chunk_table(&self, chunks: u64) -> Result<Vec<ChunkRecord>> {
+        let left = self.end - self.at;
+        if chunks > left / RECORD as u64 || chunks > u64::from(u32::MAX) {
+            let error = self.error(format!(
                 "Error reading file '{}': it is too short for its {chunks} chunks.",
                 self.file.path()
-            )));
+            ));
+            let detail = format!(
+                "Their table takes {RECORD} bytes each, and {left} bytes are left: the file is not complete."
+            );
+            return Err(error.with_detail(detail));
         }
         Ok(Vec::with_capacity(chunks as usize))
     }
@@ -198,24 +214,28 @@ impl Input<'_> {
         Err(self.error(message).in_stream(&stream.name))
     }
 
-    fn magic(mut self) -> Result<Header> {
+    fn cntk(mut self) -> Result<Header> {
         let version = self.u32()?;
         self.check_version(u64::from(version))?;
-        let whole = self.size;
-        // The trailer must not overlap the start.
-        let trailer = whole.checked_sub(8).filter(|&at| at >= self.at).ok_or_else(|| self.too_short())?;
+        // The last eight bytes, which must not overlap the start.
+        let trailer = self.end.checked_sub(8).filter(|&at| at >= self.at).ok_or_else(|| self.too_short())?;
         self.seek(trailer);
         let header = self.i64()?;
-        let Some(header) = u64::try_from(header).ok().filter(|&header| header >= 12 && header < trailer)
+        let Some(header) = u64::try_from(header).ok().filter(|header| (PROLOGUE..trailer).contains(header))
         else {
             self.at = trailer;
-            return Err(self.error(format!(
+            let error = self.error(format!(
                 "Error seeking to position '{}' in file '{}': there is no header.",
                 header.cast_unsigned(),
                 self.file.path()
-            )));
+            ));
+            let detail = format!(
+                "The last eight bytes of the file have to be the offset of its header, {PROLOGUE} to {trailer}: the file is \
+                 not complete."
+            );
+            return Err(error.with_detail(detail));
         };
-        self.size = trailer;
+        self.end = trailer;
         self.seek(header);
         if self.u64()? != MAGIC {
             self.at = header;
@@ -225,25 +245,27 @@ impl Input<'_> {
         if streams == 0 {
             return Err(self.error("The file has no streams."));
         }
-        let streams = (0..streams).map(|_| self.magic_stream()).collect::<Result<Vec<_>>>()?;
-        let mut rows = self.chunk_table(chunks.into())?;
+        let streams = (0..streams).map(|_| self.cntk_stream()).collect::<Result<Vec<_>>>()?;
+        let mut records = self.chunk_table(chunks.into())?;
         for _ in 0..chunks {
             let at = self.at;
-            let (start, sequences, samples) = (self.i64()?, self.u32()?, self.u32()?);
-            let Some(start) = u64::try_from(start).ok().filter(|start| (12..=header).contains(start)) else {
+            let (start, sequences, samples) = self.record()?;
+            let data = PROLOGUE..=header;
+            let Some(start) = u64::try_from(start).ok().filter(|start| data.contains(start)) else {
                 self.at = at;
                 return Err(self.error(format!(
                     "Chunk {} begins at {start}, which is not between the start of the file and its header at {header}.",
-                    rows.len()
+                    records.len()
                 )));
             };
-            rows.push(ChunkRow { start, end: header, sequences, samples });
+            records.push(ChunkRecord { start, end: header, sequences, samples });
         }
-        let chunks = self.cut(rows, 4)?;
-        Ok(Header { layout: Layout::Magic, streams, chunks })
+        // A sequence has at least its length, of four bytes.
+        let chunks = self.cut(records, 4)?;
+        Ok(Header { layout: Layout::Cntk, streams, chunks })
     }
 
-    fn magic_stream(&mut self) -> Result<StreamHeader> {
+    fn cntk_stream(&mut self) -> Result<StreamHeader> {
         let storage = match self.u8()? {
             0 => Storage::Dense,
             1 => Storage::SparseCsc,
@@ -270,21 +292,27 @@ impl Input<'_> {
             return Err(self.error(format!("The file has {chunks} chunks and {streams} streams.")));
         }
         let streams = (0..streams).map(|_| self.documented_stream()).collect::<Result<Vec<_>>>()?;
-        let mut rows = self.chunk_table(chunks.cast_unsigned())?;
-        let data = self.at + chunks.cast_unsigned() * ROW;
+        let mut records = self.chunk_table(chunks.cast_unsigned())?;
+        let data = self.at + chunks.cast_unsigned() * RECORD as u64;
         for _ in 0..chunks {
             let at = self.at;
-            let (start, sequences, samples) = (self.i64()?, self.i32()?, self.i32()?);
+            let (start, sequences, samples) = self.record()?;
             let start = u64::try_from(start).ok().and_then(|start| start.checked_add(data));
             let (Some(start), Ok(sequences), Ok(samples)) =
-                (start.filter(|&start| start <= self.size), sequences.try_into(), samples.try_into())
+                (start.filter(|&start| start <= self.end), signed(sequences), signed(samples))
             else {
                 self.at = at;
-                return Err(self.error(format!("The table's row of chunk {} makes no sense.", rows.len())));
+                let number = records.len();
+                let error = self.error(format!("The record of chunk {number} in the chunk table is wrong."));
+                let detail = format!(
+                    "Its offset has to be within the file's {} bytes, and its counts must not be negative.",
+                    self.end
+                );
+                return Err(error.with_detail(detail));
             };
-            rows.push(ChunkRow { start, end: self.size, sequences, samples });
+            records.push(ChunkRecord { start, end: self.end, sequences, samples });
         }
-        let chunks = self.cut(rows, 0)?;
+        let chunks = self.cut(records, 0)?;
         Ok(Header { layout: Layout::Documented, streams, chunks })
     }
 
@@ -331,21 +359,28 @@ impl Input<'_> {
         Ok(stream)
     }
 
-    /// Ends each chunk where the next one begins, checks that sequences can fit, and leaves out chunks without any.
-    fn cut(&self, mut rows: Vec<ChunkRow>, least: u64) -> Result<Vec<ChunkRow>> {
-        for i in 1..rows.len() {
-            rows[i - 1].end = rows[i].start;
+    /// Ends each chunk where the next one begins, checks that its sequences, of at least `least` bytes each, fit in, and
+    /// leaves out chunks without any.
+    fn cut(&self, mut records: Vec<ChunkRecord>, least: u64) -> Result<Vec<ChunkRecord>> {
+        for i in 1..records.len() {
+            records[i - 1].end = records[i].start;
         }
-        for (number, row) in rows.iter().enumerate() {
-            let size = row.end.checked_sub(row.start);
-            if size.is_none_or(|size| size < least * u64::from(row.sequences)) {
-                return Err(self.error(format!(
-                    "Chunk {number} with its {} sequences is said to begin at {} and to end at {}.",
-                    row.sequences, row.start, row.end
-                )));
+        for (number, record) in records.iter().enumerate() {
+            let size = record.end.checked_sub(record.start);
+            if size.is_none_or(|size| size < least * u64::from(record.sequences)) {
+                let error = self.error(format!(
+                    "By the chunk table chunk {number}, with {} sequences, begins at {} and ends at {}.",
+                    record.sequences, record.start, record.end
+                ));
+                return Err(error.with_detail("Chunks have to follow each other and hold their sequences."));
             }
         }
-        rows.retain(|row| row.sequences > 0);
-        Ok(rows)
+        records.retain(|record| record.sequences > 0);
+        Ok(records)
     }
+}
+
+/// A count that the file has as a signed number.
+fn signed(count: u32) -> std::result::Result<u32, std::num::TryFromIntError> {
+    count.cast_signed().try_into()
 }

@@ -1,17 +1,19 @@
-//! Declared lengths: what the timeline goes by. They are in front of each chunk and read when the file is opened.
+//! Declared lengths of sequences, which decide their order and the sizes of minibatches. A chunk begins with those of its
+//! sequences; they are read when the file is opened.
 
-use super::header::{ChunkRow, Header};
+use super::header::{ChunkRecord, Header};
 use crate::deserialize::Lengths;
 use crate::file::DataFile;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
+use byteorder::{ByteOrder, LE};
 use rayon::prelude::*;
 
-/// Chunks up to this size are read past rather than skipped while tables are collected: the converter of CNTK 2.7
-/// writes files in which nearly every sequence is a chunk of its own.
+/// Chunks up to this size are read whole while lengths are collected, many at a time, rather than skipped: in files of CNTK
+/// 2.7's converter nearly every sequence is a chunk of its own.
 const SMALL_CHUNK: u64 = 64 << 10;
 
-/// Bytes of one read over small chunks.
+/// Bytes of one read of small chunks.
 const BLOCK: u64 = 256 << 10;
 
 /// Chunks whose tables are collected by one task.
@@ -20,7 +22,7 @@ const TASK: usize = 512;
 /// Lengths of all sequences, and where chunks begin among them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LengthTable {
-    /// Ordinal of each chunk's first sequence; at the end their number.
+    /// Ordinal of each chunk's first sequence; the last entry is the number of all sequences.
     firsts: Vec<u64>,
     /// Empty: all are 1.
     lengths: Vec<u32>,
@@ -28,12 +30,12 @@ pub struct LengthTable {
 
 impl LengthTable {
     /// From the lengths of all chunks' sequences in order.
-    pub fn new(chunks: &[ChunkRow], mut lengths: Vec<u32>) -> Self {
+    pub fn new(chunks: &[ChunkRecord], mut lengths: Vec<u32>) -> Self {
         let mut firsts = Vec::with_capacity(chunks.len() + 1);
         let mut first = 0;
         firsts.push(first);
-        for row in chunks {
-            first += u64::from(row.sequences);
+        for record in chunks {
+            first += u64::from(record.sequences);
             firsts.push(first);
         }
         if lengths.iter().all(|&length| length == 1) {
@@ -42,13 +44,13 @@ impl LengthTable {
         LengthTable { firsts, lengths }
     }
 
-    /// Reads the tables in front of the chunks.
+    /// Reads the lengths in front of the chunks.
     pub fn read(file: &DataFile, header: &Header) -> Result<Self> {
         let pieces = header
             .chunks
             .par_chunks(TASK)
             .enumerate()
-            .map(|(task, rows)| read_tables(file, rows, task * TASK))
+            .map(|(task, records)| read_tables(file, records, task * TASK))
             .collect::<Result<Vec<_>>>()?;
         Ok(Self::new(&header.chunks, pieces.concat()))
     }
@@ -87,37 +89,41 @@ impl LengthTable {
     }
 }
 
-/// The tables of some chunks, the first of them with this number.
-fn read_tables(file: &DataFile, rows: &[ChunkRow], number: usize) -> Result<Vec<u32>> {
-    let mut lengths = Vec::with_capacity(rows.iter().map(|row| row.sequences as usize).sum());
-    let end = rows.last().map_or(0, |row| row.end);
+/// The lengths in front of some chunks, the first of which has this number.
+fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Result<Vec<u32>> {
+    let mut lengths = Vec::with_capacity(records.iter().map(|record| record.sequences as usize).sum());
+    let end = records.last().map_or(0, |record| record.end);
     let path = file.path();
     let (mut block, mut block_at) = (Vec::new(), 0);
-    for (number, row) in (number..).zip(rows) {
-        let size = 4 * u64::from(row.sequences);
-        let within = row.start >= block_at && row.start + size <= block_at + block.len() as u64;
+    for (number, record) in (number..).zip(records) {
+        let size = 4 * u64::from(record.sequences);
+        let within = record.start >= block_at && record.start + size <= block_at + block.len() as u64;
         if !within {
-            let small = row.end - row.start <= SMALL_CHUNK;
-            let wanted = if small { BLOCK.min(end - row.start).max(size) } else { size };
-            block_at = row.start;
+            let small = record.end - record.start <= SMALL_CHUNK;
+            let wanted = if small { BLOCK.min(end - record.start).max(size) } else { size };
+            block_at = record.start;
             block.resize(wanted as usize, 0);
-            let count = file.read_at(row.start, &mut block)?;
+            let count = file.read_at(record.start, &mut block)?;
             block.truncate(count);
             if (count as u64) < size {
                 let message = format!("Error reading file '{path}': it ends inside chunk {number}.");
-                return Err(Error::data(message).in_file(path).at(row.start, None));
+                let detail =
+                    format!("The chunk begins with {size} bytes of lengths: the file is not complete.");
+                return Err(Error::data(message).with_detail(detail).in_file(path).at(record.start, None));
             }
         }
-        let table = &block[(row.start - block_at) as usize..][..size as usize];
+        let table = &block[(record.start - block_at) as usize..][..size as usize];
         let before = lengths.len();
-        lengths.extend(table.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)));
+        lengths.resize(before + record.sequences as usize, 0);
+        LE::read_u32_into(table, &mut lengths[before..]);
         let samples: u64 = lengths[before..].iter().map(|&length| u64::from(length)).sum();
-        if samples != u64::from(row.samples) {
+        if samples != u64::from(record.samples) {
             let message = format!(
-                "Chunk {number} is said to have {} samples, but the lengths of its {} sequences add up to {samples}.",
-                row.samples, row.sequences
+                "The chunk table gives chunk {number} {} samples, but the lengths of its {} sequences add up to {samples}.",
+                record.samples, record.sequences
             );
-            return Err(Error::data(message).in_file(path).at(row.start, None));
+            let error = Error::data(message).with_detail("The file is damaged: convert the data again.");
+            return Err(error.in_file(path).at(record.start, None));
         }
     }
     Ok(lengths)

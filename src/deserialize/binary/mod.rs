@@ -1,23 +1,24 @@
 //! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
 //!
-//! Two layouts go by this name, see [`header`]. [`magic`] or [`documented`] read a chunk into a recycled [`buffer`] and walk
-//! over it once, check every count against the bytes that are there, and note where sequences begin. The [`chunk`]
-//! hands out views into the buffer. Hosts are little-endian, like the files.
+//! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read a chunk into a recycled
+//! [`buffer`], walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
+//! [`chunk`] hands out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
 //!
 //! The key of a sequence is its ordinal in the file.
 
 mod buffer;
 mod chunk;
-mod documented;
+mod context;
+#[cfg(test)]
+mod differential;
 pub(crate) mod header;
+mod layout_cntk;
+mod layout_documented;
 mod lengths;
-mod magic;
 mod pieces;
 mod sparse;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod twins;
 
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
@@ -29,9 +30,10 @@ use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, ErrorKind, Result};
-use buffer::Buffers;
+use buffer::BufferPool;
 use chunk::BinaryChunk;
-use header::{ChunkRow, Header, Layout};
+use context::ChunkContext;
+use header::{Header, Layout};
 use lengths::LengthTable;
 use parking_lot::Mutex;
 use sparse::Form;
@@ -41,42 +43,19 @@ use std::sync::Arc;
 pub struct BinaryDeserializer {
     streams: Vec<StreamInfo>,
     chunks: Vec<ChunkInfo>,
-    shared: Arc<Shared>,
-    /// Chunks that were loaded, if they are to be kept.
+    shared: Arc<BinaryFile>,
+    /// Chunks that were loaded, if they are kept in memory.
     kept: Option<Vec<Mutex<Option<Arc<BinaryChunk>>>>>,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
+/// An open file: what the deserializer and its chunks share.
+struct BinaryFile {
     file: DataFile,
     header: Header,
     lengths: LengthTable,
-    buffers: Buffers,
-    /// What was last stored of each stream, if it is sparse.
+    buffers: BufferPool,
+    /// The form in which each stream was last stored; it matters for sparse streams only.
     forms: Vec<Mutex<Form>>,
-}
-
-/// What a chunk's bytes are read with: everything that errors need to say where they are.
-struct Context<'a> {
-    file: &'a DataFile,
-    header: &'a Header,
-    row: &'a ChunkRow,
-    /// Ordinal of the chunk's first sequence.
-    first: u64,
-}
-
-impl Context<'_> {
-    /// An error at a byte of the chunk, in a stream and a sequence if these are known.
-    fn error(&self, at: usize, stream: Option<usize>, index: Option<u32>, message: String) -> Error {
-        let mut error = Error::data(message).in_file(self.file.path()).at(self.row.start + at as u64, None);
-        if let Some(stream) = stream {
-            error = error.in_stream(&self.header.streams[stream].name);
-        }
-        match index {
-            Some(index) => error.for_key((self.first + u64::from(index)).to_string()),
-            None => error,
-        }
-    }
 }
 
 impl BinaryDeserializer {
@@ -89,7 +68,7 @@ impl BinaryDeserializer {
         Self::open_any(options, Some(options.element))
     }
 
-    /// Opens a file of whatever element types; `element` refuses others.
+    /// Opens a file; streams of another element type than `element`, if that is given, are refused.
     pub(crate) fn open_any(options: &BinaryOptions, element: Option<ElementType>) -> Result<Self> {
         let path = &options.file;
         let file = DataFile::open(path)?;
@@ -98,13 +77,13 @@ impl BinaryDeserializer {
             check_elements(&header, element, path)?;
         }
         let lengths = match header.layout {
-            Layout::Magic => LengthTable::read(&file, &header)?,
-            Layout::Documented => documented::lengths(&file, &header)?,
+            Layout::Cntk => LengthTable::read(&file, &header)?,
+            Layout::Documented => layout_documented::lengths(&file, &header)?,
         };
         let chunks = header
             .chunks
             .iter()
-            .map(|row| ChunkInfo { samples: u64::from(row.samples), sequences: row.sequences })
+            .map(|record| ChunkInfo { samples: u64::from(record.samples), sequences: record.sequences })
             .collect();
         let streams: Vec<StreamInfo> = header
             .streams
@@ -124,13 +103,13 @@ impl BinaryDeserializer {
         }
         let kept =
             options.keep_data_in_memory.then(|| header.chunks.iter().map(|_| Mutex::new(None)).collect());
-        let largest = header.chunks.iter().map(|row| row.end - row.start).max().unwrap_or(0);
-        let buffers = Buffers::new(largest);
-        let shared = Shared { file, header, lengths, buffers, forms: forms(streams.len(), false) };
+        let largest = header.chunks.iter().map(|record| record.end - record.start).max().unwrap_or(0);
+        let buffers = BufferPool::new(largest);
+        let shared = BinaryFile { file, header, lengths, buffers, forms: forms(streams.len(), false) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
-    /// Lets small numbers be stored narrow, for packers of whole sequences: others cannot read them. Before anything is
+    /// Allows small numbers to be stored narrow. Only packers of whole sequences can read them. To be called before anything is
     /// loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
@@ -142,8 +121,8 @@ impl BinaryDeserializer {
 
     /// Bytes of the file that its chunks take, for progress reports.
     pub(crate) fn chunk_bytes(&self, chunk: ChunkId) -> u64 {
-        let row = &self.shared.header.chunks[chunk as usize];
-        row.end - row.start
+        let record = &self.shared.header.chunks[chunk as usize];
+        record.end - record.start
     }
 }
 
@@ -152,7 +131,7 @@ fn forms(streams: usize, narrow: bool) -> Vec<Mutex<Form>> {
     (0..streams).map(|_| Mutex::new(Form::new(narrow))).collect()
 }
 
-/// The name that the configuration gives a stream. Of several, the last one counts.
+/// The name that the configuration gives a stream. The last of several counts.
 fn renamed<'a>(name: &'a str, renamed: &'a [(String, String)]) -> &'a str {
     renamed.iter().rfind(|(_, alias)| alias == name).map_or(name, |(new, _)| new)
 }
@@ -214,7 +193,7 @@ impl Deserializer for BinaryDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let Shared { header, lengths, buffers, .. } = &*self.shared;
+        let BinaryFile { header, lengths, buffers, .. } = &*self.shared;
         let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
         SourceMemory { chunks: buffers.held(), index: (tables + lengths.bytes()) as u64 }
     }
@@ -236,20 +215,20 @@ impl Deserializer for BinaryDeserializer {
     }
 }
 
-impl Shared {
+impl BinaryFile {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<BinaryChunk> {
-        let (file, header, row) = (&self.file, &self.header, &self.header.chunks[id as usize]);
-        let context = Context { file, header, row, first: self.lengths.first(id) };
-        let range = row.start..row.end;
-        // From here on the chunk's destructor gives the buffer back.
+        let (file, header, record) = (&self.file, &self.header, &self.header.chunks[id as usize]);
+        let context = ChunkContext { file, header, record, first_key: self.lengths.first(id) };
+        let range = record.start..record.end;
+        // From here on the chunk's destructor returns the buffer to the pool.
         let data = self.buffers.take(file.path(), &range)?;
-        let mut chunk = BinaryChunk { shared: Arc::clone(self), data, parts: Vec::new() };
+        let mut chunk = BinaryChunk { shared: Arc::clone(self), data, streams: Vec::new() };
         let data = &mut chunk.data;
-        chunk.parts = match header.layout {
-            Layout::Magic => magic::load(&context, self.lengths.of(id), &self.forms, data)?,
+        chunk.streams = match header.layout {
+            Layout::Cntk => layout_cntk::load(&context, self.lengths.of(id), &self.forms, data)?,
             Layout::Documented => {
                 data.read(file, range)?;
-                documented::parts(&context, data.bytes_mut())?
+                layout_documented::find_streams(&context, data.bytes_mut())?
             }
         };
         Ok(chunk)

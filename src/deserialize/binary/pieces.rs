@@ -1,42 +1,42 @@
-//! A chunk's bytes from front to back, a piece at a time, in memory that a thread uses again and again.
+//! A chunk's bytes from front to back, a piece at a time, in memory that a thread keeps and uses again.
 
-use super::Context;
+use super::context::ChunkContext;
 use crate::Result;
 use std::cell::Cell;
 
-/// Bytes that are read at a time: they are looked at and copied while they are in the cache.
+/// Bytes that are read at a time: few enough that they are examined and copied while they are in the cache.
 const PIECE: usize = 256 << 10;
 
-/// Bytes that a thread keeps.
+/// Most bytes of memory that a thread keeps.
 const KEPT: usize = 8 << 20;
 
 thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Where a walk over a chunk is, and the bytes from there on that are in memory.
+/// A position in a chunk, and the bytes from there on that are in memory.
 pub struct Pieces<'a> {
-    pub context: &'a Context<'a>,
+    pub chunk: &'a ChunkContext<'a>,
     scratch: Vec<u8>,
-    /// The walk's place in `scratch`.
+    /// The position in `scratch`.
     here: usize,
-    /// The place in the chunk of the first byte in `scratch`.
+    /// Offset in the chunk of the first byte in `scratch`.
     base: usize,
     /// Bytes of the chunk.
     size: usize,
 }
 
 impl<'a> Pieces<'a> {
-    /// At a chunk's first byte.
-    pub fn new(context: &'a Context<'a>) -> Self {
-        let size = (context.row.end - context.row.start) as usize;
+    /// Begins at a chunk's first byte.
+    pub fn new(chunk: &'a ChunkContext<'a>) -> Self {
+        let size = (chunk.record.end - chunk.record.start) as usize;
         // Taken and put back, so that nested use gets another one and a panic leaves none.
         let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
         scratch.clear();
-        Pieces { context, scratch, here: 0, base: 0, size }
+        Pieces { chunk, scratch, here: 0, base: 0, size }
     }
 
-    /// The place in the chunk.
+    /// The position, as an offset in the chunk.
     #[inline(always)]
     pub fn at(&self) -> usize {
         self.base + self.here
@@ -48,7 +48,7 @@ impl<'a> Pieces<'a> {
         self.size - self.at()
     }
 
-    /// The bytes from here on: at least so many, unless the chunk ends.
+    /// The bytes from here on: at least `count`, unless the chunk ends before.
     #[inline(always)]
     pub fn look(&mut self, count: usize) -> Result<&[u8]> {
         if count > self.scratch.len() - self.here {
@@ -57,13 +57,13 @@ impl<'a> Pieces<'a> {
         Ok(&self.scratch[self.here..])
     }
 
-    /// Goes on by so many bytes, all of which have been seen.
+    /// Goes on by `count` bytes, all of which [`Pieces::look`] has given.
     #[inline(always)]
     pub fn pass(&mut self, count: usize) {
         self.here += count;
     }
 
-    /// Goes to a place in the chunk.
+    /// Goes to an offset in the chunk.
     pub fn seek(&mut self, at: usize) {
         (self.base, self.here) = (at, 0);
         self.scratch.clear();
@@ -79,10 +79,11 @@ impl<'a> Pieces<'a> {
         let wanted = count.max(PIECE).min(self.left());
         let missing = wanted.saturating_sub(rest);
         self.scratch.reserve(missing);
-        let from = self.context.row.start + (self.base + rest) as u64;
+        let from = self.chunk.record.start + (self.base + rest) as u64;
         let room = &mut self.scratch.spare_capacity_mut()[..missing];
-        self.context.file.fill_at(from, room)?;
-        // SAFETY: all of `room` was filled.
+        self.chunk.file.fill_at(from, room)?;
+        // SAFETY: `room` is the first `missing` bytes past the `rest` that are initialized, and `fill_at` has written all of
+        // them; the capacity has both, as `reserve` saw to.
         unsafe { self.scratch.set_len(rest + missing) };
         Ok(())
     }

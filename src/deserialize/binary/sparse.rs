@@ -1,13 +1,14 @@
-//! Sparse sequences of a chunk, stored in less memory than the file has them: values that are all 1 and samples of one
-//! entry are implied, small whole values take one byte and small rows two.
+//! Sparse sequences of a chunk, stored in less memory than they take in the file: values that are all 1 and samples of one
+//! entry are implied, small whole values take one byte, and small indices two.
 //!
-//! What can be stored so shows as it is read. A stream begins with the least form and starts anew with a larger one where
-//! a sequence does not fit; chunks that are read later begin with that one. Of words and labels a window then takes an
-//! eighth of the memory: loading takes half as long, and packing, which waits for memory, two thirds.
+//! What can be stored in this way shows as it is read. A stream begins with the least form, and starts anew with a larger
+//! one where a sequence does not fit; chunks that are read later begin with that form. Of words and labels a window then
+//! takes an eighth of the memory: loading takes half as long, and packing, which waits for memory, two thirds.
 
-use super::buffer::Buffer;
-use super::chunk::{Part, Places, Samples};
-use super::magic::{Place, Tally, word};
+use super::buffer::ChunkBuffer;
+use super::chunk::{ChunkStream, Entries, Samples};
+use super::context::StreamContext;
+use super::layout_cntk::{Tally, word};
 use super::pieces::Pieces;
 use crate::Result;
 use crate::compact::implied;
@@ -15,13 +16,13 @@ use crate::compact::narrow::Narrow;
 use crate::stream::ElementType;
 use parking_lot::Mutex;
 
-/// What of a stream is stored.
+/// How a sparse stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     pub values: Values,
-    /// Where each sample's entries begin; else each sample has one.
-    pub starts: bool,
-    /// Small numbers may be stored narrow.
+    /// Whether a table has the values before each sample; otherwise each sample has one.
+    pub offsets: bool,
+    /// Whether small numbers may be stored narrow.
     pub narrow: bool,
 }
 
@@ -32,13 +33,14 @@ pub enum Values {
     Implied,
     /// As `u8`.
     Narrow,
+    /// As in the file.
     Whole,
 }
 
 impl Form {
     /// The least form.
     pub fn new(narrow: bool) -> Form {
-        Form { values: Values::Implied, starts: false, narrow }
+        Form { values: Values::Implied, offsets: false, narrow }
     }
 
     fn more_values(self) -> Form {
@@ -49,56 +51,57 @@ impl Form {
         Form { values: next, ..self }
     }
 
-    /// Bytes of a stored value, and of a row.
+    /// Bytes of a stored value, and of an index.
     fn sizes(self, value_size: usize, dim: u32) -> (usize, usize) {
         let value = match self.values {
             Values::Implied => 0,
             Values::Narrow => 1,
             Values::Whole => value_size,
         };
-        // Rows are below the dimension.
+        // Indices are below the dimension.
         (value, if self.narrow && dim <= 1 << 16 { 2 } else { 4 })
     }
 }
 
-/// Reads a stream.
+/// Reads a stream. `form` is the form in which it was last stored; `earlier` are the samples of another stream.
 pub fn read(
-    place: Place<'_>,
+    context: StreamContext<'_>,
     pieces: &mut Pieces<'_>,
-    data: &mut Buffer,
+    data: &mut ChunkBuffer,
     form: &Mutex<Form>,
     tally: &mut Tally<'_>,
     earlier: Option<&Samples>,
-) -> Result<Part> {
-    match place.context.header.streams[place.stream].element {
-        ElementType::Float => read_as(place, f32::from_le_bytes, pieces, data, form, tally, earlier),
-        ElementType::Double => read_as(place, f64::from_le_bytes, pieces, data, form, tally, earlier),
+) -> Result<ChunkStream> {
+    match context.stream().element {
+        ElementType::Float => read_as(context, f32::from_le_bytes, pieces, data, form, tally, earlier),
+        ElementType::Double => read_as(context, f64::from_le_bytes, pieces, data, form, tally, earlier),
     }
 }
 
 fn read_as<T: Narrow, const N: usize>(
-    place: Place<'_>,
+    context: StreamContext<'_>,
     number: impl Fn([u8; N]) -> T + Copy,
     pieces: &mut Pieces<'_>,
-    data: &mut Buffer,
+    data: &mut ChunkBuffer,
     shared_form: &Mutex<Form>,
     tally: &mut Tally<'_>,
     earlier: Option<&Samples>,
-) -> Result<Part> {
+) -> Result<ChunkStream> {
     let first_form = *shared_form.lock();
     let mut form = first_form;
     let (at, start) = (pieces.at(), data.len());
-    let dim = place.context.header.streams[place.stream].dim;
+    let dim = context.stream().dim;
     loop {
-        let stream = Stream { place, form, dim, number };
-        match stream.read(pieces, data, tally)? {
-            Ok((firsts, starts)) => {
+        let reader = SparseReader { context, form, dim, number };
+        match reader.read(pieces, data, tally)? {
+            Ok((sequence_offsets, offsets)) => {
                 if form != first_form {
                     *shared_form.lock() = form;
                 }
-                let (value, row) = form.sizes(N, dim);
-                let samples = Samples::new(firsts, earlier);
-                return Ok(Part::Sparse { samples, starts, places: Places::Each { start, value, row } });
+                let (value_size, index_size) = form.sizes(N, dim);
+                let samples = Samples::new(sequence_offsets, earlier);
+                let entries = Entries::Each { start, value_size, index_size };
+                return Ok(ChunkStream::Sparse { samples, offsets, entries });
             }
             Err(larger) => {
                 form = larger;
@@ -110,62 +113,64 @@ fn read_as<T: Narrow, const N: usize>(
     }
 }
 
-/// A stream that is read in a form.
-struct Stream<'a, F> {
-    place: Place<'a>,
+/// Reads a stream and stores it in one form.
+struct SparseReader<'a, F> {
+    context: StreamContext<'a>,
     form: Form,
     dim: u32,
     /// Makes a value of its bytes.
     number: F,
 }
 
-/// The number of samples before each sequence and behind the last one; and that of the entries before each sample.
+/// Samples before each sequence, and at the end all samples; and the same of the values before each sample, if the form has
+/// such a table.
 type Tables = (Vec<u32>, Option<Vec<u32>>);
 
-impl<F> Stream<'_, F> {
-    /// Reads all sequences; or gives the form that is needed.
+impl<F> SparseReader<'_, F> {
+    /// Reads all sequences; or gives the larger form that they need.
     fn read<T: Narrow, const N: usize>(
         &self,
         pieces: &mut Pieces<'_>,
-        data: &mut Buffer,
+        data: &mut ChunkBuffer,
         tally: &mut Tally<'_>,
     ) -> Result<std::result::Result<Tables, Form>>
     where
         F: Fn([u8; N]) -> T + Copy,
     {
-        let (place, form) = (self.place, self.form);
-        let row = place.context.row;
-        let mut firsts = Vec::with_capacity(row.sequences as usize + 1);
-        firsts.push(0u32);
-        let mut starts = form.starts.then(|| {
+        let (context, form) = (self.context, self.form);
+        let record = context.chunk.record;
+        let mut sequence_offsets = Vec::with_capacity(record.sequences as usize + 1);
+        sequence_offsets.push(0u32);
+        let mut offsets = form.offsets.then(|| {
             // The stream has at most the declared samples, and each of them takes four bytes.
-            let most = (row.samples as usize).min(pieces.left() / 4);
-            let mut starts = Vec::with_capacity(most + 1);
-            starts.push(0u32);
-            starts
+            let most = (record.samples as usize).min(pieces.left() / 4);
+            let mut offsets = Vec::with_capacity(most + 1);
+            offsets.push(0u32);
+            offsets
         });
-        let (_, row_size) = form.sizes(N, self.dim);
+        let (_, index_size) = form.sizes(N, self.dim);
         let (mut samples_before, mut entries_before) = (0u32, 0u32);
-        for index in 0..row.sequences {
+        for index in 0..record.sequences {
             let (at, left) = (pieces.at(), pieces.left() as u64);
             let head = pieces.look(8)?;
-            let samples = word(head, 0).ok_or_else(|| place.ended(at, index))?;
-            place.tally(tally, at + 4, index, samples)?;
-            let count = word(head, 4).ok_or_else(|| place.ended(at + 4, index))?;
+            let samples = word(head, 0).ok_or_else(|| context.ended(at, index))?;
+            context.tally(tally, at + 4, index, samples)?;
+            let count = word(head, 4).ok_or_else(|| context.ended(at + 4, index))?;
             if i32::try_from(count).is_err() {
                 let message = "NNZ count is too large for an IndexType value.".to_owned();
-                return Err(place.error(at + 4, index, message));
+                return Err(context.error(at + 4, index, message));
             }
-            let rows = 8 + u64::from(count) * N as u64;
-            let counts = rows + u64::from(count) * 4;
+            let indices = 8 + u64::from(count) * N as u64;
+            let counts = indices + u64::from(count) * 4;
             let end = counts + u64::from(samples) * 4;
-            let text = pieces.look(end.min(left) as usize)?;
+            let bytes = pieces.look(end.min(left) as usize)?;
             let cut = |from: u64, to: u64| {
-                let within = (to <= left).then(|| &text[from as usize..to as usize]);
-                within.ok_or_else(|| place.ended(at + from as usize, index))
+                let within = (to <= left).then(|| &bytes[from as usize..to as usize]);
+                within.ok_or_else(|| context.ended(at + from as usize, index))
             };
-            let values = cut(8, rows)?.as_chunks::<N>().0;
-            let rows = self.rows(cut(rows, counts)?.as_chunks::<4>().0, at + rows as usize, index)?;
+            let values = cut(8, indices)?.as_chunks::<N>().0;
+            let indices =
+                self.indices(cut(indices, counts)?.as_chunks::<4>().0, at + indices as usize, index)?;
             let sizes = cut(counts, end)?.as_chunks::<4>().0;
 
             let is_short = samples.max(count) as usize <= implied::LONGEST;
@@ -178,24 +183,24 @@ impl<F> Stream<'_, F> {
                 return Ok(Err(form.more_values()));
             }
             let samples_here = samples_before.checked_add(samples).ok_or_else(|| {
-                place.error(at, index, "The chunk has more than 4294967295 samples.".to_owned())
+                context.error(at, index, "The chunk has more than 4294967295 samples.".to_owned())
             })?;
             let wrong = || {
                 let message = format!(
                     "The numbers of values of {samples} samples do not add up to the sequence's {count}."
                 );
-                place.error(at + counts as usize, index, message)
+                context.error(at + counts as usize, index, message)
             };
-            match &mut starts {
+            match &mut offsets {
                 None if is_short && count == samples && are_all_one(sizes) => {}
-                None => return Ok(Err(Form { starts: true, ..form })),
-                Some(starts) => {
+                None => return Ok(Err(Form { offsets: true, ..form })),
+                Some(offsets) => {
                     let end = entries_before.checked_add(count);
                     let mut sum = entries_before;
                     for size in sizes {
                         let next = sum.checked_add(u32::from_le_bytes(*size));
                         sum = next.filter(|&next| end.is_some_and(|end| next <= end)).ok_or_else(wrong)?;
-                        starts.push(sum);
+                        offsets.push(sum);
                     }
                     if end != Some(sum) {
                         return Err(wrong());
@@ -207,35 +212,35 @@ impl<F> Stream<'_, F> {
                 Values::Narrow => data.extend(values, |bytes| [(self.number)(bytes).guess()]),
                 Values::Whole => data.extend(values, |bytes| bytes),
             }
-            if row_size == 2 {
-                data.extend(rows, |[low, high, ..]| [low, high]);
+            if index_size == 2 {
+                data.extend(indices, |[low, high, ..]| [low, high]);
             } else {
-                data.extend(rows, |bytes| bytes);
+                data.extend(indices, |bytes| bytes);
             }
-            // No more than a number of samples or an entry number that was checked.
+            // At most `samples_here` where samples have one entry each, else `end`: both were checked to fit.
             entries_before += count;
             samples_before = samples_here;
-            firsts.push(samples_before);
+            sequence_offsets.push(samples_before);
             pieces.pass(end as usize);
         }
-        Ok(Ok((firsts, starts)))
+        Ok(Ok((sequence_offsets, offsets)))
     }
 
-    /// Checks that all rows are in a sample.
+    /// Checks that all indices are below the dimension.
     #[inline(always)]
-    fn rows<'b>(&self, rows: &'b [[u8; 4]], at: usize, index: u32) -> Result<&'b [[u8; 4]]> {
-        // The dimension is an `i32`; what is negative or not below it leaves a sign. Without an early end, so that it is
-        // compiled to vector instructions.
+    fn indices<'b>(&self, indices: &'b [[u8; 4]], at: usize, index: u32) -> Result<&'b [[u8; 4]]> {
+        // The dimension is an `i32`; an index that is negative or not below it leaves a sign. There is no early end, so that
+        // the loop is compiled to vector instructions.
         let last = (self.dim - 1).cast_signed();
         let sign =
             |bytes: &[u8; 4]| i32::from_le_bytes(*bytes) | last.wrapping_sub(i32::from_le_bytes(*bytes));
-        if rows.iter().fold(0, |signs, bytes| signs | sign(bytes)) >= 0 {
-            return Ok(rows);
+        if indices.iter().fold(0, |signs, bytes| signs | sign(bytes)) >= 0 {
+            return Ok(indices);
         }
-        let bad = rows.iter().position(|bytes| sign(bytes) < 0).unwrap_or(0);
-        let (row, dim) = (i32::from_le_bytes(rows[bad]), self.dim);
-        let message = format!("A sparse value has the index {row}, but a sample has {dim} values.");
-        Err(self.place.error(at + 4 * bad, index, message))
+        let bad = indices.iter().position(|bytes| sign(bytes) < 0).unwrap_or(0);
+        let (found, dim) = (i32::from_le_bytes(indices[bad]), self.dim);
+        let message = format!("A sparse value has the index {found}, but a sample has {dim} values.");
+        Err(self.context.error(at + 4 * bad, index, message))
     }
 
     /// Whether all values are 1.

@@ -1,4 +1,4 @@
-//! What is read of random files, in whatever form it is stored, against what was written.
+//! Random files are written and read back: the data must be the same, in whatever form they are stored.
 
 use super::tests::opened;
 use super::*;
@@ -8,7 +8,7 @@ use crate::sequence::ValueForm;
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// Samples of a sequence: rows and values. Dense ones have all rows.
+/// Samples of a sequence: indices and values. Dense samples have all indices.
 type Sequence = Vec<Vec<(u32, f64)>>;
 
 #[derive(Debug, Clone)]
@@ -23,10 +23,10 @@ struct Stream {
 #[derive(Debug, Clone, Copy)]
 struct Style {
     values: (f64, f64),
-    /// In so many of a thousand samples the value is another one.
+    /// How many of a thousand values are another one, and that value.
     odd: (u32, f64),
     entries: u32,
-    /// Sequences may be longer than what is implied.
+    /// Sequences may be longer than what can be implied.
     is_long: bool,
 }
 
@@ -74,7 +74,7 @@ fn streams() -> impl Strategy<Value = Vec<Stream>> {
             let mut sequence = |length: u32| -> Sequence {
                 let length = if number == 0 { length } else { length.min(below(8)) };
                 let sample = |_| match sparse {
-                    false => (0..dim).map(|row| (row, value(&mut below))).collect(),
+                    false => (0..dim).map(|i| (i, value(&mut below))).collect(),
                     true => {
                         let entries = if style.entries == 1 { 1 } else { below(style.entries + 2) };
                         (0..entries).map(|_| (below(dim), value(&mut below))).collect()
@@ -114,7 +114,7 @@ fn written(streams: &[Stream], element: ElementType) -> Vec<u8> {
                 }
                 entries().for_each(|&(_, value)| number(&mut file, value));
                 if stream.sparse {
-                    entries().for_each(|(row, _)| file.extend(row.to_le_bytes()));
+                    entries().for_each(|(i, _)| file.extend(i.to_le_bytes()));
                     sequence.iter().for_each(|sample| file.extend((sample.len() as u32).to_le_bytes()));
                 }
             }
@@ -150,34 +150,39 @@ fn whole(bytes: &[u8], form: ValueForm, element: ElementType) -> Vec<f64> {
 fn read(chunk: &dyn Chunk, number: usize, stream: &Stream, index: usize, element: ElementType) -> Sequence {
     let Loaded::Data(view) = chunk.sequence(number, index as u32) else { panic!("no data") };
     let values = whole(view.values, view.form, element);
-    let sample = |rows: Vec<u32>, range: Range<usize>| rows.into_iter().zip(values[range].iter().copied());
+    let sample =
+        |indices: Vec<u32>, range: Range<usize>| indices.into_iter().zip(values[range].iter().copied());
     let Some(sparse) = view.sparse else {
         let size = stream.dim as usize;
         let sample = |i| sample((0..stream.dim).collect(), i * size..(i + 1) * size).collect();
         return (0..view.samples as usize).map(sample).collect();
     };
-    let rows: Vec<u32> = match sparse.narrow {
+    let indices: Vec<u32> = match sparse.narrow {
         true => sparse.indices.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes).into()).collect(),
         false => sparse.indices.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
     };
-    assert_eq!((rows.len(), sparse.offsets.len()), (values.len(), view.samples as usize + 1));
+    assert_eq!((indices.len(), sparse.offsets.len()), (values.len(), view.samples as usize + 1));
     let range = |pair: &[u32]| (pair[0] - sparse.offsets[0]) as usize..(pair[1] - sparse.offsets[0]) as usize;
-    sparse.offsets.windows(2).map(|pair| sample(rows[range(pair)].to_vec(), range(pair)).collect()).collect()
+    sparse
+        .offsets
+        .windows(2)
+        .map(|pair| sample(indices[range(pair)].to_vec(), range(pair)).collect())
+        .collect()
 }
 
 fn check(streams: &[Stream], element: ElementType, narrow: bool) {
     let file = opened(&written(streams, element), |options| options.element = element).expect("a file");
     let file = if narrow { file.narrow() } else { file };
-    // The second time, what had to be found out is known.
+    // The second time, the form is known from the start.
     for _ in 0..2 {
         for (id, count) in (0..).zip(streams[0].chunks.iter().map(Vec::len)) {
             let chunk = file.load(id).expect("a chunk");
             for (number, stream) in streams.iter().enumerate() {
                 for index in 0..count {
                     let bits = |sequence: &Sequence| -> Vec<Vec<(u32, u64)>> {
-                        let entry = |&(row, value): &(u32, f64)| match element {
-                            ElementType::Float => (row, f64::from(value as f32).to_bits()),
-                            ElementType::Double => (row, value.to_bits()),
+                        let entry = |&(i, value): &(u32, f64)| match element {
+                            ElementType::Float => (i, f64::from(value as f32).to_bits()),
+                            ElementType::Double => (i, value.to_bits()),
                         };
                         sequence.iter().map(|sample| sample.iter().map(entry).collect()).collect()
                     };
@@ -243,7 +248,7 @@ fn what_can_be_implied_is() {
         let file = if narrow { file.narrow() } else { file };
         file.load(0).expect("a chunk");
         let form = *file.shared.forms[0].lock();
-        (form.values, form.starts)
+        (form.values, form.offsets)
     };
     use sparse::Values::{Implied, Narrow, Whole};
     assert_eq!(form(words(5, 1.0), true), (Implied, false));

@@ -1,12 +1,12 @@
 //! Chunks of the layout that CNTK's public page describes: one block per stream.
 //!
-//! Dense: one sample per sequence. Sparse: number of values `i32`, values, codes `i32`, and for each sequence and
-//! behind the last one the number of values before, `i32`. A code is `sample number * dimension + row`; once a chunk is
-//! read, its codes are replaced by the rows.
+//! Dense: one sample per sequence. Sparse: number of values `i32`, values, codes `i32`, and the number of values before
+//! each sequence and of all values, `i32` each. A code is `sample number * dimension + index`; once a chunk is read, its
+//! codes are replaced by the indices.
 
-use super::Context;
-use super::buffer::Buffers;
-use super::chunk::{Part, Places, Samples};
+use super::buffer::BufferPool;
+use super::chunk::{ChunkStream, Entries, Samples};
+use super::context::ChunkContext;
 use super::header::Header;
 use super::lengths::LengthTable;
 use crate::file::DataFile;
@@ -14,49 +14,50 @@ use crate::stream::Storage;
 use crate::{Error, Result};
 use rayon::prelude::*;
 
-/// Samples of a chunk per byte of it, and some more. A code can claim any number of empty samples; no data do.
+/// Most samples of a chunk: this many per byte, and [`SOME_SAMPLES`] more. A code can claim any number of empty samples in
+/// front of its own; no real data need more.
 const SAMPLES_PER_BYTE: usize = 16;
 const SOME_SAMPLES: usize = 1 << 16;
 
-/// The declared lengths, which this layout does not store: reads all chunks if there are sparse streams.
+/// The lengths of all sequences. This layout does not store them, so all chunks are read if there are sparse streams.
 pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
     let mut first = 0;
-    let mut firsts = Vec::with_capacity(header.chunks.len());
-    for row in &header.chunks {
-        firsts.push(first);
-        first += u64::from(row.sequences);
+    let mut first_keys = Vec::with_capacity(header.chunks.len());
+    for record in &header.chunks {
+        first_keys.push(first);
+        first += u64::from(record.sequences);
     }
-    let buffers = Buffers::new(0);
+    let buffers = BufferPool::new(0);
     let sparse = header.streams.iter().any(|stream| stream.storage == Storage::SparseCsc);
     let pieces = header
         .chunks
         .par_iter()
-        .zip(&firsts)
-        .map(|(row, &first)| {
-            let context = Context { file, header, row, first };
+        .zip(&first_keys)
+        .map(|(record, &first_key)| {
+            let context = ChunkContext { file, header, record, first_key };
             let lengths = if sparse {
-                let range = row.start..row.end;
+                let range = record.start..record.end;
                 let mut data = buffers.take(file.path(), &range)?;
                 data.read(file, range)?;
-                let lengths = longest(&parts(&context, data.bytes_mut())?, row.sequences);
+                let lengths = longest(&find_streams(&context, data.bytes_mut())?, record.sequences);
                 buffers.give_back(data);
                 lengths
             } else {
                 // Nothing to read, but the chunk has to be long enough.
                 let size: u64 = header.streams.iter().map(|stream| stream.sample_bytes()).sum();
-                if u128::from(row.end - row.start) < u128::from(size) * u128::from(row.sequences) {
+                if u128::from(record.end - record.start) < u128::from(size) * u128::from(record.sequences) {
                     let message = "The chunk is shorter than its sequences.".to_owned();
                     return Err(context.error(0, None, None, message));
                 }
-                vec![1; row.sequences as usize]
+                vec![1; record.sequences as usize]
             };
             let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
-            if samples == u64::from(row.samples) {
+            if samples == u64::from(record.samples) {
                 return Ok(lengths);
             }
             let message = format!(
-                "The chunk is said to have {} samples, but its sequences have {samples}.",
-                row.samples
+                "The chunk table gives the chunk {} samples, but its sequences have {samples}.",
+                record.samples
             );
             Err(context.error(0, None, None, message))
         })
@@ -65,33 +66,33 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
 }
 
 /// The most samples of any stream, for each sequence.
-fn longest(parts: &[Part], sequences: u32) -> Vec<u32> {
+fn longest(streams: &[ChunkStream], sequences: u32) -> Vec<u32> {
     let mut longest = vec![1; sequences as usize];
-    for part in parts {
+    for stream in streams {
         for (index, length) in longest.iter_mut().enumerate() {
-            *length = part.samples().of(index).max(*length);
+            *length = stream.samples().of(index).max(*length);
         }
     }
     longest
 }
 
-/// Finds the sequences of all streams, and turns codes into rows.
-pub fn parts(context: &Context<'_>, data: &mut [u8]) -> Result<Vec<Part>> {
+/// Finds the sequences of all streams, and replaces codes by indices.
+pub fn find_streams(context: &ChunkContext<'_>, data: &mut [u8]) -> Result<Vec<ChunkStream>> {
     let mut at = 0;
-    let sequences = context.row.sequences;
-    let mut parts = Vec::with_capacity(context.header.streams.len());
+    let sequences = context.record.sequences;
+    let mut found = Vec::with_capacity(context.header.streams.len());
     for (number, stream) in context.header.streams.iter().enumerate() {
         let ended = |at: usize| {
-            let message = "The stream goes on behind the end of its chunk.".to_owned();
+            let message = "The stream goes on past the end of its chunk.".to_owned();
             context.error(at, Some(number), None, message)
         };
-        let room = |at: usize, count: u32, size: u64| {
+        let end_of = |at: usize, count: u32, size: u64| {
             let size = u64::from(count).checked_mul(size).filter(|&size| size <= (data.len() - at) as u64);
             size.map(|size| at + size as usize).ok_or_else(|| ended(at))
         };
         if stream.storage == Storage::Dense {
-            let end = room(at, sequences, stream.sample_bytes())?;
-            parts.push(Part::Dense { start: at, head: 0, samples: Samples::Every(1) });
+            let end = end_of(at, sequences, stream.sample_bytes())?;
+            found.push(ChunkStream::Dense { start: at, head: 0, samples: Samples::Every(1) });
             at = end;
             continue;
         }
@@ -101,38 +102,39 @@ pub fn parts(context: &Context<'_>, data: &mut [u8]) -> Result<Vec<Part>> {
             return Err(context.error(at, Some(number), None, message));
         };
         let values = at + 4;
-        let rows = room(values, count, stream.element.size() as u64)?;
-        let columns = room(rows, count, 4)?;
-        let end = room(columns, sequences, 4).and_then(|end| room(end, 1, 4))?;
+        let indices = end_of(values, count, stream.element.size() as u64)?;
+        let columns = end_of(indices, count, 4)?;
+        let end = end_of(columns, sequences, 4).and_then(|end| end_of(end, 1, 4))?;
         let (before, columns_data) = data.split_at_mut(columns);
         let block = Block {
             context,
             number,
             dim: stream.dim,
-            at: rows,
-            codes: before[rows..].as_chunks_mut::<4>().0,
+            at: indices,
+            codes: before[indices..].as_chunks_mut::<4>().0,
             columns: columns_data[..end - columns].as_chunks::<4>().0,
             columns_at: columns,
             most: SOME_SAMPLES + SAMPLES_PER_BYTE * (end - at),
         };
-        parts.push(block.unfold(values)?);
+        found.push(block.unfold(values)?);
         at = end;
     }
-    Ok(parts)
+    Ok(found)
 }
 
 /// A sparse stream's block.
 struct Block<'a> {
-    context: &'a Context<'a>,
+    context: &'a ChunkContext<'a>,
     number: usize,
     dim: u32,
-    /// Where the codes are.
+    /// Where the codes begin in the chunk.
     at: usize,
     codes: &'a mut [[u8; 4]],
-    /// For each sequence and behind the last one, the number of values before.
+    /// The number of values before each sequence, and at the end of all values.
     columns: &'a [[u8; 4]],
+    /// Where these begin in the chunk.
     columns_at: usize,
-    /// Samples that are believed.
+    /// Most samples that the chunk may have.
     most: usize,
 }
 
@@ -141,9 +143,10 @@ impl Block<'_> {
         self.context.error(at, Some(self.number), Some(index as u32), message.into())
     }
 
-    fn unfold(mut self, values: usize) -> Result<Part> {
-        let mut firsts = vec![0];
-        let mut starts = vec![0];
+    /// Finds the sequences; `values` is where the values begin in the chunk.
+    fn unfold(mut self, values: usize) -> Result<ChunkStream> {
+        let mut sequence_offsets = vec![0];
+        let mut offsets = vec![0];
         let mut from = 0;
         for index in 0..self.columns.len() - 1 {
             let to = u32::from_le_bytes(self.columns[index + 1]) as usize;
@@ -152,8 +155,8 @@ impl Block<'_> {
                 let at = self.columns_at + 4 * index;
                 return Err(self.error(at, index, "The column offsets of a sparse stream do not ascend."));
             }
-            self.sequence(index, from, to, &mut starts)?;
-            firsts.push(starts.len() as u32 - 1);
+            self.sequence(index, from, to, &mut offsets)?;
+            sequence_offsets.push(offsets.len() as u32 - 1);
             from = to;
         }
         if from != self.codes.len() {
@@ -164,33 +167,35 @@ impl Block<'_> {
                 "The column offsets of a sparse stream do not cover its values.",
             ));
         }
-        let samples = Samples::new(firsts, None);
-        Ok(Part::Sparse { samples, starts: Some(starts), places: Places::Together { values, rows: self.at } })
+        let samples = Samples::new(sequence_offsets, None);
+        let entries = Entries::Together { values, indices: self.at };
+        Ok(ChunkStream::Sparse { samples, offsets: Some(offsets), entries })
     }
 
-    /// One sequence: its values are number `from` to `to`.
-    fn sequence(&mut self, index: usize, from: usize, to: usize, starts: &mut Vec<u32>) -> Result<()> {
-        let first = starts.len() - 1;
+    /// Appends the offsets of one sequence's samples, and replaces its codes. Its values are those from number `from` to
+    /// before number `to`.
+    fn sequence(&mut self, index: usize, from: usize, to: usize, offsets: &mut Vec<u32>) -> Result<()> {
+        let first = offsets.len() - 1;
         for entry in from..to {
             let code = i32::from_le_bytes(self.codes[entry]);
             let at = self.at + 4 * entry;
             let Ok(code) = u32::try_from(code) else {
                 return Err(self.error(at, index, format!("A sparse value has the index {code}.")));
             };
-            let (sample, row) = ((code / self.dim) as usize, code % self.dim);
-            // Behind every sample before this one is the number of values before.
-            let ended = starts.len() - 1 - first;
+            let (sample, entry_index) = ((code / self.dim) as usize, code % self.dim);
+            // Samples that have ended: their values are all counted.
+            let ended = offsets.len() - 1 - first;
             if sample < ended {
                 return Err(self.error(at, index, "The samples of a sparse sequence do not ascend."));
             }
             if first + sample >= self.most {
                 return Err(self.error(at, index, format!("A sparse sequence claims {sample} samples.")));
             }
-            starts.resize(first + 1 + sample, entry as u32);
-            self.codes[entry] = row.to_le_bytes();
+            offsets.resize(first + 1 + sample, entry as u32);
+            self.codes[entry] = entry_index.to_le_bytes();
         }
         if to > from {
-            starts.push(to as u32);
+            offsets.push(to as u32);
         }
         Ok(())
     }

@@ -1,0 +1,241 @@
+//! Chunks of the layout that CNTK 2.7 uses: lengths, then stream after stream, sequence after sequence.
+//!
+//! Dense sequence: samples `u32`, values. Sparse sequence: samples `u32`, number of values `i32`, values, indices `i32`,
+//! number of values of each sample `i32`. There is no alignment.
+//!
+//! A chunk without sparse streams is read into the memory where it stays; its sequences are found by their counts. Of others, what
+//! has to be kept is copied out of [`pieces`](super::pieces): sparse sequences in the form of [`sparse`].
+
+use super::buffer::ChunkBuffer;
+use super::chunk::{ChunkStream, Samples};
+use super::context::{ChunkContext, StreamContext};
+use super::pieces::Pieces;
+use super::sparse::{self, Form};
+use crate::Result;
+use crate::deserialize::Lengths;
+use crate::prefetch;
+use crate::stream::Storage;
+use parking_lot::Mutex;
+use rayon::prelude::*;
+
+/// Reads a chunk and finds the sequences of all streams. `forms` are the forms in which sparse streams were stored so far.
+pub fn load(
+    chunk: &ChunkContext<'_>,
+    lengths: Lengths<'_>,
+    forms: &[Mutex<Form>],
+    data: &mut ChunkBuffer,
+) -> Result<Vec<ChunkStream>> {
+    let mut tally = Tally { lengths, first: true, open: Vec::new(), still: Vec::new(), at: 0 };
+    let streams = &chunk.header.streams;
+    let mut loaded: Vec<ChunkStream> = Vec::with_capacity(streams.len());
+    let mut at = 4 * chunk.record.sequences as usize;
+    if streams.iter().all(|stream| stream.storage == Storage::Dense) {
+        data.read(chunk.file, chunk.record.start..chunk.record.end)?;
+        for (number, stream) in streams.iter().enumerate() {
+            let context = StreamContext { chunk, number };
+            let earlier = loaded.last().map(ChunkStream::samples);
+            let size = stream.sample_bytes();
+            loaded.push(dense(context, data.bytes(), &mut at, size, &mut tally, earlier)?);
+            tally.end_stream();
+        }
+    } else {
+        let mut pieces = Pieces::new(chunk);
+        pieces.seek(at);
+        for (number, stream) in streams.iter().enumerate() {
+            let context = StreamContext { chunk, number };
+            let earlier = loaded.last().map(ChunkStream::samples);
+            loaded.push(match stream.storage {
+                Storage::Dense => {
+                    copied(context, &mut pieces, data, stream.sample_bytes(), &mut tally, earlier)?
+                }
+                Storage::SparseCsc => {
+                    sparse::read(context, &mut pieces, data, &forms[number], &mut tally, earlier)?
+                }
+            });
+            tally.end_stream();
+        }
+    }
+    match tally.open.first() {
+        None => Ok(loaded),
+        Some(&index) => Err(chunk.error(
+            4 * index as usize,
+            None,
+            Some(index),
+            format!(
+                "The declared length of a sequence is {}, but no stream has as many samples.",
+                lengths.get(index)
+            ),
+        )),
+    }
+}
+
+/// Compares the samples of all streams with the declared lengths: a length is the most samples of any stream.
+pub struct Tally<'a> {
+    lengths: Lengths<'a>,
+    /// This is the first stream: no sequence has reached its length yet.
+    first: bool,
+    /// Sequences that no stream before has filled, ascending.
+    open: Vec<u32>,
+    /// Those of them that this stream has not filled either.
+    still: Vec<u32>,
+    /// How many of `open` have passed.
+    at: usize,
+}
+
+impl Tally<'_> {
+    /// Adds the number of samples of the next sequence. The declared length is the error if there are more.
+    #[inline(always)]
+    pub fn take(&mut self, index: u32, samples: u32) -> std::result::Result<(), u32> {
+        let length = self.lengths.get(index);
+        if samples > length {
+            return Err(length);
+        }
+        let open = self.first || self.open.get(self.at) == Some(&index);
+        self.at += usize::from(open);
+        if open && samples < length {
+            self.still.push(index);
+        }
+        Ok(())
+    }
+
+    /// Forgets what was added of this stream.
+    pub fn restart_stream(&mut self) {
+        self.still.clear();
+        self.at = 0;
+    }
+
+    fn end_stream(&mut self) {
+        std::mem::swap(&mut self.open, &mut self.still);
+        self.restart_stream();
+        self.first = false;
+    }
+}
+
+/// The `u32` at an offset; `None` if the data end before it does.
+#[inline(always)]
+pub fn word(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Numbers of samples of sequences, gathered one after the other.
+#[derive(Default)]
+struct Counts {
+    every: u32,
+    total: u32,
+    /// Samples before each sequence; empty as long as all sequences have the same number of samples.
+    offsets: Vec<u32>,
+}
+
+impl Counts {
+    #[inline(always)]
+    fn take(&mut self, index: u32, count: u32, sequences: u32) {
+        if index == 0 {
+            self.every = count;
+        } else if count != self.every && self.offsets.is_empty() {
+            self.offsets.reserve_exact(sequences as usize + 1);
+            self.offsets.extend((0..index).map(|index| index * self.every));
+        }
+        if !self.offsets.is_empty() {
+            self.offsets.push(self.total);
+        }
+        // At most the sum of the declared lengths, which the chunk table has as a `u32`.
+        self.total += count;
+    }
+
+    fn samples(mut self, earlier: Option<&Samples>) -> Samples {
+        if self.offsets.is_empty() {
+            return Samples::Every(self.every);
+        }
+        self.offsets.push(self.total);
+        Samples::new(self.offsets, earlier)
+    }
+}
+
+/// The end of values that begin at `at`; `None` if it is past `end`.
+fn end_of(at: usize, count: u32, sample_bytes: u64, end: usize) -> Option<usize> {
+    let size = u64::from(count).checked_mul(sample_bytes)?;
+    (size <= (end - at) as u64).then(|| at + size as usize)
+}
+
+/// Sequences of a dense stream whose counts one thread compares together.
+const TOGETHER: usize = 4096;
+
+/// Distance, in sequences, at which counts are prefetched ahead of their comparison.
+const AHEAD: usize = 16;
+
+/// Finds the sequences of a dense stream if every count is the declared length: the place of each count is then known
+/// before the counts in front of it are read, so that several threads compare many at once. `None` if a count differs;
+/// [`dense`] then decides what that means.
+fn as_declared(
+    context: StreamContext<'_>,
+    data: &[u8],
+    at: usize,
+    sample_bytes: u64,
+    lengths: Lengths<'_>,
+    earlier: Option<&Samples>,
+) -> Option<(Samples, usize)> {
+    let sequences = context.sequences() as usize;
+    let samples = Samples::declared(lengths, earlier);
+    let size = (samples.before(sequences) as u64).checked_mul(sample_bytes)?;
+    let end = usize::try_from(size).ok()?.checked_add(at + 4 * sequences).filter(|&end| end <= data.len())?;
+    let place_of = |index: usize| at + 4 * index + samples.before(index) * sample_bytes as usize;
+    let agree = (0..sequences.div_ceil(TOGETHER)).into_par_iter().all(|part| {
+        (part * TOGETHER..sequences.min((part + 1) * TOGETHER)).all(|index| {
+            prefetch::line(data.as_ptr().wrapping_add(place_of(sequences.min(index + AHEAD))));
+            word(data, place_of(index)) == Some(samples.of(index))
+        })
+    });
+    agree.then_some((samples, end))
+}
+
+/// Finds the sequences of a dense stream in the chunk's bytes, from `at` on.
+fn dense(
+    context: StreamContext<'_>,
+    data: &[u8],
+    at: &mut usize,
+    sample_bytes: u64,
+    tally: &mut Tally<'_>,
+    earlier: Option<&Samples>,
+) -> Result<ChunkStream> {
+    let sequences = context.sequences();
+    let start = *at;
+    if let Some((samples, end)) = as_declared(context, data, start, sample_bytes, tally.lengths, earlier) {
+        *at = end;
+        return Ok(ChunkStream::Dense { start, head: 4, samples });
+    }
+    let mut counts = Counts::default();
+    for index in 0..sequences {
+        let count = word(data, *at).ok_or_else(|| context.ended(*at, index))?;
+        *at += 4;
+        let end = end_of(*at, count, sample_bytes, data.len());
+        context.tally(tally, *at, index, count)?;
+        counts.take(index, count, sequences);
+        *at = end.ok_or_else(|| context.ended(*at, index))?;
+    }
+    Ok(ChunkStream::Dense { start, head: 4, samples: counts.samples(earlier) })
+}
+
+/// Copies the values of a dense stream.
+fn copied(
+    context: StreamContext<'_>,
+    pieces: &mut Pieces<'_>,
+    data: &mut ChunkBuffer,
+    sample_bytes: u64,
+    tally: &mut Tally<'_>,
+    earlier: Option<&Samples>,
+) -> Result<ChunkStream> {
+    let sequences = context.sequences();
+    let start = data.len();
+    let mut counts = Counts::default();
+    for index in 0..sequences {
+        let count = word(pieces.look(4)?, 0).ok_or_else(|| context.ended(pieces.at(), index))?;
+        pieces.pass(4);
+        context.tally(tally, pieces.at(), index, count)?;
+        counts.take(index, count, sequences);
+        let end = end_of(0, count, sample_bytes, pieces.left());
+        let size = end.ok_or_else(|| context.ended(pieces.at(), index))?;
+        data.append(&pieces.look(size)?[..size]);
+        pieces.pass(size);
+    }
+    Ok(ChunkStream::Dense { start, head: 0, samples: counts.samples(earlier) })
+}
