@@ -284,9 +284,9 @@ TEST(Custom, OpeningFailsCleanly) {
   EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 0u, 4u)), cr::Error);
   EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 1u, 4u), "randomize = maybe"),
                cr::Error);
-  EXPECT_THROW(cr::Reader::FromUsers({}, ""), cr::Error);
+  EXPECT_THROW(cr::Reader::FromText(""), cr::Error);
   const auto twice = std::make_shared<Simple>(counts, 1u, 4u);
-  EXPECT_THROW(cr::Reader::FromUsers({{"a", twice}, {"a", twice}}, ""), cr::Error);
+  EXPECT_THROW(cr::Reader::FromText("", {{"a", twice}, {"a", twice}}), cr::Error);
   EXPECT_EQ(counts.destructions, 2);
 }
 
@@ -295,7 +295,11 @@ TEST(Custom, TablesAreChecked) {
   cntk_reader_user_deserializer table = {};
   const cntk_reader_user_deserializer* tables[] = {&table};
   const auto open = [&](std::size_t count) {
-    return cntk_reader_open_custom("", 0, tables, count, &reader, nullptr);
+    cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+    source.text = "";
+    source.deserializers = tables;
+    source.deserializer_count = count;
+    return cntk_reader_open(&source, &reader, nullptr);
   };
   EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no size";
   table.struct_size = sizeof table;

@@ -147,12 +147,17 @@ class Reader {
   explicit Reader(Source& source) {
     const std::string deserializers = "( [ type = \"Made\" ; module = \"Elsewhere\" ; depth = 3 ] )";
     const cntk_reader_section_entry entries[] = {
-        {"deserializers", 13, deserializers.data(), deserializers.size()}, {"randomize", 9, "false", 5}};
+        {"deserializers", 13, deserializers.data(), deserializers.size(), 0, 0},
+        {"randomize", 9, "false", 5, 0, 0}};
     cntk_reader_section* section = nullptr;
     cntk_reader_section_create("global", CNTK_READER_NUL_TERMINATED, entries, 2, nullptr, &section, nullptr);
     cntk_reader_error* error = nullptr;
-    cntk_reader_open_section_with(section, CNTK_READER_SECTION_KIND_COMPOSITE, Source::make, &source,
-                                  &reader_, &error);
+    cntk_reader_source from = CNTK_READER_SOURCE_INIT;
+    from.section = section;
+    from.section_kind = CNTK_READER_SECTION_KIND_COMPOSITE;
+    from.make = Source::make;
+    from.userdata = &source;
+    cntk_reader_open(&from, &reader_, &error);
     cntk_reader_section_free(section);
     check(error);
     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;

@@ -77,7 +77,8 @@ class Words {
   std::istringstream stream_;
 };
 
-void Configure(Words& words, cr::ReaderConfiguration& configuration) {
+template <typename Configuration>
+void Configure(Words& words, Configuration& configuration) {
   configuration.workers = words.Number();
   configuration.rank = words.Number();
   configuration.minibatch_size = words.Number();

@@ -4,6 +4,6 @@
 
 namespace cntk_dropin {
 
-const Format kFormat = {CNTK_READER_SECTION_KIND_BINARY, cntk_reader_open_binary_deserializer, false};
+const Format kFormat = {CNTK_READER_SECTION_KIND_BINARY, "CNTKBinaryFormatDeserializer", false};
 
 }  // namespace cntk_dropin

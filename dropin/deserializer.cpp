@@ -31,6 +31,7 @@ struct Numbering {
 
 DeserializerHandle open(const Format& format, const std::string& name, const host::ConfigParameters& config,
                         Numbering& numbering) {
+  if (name != format.type) throw std::invalid_argument("Unknown deserializer type '" + name + "'");
   const SectionHandle section = make_section(config);
   cntk_reader_corpus corpus = CNTK_READER_CORPUS_INIT;
   if (numbering.corpus != nullptr) {
@@ -41,7 +42,7 @@ DeserializerHandle open(const Format& format, const std::string& name, const hos
   }
   cntk_reader_deserializer* deserializer = nullptr;
   try {
-    call(format.open, name.data(), name.size(), section.get(), &corpus, &deserializer);
+    call(cntk_reader_deserializer_open, name.data(), name.size(), section.get(), &corpus, &deserializer);
   } catch (...) {
     if (!numbering.failure.empty()) throw std::runtime_error(numbering.failure);
     throw;
@@ -133,10 +134,12 @@ EngineDeserializer::EngineDeserializer(const Format& format, const std::string& 
     : format_(format) {
   Numbering numbering{std::move(corpus), {}};
   deserializer_ = open(format, name, config, numbering);
-  size_t count = 0;
-  call(cntk_reader_deserializer_describe, deserializer_.get(), &count, &chunk_count_);
+  cntk_reader_deserializer_info whole = {};
+  whole.struct_size = sizeof whole;
+  call(cntk_reader_deserializer_describe, deserializer_.get(), &whole);
+  chunk_count_ = whole.chunk_count;
   auto streams = std::make_shared<std::vector<host::StreamInformation>>();
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < whole.stream_count; ++i) {
     cntk_reader_stream_info info = {};
     info.struct_size = sizeof info;
     call(cntk_reader_deserializer_describe_stream, deserializer_.get(), i, &info);

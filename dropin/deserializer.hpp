@@ -13,7 +13,8 @@ namespace cntk_dropin {
 struct Format {
   // The reader that the module stands for when a configuration names it by `readerType`.
   cntk_reader_section_kind kind;
-  decltype(cntk_reader_open_text_deserializer)* open;
+  // The only type of deserializer that it has.
+  const char* type;
   // Sequences carry their keys. CNTK's binary module finds them by key and leaves it out of the data.
   bool marks_keys;
 };

@@ -42,7 +42,7 @@ SectionHandle make_section(const cntk_host::ConfigParameters& config) {
   for (const auto& [key, value] : config.values) {
     // CNTK 2.5.1 does not know this key.
     if (!cntk_host::kHasRightSplice && strcasecmp(key.c_str(), "rightSplice") == 0) continue;
-    entries.push_back({key.data(), key.size(), value.text.data(), value.text.size()});
+    entries.push_back({key.data(), key.size(), value.text.data(), value.text.size(), 0, 0});
   }
   cntk_reader_section* section = nullptr;
   call(cntk_reader_section_create, config.name.data(), config.name.size(), entries.data(), entries.size(),

@@ -40,7 +40,7 @@ using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_r
 // A host's section for the engine, with the sections around it.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
 
-// Whether data have to tell a shape.
+// Whether the shape is known only from the data.
 inline bool is_unknown(const cntk_host::Shape& shape) {
   return shape.dimensions.size() == 1 && shape.dimensions[0] == CNTK_READER_UNKNOWN_DIMENSION;
 }

@@ -434,8 +434,12 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cnt
 
 ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   cntk_reader* reader = nullptr;
-  call(cntk_reader_open_section_with, section, static_cast<uint32_t>(kind), make, static_cast<void*>(this),
-       &reader);
+  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+  source.section = section;
+  source.section_kind = static_cast<uint32_t>(kind);
+  source.make = make;
+  source.userdata = this;
+  call(cntk_reader_open, &source, &reader);
   return ReaderHandle(reader);
 }
 

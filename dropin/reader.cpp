@@ -27,12 +27,12 @@ const char* old_style_name(cntk_reader_section_kind kind) {
 
 ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind, Companion* companion) {
   if (companion != nullptr) return companion->open(section, kind);
+  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+  source.section = section;
+  source.section_kind = static_cast<uint32_t>(kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
-  if (cntk_reader_open_section(section, static_cast<uint32_t>(kind), &reader, &error) !=
-      CNTK_READER_STATUS_OK) {
-    raise(error, old_style_name(kind));
-  }
+  if (cntk_reader_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) raise(error, old_style_name(kind));
   return ReaderHandle(reader);
 }
 
@@ -69,10 +69,11 @@ EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_secti
       reader_(open(section, kind, companion_.get())),
       layouts_(frame_mode_),
       staging_({host::math::lock_pages, host::math::unlock_pages}) {
-  size_t count = 0;
-  call(cntk_reader_stream_count, reader_.get(), &count);
-  for (size_t i = 0; i < count; ++i) streams_.push_back(describe_stream(i));
-  parts_.resize(count);
+  cntk_reader_info info = {};
+  info.struct_size = sizeof info;
+  call(cntk_reader_describe, reader_.get(), &info);
+  for (size_t i = 0; i < info.stream_count; ++i) streams_.push_back(describe_stream(i));
+  parts_.resize(info.stream_count);
 }
 
 host::StreamInformation EngineReader::describe_stream(size_t stream) const {

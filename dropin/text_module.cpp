@@ -4,6 +4,6 @@
 
 namespace cntk_dropin {
 
-const Format kFormat = {CNTK_READER_SECTION_KIND_TEXT, cntk_reader_open_text_deserializer, true};
+const Format kFormat = {CNTK_READER_SECTION_KIND_TEXT, "CNTKTextFormatDeserializer", true};
 
 }  // namespace cntk_dropin

@@ -1,33 +1,49 @@
 /*
- * cntk_reader.h: reads the training data of CNTK.
+ * cntk_reader.h: reads CNTK's training data.
  *
  * This file is generated from the library's source (cargo xtask header). Do not edit it.
  *
- * A reader is opened from a configuration in CNTK's configuration language, starts an epoch, and delivers minibatches
- * with the values, the order, the layout and the checkpoint state of CNTK 2.7. The C++ header over this one is
- * cntk_reader.hpp. A whole program, without its error handling:
+ * A reader is opened from a configuration in CNTK's configuration language. It starts an epoch and delivers minibatches
+ * with the values, the order, the layout and the checkpoint state of CNTK 2.7. This is a whole program:
  *
- *     cntk_reader *reader;
- *     cntk_reader_open_file("digits.cntk", CNTK_READER_NUL_TERMINATED, &reader, NULL);
+ *     #include <cntk_reader.h>
+ *     #include <stdio.h>
  *
- *     cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
- *     epoch.minibatch = 32;
- *     epoch.sweeps = 1;
- *     cntk_reader_epoch_start(reader, &epoch, NULL);
+ *     static int fail(cntk_reader_error *error) {
+ *       fprintf(stderr, "%s\n", cntk_reader_error_get_text(error));
+ *       cntk_reader_error_free(error);
+ *       return 1;
+ *     }
  *
- *     cntk_reader_minibatch_info info = {.struct_size = sizeof info};
- *     do {
- *       const cntk_reader_minibatch *minibatch;
- *       cntk_reader_minibatch_read(reader, &minibatch, NULL);
- *       cntk_reader_minibatch_describe(minibatch, &info, NULL);
- *       for (size_t i = 0; i < info.stream_count; ++i) {
- *         cntk_reader_minibatch_stream stream = {.struct_size = sizeof stream};
- *         cntk_reader_minibatch_stream_describe(minibatch, i, &stream, NULL);
- *         use((const float *)stream.values, stream.sample_size, stream.columns);
- *       }
- *       cntk_reader_minibatch_release(minibatch);
- *     } while (!info.end_of_epoch);
- *     cntk_reader_free(reader);
+ *     int main(int argc, char **argv) {
+ *       cntk_reader *reader;
+ *       cntk_reader_error *error;
+ *       cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+ *       source.file = argc > 1 ? argv[1] : "digits.cntk";
+ *       if (cntk_reader_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) return fail(error);
+ *
+ *       cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
+ *       epoch.minibatch_size = 32;
+ *       epoch.sweeps = 1;
+ *       if (cntk_reader_epoch_start(reader, &epoch, &error) != CNTK_READER_STATUS_OK) return fail(error);
+ *
+ *       cntk_reader_minibatch_info info = {.struct_size = sizeof info};
+ *       do {
+ *         const cntk_reader_minibatch *minibatch;
+ *         if (cntk_reader_minibatch_read(reader, &minibatch, &error) != CNTK_READER_STATUS_OK) return fail(error);
+ *         cntk_reader_minibatch_describe(minibatch, &info, NULL);
+ *         for (size_t i = 0; i < info.stream_count; ++i) {
+ *           cntk_reader_minibatch_stream stream = {.struct_size = sizeof stream};
+ *           cntk_reader_minibatch_stream_describe(minibatch, i, &stream, NULL);
+ *           printf("stream %zu: %zu samples, %zu values at %p\n", i, stream.samples, stream.value_count, stream.values);
+ *         }
+ *         cntk_reader_minibatch_release(minibatch);
+ *       } while (!info.end_of_epoch);
+ *       cntk_reader_free(reader);
+ *       return 0;
+ *     }
+ *
+ * The header for C++ over this one is cntk_reader.hpp.
  *
  * Installing
  * ----------
@@ -36,66 +52,72 @@
  * Linking
  * -------
  * CMake: find_package(cntk_reader CONFIG REQUIRED) and target_link_libraries(you PRIVATE cntk_reader::cntk_reader).
- * pkg-config: `pkg-config --cflags --libs cntk_reader` (add --static for the static library's own needs).
+ * pkg-config: `pkg-config --cflags --libs cntk_reader` (add --static for what the static library needs).
  * By hand: -lcntk_reader; the static library also needs -lpthread -ldl -lm and, with GNU tools, -lgcc_s.
  * The library exports symbols that begin with cntk_reader_ and no others.
+ *
+ * Names
+ * -----
+ * Functions are called cntk_reader_<noun>_<verb>; for the reader itself there is no noun. Enumerators begin with the name
+ * of their enum. The data of a minibatch's stream are columns of values. A column is a time step of a lane (CNTK's
+ * parallel sequence), and holds a sample or a gap. Sequences consist of samples. A sweep is one pass over the data. A
+ * chunk is what is loaded and randomized as a whole. A worker is one of several processes that share the data.
  *
  * Ownership
  * ---------
  * Handles are opaque. What a call hands out through a pointer to a handle belongs to the caller:
  *
- *     cntk_reader            cntk_reader_open_text, ..._file, ..._custom     cntk_reader_free
- *     cntk_reader_minibatch  cntk_reader_minibatch_read, ..._retain          cntk_reader_minibatch_release
- *     cntk_reader_buffer     cntk_reader_checkpoint_save                     cntk_reader_buffer_free
- *     cntk_reader_error      any call that fails                             cntk_reader_error_free
- *     cntk_reader_section    cntk_reader_section_create                         cntk_reader_section_free
- *     cntk_reader_deserializer  cntk_reader_open_text_deserializer, ..._binary_...
- *                                                                            cntk_reader_deserializer_free
- *     cntk_reader_chunk      cntk_reader_deserializer_load_chunk                   cntk_reader_chunk_free
+ *     handle                    comes from                              is given up by
+ *     cntk_reader               cntk_reader_open                        cntk_reader_free
+ *     cntk_reader_error         any call that fails                     cntk_reader_error_free
+ *     cntk_reader_minibatch     cntk_reader_minibatch_read, _retain     cntk_reader_minibatch_release
+ *     cntk_reader_buffer        cntk_reader_checkpoint_save             cntk_reader_buffer_free
+ *     cntk_reader_keys          cntk_reader_keys_retain                 cntk_reader_keys_release
+ *     cntk_reader_section       cntk_reader_section_create, _open_...   cntk_reader_section_free
+ *     cntk_reader_deserializer  cntk_reader_deserializer_open           cntk_reader_deserializer_free
+ *     cntk_reader_chunk         cntk_reader_deserializer_load_chunk     cntk_reader_chunk_free
  *
- * Every other pointer that comes out is borrowed from the handle it was asked of, and lives as long as that handle.
- * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. What goes in is copied
- * where it is needed; nothing is kept after the call returns, except a callback's userdata, and the arrays of a user's
- * deserializer until their chunk is released. All functions that free take NULL.
+ * Every other pointer that a call gives is borrowed from the handle that was asked, and is valid as long as that handle.
+ * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. The library copies what
+ * callers pass. It keeps nothing after a call returns, except callbacks, their userdata, and the arrays of a user's
+ * deserializer until their chunk is released. All functions that free or release take NULL.
  *
  * Errors
  * ------
- * Functions that can fail return a cntk_reader_status: CNTK_READER_STATUS_OK (0) or what went wrong. Their outputs come last
- * and are written only on success. The very last parameter is a place for an error object, which may be NULL and is
- * written only on failure: the object has the message, CNTK's class of exception and the place (file, line, byte
- * offset, stream, sequence key). NULL where something is needed is an error, not a crash; a pointer that is neither
- * NULL nor valid is beyond help. A failure inside the library stops at this boundary with
- * CNTK_READER_STATUS_INTERNAL; the reader it happened in refuses all further calls.
+ * Functions that can fail return a cntk_reader_status: CNTK_READER_STATUS_OK, which is 0, or what went wrong. Their
+ * outputs come last and are written only on success. The very last parameter is a place for an error object. It may be
+ * NULL, and is written only on failure. The object has the message, CNTK's class of exception and the place: file, line,
+ * byte offset, stream, sequence key. NULL where something is needed is an error, not a crash; a pointer that is neither
+ * NULL nor valid is undefined behaviour. A failure inside the library does not leave it: the call returns
+ * CNTK_READER_STATUS_INTERNAL, and its reader refuses all further calls.
  *
  * Threads
  * -------
- * A reader is exclusive: one thread at a time (another one gets CNTK_READER_STATUS_STATE), not always the same one.
+ * A reader is exclusive: any thread may use it, but only one at a time. A second one gets CNTK_READER_STATUS_STATE.
  * Several readers may be used at once. Minibatches, buffers, errors and the descriptions of streams do not change and
- * may be shared freely. Functions without a handle may be called from any thread. The library's own threads start
- * with the first reader and never call out, except to the log callback. A user's deserializer is called on a thread of
- * its own reader, or on several if it allows that. A conversion calls its progress callback on the thread that runs it.
+ * may be shared. Functions without a handle may be called from any thread. The library's own threads start with the
+ * first reader, and run no code of the caller's except log callbacks and users' deserializers, whose documentation says
+ * on how many threads. A conversion calls its progress callback on the thread that runs it.
  *
  * Fork
  * ----
  * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_STATUS_STATE, and
- * cntk_reader_free returns at once and leaves the memory alone. Minibatches that were read before may be read on
- * (textual keys excepted). The child may open readers of its own.
+ * cntk_reader_free returns at once and leaves the memory alone. The data of minibatches that were read before the fork
+ * stay readable there, but not their textual keys. The child may open readers of its own.
  *
  * Strings
  * -------
- * Strings are UTF-8. Inputs take a length in bytes, or CNTK_READER_NUL_TERMINATED. Outputs are NUL-terminated.
+ * Strings are UTF-8. Inputs have a length in bytes, or CNTK_READER_NUL_TERMINATED. Outputs are NUL-terminated.
  *
- * Versioning
- * ----------
- * Versions are semantic; the SONAME carries the major one. Within one, functions and enumerators are only added.
- * Structs that begin with struct_size may grow at their end: set it to sizeof, as the _INIT macros do, and older and
- * newer programs and libraries work together. Whatever was added after the first version says so: "Since ABI 2". A
- * program that may meet an older library than the one whose header it was built with asks first:
+ * Versions
+ * --------
+ * There is one ABI number, CNTK_READER_ABI_VERSION. The library's SONAME has it: libcntk_reader.so.1. As long as it stays
+ * the same, functions, enumerators and members at the end of structs are only added, so a program runs with any library
+ * that is not older than its header. Structs that begin with struct_size may grow: set it to sizeof, as the _INIT macros
+ * do, and programs and libraries of different versions work together.
  *
- *     if (cntk_reader_version_get_abi() >= 2) ...
- *
- * and looks such a function up with dlsym, unless all libraries that it may meet have it. A program that may be built
- * with an older header asks `#if CNTK_READER_ABI_VERSION >= 2`.
+ * The version itself, CNTK_READER_VERSION, is semantic. Before 1.0, programs are to be compiled anew for a new minor
+ * version: CMake's find_package and pkg-config's users ask for one minor version. From 1.0 on the major version decides.
  */
 
 
@@ -110,12 +132,12 @@
 #define CNTK_READER_VERSION_MINOR 1
 #define CNTK_READER_VERSION_PATCH 0
 
-/** The same as one number, as cntk_reader_version_get returns it. */
+/** The version as one number, as cntk_reader_version_get returns it. */
 #define CNTK_READER_VERSION \
   (CNTK_READER_VERSION_MAJOR * 1000000 + CNTK_READER_VERSION_MINOR * 1000 + CNTK_READER_VERSION_PATCH)
 
 /** The ABI that this header describes: see cntk_reader_version_get_abi. */
-#define CNTK_READER_ABI_VERSION 2
+#define CNTK_READER_ABI_VERSION 1
 
 /** In place of a length: the string ends at its NUL. */
 #define CNTK_READER_NUL_TERMINATED SIZE_MAX
@@ -126,7 +148,7 @@
 /** In a shape: the dimensions are known once there are data. */
 #define CNTK_READER_UNKNOWN_DIMENSION (SIZE_MAX - 1)
 
-/** A byte offset that is not known. */
+/** A number that is not known: a byte offset, or how much data there is. */
 #define CNTK_READER_UNKNOWN UINT64_MAX
 
 /** Epoch size in samples: no limit (CNTK: infinitely repeat). */
@@ -138,19 +160,24 @@
 /** Epoch size in sweeps: no limit; the size in samples counts. */
 #define CNTK_READER_UNLIMITED_SWEEPS UINT64_MAX
 
-/** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
-#define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
-
-/** Initial value of a cntk_reader_corpus: keys are numbers. */
-#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
+/** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
+#define CNTK_READER_SOURCE_INIT \
+  {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
+   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
-  {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, \
-   CNTK_READER_UNLIMITED_SWEEPS, 0}
+  {sizeof(cntk_reader_epoch), 1, 0, 0, 0, 0, 1, CNTK_READER_UNLIMITED_SAMPLES, CNTK_READER_UNLIMITED_SWEEPS, 0}
 
-/** Initial value of a cntk_reader_conversion: chunks of 32 MiB, single precision. Input and output have to be set. */
-#define CNTK_READER_CONVERSION_INIT {sizeof(cntk_reader_conversion), NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
+/** Initial value of a cntk_reader_configuration. The minibatch size has to be set. */
+#define CNTK_READER_CONFIGURATION_INIT {sizeof(cntk_reader_configuration), 1, 0, 0, 0, 0, 1}
+
+/** Initial value of a cntk_reader_conversion: to binary, chunks of 32 MiB, single precision. Paths have to be set. */
+#define CNTK_READER_CONVERSION_INIT \
+  {sizeof(cntk_reader_conversion), 0, 0, NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
+
+/** Initial value of a cntk_reader_corpus: keys are numbers. */
+#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
 
 
 /**
@@ -243,6 +270,24 @@ typedef enum {
 } cntk_reader_element;
 
 /**
+ * How much a log line matters.
+ */
+typedef enum {
+  /**
+   * Always reported.
+   */
+  CNTK_READER_LOG_LEVEL_ERROR = 0,
+  /**
+   * Reported at `traceLevel` 1, the default, and above; at every level if it reports sequences that are dropped.
+   */
+  CNTK_READER_LOG_LEVEL_WARNING = 1,
+  /**
+   * Reported at `traceLevel` 2 and above.
+   */
+  CNTK_READER_LOG_LEVEL_INFO = 2,
+} cntk_reader_log_level;
+
+/**
  * What loading made of a sequence.
  */
 typedef enum {
@@ -261,24 +306,6 @@ typedef enum {
 } cntk_reader_presence;
 
 /**
- * How much a log line matters.
- */
-typedef enum {
-  /**
-   * Always reported.
-   */
-  CNTK_READER_LOG_LEVEL_ERROR = 0,
-  /**
-   * Reported at `traceLevel` 1, the default, and above; at every level if it tells of sequences that are dropped.
-   */
-  CNTK_READER_LOG_LEVEL_WARNING = 1,
-  /**
-   * Reported at `traceLevel` 2 and above.
-   */
-  CNTK_READER_LOG_LEVEL_INFO = 2,
-} cntk_reader_log_level;
-
-/**
  * Which of CNTK's readers a section describes.
  */
 typedef enum {
@@ -291,10 +318,26 @@ typedef enum {
    */
   CNTK_READER_SECTION_KIND_TEXT = 1,
   /**
-   * The one of one binary file (CNTKBinaryReader). Since ABI 2.
+   * The one of one binary file (CNTKBinaryReader).
    */
   CNTK_READER_SECTION_KIND_BINARY = 2,
 } cntk_reader_section_kind;
+
+/**
+ * Between which formats a conversion goes.
+ */
+typedef enum {
+  /**
+   * From a text file (CTF) to a binary one (CBF), by the rules of CNTK's script ctf2bin.py: ids are compared as text, a
+   * stream's name without values adds no sample, and sequences are numbered in the order of the file.
+   */
+  CNTK_READER_DIRECTION_TEXT_TO_BINARY = 0,
+  /**
+   * From a binary file to a text one that reads back to the same bits in the file's precision. Sequences get their
+   * ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error.
+   */
+  CNTK_READER_DIRECTION_BINARY_TO_TEXT = 1,
+} cntk_reader_direction;
 
 /**
  * How the samples of a stream make the sequences of a chunk.
@@ -315,11 +358,10 @@ typedef enum {
 } cntk_reader_grouping;
 
 /**
- * A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
- * cntk_reader_open_custom, destroy it with cntk_reader_free.
+ * A reader of minibatches. Open it with cntk_reader_open, free it with cntk_reader_free.
  *
  * Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
- * gets CNTK_READER_STATUS_STATE. Its streams' descriptions may be read at any time.
+ * gets CNTK_READER_STATUS_STATE. The descriptions of its streams may be read at any time.
  * Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_STATUS_STATE.
  */
 typedef struct cntk_reader cntk_reader;
@@ -340,14 +382,14 @@ typedef struct cntk_reader_chunk cntk_reader_chunk;
 
 /**
  * A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
- * cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_free.
+ * cntk_reader_deserializer_open, free it with cntk_reader_deserializer_free.
  *
  * Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
  */
 typedef struct cntk_reader_deserializer cntk_reader_deserializer;
 
 /**
- * What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
+ * What went wrong and where. A call that fails hands one out; free it with cntk_reader_error_free.
  *
  * Threads: immutable, may be shared.
  */
@@ -370,8 +412,8 @@ typedef struct cntk_reader_keys cntk_reader_keys;
 
 /**
  * One minibatch. It owns its data and counts its references: cntk_reader_minibatch_read gives one,
- * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away; the last one gives the memory
- * back for later minibatches. It may outlive its reader.
+ * cntk_reader_minibatch_retain adds one, cntk_reader_minibatch_release takes one away. With the last one its memory
+ * becomes available for later minibatches. It may outlive its reader.
  *
  * Threads: immutable, may be shared; references are counted atomically.
  * Fork: data may be read in the child, textual keys may not; releasing it there does nothing.
@@ -387,7 +429,7 @@ typedef struct cntk_reader_minibatch cntk_reader_minibatch;
 typedef struct cntk_reader_section cntk_reader_section;
 
 /**
- * The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
+ * The parts of an error. Strings are UTF-8, NUL-terminated, and valid as long as the error.
  */
 typedef struct {
   /**
@@ -403,9 +445,14 @@ typedef struct {
    */
   cntk_reader_exception exception;
   /**
-   * The message alone. Its wording may change between versions.
+   * The message alone: CNTK's words where CNTK has any. Its wording may change between versions.
    */
   const char *message;
+  /**
+   * What the message does not say: what was found, what was expected, what to do about it. "" if there is nothing to
+   * add.
+   */
+  const char *detail;
   /**
    * Path of the file as the configuration wrote it, or NULL.
    */
@@ -427,501 +474,6 @@ typedef struct {
    */
   const char *key;
 } cntk_reader_error_info;
-
-/**
- * Description of a stream. Its pointers live as long as the reader.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_stream_info), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Unique name among the streams of the reader: UTF-8, NUL-terminated.
-   */
-  const char *name;
-  /**
-   * Bytes of the name without the NUL.
-   */
-  size_t name_length;
-  /**
-   * The stream's number: its index here and in every minibatch.
-   */
-  size_t id;
-  /**
-   * How its values are delivered (truncated readers deliver sparse streams as dense ones).
-   */
-  cntk_reader_storage storage;
-  /**
-   * Type of its values.
-   */
-  cntk_reader_element element;
-  /**
-   * Shape of one sample, first dimension varying fastest (column-major). One dimension CNTK_READER_UNKNOWN_DIMENSION
-   * means that it is known once a minibatch was read.
-   */
-  const size_t *shape;
-  /**
-   * Dimensions in `shape`.
-   */
-  size_t shape_rank;
-  /**
-   * Values of one sample: the product of `shape`.
-   */
-  size_t sample_size;
-  /**
-   * 1 if minibatch sizes are measured in this stream's samples, else 0.
-   */
-  uint32_t defines_mb_size;
-  /**
-   * 1 if the values are opaque bytes, else 0.
-   */
-  uint32_t is_binary;
-} cntk_reader_stream_info;
-
-/**
- * An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_epoch).
-   */
-  size_t struct_size;
-  /**
-   * Number of workers that share the data, at least 1.
-   */
-  uint64_t workers;
-  /**
-   * Which of them this reader is, from 0.
-   */
-  uint64_t rank;
-  /**
-   * Minibatch size in samples of all workers together, at least 1.
-   */
-  uint64_t minibatch_size;
-  /**
-   * As in cntk_reader_configuration; the configuration's `truncationLength` takes its place.
-   */
-  uint64_t truncation_length;
-  /**
-   * As in cntk_reader_configuration; the configuration's `rightSplice` takes its place.
-   */
-  uint64_t right_splice;
-  /**
-   * 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
-   */
-  uint64_t cross_sweeps;
-  /**
-   * Size of the epoch in samples of all workers; CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES for
-   * those. Ignored if `sweeps` is limited.
-   */
-  uint64_t samples;
-  /**
-   * Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
-   */
-  uint64_t sweeps;
-  /**
-   * Which epoch, from 0: it begins at sample index * size of the endless data.
-   */
-  uint64_t index;
-} cntk_reader_epoch;
-
-/**
- * Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_configuration).
-   */
-  size_t struct_size;
-  /**
-   * Number of workers that share the data, at least 1.
-   */
-  uint64_t workers;
-  /**
-   * Which of them this reader is, from 0.
-   */
-  uint64_t rank;
-  /**
-   * Minibatch size in samples of all workers together, at least 1.
-   */
-  uint64_t minibatch_size;
-  /**
-   * Time steps of a truncated minibatch. The configuration's `truncationLength` takes its place when an epoch
-   * starts, so 0 will do there.
-   */
-  uint64_t truncation_length;
-  /**
-   * Overlap of the truncated minibatches of one sequence, in steps. The configuration's `rightSplice` takes its
-   * place when an epoch starts.
-   */
-  uint64_t right_splice;
-  /**
-   * 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
-   */
-  uint64_t cross_sweeps;
-} cntk_reader_configuration;
-
-/**
- * What a minibatch is as a whole. The pointer lives as long as the minibatch.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_minibatch_info), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * 1 if it reaches or crosses the end of a sweep, else 0.
-   */
-  uint32_t end_of_sweep;
-  /**
-   * 1 if it is the last of the epoch, or comes after the last, else 0.
-   */
-  uint32_t end_of_epoch;
-  /**
-   * Number of streams: the reader's, or 0 if there is no data.
-   */
-  size_t stream_count;
-  /**
-   * The key of each sequence as a number, by the sequence's number in the records.
-   */
-  const uint64_t *keys;
-  /**
-   * Number of keys, that is of sequences.
-   */
-  size_t key_count;
-} cntk_reader_minibatch_info;
-
-/**
- * A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
- */
-typedef struct {
-  /**
-   * Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
-   */
-  uint64_t sequence;
-  /**
-   * Lane, that is parallel sequence, from 0.
-   */
-  uint64_t lane;
-  /**
-   * Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
-   */
-  int64_t begin;
-  /**
-   * One behind the time step at which it ends. Beyond the number of steps if it goes on in a later minibatch
-   * (truncated mode).
-   */
-  uint64_t end;
-} cntk_reader_record;
-
-/**
- * One stream's part of a minibatch. All pointers live as long as the minibatch.
- *
- * The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
- * t * lanes + s.
- * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_minibatch_stream), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Time steps (CNTK: number of time steps, T).
-   */
-  size_t steps;
-  /**
-   * Lanes (CNTK: number of parallel sequences, S).
-   */
-  size_t lanes;
-  /**
-   * Columns: steps * lanes, gaps included.
-   */
-  size_t columns;
-  /**
-   * Columns with data.
-   */
-  size_t samples;
-  /**
-   * Sequences with data.
-   */
-  size_t sequences;
-  /**
-   * Which columns belong to which sequence.
-   */
-  const cntk_reader_record *records;
-  /**
-   * Number of records, gaps included.
-   */
-  size_t record_count;
-  /**
-   * Overlap of truncated minibatches in steps, else 0.
-   */
-  uint64_t right_splice;
-  /**
-   * Dense or sparse.
-   */
-  cntk_reader_storage storage;
-  /**
-   * Type of the values.
-   */
-  cntk_reader_element element;
-  /**
-   * Values of one sample: the height of a column.
-   */
-  size_t sample_size;
-  /**
-   * The values, of type `element`. Dense: all columns, one after the other. Sparse: the stored values in order of
-   * columns.
-   */
-  const void *values;
-  /**
-   * Number of values. Dense: columns * sample_size. Sparse: the number of stored values.
-   */
-  size_t value_count;
-  /**
-   * Sparse: the row of each stored value within its column, in the order of the input, which may be unsorted and
-   * may repeat rows. Dense: NULL.
-   */
-  const int32_t *indices;
-  /**
-   * Sparse: columns + 1 ascending numbers; column c owns the stored values `column_offsets[c]` up to, not including,
-   * `column_offsets[c + 1]`. Dense: NULL.
-   */
-  const int32_t *column_offsets;
-  /**
-   * The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
-   * the values, the int32 indices, the int32 column offsets.
-   */
-  const void *block;
-  /**
-   * Bytes of the block.
-   */
-  size_t block_size;
-} cntk_reader_minibatch_stream;
-
-/**
- * One entry of a reader's state.
- */
-typedef struct {
-  /**
-   * Name of the entry, UTF-8. From the library: NUL-terminated and valid for ever.
-   */
-  const char *key;
-  /**
-   * Bytes of the name without a NUL. To the library: may be CNTK_READER_NUL_TERMINATED.
-   */
-  size_t key_length;
-  /**
-   * Its value.
-   */
-  uint64_t value;
-} cntk_reader_state_entry;
-
-/**
- * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
- * may be CNTK_READER_NUL_TERMINATED.
- */
-typedef struct {
-  /**
-   * The key.
-   */
-  const char *key;
-  /**
-   * Bytes of the key.
-   */
-  size_t key_length;
-  /**
-   * The raw text.
-   */
-  const char *text;
-  /**
-   * Bytes of the text.
-   */
-  size_t text_length;
-} cntk_reader_section_entry;
-
-/**
- * Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
- * is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
- */
-typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
-
-/**
- * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_corpus).
-   */
-  size_t struct_size;
-  /**
-   * 1 if keys are numbers in the data.
-   */
-  uint32_t numeric_keys;
-  /**
-   * 1 if textual keys are numbered by CNTK's hash of them.
-   */
-  uint32_t hash_keys;
-  /**
-   * What `number` is called with. It must stay valid as long as the deserializer.
-   */
-  void *userdata;
-  /**
-   * Numbers textual keys; NULL: in order of first appearance.
-   */
-  cntk_reader_number_key number;
-} cntk_reader_corpus;
-
-/**
- * Size of a chunk.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_chunk_info), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Samples of all its sequences.
-   */
-  uint64_t samples;
-  /**
-   * Number of its sequences.
-   */
-  uint64_t sequences;
-} cntk_reader_chunk_info;
-
-/**
- * Where a sequence is, how long, and what its key is.
- */
-typedef struct {
-  /**
-   * Its chunk.
-   */
-  uint32_t chunk;
-  /**
-   * Its number within the chunk.
-   */
-  uint32_t index;
-  /**
-   * Its length in samples.
-   */
-  uint32_t samples;
-  /**
-   * Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
-   */
-  uint32_t sample;
-  /**
-   * Its key as a number.
-   */
-  uint64_t key;
-} cntk_reader_sequence_info;
-
-/**
- * A sequence's data in one stream. The pointers live as long as the chunk.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_sequence), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Whether there are data.
-   */
-  cntk_reader_presence presence;
-  /**
-   * Samples in this stream.
-   */
-  uint32_t samples;
-  /**
-   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
-   * Sparse: the stored ones, sample after sample.
-   */
-  const void *values;
-  /**
-   * Number of values.
-   */
-  size_t value_count;
-  /**
-   * Sparse: the row of each value, not necessarily aligned. Dense: NULL.
-   */
-  const int32_t *indices;
-  /**
-   * Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
-   * number s + 1 where they end. Dense: NULL.
-   */
-  const uint32_t *sample_offsets;
-} cntk_reader_sequence;
-
-/**
- * Hears how far a conversion has come: bytes of the input that are done, all of them, and sequences written so far.
- * Returns 0 to go on, anything else to stop: the conversion then fails with CNTK_READER_STATUS_USER. Called on the
- * thread that converts. It must not throw.
- */
-typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
-                                                  uint64_t bytes,
-                                                  uint64_t total,
-                                                  uint64_t sequences);
-
-/**
- * A conversion. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_conversion).
-   */
-  size_t struct_size;
-  /**
-   * Path of the file to read.
-   */
-  const char *input;
-  /**
-   * Path of the file to write. It appears, in place of one that may be there, when it is complete.
-   */
-  const char *output;
-  /**
-   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
-   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
-   */
-  const char *streams;
-  /**
-   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
-   */
-  uint64_t chunk_size;
-  /**
-   * For text to binary: 0 for single precision, 1 for double.
-   */
-  uint32_t double_precision;
-  /**
-   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk behind the first chunk,
-   * so that files are the same byte for byte; else 0.
-   */
-  uint32_t ctf2bin_compatible;
-  /**
-   * Called now and then, or NULL.
-   */
-  cntk_reader_progress_callback progress;
-  /**
-   * Handed to `progress`.
-   */
-  void *userdata;
-} cntk_reader_conversion;
-
-/**
- * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
- * the call only. Called from any thread, also from several at once. It must not throw, nor use the reader that is
- * being called (that gives CNTK_READER_STATUS_STATE).
- */
-typedef void (*cntk_reader_log_callback)(void *userdata,
-                                         cntk_reader_log_level level,
-                                         const char *line,
-                                         size_t length);
-
-/**
- * Called once with the userdata that was registered with it, when the library will not use it again.
- */
-typedef void (*cntk_reader_finalizer)(void *userdata);
 
 /**
  * A stream of a user's deserializer. Its number is its place in the list.
@@ -1139,6 +691,11 @@ typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
                                               cntk_reader_failure *failure);
 
 /**
+ * Called once with the userdata that it was registered with, when the library will not use that userdata again.
+ */
+typedef void (*cntk_reader_finalizer)(void *userdata);
+
+/**
  * A user's deserializer. Initialize with zeros and set `struct_size`.
  *
  * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
@@ -1234,6 +791,50 @@ typedef struct {
    */
   uint32_t reserved;
 } cntk_reader_request;
+
+/**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+   */
+  uint32_t sample;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
 
 /**
  * Lists the sequences of a chunk, whose index is their place in the list. The list stays valid until the next callback.
@@ -1443,6 +1044,673 @@ typedef int32_t (*cntk_reader_make_deserializer)(void *userdata,
                                                  cntk_reader_on_demand *made,
                                                  cntk_reader_failure *failure);
 
+/**
+ * What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
+ * CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_source).
+   */
+  size_t struct_size;
+  /**
+   * The text of a configuration in CNTK's configuration language, UTF-8, or NULL. Relative paths in it begin at the
+   * process's working folder.
+   */
+  const char *text;
+  /**
+   * Bytes of the text, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t text_length;
+  /**
+   * Path of a configuration file, as the operating system has it, or NULL. Its includes are followed.
+   */
+  const char *file;
+  /**
+   * Bytes of the path, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t file_length;
+  /**
+   * A section of a configuration that the caller has parsed itself, or NULL.
+   */
+  const cntk_reader_section *section;
+  /**
+   * A cntk_reader_section_kind: which of CNTK's readers `section` describes.
+   */
+  uint32_t section_kind;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
+   */
+  const cntk_reader_section *const *added_sections;
+  /**
+   * Their number.
+   */
+  size_t added_section_count;
+  /**
+   * Deserializers of the user's own, or NULL. The tables are copied.
+   *
+   * Each has an element in the configuration's `deserializers`, with its name as `type` and no `module`. If there is
+   * only one, the configuration need not have `deserializers`, and may be the text "".
+   */
+  const cntk_reader_user_deserializer *const *deserializers;
+  /**
+   * Their number.
+   */
+  size_t deserializer_count;
+  /**
+   * Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, or
+   * NULL. Called in the configuration's order, before the reader is open.
+   */
+  cntk_reader_make_deserializer make;
+  /**
+   * The first argument of `make`.
+   */
+  void *userdata;
+} cntk_reader_source;
+
+/**
+ * What a reader is as a whole. Numbers that are not known yet are CNTK_READER_UNKNOWN: a large text file that is read in
+ * its own order is indexed while it is read, and chunks of some users' deserializers list their sequences when they are
+ * loaded.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Number of streams.
+   */
+  size_t stream_count;
+  /**
+   * Number of deserializers: see cntk_reader_member_describe.
+   */
+  size_t member_count;
+  /**
+   * Samples of one sweep (a pass over the data), in the unit of minibatch and epoch sizes; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t samples;
+  /**
+   * Sequences of one sweep; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t sequences;
+  /**
+   * Chunks, the units of loading and randomization; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t chunks;
+  /**
+   * 1 if sequence keys are numbers in the data: then the keys of minibatches are those numbers. 0 if they are texts,
+   * for which the keys of minibatches stand.
+   */
+  uint32_t numeric_keys;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_info;
+
+/**
+ * Description of a stream. Its pointers live as long as the reader.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_stream_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Unique name among the streams of the reader: UTF-8, NUL-terminated.
+   */
+  const char *name;
+  /**
+   * Bytes of the name without the NUL.
+   */
+  size_t name_length;
+  /**
+   * The stream's number: its index here and in every minibatch.
+   */
+  size_t id;
+  /**
+   * How its values are delivered (truncated readers deliver sparse streams as dense ones).
+   */
+  cntk_reader_storage storage;
+  /**
+   * Type of its values.
+   */
+  cntk_reader_element element;
+  /**
+   * Shape of one sample, first dimension varying fastest (column-major). One dimension CNTK_READER_UNKNOWN_DIMENSION
+   * means that it is known once a minibatch was read.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * Values of one sample: the product of `shape`.
+   */
+  size_t sample_size;
+  /**
+   * 1 if minibatch sizes are measured in this stream's samples, else 0.
+   */
+  uint32_t defines_mb_size;
+  /**
+   * 1 if the values are opaque bytes, else 0.
+   */
+  uint32_t is_binary;
+} cntk_reader_stream_info;
+
+/**
+ * One of the deserializers of a reader, in the configuration's order. The first one gives the order of the data. The
+ * strings live as long as the reader.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_member_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Its file, or the name of a user's deserializer: UTF-8, NUL-terminated.
+   */
+  const char *name;
+  /**
+   * Its `type` in the configuration: UTF-8, NUL-terminated.
+   */
+  const char *type_name;
+  /**
+   * Samples of all its sequences, whether or not other deserializers have them too; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t samples;
+  /**
+   * Its sequences; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t sequences;
+  /**
+   * Its chunks; or CNTK_READER_UNKNOWN.
+   */
+  uint64_t chunks;
+} cntk_reader_member_info;
+
+/**
+ * How far an epoch has come.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_progress), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of the epoch up to the end of the minibatch read last, those of all workers; where every worker has an
+   * order of its own (chunks that list their sequences when they are loaded), those of this worker.
+   */
+  uint64_t delivered;
+  /**
+   * Samples that the epoch has, counted as in `delivered`; or CNTK_READER_UNKNOWN, also if the epoch has no end. The
+   * last sequence of an epoch is delivered whole, so `delivered` may end a little above it.
+   */
+  uint64_t expected;
+  /**
+   * The sweep, from 0, that the next sample belongs to.
+   */
+  uint64_t sweep;
+} cntk_reader_progress;
+
+/**
+ * Memory that a reader holds, in bytes. Counted are the arrays of chunks, minibatches and indexes.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_memory), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Chunks: those of the randomization window, those loaded ahead, and memory kept for the next ones.
+   */
+  uint64_t window;
+  /**
+   * Minibatches: those that the caller holds, those that are ready or being made, and memory kept for the next ones.
+   */
+  uint64_t buffers;
+  /**
+   * Tables of chunks, sequences and keys.
+   */
+  uint64_t index;
+} cntk_reader_memory;
+
+/**
+ * An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_epoch).
+   */
+  size_t struct_size;
+  /**
+   * Number of workers that share the data, at least 1.
+   */
+  uint64_t workers;
+  /**
+   * Which of the workers this reader is, from 0.
+   */
+  uint64_t rank;
+  /**
+   * Minibatch size in samples of all workers together, at least 1.
+   */
+  uint64_t minibatch_size;
+  /**
+   * As in cntk_reader_configuration.
+   */
+  uint64_t truncation_length;
+  /**
+   * As in cntk_reader_configuration.
+   */
+  uint64_t right_splice;
+  /**
+   * 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
+   */
+  uint64_t cross_sweeps;
+  /**
+   * Size of the epoch in samples of all workers, CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES. Ignored if
+   * `sweeps` is not CNTK_READER_UNLIMITED_SWEEPS.
+   */
+  uint64_t samples;
+  /**
+   * Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
+   */
+  uint64_t sweeps;
+  /**
+   * Which epoch, from 0: it begins at sample `index` * size of the endless sequence of sweeps.
+   */
+  uint64_t index;
+} cntk_reader_epoch;
+
+/**
+ * Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_configuration).
+   */
+  size_t struct_size;
+  /**
+   * Number of workers that share the data, at least 1.
+   */
+  uint64_t workers;
+  /**
+   * Which of the workers this reader is, from 0.
+   */
+  uint64_t rank;
+  /**
+   * Minibatch size in samples of all workers together, at least 1.
+   */
+  uint64_t minibatch_size;
+  /**
+   * Time steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. An epoch starts with the
+   * configuration's `truncationLength` whatever stands here.
+   */
+  uint64_t truncation_length;
+  /**
+   * Steps by which the truncated minibatches of one sequence overlap. An epoch starts with the configuration's
+   * `rightSplice` whatever stands here.
+   */
+  uint64_t right_splice;
+  /**
+   * 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
+   */
+  uint64_t cross_sweeps;
+} cntk_reader_configuration;
+
+/**
+ * What a minibatch is as a whole. The pointer lives as long as the minibatch.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_minibatch_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * 1 if it reaches or crosses the end of a sweep, else 0.
+   */
+  uint32_t end_of_sweep;
+  /**
+   * 1 if it is the last of the epoch, or comes after the last, else 0.
+   */
+  uint32_t end_of_epoch;
+  /**
+   * Number of streams: the reader's, or 0 if there is no data.
+   */
+  size_t stream_count;
+  /**
+   * The key of each sequence as a number, by the sequence's number in the records.
+   */
+  const uint64_t *keys;
+  /**
+   * Number of keys, that is of sequences.
+   */
+  size_t key_count;
+} cntk_reader_minibatch_info;
+
+/**
+ * A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
+ */
+typedef struct {
+  /**
+   * Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
+   */
+  uint64_t sequence;
+  /**
+   * Lane, that is parallel sequence, from 0.
+   */
+  uint64_t lane;
+  /**
+   * Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
+   */
+  int64_t begin;
+  /**
+   * The time step after its last one. Greater than the number of steps if the sequence continues in a later minibatch
+   * (truncated mode).
+   */
+  uint64_t end;
+} cntk_reader_record;
+
+/**
+ * One stream's part of a minibatch. All pointers live as long as the minibatch.
+ *
+ * The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
+ * t * lanes + s.
+ * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_minibatch_stream), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Time steps (CNTK: number of time steps, T).
+   */
+  size_t steps;
+  /**
+   * Lanes (CNTK: number of parallel sequences, S).
+   */
+  size_t lanes;
+  /**
+   * Columns: steps * lanes, gaps included.
+   */
+  size_t columns;
+  /**
+   * Columns with data.
+   */
+  size_t samples;
+  /**
+   * Sequences with data.
+   */
+  size_t sequences;
+  /**
+   * Which columns belong to which sequence.
+   */
+  const cntk_reader_record *records;
+  /**
+   * Number of records, gaps included.
+   */
+  size_t record_count;
+  /**
+   * Overlap of truncated minibatches in steps, else 0.
+   */
+  uint64_t right_splice;
+  /**
+   * Dense or sparse.
+   */
+  cntk_reader_storage storage;
+  /**
+   * Type of the values.
+   */
+  cntk_reader_element element;
+  /**
+   * Values of one sample: the height of a column.
+   */
+  size_t sample_size;
+  /**
+   * The values, of type `element`. Dense: all columns, one after the other. Sparse: the stored values in order of
+   * columns.
+   */
+  const void *values;
+  /**
+   * Number of values. Dense: columns * sample_size. Sparse: the number of stored values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the index of each stored value within its column, from 0, in the order of the input, which may be unsorted
+   * and may repeat an index. Dense: NULL.
+   */
+  const int32_t *indices;
+  /**
+   * Sparse: columns + 1 ascending numbers; column c has the stored values from `column_offsets[c]` to before
+   * `column_offsets[c + 1]`. Dense: NULL.
+   */
+  const int32_t *column_offsets;
+  /**
+   * The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
+   * the values, the int32 indices, the int32 column offsets.
+   */
+  const void *block;
+  /**
+   * Bytes of the block.
+   */
+  size_t block_size;
+} cntk_reader_minibatch_stream;
+
+/**
+ * One entry of a reader's state.
+ */
+typedef struct {
+  /**
+   * Name of the entry, UTF-8. From the library: NUL-terminated and valid as long as the library is loaded.
+   */
+  const char *key;
+  /**
+   * Bytes of the name without a NUL. To the library: may be CNTK_READER_NUL_TERMINATED.
+   */
+  size_t key_length;
+  /**
+   * Its value.
+   */
+  uint64_t value;
+} cntk_reader_state_entry;
+
+/**
+ * Called now and then with how far a conversion has come: bytes of the input that are done, bytes that it has, and
+ * sequences written. Returns 0 to continue, anything else to stop: the conversion then fails with
+ * CNTK_READER_STATUS_USER. Called on the thread that converts. It must not throw.
+ */
+typedef uint32_t (*cntk_reader_progress_callback)(void *userdata,
+                                                  uint64_t bytes,
+                                                  uint64_t total,
+                                                  uint64_t sequences);
+
+/**
+ * A conversion of a file. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_conversion).
+   */
+  size_t struct_size;
+  /**
+   * A cntk_reader_direction.
+   */
+  uint32_t direction;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+  /**
+   * Path of the file to read.
+   */
+  const char *input;
+  /**
+   * Path of the file to write. It appears when it is complete, and replaces one that may be there.
+   */
+  const char *output;
+  /**
+   * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
+   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   */
+  const char *streams;
+  /**
+   * For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
+   */
+  uint64_t chunk_size;
+  /**
+   * For text to binary: 0 for single precision, 1 for double.
+   */
+  uint32_t double_precision;
+  /**
+   * For text to binary: 1 to cut chunks as CNTK's ctf2bin.py does, one sequence to a chunk after the first
+   * chunk, so that files are equal byte for byte; else 0.
+   */
+  uint32_t ctf2bin_compatible;
+  /**
+   * Called while the conversion runs, or NULL.
+   */
+  cntk_reader_progress_callback progress;
+  /**
+   * Handed to `progress`.
+   */
+  void *userdata;
+} cntk_reader_conversion;
+
+/**
+ * Receives one log line without its line break: UTF-8, NUL-terminated, `length` bytes without the NUL, valid during
+ * the call only. It is called from any thread, also from several at once. It must not throw. A call on the reader that
+ * logs the line gives CNTK_READER_STATUS_STATE.
+ */
+typedef void (*cntk_reader_log_callback)(void *userdata,
+                                         cntk_reader_log_level level,
+                                         const char *line,
+                                         size_t length);
+
+/**
+ * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
+ * may be CNTK_READER_NUL_TERMINATED.
+ */
+typedef struct {
+  /**
+   * The key.
+   */
+  const char *key;
+  /**
+   * Bytes of the key.
+   */
+  size_t key_length;
+  /**
+   * The raw text.
+   */
+  const char *text;
+  /**
+   * Bytes of the text.
+   */
+  size_t text_length;
+  /**
+   * 1 if the text is the value as it is: comments, brackets and `$name$` in it have no meaning. Else 0.
+   */
+  uint32_t literal;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_section_entry;
+
+/**
+ * Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
+ * is impossible. Called while the deserializer is opened, on any thread but on one at a time, in order of first
+ * appearance.
+ */
+typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
+
+/**
+ * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_corpus).
+   */
+  size_t struct_size;
+  /**
+   * 1 if keys are numbers in the data.
+   */
+  uint32_t numeric_keys;
+  /**
+   * 1 if textual keys are numbered by CNTK's hash of them.
+   */
+  uint32_t hash_keys;
+  /**
+   * What `number` is called with. It must stay valid as long as the deserializer.
+   */
+  void *userdata;
+  /**
+   * Numbers textual keys; NULL: in order of first appearance.
+   */
+  cntk_reader_number_key number;
+} cntk_reader_corpus;
+
+/**
+ * Numbers of streams and chunks of a deserializer.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_deserializer_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Number of streams.
+   */
+  size_t stream_count;
+  /**
+   * Number of chunks.
+   */
+  size_t chunk_count;
+} cntk_reader_deserializer_info;
+
+/**
+ * A sequence's data in one stream. The pointers live as long as the chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_sequence), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Whether there are data.
+   */
+  cntk_reader_presence presence;
+  /**
+   * Samples in this stream.
+   */
+  uint32_t samples;
+  /**
+   * The values, of the stream's element type, not necessarily aligned. Dense: `samples` times the sample's size.
+   * Sparse: the stored ones, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the index of each value within its sample, not necessarily aligned. Dense: NULL.
+   */
+  const int32_t *indices;
+  /**
+   * Sparse: samples + 1 ascending numbers. Sample s has the values from `sample_offsets[s] - sample_offsets[0]` to
+   * before `sample_offsets[s + 1] - sample_offsets[0]`. Dense: NULL.
+   */
+  const uint32_t *sample_offsets;
+} cntk_reader_sequence;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -1453,33 +1721,31 @@ extern "C" {
 uint32_t cntk_reader_version_get(void);
 
 /**
- * The library's version as text ("0.1.0"), NUL-terminated, valid for ever.
+ * The library's version as text ("0.1.0"), NUL-terminated, valid as long as the library is loaded.
  */
 const char *cntk_reader_version_get_text(void);
 
 /**
- * The ABI number of the library at hand: what CNTK_READER_ABI_VERSION was when it was built. What a comment marks "Since
- * ABI n" is there if this is n or more; what has no mark is there since ABI 1.
+ * The ABI number of the library that the program runs with: compare with CNTK_READER_ABI_VERSION. The loader compares
+ * them too, because the SONAME has the same number; programs that open the library by a path of their own ask here.
  */
 uint32_t cntk_reader_version_get_abi(void);
 
 /**
- * Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or the struct's size
- * is not set.
+ * Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or
+ * `info->struct_size` is not set.
  */
-cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error,
-                                              cntk_reader_error_info *info);
+cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error, cntk_reader_error_info *info);
 
 /**
- * The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
+ * The message with all that is known of the place, for people: one line, UTF-8, NUL-terminated, valid as long as the
+ * error. For NULL: "".
  */
 const char *cntk_reader_error_get_text(const cntk_reader_error *error);
 
 /**
- * The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long as the
- * error.
- *
- * Since ABI 2.
+ * The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long
+ * as the error.
  */
 void *cntk_reader_error_get_cause(const cntk_reader_error *error);
 
@@ -1489,40 +1755,30 @@ void *cntk_reader_error_get_cause(const cntk_reader_error *error);
 void cntk_reader_error_free(cntk_reader_error *error);
 
 /**
- * Opens a reader from the text of a configuration (UTF-8, CNTK's configuration language; `length` bytes, or
- * CNTK_READER_NUL_TERMINATED). Opens and indexes the files, which may take a while for large ones, and reads no data
- * yet. Relative paths are taken from the working directory.
+ * Opens a reader. Opens and indexes its files, which may take a while for large ones, and reads no data yet. The caller
+ * owns the reader, and frees it with cntk_reader_free. Of the source nothing is kept but the callbacks and the userdata
+ * of its deserializers.
  */
-cntk_reader_status cntk_reader_open_text(const char *text,
-                                         size_t length,
-                                         cntk_reader **reader,
-                                         cntk_reader_error **error);
+cntk_reader_status cntk_reader_open(const cntk_reader_source *source,
+                                    cntk_reader **reader,
+                                    cntk_reader_error **error);
 
 /**
- * Opens a reader from a configuration file, whose includes are followed; otherwise as cntk_reader_open_text. The path
- * is given as the operating system has it (`length` bytes, or CNTK_READER_NUL_TERMINATED).
- */
-cntk_reader_status cntk_reader_open_file(const char *path,
-                                         size_t length,
-                                         cntk_reader **reader,
-                                         cntk_reader_error **error);
-
-/**
- * Destroys a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; its streams'
- * descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
- * returns at once and leaves the memory alone.
+ * Frees a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; the descriptions of its
+ * streams and deserializers do not. Must not be called while another call on the reader is under way. In the child of a
+ * fork it returns at once and leaves the memory alone.
  */
 void cntk_reader_free(cntk_reader *reader);
 
 /**
- * Gives the number of streams. May be called from any thread.
+ * Describes a reader as a whole. `info->struct_size` must be set.
  */
-cntk_reader_status cntk_reader_stream_count(const cntk_reader *reader,
-                                            size_t *count,
-                                            cntk_reader_error **error);
+cntk_reader_status cntk_reader_describe(const cntk_reader *reader,
+                                        cntk_reader_info *info,
+                                        cntk_reader_error **error);
 
 /**
- * Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
+ * Describes stream `index`, from 0. `info->struct_size` must be set. May be called from any thread.
  */
 cntk_reader_status cntk_reader_stream_describe(const cntk_reader *reader,
                                                size_t index,
@@ -1530,13 +1786,38 @@ cntk_reader_status cntk_reader_stream_describe(const cntk_reader *reader,
                                                cntk_reader_error **error);
 
 /**
- * Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
- * cntk_reader_minibatch_describe gives are those, in the second they stand for the texts. May be called from any
- * thread.
+ * Describes deserializer `index` of a reader, from 0. `info->struct_size` must be set.
  */
-cntk_reader_status cntk_reader_has_numeric_keys(const cntk_reader *reader,
-                                                uint32_t *numeric,
-                                                cntk_reader_error **error);
+cntk_reader_status cntk_reader_member_describe(const cntk_reader *reader,
+                                               size_t index,
+                                               cntk_reader_member_info *info,
+                                               cntk_reader_error **error);
+
+/**
+ * Gives how far the epoch has come with the minibatch read last, however much is read ahead: for a progress bar.
+ * `progress->struct_size` must be set. An epoch must have been started, or a checkpoint restored.
+ */
+cntk_reader_status cntk_reader_progress_get(const cntk_reader *reader,
+                                            cntk_reader_progress *progress,
+                                            cntk_reader_error **error);
+
+/**
+ * Gives the memory that a reader holds now. `memory->struct_size` must be set.
+ */
+cntk_reader_status cntk_reader_memory_get(const cntk_reader *reader,
+                                          cntk_reader_memory *memory,
+                                          cntk_reader_error **error);
+
+/**
+ * Gives a value for the configuration's `chunkSizeInBytes` with which this many workers share the data evenly.
+ * Randomized data are shared out by chunks, so a window needs several chunks for each worker: the value is the bytes of
+ * a window divided by 8 for each worker, but at most CNTK's default of 32 MiB. Without a file to measure it is that
+ * default.
+ */
+cntk_reader_status cntk_reader_chunk_size_suggest(const cntk_reader *reader,
+                                                  uint64_t workers,
+                                                  uint64_t *bytes,
+                                                  cntk_reader_error **error);
 
 /**
  * Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
@@ -1548,7 +1829,7 @@ cntk_reader_status cntk_reader_epoch_start(cntk_reader *reader,
 
 /**
  * Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
- * reader had begun are not continued (CNTK 2.7 does the same).
+ * reader had begun are not continued (CNTK 2.7 drops them too).
  */
 cntk_reader_status cntk_reader_configuration_set(cntk_reader *reader,
                                                  const cntk_reader_configuration *configuration,
@@ -1557,40 +1838,21 @@ cntk_reader_status cntk_reader_configuration_set(cntk_reader *reader,
 /**
  * Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
  * set. An epoch must have been started, or a checkpoint restored.
- *
- * Since ABI 2.
  */
 cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
                                                  cntk_reader_configuration *configuration,
                                                  cntk_reader_error **error);
 
 /**
- * Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
- * Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
- * get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
- * on behind it.
+ * Reads the next minibatch; the caller owns one reference to it, and releases it with cntk_reader_minibatch_release.
+ *
+ * Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
+ * also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
+ * continues with what follows.
  */
 cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,
                                               cntk_reader_error **error);
-
-/**
- * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
- * most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
- */
-cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
-                                               cntk_reader_buffer **checkpoint,
-                                               cntk_reader_error **error);
-
-/**
- * Restores a checkpoint: the next minibatch is the one that followed it. Also starts the epoch that it was taken in,
- * so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
- * error that says what differs.
- */
-cntk_reader_status cntk_reader_checkpoint_restore(cntk_reader *reader,
-                                                  const void *bytes,
-                                                  size_t size,
-                                                  cntk_reader_error **error);
 
 /**
  * Adds a reference. NULL is allowed. May be called from any thread.
@@ -1611,18 +1873,9 @@ cntk_reader_status cntk_reader_minibatch_describe(const cntk_reader_minibatch *m
                                                   cntk_reader_error **error);
 
 /**
- * Gives stream `index` of a minibatch: its layout, and pointers to its data where they lie. `stream->struct_size` must
- * be set. May be called from any thread.
- */
-cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minibatch *minibatch,
-                                                         size_t index,
-                                                         cntk_reader_minibatch_stream *stream,
-                                                         cntk_reader_error **error);
-
-/**
- * Gives the key of a sequence as text, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
- * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. UTF-8; `text` may be NULL if
- * `capacity` is 0. `sequence` is the number in the records. May be called from any thread.
+ * Gives the key of a sequence as text, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with a
+ * NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
+ * `sequence` is the number in the records. May be called from any thread.
  */
 cntk_reader_status cntk_reader_minibatch_get_key_text(const cntk_reader_minibatch *minibatch,
                                                       size_t sequence,
@@ -1632,10 +1885,37 @@ cntk_reader_status cntk_reader_minibatch_get_key_text(const cntk_reader_minibatc
                                                       cntk_reader_error **error);
 
 /**
- * Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
- * `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
- * their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
- * cntk_reader_checkpoint_save does so in all.
+ * Describes stream `index` of a minibatch, from 0: its layout, and pointers to its data where they lie.
+ * `stream->struct_size` must be set. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minibatch *minibatch,
+                                                         size_t index,
+                                                         cntk_reader_minibatch_stream *stream,
+                                                         cntk_reader_error **error);
+
+/**
+ * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
+ * most modes. It stands for the position after the minibatch that was read last. The caller owns the buffer.
+ */
+cntk_reader_status cntk_reader_checkpoint_save(const cntk_reader *reader,
+                                               cntk_reader_buffer **checkpoint,
+                                               cntk_reader_error **error);
+
+/**
+ * Restores a checkpoint, given as its `size` bytes: the next minibatch is the one that followed it. Also starts the epoch
+ * that it was taken in, so that a new reader can continue at once. A checkpoint of other data or of another
+ * configuration is refused with an error that says what differs.
+ */
+cntk_reader_status cntk_reader_checkpoint_restore(cntk_reader *reader,
+                                                  const uint8_t *bytes,
+                                                  size_t size,
+                                                  cntk_reader_error **error);
+
+/**
+ * Gives CNTK's checkpoint state, that of the minibatch read last: the first `capacity` of its entries, and their number,
+ * which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. There is one entry,
+ * "minibatchSourcePosition" (in samples), or five if chunks list their sequences when they are loaded, as in some
+ * users' deserializers. It continues exactly in most modes; only cntk_reader_checkpoint_save does so in all.
  */
 cntk_reader_status cntk_reader_state_get(const cntk_reader *reader,
                                          cntk_reader_state_entry *entries,
@@ -1651,6 +1931,111 @@ cntk_reader_status cntk_reader_state_set(cntk_reader *reader,
                                          const cntk_reader_state_entry *entries,
                                          size_t count,
                                          cntk_reader_error **error);
+
+/**
+ * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
+ */
+cntk_reader_status cntk_reader_buffer_get_bytes(const cntk_reader_buffer *buffer,
+                                                const uint8_t **bytes,
+                                                size_t *size,
+                                                cntk_reader_error **error);
+
+/**
+ * Frees a buffer. NULL is allowed.
+ */
+void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
+
+/**
+ * Converts a file from one format to the other. Returns when the output is complete; if the conversion fails or is
+ * stopped, no output and no part of one is left. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_conversion_run(const cntk_reader_conversion *conversion,
+                                              cntk_reader_error **error);
+
+/**
+ * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 restores
+ * the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. What a reader
+ * delivers does not depend on it. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_threads_set(size_t threads,
+                                           cntk_reader_error **error);
+
+/**
+ * Gives the number of loading threads that a reader opened now would use. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_threads_get(size_t *threads, cntk_reader_error **error);
+
+/**
+ * Sends all further log lines of the process to a callback; a NULL callback restores standard error. Lines below a
+ * reader's `traceLevel` go to neither.
+ *
+ * `finalizer`, which may be NULL, is called once when the userdata is not needed any more: after the callback was
+ * replaced and its last call has returned. That may be later than this call's return if other threads are logging. If
+ * this call fails, the finalizer is not called. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_log_set_callback(void *userdata,
+                                                cntk_reader_log_callback callback,
+                                                cntk_reader_finalizer finalizer,
+                                                cntk_reader_error **error);
+
+/**
+ * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
+ * the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
+ * other than 0.
+ */
+void cntk_reader_failure_set_message(cntk_reader_failure *failure,
+                                     const char *text,
+                                     size_t length);
+
+/**
+ * Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
+ * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+ */
+void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
+                                   void *cause,
+                                   cntk_reader_finalizer finalizer);
+
+/**
+ * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
+ */
+cntk_reader_status cntk_reader_keys_retain(const cntk_reader_keys *keys,
+                                           cntk_reader_keys **shared,
+                                           cntk_reader_error **error);
+
+/**
+ * Frees a handle. NULL is allowed.
+ */
+void cntk_reader_keys_release(cntk_reader_keys *keys);
+
+/**
+ * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+ */
+cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
+                                             uint32_t *numeric,
+                                             uint32_t *hashed,
+                                             cntk_reader_error **error);
+
+/**
+ * Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
+ * keys are numbers, it is the number that the key begins with.
+ */
+cntk_reader_status cntk_reader_keys_get_number(const cntk_reader_keys *keys,
+                                               const char *key,
+                                               size_t length,
+                                               uint64_t *number,
+                                               cntk_reader_error **error);
+
+/**
+ * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
+ * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
+ * is 0.
+ */
+cntk_reader_status cntk_reader_keys_get_text(const cntk_reader_keys *keys,
+                                             uint64_t number,
+                                             char *text,
+                                             size_t capacity,
+                                             size_t *length,
+                                             cntk_reader_error **error);
 
 /**
  * Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
@@ -1673,8 +2058,6 @@ void cntk_reader_section_free(cntk_reader_section *section);
 /**
  * Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
  * NULL if `capacity` is 0.
- *
- * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_get_path(const cntk_reader_section *section,
                                                 char *text,
@@ -1683,10 +2066,8 @@ cntk_reader_status cntk_reader_section_get_path(const cntk_reader_section *secti
                                                 cntk_reader_error **error);
 
 /**
- * Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
+ * Gives the keys of a section with their raw texts, ordered without regard to case: the first `capacity` of them, and
  * their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
- *
- * Since ABI 2.
  */
 cntk_reader_status cntk_reader_section_list_entries(const cntk_reader_section *section,
                                                     cntk_reader_section_entry *entries,
@@ -1695,9 +2076,7 @@ cntk_reader_status cntk_reader_section_list_entries(const cntk_reader_section *s
                                                     cntk_reader_error **error);
 
 /**
- * Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
- *
- * Since ABI 2.
+ * Opens the section that a key of this one has as its value, or gives NULL if there is no such key. The caller frees it.
  */
 cntk_reader_status cntk_reader_section_open_child(const cntk_reader_section *section,
                                                   const char *key,
@@ -1707,9 +2086,7 @@ cntk_reader_status cntk_reader_section_open_child(const cntk_reader_section *sec
 
 /**
  * Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
- * Gives NULL behind the last one. The caller frees it.
- *
- * Since ABI 2.
+ * Gives NULL past the last one. The caller frees it.
  */
 cntk_reader_status cntk_reader_section_open_element(const cntk_reader_section *section,
                                                     const char *key,
@@ -1729,48 +2106,29 @@ cntk_reader_status cntk_reader_section_get_flag(const cntk_reader_section *secti
                                                 cntk_reader_error **error);
 
 /**
- * Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_section_kind.
+ * Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
+ * reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
+ * type: "CNTKTextFormatDeserializer", or "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
+ * as keys. `corpus` may be NULL: keys are numbers.
  */
-cntk_reader_status cntk_reader_open_section(const cntk_reader_section *section,
-                                            uint32_t kind,
-                                            cntk_reader **reader,
-                                            cntk_reader_error **error);
+cntk_reader_status cntk_reader_deserializer_open(const char *type_name,
+                                                 size_t type_length,
+                                                 const cntk_reader_section *section,
+                                                 const cntk_reader_corpus *corpus,
+                                                 cntk_reader_deserializer **deserializer,
+                                                 cntk_reader_error **error);
 
 /**
- * Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
- * composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
- * CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
- */
-cntk_reader_status cntk_reader_open_text_deserializer(const char *name,
-                                                      size_t length,
-                                                      const cntk_reader_section *section,
-                                                      const cntk_reader_corpus *corpus,
-                                                      cntk_reader_deserializer **deserializer,
-                                                      cntk_reader_error **error);
-
-/**
- * Opens a deserializer of the binary module, as cntk_reader_open_text_deserializer does for text. Its type is
- * "CNTKBinaryFormatDeserializer", and keys have to be numbers: those of sequences are their ordinals in the file. Reads
- * the file's tables. Since ABI 2.
- */
-cntk_reader_status cntk_reader_open_binary_deserializer(const char *name,
-                                                        size_t length,
-                                                        const cntk_reader_section *section,
-                                                        const cntk_reader_corpus *corpus,
-                                                        cntk_reader_deserializer **deserializer,
-                                                        cntk_reader_error **error);
-
-/**
- * Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+ * Frees a deserializer. NULL is allowed. Chunks that came from it stay valid. In the child of a fork the memory is left
+ * alone.
  */
 void cntk_reader_deserializer_free(cntk_reader_deserializer *deserializer);
 
 /**
- * Gives the numbers of streams and of chunks.
+ * Describes a deserializer as a whole. `info->struct_size` must be set.
  */
 cntk_reader_status cntk_reader_deserializer_describe(const cntk_reader_deserializer *deserializer,
-                                                     size_t *streams,
-                                                     size_t *chunks,
+                                                     cntk_reader_deserializer_info *info,
                                                      cntk_reader_error **error);
 
 /**
@@ -1790,8 +2148,8 @@ cntk_reader_status cntk_reader_deserializer_describe_chunk(const cntk_reader_des
                                                            cntk_reader_error **error);
 
 /**
- * Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
- * be NULL if `capacity` is 0.
+ * Gives the sequences of a chunk in the order of the data: the first `capacity` of them, and their number. `sequences`
+ * may be NULL if `capacity` is 0.
  */
 cntk_reader_status cntk_reader_deserializer_list_sequences(const cntk_reader_deserializer *deserializer,
                                                            uint32_t chunk,
@@ -1801,7 +2159,7 @@ cntk_reader_status cntk_reader_deserializer_list_sequences(const cntk_reader_des
                                                            cntk_reader_error **error);
 
 /**
- * Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+ * Looks for the first sequence with a key: writes 1 and the sequence, or 0 if there is none.
  */
 cntk_reader_status cntk_reader_deserializer_find_sequence(const cntk_reader_deserializer *deserializer,
                                                           uint64_t key,
@@ -1810,7 +2168,7 @@ cntk_reader_status cntk_reader_deserializer_find_sequence(const cntk_reader_dese
                                                           cntk_reader_error **error);
 
 /**
- * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+ * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against what the
  * deserializer tolerates, in the order of these calls.
  */
 cntk_reader_status cntk_reader_deserializer_load_chunk(const cntk_reader_deserializer *deserializer,
@@ -1832,163 +2190,6 @@ cntk_reader_status cntk_reader_chunk_get_sequence(const cntk_reader_chunk *chunk
  * Frees a chunk. NULL is allowed. May be called from any thread.
  */
 void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
-
-/**
- * Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
- */
-cntk_reader_status cntk_reader_buffer_get_bytes(const cntk_reader_buffer *buffer,
-                                                const void **bytes,
-                                                size_t *size,
-                                                cntk_reader_error **error);
-
-/**
- * Frees a buffer. NULL is allowed.
- */
-void cntk_reader_buffer_free(cntk_reader_buffer *buffer);
-
-/**
- * Converts a text file (CTF) to a binary one (CBF) by the rules of CNTK's script ctf2bin.py: ids are compared as text,
- * a stream's name without values adds no sample, and sequences are numbered in the order of the file. Returns when
- * the output is complete; if it fails or is interrupted, no output and no part of one is left. May be called from any
- * thread.
- */
-cntk_reader_status cntk_reader_convert_text_to_binary(const cntk_reader_conversion *conversion,
-                                                      cntk_reader_error **error);
-
-/**
- * Converts a binary file (CBF) to a text one (CTF) that reads back to the same bits in the file's precision. Sequences
- * get their ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error. Otherwise as
- * cntk_reader_convert_text_to_binary; only `input`, `output`, `progress` and `userdata` count.
- */
-cntk_reader_status cntk_reader_convert_binary_to_text(const cntk_reader_conversion *conversion,
-                                                      cntk_reader_error **error);
-
-/**
- * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 brings
- * the default back: the environment variable CNTK_READER_THREADS, else the CPUs that this process may use. What a
- * reader delivers does not depend on it. May be called from any thread.
- */
-cntk_reader_status cntk_reader_threads_set(size_t threads,
-                                           cntk_reader_error **error);
-
-/**
- * Gives the number of loading threads that a reader opened now would use. May be called from any thread.
- */
-cntk_reader_status cntk_reader_threads_get(size_t *threads, cntk_reader_error **error);
-
-/**
- * Sends all further log lines of the process to a callback; a NULL callback brings standard error back. Lines below
- * a reader's `traceLevel` are not reported to either.
- *
- * `finalizer` (or NULL) is called once when the userdata is not needed any more: after the callback was replaced and
- * its last call has returned, which may be later than this call's return if other threads are logging. If this call
- * fails, the finalizer is not called. May be called from any thread.
- */
-cntk_reader_status cntk_reader_log_set_callback(void *userdata,
-                                                cntk_reader_log_callback callback,
-                                                cntk_reader_finalizer finalizer,
-                                                cntk_reader_error **error);
-
-/**
- * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
- * the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
- * other than 0.
- */
-void cntk_reader_failure_set_message(cntk_reader_failure *failure,
-                                     const char *text,
-                                     size_t length);
-
-/**
- * Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
- * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
- *
- * Since ABI 2.
- */
-void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
-                                   void *cause,
-                                   cntk_reader_finalizer finalizer);
-
-/**
- * Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
- * tables, which are copied.
- *
- * The configuration has the reader's keys (`randomize`, `randomizationWindow`, `frameMode` ...), and an element of
- * `deserializers` for each table, with its name as `type` and no `module`. If there is only one table, `deserializers`
- * may be left out, and so may the whole text. `composable = false` in an element makes a composable deserializer a
- * simple one.
- */
-cntk_reader_status cntk_reader_open_custom(const char *text,
-                                           size_t length,
-                                           const cntk_reader_user_deserializer *const *deserializers,
-                                           size_t count,
-                                           cntk_reader **reader,
-                                           cntk_reader_error **error);
-
-/**
- * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
- *
- * Since ABI 2.
- */
-cntk_reader_status cntk_reader_keys_retain(const cntk_reader_keys *keys,
-                                           cntk_reader_keys **shared,
-                                           cntk_reader_error **error);
-
-/**
- * Frees a handle. NULL is allowed.
- *
- * Since ABI 2.
- */
-void cntk_reader_keys_release(cntk_reader_keys *keys);
-
-/**
- * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
- *
- * Since ABI 2.
- */
-cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
-                                             uint32_t *numeric,
-                                             uint32_t *hashed,
-                                             cntk_reader_error **error);
-
-/**
- * Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
- * keys are numbers, it is the number that the key begins with.
- *
- * Since ABI 2.
- */
-cntk_reader_status cntk_reader_keys_get_number(const cntk_reader_keys *keys,
-                                               const char *key,
-                                               size_t length,
-                                               uint64_t *number,
-                                               cntk_reader_error **error);
-
-/**
- * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
- * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
- * is 0.
- *
- * Since ABI 2.
- */
-cntk_reader_status cntk_reader_keys_get_text(const cntk_reader_keys *keys,
-                                             uint64_t number,
-                                             char *text,
-                                             size_t capacity,
-                                             size_t *length,
-                                             cntk_reader_error **error);
-
-/**
- * Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
- * section names and this library does not have. It is called with `userdata`, in the section's order, before this call
- * returns. `kind` is a cntk_reader_section_kind. With such deserializers no minibatch is assembled ahead.
- *
- * Since ABI 2.
- */
-cntk_reader_status cntk_reader_open_section_with(const cntk_reader_section *section,
-                                                 uint32_t kind,
-                                                 cntk_reader_make_deserializer make,
-                                                 void *userdata,
-                                                 cntk_reader **reader,
-                                                 cntk_reader_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

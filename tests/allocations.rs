@@ -2,18 +2,17 @@
 //!
 //! The allocator counts for the whole process, the library's threads included, so this file has a single test.
 
-use cntk_reader::capi::configuration::cntk_reader_epoch;
-use cntk_reader::capi::minibatch::cntk_reader_minibatch_release;
-use cntk_reader::capi::reader::{
-    cntk_reader_epoch_start, cntk_reader_free, cntk_reader_minibatch_read, cntk_reader_open_text,
-};
+use cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
+use cntk_reader::capi::minibatch::{cntk_reader_minibatch_read, cntk_reader_minibatch_release};
+use cntk_reader::capi::reader::cntk_reader_free;
+use cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
 use cntk_reader::capi::status::cntk_reader_status::CNTK_READER_STATUS_OK;
 use cntk_reader::config::from_text;
 use cntk_reader::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::mem::MaybeUninit;
 use std::path::Path;
-use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -114,7 +113,12 @@ fn warms_up(mut reader: Reader, minibatch: u64, away: Duration) -> Result<(), Ve
 
 /// Whether a reader becomes warm that is read through the C ABI, where a sweep has this many minibatches.
 fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(), Vec<usize>> {
-    let mut reader = null_mut();
+    let mut reader = MaybeUninit::uninit();
+    let source = cntk_reader_source {
+        text: config.as_ptr().cast(),
+        text_length: config.len(),
+        ..cntk_reader_source::default()
+    };
     let epoch = cntk_reader_epoch {
         struct_size: size_of::<cntk_reader_epoch>(),
         workers: 1,
@@ -127,25 +131,28 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
         sweeps: SWEEPS_UNLIMITED,
         index: 0,
     };
-    // SAFETY: the text has the length of `config`, the epoch its own size; each minibatch is released once, and the reader
-    // is destroyed once, after the last of them.
-    unsafe {
-        let opened = cntk_reader_open_text(config.as_ptr().cast(), config.len(), &mut reader, null_mut());
-        assert_eq!(opened, CNTK_READER_STATUS_OK);
-        assert_eq!(cntk_reader_epoch_start(reader, &epoch, null_mut()), CNTK_READER_STATUS_OK);
-        let warm = warm_up(|| {
-            for _ in 0..minibatches {
-                let mut minibatch = null();
-                assert_eq!(
-                    cntk_reader_minibatch_read(reader, &mut minibatch, null_mut()),
-                    CNTK_READER_STATUS_OK
-                );
-                cntk_reader_minibatch_release(minibatch);
+    // SAFETY: the source has its size, and a text of the length that it says.
+    let reader = unsafe {
+        assert_eq!(cntk_reader_open(&raw const source, Some(&mut reader), None), CNTK_READER_STATUS_OK);
+        reader.assume_init()
+    };
+    // SAFETY: the handle is freed at the end of this function; the struct has its size.
+    assert_eq!(unsafe { cntk_reader_epoch_start(reader, &epoch, None) }, CNTK_READER_STATUS_OK);
+    let warm = warm_up(|| {
+        for _ in 0..minibatches {
+            let mut minibatch = MaybeUninit::uninit();
+            // SAFETY: the handle is freed after this loop; the minibatch is written by a call that succeeds, and its one
+            // reference given up once.
+            unsafe {
+                let status = cntk_reader_minibatch_read(reader, Some(&mut minibatch), None);
+                assert_eq!(status, CNTK_READER_STATUS_OK);
+                cntk_reader_minibatch_release(minibatch.assume_init());
             }
-        });
-        cntk_reader_free(reader);
-        warm
-    }
+        }
+    });
+    // SAFETY: the handle is a box's pointer, which becomes a box once.
+    cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
+    warm
 }
 
 #[test]

@@ -110,7 +110,9 @@ static void print_minibatch(const cntk_reader* reader, const cntk_reader_minibat
 
 int main(int argc, char** argv) {
   unsigned long minibatches = 3, i;
+  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
   cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
+  char* configuration = NULL;
   cntk_reader_error* error;
   cntk_reader* reader;
   int first = 1;
@@ -128,13 +130,12 @@ int main(int argc, char** argv) {
   }
   if (first >= argc || argv[first][0] == '-') usage();
 
-  if (first + 1 == argc) {
-    check(cntk_reader_open_file(argv[first], CNTK_READER_NUL_TERMINATED, &reader, &error), &error);
-  } else {
-    char* configuration = write_configuration(argv[first], argv + first + 1, argc - first - 1);
-    check(cntk_reader_open_text(configuration, CNTK_READER_NUL_TERMINATED, &reader, &error), &error);
-    free(configuration);
-  }
+  if (first + 1 == argc)
+    source.file = argv[first];
+  else
+    source.text = configuration = write_configuration(argv[first], argv + first + 1, argc - first - 1);
+  check(cntk_reader_open(&source, &reader, &error), &error);
+  free(configuration);
   check(cntk_reader_epoch_start(reader, &epoch, &error), &error);
 
   for (i = 0; i < minibatches; ++i) {

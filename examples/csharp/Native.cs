@@ -54,9 +54,56 @@ namespace CntkReader
         {
             public UIntPtr StructSize;
             public int Kind, ExceptionClass;
-            public IntPtr Message, File;
+            public IntPtr Message, Detail, File;
             public ulong Offset, Line;
             public IntPtr Stream, Key;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Source
+        {
+            public UIntPtr StructSize;
+            public IntPtr Text;
+            public UIntPtr TextLength;
+            public IntPtr File;
+            public UIntPtr FileLength;
+            public IntPtr Section;
+            public uint SectionKind, Reserved;
+            public IntPtr AddedSections;
+            public UIntPtr AddedSectionCount;
+            public IntPtr Deserializers;
+            public UIntPtr DeserializerCount;
+            public IntPtr Make, Userdata;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Info
+        {
+            public UIntPtr StructSize, StreamCount, MemberCount;
+            public ulong Samples, Sequences, Chunks;
+            public uint NumericKeys, Reserved;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct MemberInfo
+        {
+            public UIntPtr StructSize;
+            public IntPtr Name, TypeName;
+            public ulong Samples, Sequences, Chunks;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Progress
+        {
+            public UIntPtr StructSize;
+            public ulong Delivered, Expected, Sweep;
+        }
+
+        [StructLayout(LayoutKind.Sequential)]
+        public struct Memory
+        {
+            public UIntPtr StructSize;
+            public ulong Window, Buffers, Index;
         }
 
         [StructLayout(LayoutKind.Sequential)]
@@ -111,11 +158,21 @@ namespace CntkReader
         public static extern void cntk_reader_error_free(IntPtr error);
 
         [DllImport(Library)]
-        public static extern int cntk_reader_open_text(byte[] text, UIntPtr length, out IntPtr reader, out IntPtr error);
+        public static extern int cntk_reader_open(ref Source source, out IntPtr reader, out IntPtr error);
         [DllImport(Library)]
         public static extern void cntk_reader_free(IntPtr reader);
         [DllImport(Library)]
-        public static extern int cntk_reader_stream_count(ReaderHandle reader, out UIntPtr count, out IntPtr error);
+        public static extern int cntk_reader_describe(ReaderHandle reader, ref Info info, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_member_describe(
+            ReaderHandle reader, UIntPtr index, ref MemberInfo info, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_progress_get(ReaderHandle reader, ref Progress progress, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_memory_get(ReaderHandle reader, ref Memory memory, out IntPtr error);
+        [DllImport(Library)]
+        public static extern int cntk_reader_chunk_size_suggest(
+            ReaderHandle reader, ulong workers, out ulong bytes, out IntPtr error);
         [DllImport(Library)]
         public static extern int cntk_reader_stream_describe(
             ReaderHandle reader, UIntPtr id, ref StreamInfo info, out IntPtr error);

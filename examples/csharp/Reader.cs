@@ -71,7 +71,8 @@ namespace CntkReader
             return values;
         }
 
-        // Sparse: the row of each stored value, and where each column's values start, with one more number for the end.
+        // Sparse: the index of each stored value in its column, and where each column's values begin, with one more number
+        // for the end.
         public int[] Indices() { return Integers(parts.Indices, (int)parts.ValueCount); }
         public int[] ColumnOffsets() { return Integers(parts.ColumnOffsets, Columns + 1); }
 
@@ -116,7 +117,7 @@ namespace CntkReader
 
         public bool HasData { get { return info.StreamCount != UIntPtr.Zero; } }
         public bool EndOfSweep { get { return info.EndOfSweep != 0; } }
-        public bool EndOfEpoch { get { return info.EndOfEpoch != 0; } }     // The last one, or behind the last.
+        public bool EndOfEpoch { get { return info.EndOfEpoch != 0; } }     // The last one, or past it.
 
         public StreamMinibatch this[string name]
         {
@@ -138,6 +139,51 @@ namespace CntkReader
         public void Dispose() { handle.Dispose(); }
     }
 
+    // How much data there is; null is what is not known.
+    public sealed class Sizes
+    {
+        public ulong? Samples { get; }      // Of one sweep, in the unit of minibatch and epoch sizes.
+        public ulong? Sequences { get; }
+        public ulong? Chunks { get; }
+
+        internal Sizes(ulong? samples, ulong? sequences, ulong? chunks)
+        {
+            Samples = samples;
+            Sequences = sequences;
+            Chunks = chunks;
+        }
+    }
+
+    // One of a reader's deserializers.
+    public sealed class Member
+    {
+        public string Name { get; }         // Its file.
+        public string Type { get; }         // Its `type` in the configuration.
+        public Sizes Sizes { get; }
+
+        internal Member(string name, string type, Sizes sizes)
+        {
+            Name = name;
+            Type = type;
+            Sizes = sizes;
+        }
+    }
+
+    // How far an epoch has come, in samples.
+    public sealed class Progress
+    {
+        public ulong Delivered { get; }
+        public ulong? Expected { get; }     // null: not known, or the epoch has no end.
+        public ulong Sweep { get; }         // From 0, of the next sample.
+
+        internal Progress(ulong delivered, ulong? expected, ulong sweep)
+        {
+            Delivered = delivered;
+            Expected = expected;
+            Sweep = sweep;
+        }
+    }
+
     public sealed class Reader : IDisposable
     {
         public const ulong OneSweep = 0x3fffffffffffffff;
@@ -151,13 +197,86 @@ namespace CntkReader
         public Reader(string configuration)
         {
             byte[] text = Encoding.UTF8.GetBytes(configuration);
-            int status = Native.cntk_reader_open_text(text, (UIntPtr)text.Length, out IntPtr raw, out IntPtr error);
+            GCHandle pinned = GCHandle.Alloc(text, GCHandleType.Pinned);
+            int status;
+            IntPtr raw, error;
+            try
+            {
+                var source = new Native.Source
+                {
+                    StructSize = (UIntPtr)Marshal.SizeOf<Native.Source>(),
+                    Text = pinned.AddrOfPinnedObject(), TextLength = (UIntPtr)text.Length
+                };
+                status = Native.cntk_reader_open(ref source, out raw, out error);
+            }
+            finally
+            {
+                pinned.Free();
+            }
             Native.Check(status, error);
             handle = new Native.ReaderHandle(raw);
-            Streams = Describe();
+            Streams = DescribeStreams();
         }
 
-        // Starts an epoch of so many samples, or of OneSweep: number `index`, from 0.
+        // How much data there is; null is what is not known yet.
+        public Sizes Sizes
+        {
+            get
+            {
+                Native.Info info = Describe(handle);
+                return new Sizes(Known(info.Samples), Known(info.Sequences), Known(info.Chunks));
+            }
+        }
+
+        // The deserializers, in the order of the configuration.
+        public List<Member> Members
+        {
+            get
+            {
+                var members = new List<Member>();
+                for (int i = 0, count = (int)Describe(handle).MemberCount; i < count; ++i)
+                {
+                    var info = new Native.MemberInfo { StructSize = (UIntPtr)Marshal.SizeOf<Native.MemberInfo>() };
+                    int status = Native.cntk_reader_member_describe(handle, (UIntPtr)i, ref info, out IntPtr error);
+                    Native.Check(status, error);
+                    var sizes = new Sizes(Known(info.Samples), Known(info.Sequences), Known(info.Chunks));
+                    members.Add(new Member(Native.Text(info.Name), Native.Text(info.TypeName), sizes));
+                }
+                return members;
+            }
+        }
+
+        // How far the epoch has come with the minibatch read last.
+        public Progress Progress
+        {
+            get
+            {
+                var raw = new Native.Progress { StructSize = (UIntPtr)Marshal.SizeOf<Native.Progress>() };
+                Native.Check(Native.cntk_reader_progress_get(handle, ref raw, out IntPtr error), error);
+                return new Progress(raw.Delivered, Known(raw.Expected), raw.Sweep);
+            }
+        }
+
+        // Bytes that the reader holds now, in chunks, minibatches and tables.
+        public ulong MemoryInBytes
+        {
+            get
+            {
+                var raw = new Native.Memory { StructSize = (UIntPtr)Marshal.SizeOf<Native.Memory>() };
+                Native.Check(Native.cntk_reader_memory_get(handle, ref raw, out IntPtr error), error);
+                return raw.Window + raw.Buffers + raw.Index;
+            }
+        }
+
+        // A chunkSizeInBytes with which this many workers share the data evenly.
+        public ulong SuggestChunkSize(ulong workers)
+        {
+            int status = Native.cntk_reader_chunk_size_suggest(handle, workers, out ulong bytes, out IntPtr error);
+            Native.Check(status, error);
+            return bytes;
+        }
+
+        // Starts an epoch of this many samples, or of OneSweep: number `index`, from 0.
         public void StartEpoch(ulong minibatchSize, ulong samples = OneSweep, ulong index = 0, ulong workers = 1, ulong rank = 0)
         {
             var epoch = new Native.Epoch
@@ -168,14 +287,14 @@ namespace CntkReader
             Native.Check(Native.cntk_reader_epoch_start(handle, ref epoch, out IntPtr error), error);
         }
 
-        // The next minibatch; behind the end of the epoch one without data, again and again.
+        // The next minibatch; past the end of the epoch always one without data.
         public Minibatch GetMinibatch()
         {
             Native.Check(Native.cntk_reader_minibatch_read(handle, out IntPtr raw, out IntPtr error), error);
             return new Minibatch(raw, Streams);
         }
 
-        // The position behind the minibatch read last, as opaque bytes.
+        // The position after the minibatch read last, as opaque bytes.
         public byte[] SaveCheckpoint()
         {
             Native.Check(Native.cntk_reader_checkpoint_save(handle, out IntPtr buffer, out IntPtr error), error);
@@ -192,7 +311,7 @@ namespace CntkReader
             }
         }
 
-        // Goes on where a checkpoint was saved, in the epoch of that time; for a new reader instead of StartEpoch.
+        // Continues where a checkpoint was saved, in the epoch of that time; for a new reader instead of StartEpoch.
         public void RestoreCheckpoint(byte[] bytes)
         {
             int status = Native.cntk_reader_checkpoint_restore(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);
@@ -201,11 +320,20 @@ namespace CntkReader
 
         public void Dispose() { handle.Dispose(); }
 
-        List<StreamDescription> Describe()
+        static Native.Info Describe(Native.ReaderHandle handle)
         {
-            Native.Check(Native.cntk_reader_stream_count(handle, out UIntPtr count, out IntPtr error), error);
+            var info = new Native.Info { StructSize = (UIntPtr)Marshal.SizeOf<Native.Info>() };
+            Native.Check(Native.cntk_reader_describe(handle, ref info, out IntPtr error), error);
+            return info;
+        }
+
+        static ulong? Known(ulong number) { return number == ulong.MaxValue ? (ulong?)null : number; }
+
+        List<StreamDescription> DescribeStreams()
+        {
+            IntPtr error;
             var streams = new List<StreamDescription>();
-            for (int id = 0; id < (int)count; ++id)
+            for (int id = 0, count = (int)Describe(handle).StreamCount; id < count; ++id)
             {
                 var info = new Native.StreamInfo { StructSize = (UIntPtr)Marshal.SizeOf<Native.StreamInfo>() };
                 Native.Check(Native.cntk_reader_stream_describe(handle, (UIntPtr)id, ref info, out error), error);

@@ -28,9 +28,13 @@ static class TrainDigits
         foreach (StreamDescription stream in reader.Streams)
             Console.WriteLine("stream {0}: {1} values of a sample, {2}", stream.Name, stream.SampleSize,
                               stream.IsSparse ? "sparse" : "dense");
+        foreach (Member member in reader.Members)
+            Console.WriteLine("{0}: {1} samples in {2} chunks", member.Type, member.Sizes.Samples, member.Sizes.Chunks);
         reader.StartEpoch(MinibatchSize);
         using (Minibatch minibatch = reader.GetMinibatch())
         {
+            Console.WriteLine("{0} of {1} samples read, {2} bytes in use", reader.Progress.Delivered,
+                              reader.Progress.Expected, reader.MemoryInBytes > 0 ? "some" : "no");
             StreamMinibatch features = minibatch["features"], labels = minibatch["labels"];
             Console.WriteLine("first minibatch: features {0} x {1}, labels {2} x {3} with {4} stored values",
                               features.SampleSize, features.Columns, labels.SampleSize, labels.Columns,

@@ -16,8 +16,8 @@
 namespace cntk {
 namespace reader {
 
-/// How far a conversion has come: bytes of the input done, all of them, sequences written. Returns false to
-/// stop.
+/// Called with how far a conversion has come: bytes of the input that are done, bytes that it has, sequences
+/// written. Returns false to stop.
 using ProgressCallback =
     std::function<bool(std::uint64_t bytes, std::uint64_t total, std::uint64_t sequences)>;
 
@@ -25,19 +25,20 @@ using ProgressCallback =
 struct ConversionOptions {
   std::uint64_t chunk_size = 32 << 20;  ///< Bytes of a chunk; 0 makes every sequence a chunk.
   bool double_precision = false;        ///< Values are doubles.
-  bool ctf2bin_compatible = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each behind the first.
+  bool ctf2bin_compatible = false;  ///< Cut chunks as ctf2bin.py does, one sequence to each after the first.
 };
 
 namespace detail {
 
-template <typename Function>
-void Convert(Function function, const std::string& input, const std::string& output,
-             const std::string* streams, const ConversionOptions& options, const ProgressCallback& progress) {
+inline void Convert(cntk_reader_direction direction, const std::string& input, const std::string& output,
+                    const std::string* streams, const ConversionOptions& options,
+                    const ProgressCallback& progress) {
   struct State {
     const ProgressCallback& progress;
     std::exception_ptr thrown;
   } state{progress, nullptr};
   cntk_reader_conversion conversion = CNTK_READER_CONVERSION_INIT;
+  conversion.direction = static_cast<std::uint32_t>(direction);
   conversion.input = input.c_str();
   conversion.output = output.c_str();
   conversion.streams = streams ? streams->c_str() : nullptr;
@@ -48,17 +49,17 @@ void Convert(Function function, const std::string& input, const std::string& out
   if (progress) {
     conversion.progress = [](void* userdata, std::uint64_t bytes, std::uint64_t total,
                              std::uint64_t sequences) -> std::uint32_t {
-      auto* state = static_cast<State*>(userdata);
+      auto* own = static_cast<State*>(userdata);
       try {
-        return state->progress(bytes, total, sequences) ? 0 : 1;
+        return own->progress(bytes, total, sequences) ? 0 : 1;
       } catch (...) {
-        state->thrown = std::current_exception();
+        own->thrown = std::current_exception();
         return 1;
       }
     };
   }
   try {
-    Call(function, &conversion);
+    Call(cntk_reader_conversion_run, &conversion);
   } catch (...) {
     if (state.thrown) std::rethrow_exception(state.thrown);
     throw;
@@ -73,13 +74,13 @@ void Convert(Function function, const std::string& input, const std::string& out
 inline void ConvertTextToBinary(const std::string& input, const std::string& output,
                                 const std::string& streams, const ConversionOptions& options = {},
                                 const ProgressCallback& progress = {}) {
-  detail::Convert(cntk_reader_convert_text_to_binary, input, output, &streams, options, progress);
+  detail::Convert(CNTK_READER_DIRECTION_TEXT_TO_BINARY, input, output, &streams, options, progress);
 }
 
 /// Converts a binary file to a text one that reads back to the same bits. Otherwise as ConvertTextToBinary.
 inline void ConvertBinaryToText(const std::string& input, const std::string& output,
                                 const ProgressCallback& progress = {}) {
-  detail::Convert(cntk_reader_convert_binary_to_text, input, output, nullptr, {}, progress);
+  detail::Convert(CNTK_READER_DIRECTION_BINARY_TO_TEXT, input, output, nullptr, {}, progress);
 }
 
 }  // namespace reader

@@ -35,13 +35,17 @@ enum class ExceptionClass {
   kInvalidArgument = CNTK_READER_EXCEPTION_INVALID_ARGUMENT,
 };
 
-/// The one exception of this library. `what()` is the message with the place.
+class Error;
+
+namespace detail {
+
+[[noreturn]] void Throw(cntk_reader_status status, cntk_reader_error* error);
+
+}  // namespace detail
+
+/// The one exception of this library. `what()` is the message with all that is known of the place.
 class Error : public std::runtime_error {
  public:
-  /// Takes over an error object of the C interface; NULL gives an error that has its kind only.
-  Error(cntk_reader_status status, cntk_reader_error* error)
-      : Error(status, std::unique_ptr<cntk_reader_error, Free>(error)) {}
-
   /// An error that is found on this side of the C interface.
   Error(ErrorKind kind, const std::string& message)
       : std::runtime_error(message), details_(std::make_shared<Details>()) {
@@ -52,8 +56,10 @@ class Error : public std::runtime_error {
 
   ErrorKind Kind() const noexcept { return details_->kind; }
   ExceptionClass Class() const noexcept { return details_->exception_class; }
-  /// The message without the place.
+  /// The message alone: CNTK's words where CNTK has any.
   const std::string& Message() const noexcept { return details_->message; }
+  /// What the message does not say: what was found, what was expected, what to do. May be empty.
+  const std::string& Detail() const noexcept { return details_->detail; }
   /// Path of the file, as the configuration wrote it.
   const std::optional<std::string>& File() const noexcept { return details_->file; }
   /// Line in the file, from 1.
@@ -66,6 +72,8 @@ class Error : public std::runtime_error {
   const std::optional<std::string>& Key() const noexcept { return details_->key; }
 
  private:
+  friend void detail::Throw(cntk_reader_status status, cntk_reader_error* error);
+
   struct Free {
     void operator()(cntk_reader_error* error) const noexcept { cntk_reader_error_free(error); }
   };
@@ -73,7 +81,7 @@ class Error : public std::runtime_error {
   struct Details {
     ErrorKind kind = ErrorKind::kInternal;
     ExceptionClass exception_class = ExceptionClass::kLogicError;
-    std::string message;
+    std::string message, detail;
     std::optional<std::string> file, stream, key;
     std::optional<std::uint64_t> line, offset;
   };
@@ -89,6 +97,7 @@ class Error : public std::runtime_error {
     };
     details_->exception_class = static_cast<ExceptionClass>(info.exception);
     details_->message = info.message;
+    details_->detail = info.detail;
     details_->file = optional(info.file);
     details_->stream = optional(info.stream);
     details_->key = optional(info.key);
@@ -101,13 +110,19 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
+/// Throws the error of a call that failed, and frees the error object. NULL gives an error that has its kind
+/// only.
+[[noreturn]] inline void Throw(cntk_reader_status status, cntk_reader_error* error) {
+  throw Error(status, std::unique_ptr<cntk_reader_error, Error::Free>(error));
+}
+
 /// Calls a function of the C interface, whose last parameter is the place for an error, and throws if it
 /// fails.
 template <typename Function, typename... Arguments>
 void Call(Function function, Arguments... arguments) {
   cntk_reader_error* error = nullptr;
   const cntk_reader_status status = function(arguments..., &error);
-  if (status != CNTK_READER_STATUS_OK) throw Error(status, error);
+  if (status != CNTK_READER_STATUS_OK) Throw(status, error);
 }
 
 /// A struct of the C interface with its size set.

@@ -21,11 +21,22 @@
 namespace cntk {
 namespace reader {
 
-/// A run of steps of one lane (a parallel sequence) that belongs to one sequence, or to none.
-using Record = cntk_reader_record;
+/// A run of steps of one lane (a parallel sequence) that belongs to one sequence, or to none: a gap.
+struct Record {
+  std::uint64_t sequence;  ///< Number of the sequence within the minibatch, the same in all streams.
+  std::uint64_t lane;      ///< From 0.
+  std::int64_t begin;      ///< First step; negative if the sequence began in an earlier minibatch.
+  std::uint64_t end;       ///< The step after the last one; it may lie after the minibatch's last step.
+};
 
 /// Whether a record marks columns without data.
 inline bool IsGap(const Record& record) noexcept { return record.sequence == CNTK_READER_GAP; }
+
+// Records are read where the C interface has them.
+static_assert(sizeof(Record) == sizeof(cntk_reader_record) &&
+              offsetof(Record, lane) == offsetof(cntk_reader_record, lane) &&
+              offsetof(Record, begin) == offsetof(cntk_reader_record, begin) &&
+              offsetof(Record, end) == offsetof(cntk_reader_record, end));
 
 class StreamMinibatch;
 
@@ -36,7 +47,7 @@ class Sequence {
   std::size_t Number() const noexcept { return static_cast<std::size_t>(record_.sequence); }
   /// First step within the minibatch.
   std::size_t Begin() const noexcept { return begin_; }
-  /// One behind the last step within the minibatch.
+  /// The step after the last one within the minibatch.
   std::size_t End() const noexcept { return end_; }
   /// Steps within the minibatch.
   std::size_t Steps() const noexcept { return end_ - begin_; }
@@ -81,7 +92,9 @@ class StreamMinibatch {
   ElementType Element() const noexcept { return static_cast<ElementType>(parts_.element); }
 
   /// Which columns belong to which sequence, gaps included.
-  Span<const Record> Records() const noexcept { return {parts_.records, parts_.record_count}; }
+  Span<const Record> Records() const noexcept {
+    return {reinterpret_cast<const Record*>(parts_.records), parts_.record_count};
+  }
 
   /// The sequences with data, in the order of the records.
   std::vector<Sequence> Sequences() const {
@@ -110,7 +123,7 @@ class StreamMinibatch {
     return Values<T>().subspan(column * parts_.sample_size, parts_.sample_size);
   }
 
-  /// Calls `visit(row, value)` for each stored value of a column of a sparse stream, or for each value of a
+  /// Calls `visit(index, value)` for each stored value of a column of a sparse stream, or for each value of a
   /// dense one.
   template <typename T, typename Visit>
   void ForEachValue(std::size_t column, Visit&& visit) const {
@@ -121,16 +134,16 @@ class StreamMinibatch {
         visit(static_cast<std::size_t>(parts_.indices[i]), values[i]);
     } else {
       const std::size_t start = column * parts_.sample_size;
-      for (std::size_t row = 0; row < parts_.sample_size; ++row) visit(row, values[start + row]);
+      for (std::size_t index = 0; index < parts_.sample_size; ++index) visit(index, values[start + index]);
     }
   }
 
-  /// Sparse: the row of each stored value, in the input's order. Dense: empty.
+  /// Sparse: the index of each stored value within its column, in the input's order. Dense: empty.
   Span<const std::int32_t> Indices() const noexcept {
     return {parts_.indices, parts_.indices ? parts_.value_count : 0};
   }
 
-  /// Sparse: where each column's values start, and one more number for the end. Dense: empty.
+  /// Sparse: where each column's values begin, and one more number for the end. Dense: empty.
   Span<const std::int32_t> ColumnOffsets() const noexcept {
     return {parts_.column_offsets, parts_.column_offsets ? parts_.columns + 1 : 0};
   }
@@ -139,9 +152,6 @@ class StreamMinibatch {
   Span<const unsigned char> Block() const noexcept {
     return {static_cast<const unsigned char*>(parts_.block), parts_.block_size};
   }
-
-  /// The struct of the C interface.
-  const cntk_reader_minibatch_stream& Raw() const noexcept { return parts_; }
 
  private:
   friend class Minibatch;
@@ -155,7 +165,7 @@ class Minibatch {
  public:
   Minibatch() noexcept = default;
 
-  /// Whether there is data: false behind the end of the epoch.
+  /// Whether there is data: false past the end of the epoch.
   explicit operator bool() const noexcept { return content_.info.stream_count != 0; }
   /// It reaches or crosses the end of a sweep.
   bool EndOfSweep() const noexcept { return content_.info.end_of_sweep != 0; }
@@ -177,8 +187,8 @@ class Minibatch {
     return (*this)[detail::FindStream(GetStreamDescriptions(), name).id];
   }
 
-  /// The key of each sequence as a number, by the sequence's number. In the data of numeric corpora it stands
-  /// so; in others it stands for a text, the same one as long as the reader lives.
+  /// The key of each sequence as a number, by the sequence's number: the number in the data, or, where keys
+  /// are texts, a number that stands for the text as long as the reader lives.
   Span<const std::uint64_t> Keys() const noexcept { return {content_.info.keys, content_.info.key_count}; }
 
   /// The key of a sequence as text.

@@ -1,9 +1,9 @@
 //! Bytes that the library hands out for good: checkpoints.
 
-use super::call::{Output, guard, guard_silently, input};
+use super::call::{call, given};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
-use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 /// Bytes that the caller owns; free them with cntk_reader_buffer_free.
 ///
@@ -12,29 +12,23 @@ pub struct cntk_reader_buffer(pub(super) Vec<u8>);
 
 /// Gives the bytes of a buffer: a pointer that is valid as long as the buffer, and their number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_buffer_get_bytes(
-    buffer: *const cntk_reader_buffer,
-    bytes: *mut *const c_void,
-    size: *mut usize,
-    error: *mut *mut cntk_reader_error,
+pub extern "C" fn cntk_reader_buffer_get_bytes(
+    buffer: Option<&cntk_reader_buffer>,
+    bytes: Option<&mut MaybeUninit<*const u8>>,
+    size: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let cntk_reader_buffer(content) = input(buffer, "buffer")?;
-            let (bytes, size) = (Output::new(bytes, "bytes")?, Output::new(size, "size")?);
-            bytes.set(content.as_ptr().cast());
-            size.set(content.len());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let cntk_reader_buffer(content) = given(buffer, "buffer")?;
+        let (bytes, size) = (given(bytes, "bytes")?, given(size, "size")?);
+        bytes.write(content.as_ptr());
+        size.write(content.len());
+        Ok(())
+    })
 }
 
 /// Frees a buffer. NULL is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_buffer_free(buffer: *mut cntk_reader_buffer) {
-    if !buffer.is_null() {
-        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(buffer) }));
-    }
+pub extern "C" fn cntk_reader_buffer_free(buffer: Option<Box<cntk_reader_buffer>>) {
+    drop(buffer);
 }

@@ -1,12 +1,36 @@
-//! What every call does around its body: stops panics, checks pointers, hands out errors.
+//! What every call does around its body: stops panics, checks arguments, hands out errors.
+//!
+//! Pointers to one object stand in the signatures as what they are: `Option<&T>` for a handle that a call looks at,
+//! `Option<Box<T>>` for one that it takes over, `Option<&mut MaybeUninit<T>>` for the place of a result. The compiler
+//! gives them the representation of a C pointer, NULL is `None`, and bodies need no `unsafe` for them: a caller who passes
+//! anything but NULL or a valid pointer breaks the contract of the signature. Raw pointers are left where the type does
+//! not say how many bytes there are: arrays and strings ([`inputs`], [`super::text`]) and structs that begin with their
+//! size ([`super::sized`]).
 
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use crate::{Error, Result};
 use std::any::Any;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs the body of a call and turns its result into a status, handing the error out if the caller wants it.
+/// Where a call puts its error object: NULL if the caller does not want one.
+pub(super) type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
+
+/// Runs the body of a call and turns its result into a status. The error object goes to `place`, if there is one.
+pub(super) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> cntk_reader_status {
+    match stop_panics(body) {
+        Ok(()) => cntk_reader_status::CNTK_READER_STATUS_OK,
+        Err(failure) => {
+            if let Some(place) = place {
+                place.write(Box::into_raw(Box::new(cntk_reader_error::new(&failure))));
+            }
+            failure.kind().into()
+        }
+    }
+}
+
+/// [`call`] for a place that is still a raw pointer.
 ///
 /// # Safety
 /// `error` is NULL or may be written.
@@ -14,27 +38,21 @@ pub(super) unsafe fn guard(
     error: *mut *mut cntk_reader_error,
     body: impl FnOnce() -> Result<()>,
 ) -> cntk_reader_status {
-    // Unwind safety: what a body may leave half done is inside a reader, whose mutex is poisoned by the panic.
-    match catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic))) {
-        Ok(()) => cntk_reader_status::CNTK_READER_STATUS_OK,
-        Err(failure) => {
-            let status = failure.kind().into();
-            if !error.is_null() {
-                // SAFETY: not NULL, and then writable by this function's contract.
-                unsafe { error.write(Box::into_raw(Box::new(cntk_reader_error::new(&failure)))) };
-            }
-            status
-        }
-    }
+    // SAFETY: NULL gives `None`; anything else may be written, by this function's contract.
+    call(unsafe { error.cast::<MaybeUninit<*mut cntk_reader_error>>().as_mut() }, body)
 }
 
-/// Runs the body of a call that cannot report failure; a panic is swallowed.
+/// Runs the body of a call that cannot report failure. What a panic leaves unfinished is leaked and not used again.
 pub(super) fn guard_silently(body: impl FnOnce()) {
-    // What a panicking destructor leaves behind is leaked, never used again.
     let _ = catch_unwind(AssertUnwindSafe(body));
 }
 
-/// The error that a panic becomes.
+/// The result of a body; a panic is an internal error.
+pub(super) fn stop_panics(body: impl FnOnce() -> Result<()>) -> Result<()> {
+    // Unwind safety: what a body may leave half done is inside a reader, whose mutex the panic poisons.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(from_panic(&*panic)))
+}
+
 fn from_panic(panic: &(dyn Any + Send)) -> Error {
     let text = panic
         .downcast_ref::<String>()
@@ -44,13 +62,18 @@ fn from_panic(panic: &(dyn Any + Send)) -> Error {
     Error::internal(format!("The library failed, which is a mistake of its own: {text}"))
 }
 
+/// An argument that must not be NULL: a handle, or the place of a result.
+pub(super) fn given<T>(argument: Option<T>, name: &str) -> Result<T> {
+    argument.ok_or_else(|| null(name))
+}
+
 /// A borrowed input.
 ///
 /// # Safety
 /// `pointer` is NULL or valid for reading a `T` during `'a`.
 pub(super) unsafe fn input<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
-    // SAFETY: by this function's contract.
-    unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
+    // SAFETY: NULL gives `None`; anything else is readable, by this function's contract.
+    given(unsafe { pointer.as_ref() }, name)
 }
 
 /// A borrowed array; NULL stands for one without elements.
@@ -61,12 +84,36 @@ pub(super) unsafe fn inputs<'a, T>(pointer: *const T, count: usize, name: &str) 
     match count {
         0 => Ok(&[]),
         _ if pointer.is_null() => Err(null(name)),
-        // SAFETY: not NULL, and then valid by this function's contract.
+        _ if count > isize::MAX as usize / size_of::<T>().max(1) => {
+            Err(Error::argument(format!("The number of elements of '{name}', {count}, is impossible.")))
+        }
+        // SAFETY: not NULL by the arm above, `count` elements are no more bytes than memory can have by the last one, and
+        // they are readable by this function's contract.
         _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
     }
 }
 
-/// Where a result goes. Made before the work is done, so that a forgotten output costs nothing; written after it.
+/// The places for a list of results, as many as the caller has; NULL is allowed if that is none.
+///
+/// # Safety
+/// `pointer` is NULL or valid for writing `capacity` elements during `'a`, and nothing else refers to them.
+pub(super) unsafe fn outputs<'a, T>(
+    pointer: *mut T,
+    capacity: usize,
+    name: &str,
+) -> Result<&'a mut [MaybeUninit<T>]> {
+    match capacity {
+        0 => Ok(&mut []),
+        _ if pointer.is_null() => Err(null(name)),
+        _ if capacity > isize::MAX as usize / size_of::<T>().max(1) => {
+            Err(Error::argument(format!("The capacity of '{name}', {capacity}, is impossible.")))
+        }
+        // SAFETY: as in `inputs`; elements need not be initialized, because they are `MaybeUninit`.
+        _ => Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) }),
+    }
+}
+
+/// Where a result goes, for arguments that are still raw pointers.
 pub(super) struct Output<T>(*mut T);
 
 impl<T> Output<T> {
@@ -80,7 +127,7 @@ impl<T> Output<T> {
 
     /// Writes the result.
     pub(super) fn set(self, value: T) {
-        // SAFETY: checked and promised in `new`. `write` because the place may be uninitialized.
+        // SAFETY: `new` refused NULL, and its contract lasts until here. `write`, because nothing may be there yet.
         unsafe { self.0.write(value) };
     }
 }
@@ -93,25 +140,32 @@ fn null(name: &str) -> Error {
 mod tests {
     use super::*;
     use crate::capi::error::{cntk_reader_error_free, cntk_reader_error_get_text};
-    use std::ptr::null_mut;
 
     #[test]
     fn a_panic_becomes_an_internal_error() {
-        let mut error = null_mut();
-        // SAFETY: `error` is a local variable.
-        let status = unsafe { guard(&raw mut error, || panic!("number {}", 7)) };
+        let mut error = MaybeUninit::uninit();
+        let status = call(Some(&mut error), || panic!("number {}", 7));
         assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_INTERNAL);
-        // SAFETY: `guard` has just written the error.
-        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_get_text(error)) };
+        // SAFETY: the call failed, so it has written a box's pointer, which becomes a box once.
+        let error = unsafe { Box::from_raw(error.assume_init()) };
+        // SAFETY: the text is a string of the error, which lives on.
+        let text = unsafe { std::ffi::CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
         assert!(text.to_string_lossy().contains("number 7"));
-        // SAFETY: as above, and freed once.
-        unsafe { cntk_reader_error_free(error) };
+        cntk_reader_error_free(Some(error));
     }
 
     #[test]
-    fn an_error_that_nobody_wants_is_dropped() {
-        // SAFETY: NULL is allowed.
-        let status = unsafe { guard(null_mut(), || Err(Error::data("x"))) };
+    fn an_error_that_is_not_wanted_is_dropped() {
+        let status = call(None, || Err(Error::data("x")));
         assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_DATA);
+    }
+
+    #[test]
+    fn impossible_counts_are_refused() {
+        let number = 1u64;
+        // SAFETY: refused before anything is read.
+        assert!(unsafe { inputs(&raw const number, usize::MAX, "numbers") }.is_err());
+        // SAFETY: as above.
+        assert!(unsafe { outputs((&raw const number).cast_mut(), usize::MAX / 8, "numbers") }.is_err());
     }
 }

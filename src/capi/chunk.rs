@@ -1,6 +1,6 @@
 //! Loaded chunks: views of their sequences, no copies.
 
-use super::call::{guard, guard_silently, input};
+use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
@@ -8,6 +8,7 @@ use super::stream::Stream;
 use crate::Error;
 use crate::deserialize::{Chunk, Loaded};
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr::null;
 use std::sync::Arc;
 
@@ -47,14 +48,14 @@ pub struct cntk_reader_sequence {
     pub values: *const c_void,
     /// Number of values.
     pub value_count: usize,
-    /// Sparse: the row of each value, not necessarily aligned. Dense: NULL.
+    /// Sparse: the index of each value within its sample, not necessarily aligned. Dense: NULL.
     pub indices: *const i32,
-    /// Sparse: samples + 1 ascending numbers. Less the first of them, number s is where the values of sample s begin, and
-    /// number s + 1 where they end. Dense: NULL.
+    /// Sparse: samples + 1 ascending numbers. Sample s has the values from `sample_offsets[s] - sample_offsets[0]` to
+    /// before `sample_offsets[s + 1] - sample_offsets[0]`. Dense: NULL.
     pub sample_offsets: *const u32,
 }
 
-// SAFETY: plain members; the enum is only ever written.
+// SAFETY: integers and pointers, which may have all bits zero; the enum is only ever written.
 unsafe impl Sized for cntk_reader_sequence {
     const NAME: &'static str = "cntk_reader_sequence";
 }
@@ -102,27 +103,22 @@ impl cntk_reader_chunk {
 /// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_chunk_get_sequence(
-    chunk: *const cntk_reader_chunk,
+    chunk: Option<&cntk_reader_chunk>,
     stream: usize,
     index: u32,
     sequence: *mut cntk_reader_sequence,
-    error: *mut *mut cntk_reader_error,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (chunk, sequence) = (input(chunk, "chunk")?, SizedOutput::new(sequence)?);
-            sequence.set(chunk.sequence(stream, index)?);
-            Ok(())
-        })
-    }
+    call(error, || {
+        // SAFETY: `sequence` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (chunk, sequence) = (given(chunk, "chunk")?, unsafe { SizedOutput::new(sequence) }?);
+        sequence.set(chunk.sequence(stream, index)?);
+        Ok(())
+    })
 }
 
 /// Frees a chunk. NULL is allowed. May be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_chunk_free(chunk: *mut cntk_reader_chunk) {
-    if !chunk.is_null() {
-        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(chunk) }));
-    }
+pub extern "C" fn cntk_reader_chunk_free(chunk: Option<Box<cntk_reader_chunk>>) {
+    guard_silently(|| drop(chunk));
 }

@@ -1,9 +1,12 @@
-//! Inputs that grow: how to read, and which epoch.
+//! Sizes, workers and flags of the minibatches to come.
 
-use super::sized::Sized;
-use crate::randomize::{SIZE_UNLIMITED, SWEEPS_UNLIMITED};
-use crate::reader::{Epoch, ReadConfig};
-use std::mem::size_of;
+use super::call::{call, given, input};
+use super::error::cntk_reader_error;
+use super::reader::cntk_reader;
+use super::sized::{self, Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use crate::reader::ReadConfig;
+use std::mem::MaybeUninit;
 
 /// Sizes, workers and flags of the minibatches to come. Initialize with CNTK_READER_CONFIGURATION_INIT.
 #[repr(C)]
@@ -13,55 +16,23 @@ pub struct cntk_reader_configuration {
     pub struct_size: usize,
     /// Number of workers that share the data, at least 1.
     pub workers: u64,
-    /// Which of them this reader is, from 0.
+    /// Which of the workers this reader is, from 0.
     pub rank: u64,
     /// Minibatch size in samples of all workers together, at least 1.
     pub minibatch_size: u64,
-    /// Time steps of a truncated minibatch. The configuration's `truncationLength` takes its place when an epoch
-    /// starts, so 0 will do there.
+    /// Time steps of a truncated minibatch; 0 unless the configuration has `truncated = true`. An epoch starts with the
+    /// configuration's `truncationLength` whatever stands here.
     pub truncation_length: u64,
-    /// Overlap of the truncated minibatches of one sequence, in steps. The configuration's `rightSplice` takes its
-    /// place when an epoch starts.
+    /// Steps by which the truncated minibatches of one sequence overlap. An epoch starts with the configuration's
+    /// `rightSplice` whatever stands here.
     pub right_splice: u64,
-    /// 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
+    /// 1 if a minibatch may continue past the end of a sweep, 0 if it ends there.
     pub cross_sweeps: u64,
-}
-
-/// An epoch to start. Initialize with CNTK_READER_EPOCH_INIT: one worker, no limit.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_epoch {
-    /// sizeof(cntk_reader_epoch).
-    pub struct_size: usize,
-    /// Number of workers that share the data, at least 1.
-    pub workers: u64,
-    /// Which of them this reader is, from 0.
-    pub rank: u64,
-    /// Minibatch size in samples of all workers together, at least 1.
-    pub minibatch_size: u64,
-    /// As in cntk_reader_configuration; the configuration's `truncationLength` takes its place.
-    pub truncation_length: u64,
-    /// As in cntk_reader_configuration; the configuration's `rightSplice` takes its place.
-    pub right_splice: u64,
-    /// 1 if a minibatch may go on behind the end of a sweep, 0 if it ends there.
-    pub cross_sweeps: u64,
-    /// Size of the epoch in samples of all workers; CNTK_READER_ONE_SWEEP or CNTK_READER_UNLIMITED_SAMPLES for
-    /// those. Ignored if `sweeps` is limited.
-    pub samples: u64,
-    /// Size of the epoch in sweeps (passes over the data), or CNTK_READER_UNLIMITED_SWEEPS.
-    pub sweeps: u64,
-    /// Which epoch, from 0: it begins at sample index * size of the endless data.
-    pub index: u64,
 }
 
 // SAFETY: nothing but integers.
 unsafe impl Sized for cntk_reader_configuration {
     const NAME: &'static str = "cntk_reader_configuration";
-}
-
-// SAFETY: nothing but integers.
-unsafe impl Sized for cntk_reader_epoch {
-    const NAME: &'static str = "cntk_reader_epoch";
 }
 
 impl Default for cntk_reader_configuration {
@@ -74,23 +45,6 @@ impl Default for cntk_reader_configuration {
             truncation_length: 0,
             right_splice: 0,
             cross_sweeps: 1,
-        }
-    }
-}
-
-impl Default for cntk_reader_epoch {
-    fn default() -> Self {
-        cntk_reader_epoch {
-            struct_size: size_of::<Self>(),
-            workers: 1,
-            rank: 0,
-            minibatch_size: 0,
-            truncation_length: 0,
-            right_splice: 0,
-            cross_sweeps: 1,
-            samples: SIZE_UNLIMITED,
-            sweeps: SWEEPS_UNLIMITED,
-            index: 0,
         }
     }
 }
@@ -121,15 +75,35 @@ impl From<ReadConfig> for cntk_reader_configuration {
     }
 }
 
-impl From<cntk_reader_epoch> for Epoch {
-    fn from(epoch: cntk_reader_epoch) -> Self {
-        let cross_sweeps = epoch.cross_sweeps != 0;
-        let cntk_reader_epoch { workers, rank, minibatch_size, truncation_length, right_splice, .. } = epoch;
-        Epoch {
-            read: ReadConfig { workers, rank, minibatch_size, truncation_length, right_splice, cross_sweeps },
-            samples: epoch.samples,
-            sweeps: epoch.sweeps,
-            index: epoch.index,
-        }
-    }
+/// Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
+/// reader had begun are not continued (CNTK 2.7 drops them too).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_configuration_set(
+    reader: *mut cntk_reader,
+    configuration: *const cntk_reader_configuration,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        let configuration = unsafe { sized::read(configuration, cntk_reader_configuration::default()) }?;
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        unsafe { input(reader, "reader") }?.with(|reader| reader.configure(&configuration.into()))
+    })
+}
+
+/// Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
+/// set. An epoch must have been started, or a checkpoint restored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_configuration_get(
+    reader: Option<&cntk_reader>,
+    configuration: *mut cntk_reader_configuration,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(configuration) }?);
+        place.set(reader.with(|reader| reader.config())?.into());
+        Ok(())
+    })
 }

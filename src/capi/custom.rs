@@ -1,17 +1,13 @@
 //! Users' deserializers: tables of callbacks.
 
-use super::call::{Output, guard, input, inputs};
+use super::call::{input, inputs};
 use super::custom_data::{cntk_reader_sequences, cntk_reader_user_chunk, cntk_reader_user_stream, wrong};
-use super::error::cntk_reader_error;
-use super::log::cntk_reader_finalizer;
-use super::reader::cntk_reader;
+use super::finalizer::{Userdata, cntk_reader_finalizer};
 use super::sized::{self, Sized};
-use super::status::cntk_reader_status;
 use super::text;
-use crate::config::{self, UserType};
+use crate::config::UserType;
 use crate::deserialize::custom::{ChunkData, Composable, Registered, Sequences, Simple, UserDeserializer};
 use crate::error::Cause;
-use crate::reader::Others;
 use crate::sequence::ChunkId;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -26,26 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct cntk_reader_failure {
     text: String,
     cause: Option<Cause>,
-}
-
-/// What the user's code has failed with, for the user.
-pub(super) struct UserCause {
-    pub(super) pointer: *mut c_void,
-    finalizer: cntk_reader_finalizer,
-}
-
-// SAFETY: the pointer is only passed back; the header demands a finalizer that any thread may call.
-unsafe impl Send for UserCause {}
-// SAFETY: as above.
-unsafe impl Sync for UserCause {}
-
-impl Drop for UserCause {
-    fn drop(&mut self) {
-        if let Some(finalizer) = self.finalizer {
-            // SAFETY: registered for this use, and this is the only and last one.
-            unsafe { finalizer(self.pointer) };
-        }
-    }
 }
 
 impl cntk_reader_failure {
@@ -88,8 +64,6 @@ pub unsafe extern "C" fn cntk_reader_failure_set_message(
 
 /// Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
 /// `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_failure_set_cause(
     failure: *mut cntk_reader_failure,
@@ -97,7 +71,7 @@ pub unsafe extern "C" fn cntk_reader_failure_set_cause(
     finalizer: cntk_reader_finalizer,
 ) {
     super::call::guard_silently(|| {
-        let cause = Cause(Arc::new(UserCause { pointer: cause, finalizer }));
+        let cause = Cause(Arc::new(Userdata::new(cause, finalizer)));
         // SAFETY: the caller's promise.
         if let Some(failure) = unsafe { failure.as_mut() } {
             failure.cause = Some(cause);
@@ -317,46 +291,46 @@ unsafe fn register(table: *const cntk_reader_user_deserializer) -> Result<(Regis
     Ok((Registered { name: name.to_owned(), deserializer }, callbacks))
 }
 
-/// Opens a reader of users' deserializers; otherwise as cntk_reader_open_text. `deserializers` are `count` pointers to
-/// tables, which are copied.
-///
-/// The configuration has the reader's keys (`randomize`, `randomizationWindow`, `frameMode` ...), and an element of
-/// `deserializers` for each table, with its name as `type` and no `module`. If there is only one table, `deserializers`
-/// may be left out, and so may the whole text. `composable = false` in an element makes a composable deserializer a
-/// simple one.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_custom(
-    text: *const c_char,
-    length: usize,
-    deserializers: *const *const cntk_reader_user_deserializer,
-    count: usize,
-    reader: *mut *mut cntk_reader,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
-            let mut tables = Vec::with_capacity(count.min(64));
-            for &table in inputs(deserializers, count, "deserializers")? {
-                input(table, "deserializers")?;
-                tables.push(register(table)?);
+/// The tables of a source.
+pub(super) struct Users {
+    registered: Vec<Registered>,
+    callbacks: Vec<Arc<Callbacks>>,
+}
+
+impl Users {
+    /// Reads tables, whose names have to differ.
+    ///
+    /// # Safety
+    /// Each table is NULL, or as the header states it.
+    pub(super) unsafe fn read(tables: &[*const cntk_reader_user_deserializer]) -> Result<Users> {
+        let mut users = Users { registered: Vec::new(), callbacks: Vec::new() };
+        for &table in tables {
+            // SAFETY: this function's contract, for this table.
+            let (registered, callbacks) = unsafe { register(input(table, "deserializers")?) }?;
+            if users.registered.iter().any(|other| other.name == registered.name) {
+                let message = format!("Two deserializers have the name '{}'.", registered.name);
+                return Err(Error::argument(message));
             }
-            let (registered, callbacks): (Vec<_>, Vec<_>) = tables.into_iter().unzip();
-            for (i, one) in registered.iter().enumerate() {
-                if registered[..i].iter().any(|other| other.name == one.name) {
-                    return Err(Error::argument(format!("Two deserializers have the name '{}'.", one.name)));
-                }
-            }
-            let users: Vec<_> = registered
-                .iter()
-                .map(|one| UserType { name: &one.name, composable: one.is_composable() })
-                .collect();
-            let options = config::from_text_with(text, &users)?;
-            let opened = cntk_reader::open(&options, &Others { registered: &registered, factory: None })?;
-            callbacks.iter().for_each(|callbacks| callbacks.is_open.store(true, Ordering::Relaxed));
-            reader.set(opened);
-            Ok(())
-        })
+            users.registered.push(registered);
+            users.callbacks.push(callbacks);
+        }
+        Ok(users)
+    }
+
+    pub(super) fn registered(&self) -> &[Registered] {
+        &self.registered
+    }
+
+    /// The deserializers as configurations know them.
+    pub(super) fn types(&self) -> Vec<UserType<'_>> {
+        self.registered
+            .iter()
+            .map(|one| UserType { name: &one.name, composable: one.is_composable() })
+            .collect()
+    }
+
+    /// The reader is open: from now on the userdata is the library's to give up.
+    pub(super) fn take_userdata(&self) {
+        self.callbacks.iter().for_each(|callbacks| callbacks.is_open.store(true, Ordering::Relaxed));
     }
 }

@@ -1,6 +1,6 @@
 //! Deserializers on their own, for hosts that compose, randomize and pack themselves.
 
-use super::call::{Output, guard, guard_silently, input};
+use super::call::{call, given, guard_silently, outputs};
 use super::chunk::cntk_reader_chunk;
 use super::error::cntk_reader_error;
 use super::section::cntk_reader_section;
@@ -17,11 +17,12 @@ use crate::pool::Pool;
 use crate::sequence::SequenceId;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
-/// cntk_reader_open_text_deserializer or cntk_reader_open_binary_deserializer, destroy it with cntk_reader_deserializer_free.
+/// cntk_reader_deserializer_open, free it with cntk_reader_deserializer_free.
 ///
 /// Threads: may be shared; any thread may load any chunk. Fork: belongs to the process that opened it.
 pub struct cntk_reader_deserializer {
@@ -32,7 +33,8 @@ pub struct cntk_reader_deserializer {
 }
 
 /// Numbers a textual sequence key (`length` bytes): writes the number and returns 0, or returns something else if that
-/// is impossible. Called while the deserializer is opened, from one thread at a time, in order of first appearance.
+/// is impossible. Called while the deserializer is opened, on any thread but on one at a time, in order of first
+/// appearance.
 pub type cntk_reader_number_key = Option<
     unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
 >;
@@ -56,6 +58,23 @@ pub struct cntk_reader_corpus {
 // SAFETY: integers, a pointer and a nullable function pointer.
 unsafe impl Sized for cntk_reader_corpus {
     const NAME: &'static str = "cntk_reader_corpus";
+}
+
+/// Numbers of streams and chunks of a deserializer.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_deserializer_info {
+    /// sizeof(cntk_reader_deserializer_info), set by the caller.
+    pub struct_size: usize,
+    /// Number of streams.
+    pub stream_count: usize,
+    /// Number of chunks.
+    pub chunk_count: usize,
+}
+
+// SAFETY: nothing but integers.
+unsafe impl Sized for cntk_reader_deserializer_info {
+    const NAME: &'static str = "cntk_reader_deserializer_info";
 }
 
 /// Size of a chunk.
@@ -85,7 +104,7 @@ pub struct cntk_reader_sequence_info {
     pub index: u32,
     /// Its length in samples.
     pub samples: u32,
-    /// Which sample of its key's sequence it is, where each sample of a sequence stands as a sequence of its own; else 0.
+    /// Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
     pub sample: u32,
     /// Its key as a number.
     pub key: u64,
@@ -96,15 +115,16 @@ struct Userdata {
     number: unsafe extern "C" fn(*mut c_void, *const c_char, usize, *mut u64) -> i32,
 }
 
-// SAFETY: the header promises calls from one thread at a time, and demands userdata that lives as long as this.
+// SAFETY: the pointer goes to `number` alone. `cntk_reader_corpus` documents that it stays valid as long as the
+// deserializer, and that `number` may be called on any thread, one at a time, which numbering keys in order ensures.
 unsafe impl Send for Userdata {}
-// SAFETY: as above.
+// SAFETY: as above; keys are numbered by one thread at a time.
 unsafe impl Sync for Userdata {}
 
 impl Userdata {
     fn number(&self, key: &[u8]) -> Option<u64> {
         let mut number = 0;
-        // SAFETY: the caller registered this function with this userdata for this use.
+        // SAFETY: the caller gave this function for this userdata; `key` and `number` are borrowed until it returns.
         let status = unsafe { (self.number)(self.pointer, key.as_ptr().cast(), key.len(), &raw mut number) };
         (status == 0).then_some(number)
     }
@@ -125,6 +145,29 @@ impl From<cntk_reader_corpus> for Corpus {
 }
 
 impl cntk_reader_deserializer {
+    fn open(name: &str, section: &Section, corpus: &Arc<Corpus>) -> Result<Self> {
+        let process = Process::current();
+        let pool = Pool::shared()?;
+        let opened: Arc<dyn Deserializer> = pool.install(|| open_by_type(name, section, corpus))?;
+        let streams = opened.streams().iter().map(Stream::new).collect();
+        Ok(cntk_reader_deserializer { process, pool, streams, deserializer: ManuallyDrop::new(opened) })
+    }
+
+    fn stream(&self, index: usize) -> Result<cntk_reader_stream_info> {
+        let stream = self.streams.get(index).ok_or_else(|| {
+            let count = self.streams.len();
+            Error::argument(format!("There is no stream {index}: the deserializer has {count}."))
+        })?;
+        Ok(stream.describe(index, &stream.info.shape))
+    }
+
+    fn load(&self, chunk: u32) -> Result<*mut cntk_reader_chunk> {
+        let sequences = self.chunk(chunk)?.sequences;
+        let data = self.pool.install(|| self.deserializer.load(chunk))?;
+        data.admit()?;
+        Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
+    }
+
     /// The deserializer, if this process may use it.
     fn here(&self) -> Result<&Arc<dyn Deserializer>> {
         if self.process.is_current() {
@@ -156,243 +199,176 @@ impl cntk_reader_deserializer {
 impl Drop for cntk_reader_deserializer {
     fn drop(&mut self) {
         if self.process.is_current() {
-            // SAFETY: not used again; this is the only place that drops it.
+            // SAFETY: `drop` runs once, nothing else drops the field, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.deserializer) };
         }
     }
 }
 
-/// Opens a deserializer of the text module from its section, an element of `deserializers` with the keys that CNTK's
-/// composite reader adds to it. `name` is its type ("CNTKTextFormatDeserializer"; `length` bytes, or
-/// CNTK_READER_NUL_TERMINATED); `corpus` may be NULL: keys are numbers. Indexes the file.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_text_deserializer(
-    name: *const c_char,
-    length: usize,
-    section: *const cntk_reader_section,
-    corpus: *const cntk_reader_corpus,
-    deserializer: *mut *mut cntk_reader_deserializer,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            open(name, length, section, corpus, deserializer, |section, name, corpus| {
-                let options = config::text_deserializer(section, name)?;
-                Ok(Arc::new(TextDeserializer::open(&options, corpus)?))
-            })
-        })
-    }
+/// Opens one of the library's deserializers. Unknown types are refused by [`config::text_deserializer`], in CNTK's words.
+fn open_by_type(name: &str, section: &Section, corpus: &Arc<Corpus>) -> Result<Arc<dyn Deserializer>> {
+    Ok(match name {
+        "CNTKBinaryFormatDeserializer" => {
+            Arc::new(BinaryDeserializer::open(&config::binary_deserializer(section, name)?, corpus)?)
+        }
+        _ => Arc::new(TextDeserializer::open(&config::text_deserializer(section, name)?, corpus)?),
+    })
 }
 
-/// Opens a deserializer of the binary module, as cntk_reader_open_text_deserializer does for text. Its type is
-/// "CNTKBinaryFormatDeserializer", and keys have to be numbers: those of sequences are their ordinals in the file. Reads
-/// the file's tables. Since ABI 2.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_binary_deserializer(
-    name: *const c_char,
-    length: usize,
-    section: *const cntk_reader_section,
-    corpus: *const cntk_reader_corpus,
-    deserializer: *mut *mut cntk_reader_deserializer,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            open(name, length, section, corpus, deserializer, |section, name, corpus| {
-                let options = config::binary_deserializer(section, name)?;
-                Ok(Arc::new(BinaryDeserializer::open(&options, corpus)?))
-            })
-        })
-    }
-}
+const CORPUS: cntk_reader_corpus =
+    cntk_reader_corpus { struct_size: 0, numeric_keys: 1, hash_keys: 0, userdata: null_mut(), number: None };
 
-/// What opening has in common: `work` makes the deserializer from section, type and corpus, on the library's pool.
-///
-/// # Safety
-/// As the header states it for the functions that open.
-unsafe fn open(
-    name: *const c_char,
-    length: usize,
-    section: *const cntk_reader_section,
+/// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
+/// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
+/// type: "CNTKTextFormatDeserializer", or "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
+/// as keys. `corpus` may be NULL: keys are numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_deserializer_open(
+    type_name: *const c_char,
+    type_length: usize,
+    section: Option<&cntk_reader_section>,
     corpus: *const cntk_reader_corpus,
-    deserializer: *mut *mut cntk_reader_deserializer,
-    work: impl FnOnce(&Section, &str, &Arc<Corpus>) -> Result<Arc<dyn Deserializer>> + Send,
-) -> Result<()> {
-    // SAFETY: the same contract.
-    let (name, section, output, corpus) = unsafe {
-        let name = text::utf8(name, length, "name")?;
-        let cntk_reader_section(section) = input(section, "section")?;
-        let output = Output::new(deserializer, "deserializer")?;
+    deserializer: Option<&mut MaybeUninit<*mut cntk_reader_deserializer>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (cntk_reader_section(section), place) =
+            (given(section, "section")?, given(deserializer, "deserializer")?);
+        // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
+        let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
         let corpus = match corpus.is_null() {
             true => Corpus::Numeric,
-            false => sized::read(corpus, CORPUS)?.into(),
+            // SAFETY: not NULL by the arm above, so the caller's struct with its size in the first member.
+            false => unsafe { sized::read(corpus, CORPUS) }?.into(),
         };
-        (name, section, output, Arc::new(corpus))
-    };
-    let process = Process::current();
-    let pool = Pool::shared()?;
-    let opened = pool.install(|| work(section, name, &corpus))?;
-    let streams = opened.streams().iter().map(Stream::new).collect();
-    let deserializer = ManuallyDrop::new(opened);
-    output.set(Box::into_raw(Box::new(cntk_reader_deserializer { process, pool, streams, deserializer })));
-    Ok(())
+        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(corpus))?;
+        place.write(Box::into_raw(Box::new(opened)));
+        Ok(())
+    })
 }
 
-const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
-    struct_size: 0,
-    numeric_keys: 1,
-    hash_keys: 0,
-    userdata: std::ptr::null_mut(),
-    number: None,
-};
-
-/// Destroys a deserializer. NULL is allowed. Chunks that came from it stay valid.
+/// Frees a deserializer. NULL is allowed. Chunks that came from it stay valid. In the child of a fork the memory is left
+/// alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_free(deserializer: *mut cntk_reader_deserializer) {
-    if !deserializer.is_null() {
-        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(deserializer) }));
-    }
+pub extern "C" fn cntk_reader_deserializer_free(deserializer: Option<Box<cntk_reader_deserializer>>) {
+    guard_silently(|| drop(deserializer));
 }
 
-/// Gives the numbers of streams and of chunks.
+/// Describes a deserializer as a whole. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe(
-    deserializer: *const cntk_reader_deserializer,
-    streams: *mut usize,
-    chunks: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    deserializer: Option<&cntk_reader_deserializer>,
+    info: *mut cntk_reader_deserializer_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let deserializer = input(deserializer, "deserializer")?;
-            let (streams, chunks) = (Output::new(streams, "streams")?, Output::new(chunks, "chunks")?);
-            chunks.set(deserializer.here()?.chunks().len());
-            streams.set(deserializer.streams.len());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(cntk_reader_deserializer_info {
+            struct_size: 0,
+            stream_count: deserializer.streams.len(),
+            chunk_count: deserializer.here()?.chunks().len(),
+        });
+        Ok(())
+    })
 }
 
 /// Describes stream `index`, from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe_stream(
-    deserializer: *const cntk_reader_deserializer,
+    deserializer: Option<&cntk_reader_deserializer>,
     index: usize,
     info: *mut cntk_reader_stream_info,
-    error: *mut *mut cntk_reader_error,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (deserializer, info) = (input(deserializer, "deserializer")?, SizedOutput::new(info)?);
-            let stream = deserializer.streams.get(index);
-            let stream = stream.ok_or_else(|| Error::argument(format!("There is no stream {index}.")))?;
-            info.set(stream.describe(index, &stream.info.shape));
-            Ok(())
-        })
-    }
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(deserializer.stream(index)?);
+        Ok(())
+    })
 }
 
 /// Describes a chunk, from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_describe_chunk(
-    deserializer: *const cntk_reader_deserializer,
+    deserializer: Option<&cntk_reader_deserializer>,
     chunk: u32,
     info: *mut cntk_reader_chunk_info,
-    error: *mut *mut cntk_reader_error,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (deserializer, info) = (input(deserializer, "deserializer")?, SizedOutput::new(info)?);
-            let chunk = deserializer.chunk(chunk)?;
-            info.set(cntk_reader_chunk_info {
-                struct_size: 0,
-                samples: chunk.samples,
-                sequences: chunk.sequences.into(),
-            });
-            Ok(())
-        })
-    }
+    call(error, || {
+        let chunk = given(deserializer, "deserializer")?.chunk(chunk)?;
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        unsafe { SizedOutput::new(info) }?.set(cntk_reader_chunk_info {
+            struct_size: 0,
+            samples: chunk.samples,
+            sequences: chunk.sequences.into(),
+        });
+        Ok(())
+    })
 }
 
-/// Gives the sequences of a chunk in the data's order: as many as fit into `capacity`, and their number. `sequences` may
-/// be NULL if `capacity` is 0.
+/// Gives the sequences of a chunk in the order of the data: the first `capacity` of them, and their number. `sequences`
+/// may be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
-    deserializer: *const cntk_reader_deserializer,
+    deserializer: Option<&cntk_reader_deserializer>,
     chunk: u32,
     sequences: *mut cntk_reader_sequence_info,
     capacity: usize,
-    count: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (deserializer, count) = (input(deserializer, "deserializer")?, Output::new(count, "count")?);
-            let number = deserializer.chunk(chunk)?.sequences;
-            let mut keys = Vec::with_capacity(1);
-            for index in (0..number).take(capacity) {
-                let place = sequences.wrapping_add(index as usize);
-                let sequence = deserializer.sequence(SequenceId { chunk, index }, &mut keys);
-                Output::new(place, "sequences")?.set(sequence);
-            }
-            count.set(number as usize);
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (deserializer, count) = (given(deserializer, "deserializer")?, given(count, "count")?);
+        // SAFETY: `sequences` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places.
+        let places = unsafe { outputs(sequences, capacity, "sequences") }?;
+        let number = deserializer.chunk(chunk)?.sequences;
+        let mut keys = Vec::with_capacity(1);
+        for (place, index) in places.iter_mut().zip(0..number) {
+            place.write(deserializer.sequence(SequenceId { chunk, index }, &mut keys));
+        }
+        count.write(number as usize);
+        Ok(())
+    })
 }
 
-/// Looks for the first sequence with a key. Writes 1 and the sequence, or 0 if there is none.
+/// Looks for the first sequence with a key: writes 1 and the sequence, or 0 if there is none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_find_sequence(
-    deserializer: *const cntk_reader_deserializer,
+pub extern "C" fn cntk_reader_deserializer_find_sequence(
+    deserializer: Option<&cntk_reader_deserializer>,
     key: u64,
-    found: *mut u32,
-    sequence: *mut cntk_reader_sequence_info,
-    error: *mut *mut cntk_reader_error,
+    found: Option<&mut MaybeUninit<u32>>,
+    sequence: Option<&mut MaybeUninit<cntk_reader_sequence_info>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let deserializer = input(deserializer, "deserializer")?;
-            let (found, output) = (Output::new(found, "found")?, Output::new(sequence, "sequence")?);
-            let place = deserializer.here()?.find(key);
-            if let Some(id) = place {
-                output.set(deserializer.sequence(id, &mut Vec::with_capacity(1)));
-            }
-            found.set(place.is_some().into());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let deserializer = given(deserializer, "deserializer")?;
+        let (found, sequence) = (given(found, "found")?, given(sequence, "sequence")?);
+        let id = deserializer.here()?.find(key);
+        if let Some(id) = id {
+            sequence.write(deserializer.sequence(id, &mut Vec::with_capacity(1)));
+        }
+        found.write(id.is_some().into());
+        Ok(())
+    })
 }
 
-/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data are counted against what the
+/// Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against what the
 /// deserializer tolerates, in the order of these calls.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_deserializer_load_chunk(
-    deserializer: *const cntk_reader_deserializer,
+pub extern "C" fn cntk_reader_deserializer_load_chunk(
+    deserializer: Option<&cntk_reader_deserializer>,
     chunk: u32,
-    loaded: *mut *mut cntk_reader_chunk,
-    error: *mut *mut cntk_reader_error,
+    loaded: Option<&mut MaybeUninit<*mut cntk_reader_chunk>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (deserializer, output) =
-                (input(deserializer, "deserializer")?, Output::new(loaded, "loaded")?);
-            let sequences = deserializer.chunk(chunk)?.sequences;
-            let data = deserializer.pool.install(|| deserializer.deserializer.load(chunk))?;
-            data.admit()?;
-            output.set(cntk_reader_chunk::hand_out(data, Arc::clone(&deserializer.streams), sequences));
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (deserializer, loaded) = (given(deserializer, "deserializer")?, given(loaded, "loaded")?);
+        loaded.write(deserializer.load(chunk)?);
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -401,32 +377,24 @@ mod tests {
     use super::super::section::*;
     use super::*;
     use crate::ErrorKind;
-    use std::ptr::{null, null_mut};
 
     fn section(entries: &[(&str, &str)]) -> Box<cntk_reader_section> {
-        let entries: Vec<_> = entries
-            .iter()
-            .map(|(key, text)| cntk_reader_section_entry {
-                key: key.as_ptr().cast(),
-                key_length: key.len(),
-                text: text.as_ptr().cast(),
-                text_length: text.len(),
-            })
-            .collect();
-        let mut section = null_mut();
-        // SAFETY: all pointers are those of slices with these lengths, and of a place for the result.
+        let entries: Vec<_> =
+            entries.iter().map(|(key, text)| cntk_reader_section_entry::new(key, text, false)).collect();
+        let mut section = MaybeUninit::uninit();
+        // SAFETY: a string with its NUL, and a slice with its length; the result is a box's pointer if the status says so.
         unsafe {
             let status = cntk_reader_section_create(
                 c"unknown".as_ptr(),
                 usize::MAX,
                 entries.as_ptr(),
                 entries.len(),
-                null(),
-                &raw mut section,
-                null_mut(),
+                None,
+                Some(&mut section),
+                None,
             );
             assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
-            Box::from_raw(section)
+            Box::from_raw(section.assume_init())
         }
     }
 
@@ -434,19 +402,19 @@ mod tests {
         section: &cntk_reader_section,
         corpus: &cntk_reader_corpus,
     ) -> Option<Box<cntk_reader_deserializer>> {
-        let mut opened = null_mut();
-        // SAFETY: references, a string with its NUL, and a place for the result.
+        let mut opened = MaybeUninit::uninit();
+        let name = c"CNTKTextFormatDeserializer".as_ptr();
+        // SAFETY: a string with its NUL, and a struct with its size; the result is a box's pointer if the status says so.
         unsafe {
-            let name = c"CNTKTextFormatDeserializer".as_ptr();
-            let status = cntk_reader_open_text_deserializer(
+            let status = cntk_reader_deserializer_open(
                 name,
                 usize::MAX,
-                section,
+                Some(section),
                 corpus,
-                &raw mut opened,
-                null_mut(),
+                Some(&mut opened),
+                None,
             );
-            (status == cntk_reader_status::CNTK_READER_STATUS_OK).then(|| Box::from_raw(opened))
+            (status == cntk_reader_status::CNTK_READER_STATUS_OK).then(|| Box::from_raw(opened.assume_init()))
         }
     }
 
@@ -470,26 +438,23 @@ mod tests {
         let id = deserializer.here().expect("here").find(9).expect("a sequence");
         let info = deserializer.sequence(id, &mut Vec::new());
         assert_eq!((info.chunk, info.index, info.samples, info.key), (0, 1, 1, 9));
-        let mut loaded = null_mut();
-        // SAFETY: a reference and a place for the result.
-        let status = unsafe {
-            cntk_reader_deserializer_load_chunk(&raw const *deserializer, 0, &raw mut loaded, null_mut())
-        };
-        assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
+        let loaded = deserializer.load(0).expect("a chunk");
+        // SAFETY: a box's pointer, which becomes a box once.
+        let loaded = unsafe { Box::from_raw(loaded) };
         drop(deserializer);
         let mut view = std::mem::MaybeUninit::<cntk_reader_sequence>::zeroed();
         // SAFETY: zeros are valid for this struct; the chunk outlives the deserializer, as the header promises.
         unsafe {
             (*view.as_mut_ptr()).struct_size = size_of::<cntk_reader_sequence>();
-            let status = cntk_reader_chunk_get_sequence(loaded, 1, 1, view.as_mut_ptr(), null_mut());
+            let status = cntk_reader_chunk_get_sequence(Some(&loaded), 1, 1, view.as_mut_ptr(), None);
             assert_eq!(status, cntk_reader_status::CNTK_READER_STATUS_OK);
             let view = view.assume_init();
             assert_eq!((view.samples, view.value_count), (1, 2));
             assert_eq!(view.values.cast::<f32>().add(1).read_unaligned(), 2.0);
             assert_eq!(view.indices.add(1).read_unaligned(), 8);
             assert_eq!(view.sample_offsets.add(1).read() - view.sample_offsets.read(), 2);
-            cntk_reader_chunk_free(loaded);
         }
+        cntk_reader_chunk_free(Some(loaded));
     }
 
     unsafe extern "C" fn number(

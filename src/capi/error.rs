@@ -1,7 +1,6 @@
-//! Errors as objects of the caller.
+//! Errors as objects that the caller owns.
 
-use super::call::{guard_silently, input};
-use super::custom::UserCause;
+use super::finalizer::Userdata;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::text::nul_terminated;
@@ -22,7 +21,7 @@ pub enum cntk_reader_exception {
     CNTK_READER_EXCEPTION_INVALID_ARGUMENT = 3,
 }
 
-/// What went wrong and where. Handed out by the failing call; free it with cntk_reader_error_free.
+/// What went wrong and where. A call that fails hands one out; free it with cntk_reader_error_free.
 ///
 /// Threads: immutable, may be shared.
 pub struct cntk_reader_error {
@@ -30,6 +29,7 @@ pub struct cntk_reader_error {
     exception: cntk_reader_exception,
     text: CString,
     message: CString,
+    detail: CString,
     file: Option<CString>,
     stream: Option<CString>,
     key: Option<CString>,
@@ -53,6 +53,7 @@ impl cntk_reader_error {
             },
             text: nul_terminated(&error.to_string()),
             message: nul_terminated(error.message()),
+            detail: nul_terminated(error.detail()),
             file: optional(&place.file),
             stream: optional(&place.stream),
             key: optional(&place.key),
@@ -61,9 +62,25 @@ impl cntk_reader_error {
             cause: error.cause().cloned(),
         }
     }
+
+    fn info(&self) -> cntk_reader_error_info {
+        let optional = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
+        cntk_reader_error_info {
+            struct_size: 0,
+            kind: self.kind,
+            exception: self.exception,
+            message: self.message.as_ptr(),
+            detail: self.detail.as_ptr(),
+            file: optional(&self.file),
+            offset: self.offset,
+            line: self.line,
+            stream: optional(&self.stream),
+            key: optional(&self.key),
+        }
+    }
 }
 
-/// The parts of an error. All strings are UTF-8, NUL-terminated and live as long as the error.
+/// The parts of an error. Strings are UTF-8, NUL-terminated, and valid as long as the error.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_error_info {
@@ -73,8 +90,11 @@ pub struct cntk_reader_error_info {
     pub kind: cntk_reader_status,
     /// CNTK's type of exception.
     pub exception: cntk_reader_exception,
-    /// The message alone. Its wording may change between versions.
+    /// The message alone: CNTK's words where CNTK has any. Its wording may change between versions.
     pub message: *const c_char,
+    /// What the message does not say: what was found, what was expected, what to do about it. "" if there is nothing to
+    /// add.
+    pub detail: *const c_char,
     /// Path of the file as the configuration wrote it, or NULL.
     pub file: *const c_char,
     /// Byte offset from the start of the file, or CNTK_READER_UNKNOWN.
@@ -92,58 +112,40 @@ unsafe impl Sized for cntk_reader_error_info {
     const NAME: &'static str = "cntk_reader_error_info";
 }
 
-/// Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or the struct's size
-/// is not set.
+/// Gives the parts of an error. Returns CNTK_READER_STATUS_INVALID_ARGUMENT if an argument is NULL or
+/// `info->struct_size` is not set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_error_describe(
-    error: *const cntk_reader_error,
+    error: Option<&cntk_reader_error>,
     info: *mut cntk_reader_error_info,
 ) -> cntk_reader_status {
-    let body = || {
-        // SAFETY: the caller's promises, as the header states them.
-        let (error, info) = unsafe { (input(error, "error")?, SizedOutput::new(info)?) };
-        let optional = |text: &Option<CString>| text.as_ref().map_or(null(), |text| text.as_ptr());
-        info.set(cntk_reader_error_info {
-            struct_size: 0,
-            kind: error.kind,
-            exception: error.exception,
-            message: error.message.as_ptr(),
-            file: optional(&error.file),
-            offset: error.offset,
-            line: error.line,
-            stream: optional(&error.stream),
-            key: optional(&error.key),
-        });
-        Ok(())
-    };
-    // SAFETY: no error is handed out about an error.
-    unsafe { super::call::guard(null_mut(), body) }
+    // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+    match (error, unsafe { SizedOutput::new(info) }) {
+        (Some(error), Ok(info)) => {
+            info.set(error.info());
+            cntk_reader_status::CNTK_READER_STATUS_OK
+        }
+        _ => cntk_reader_status::CNTK_READER_STATUS_INVALID_ARGUMENT,
+    }
 }
 
-/// The message with the place, for people: one line, UTF-8, NUL-terminated, valid as long as the error. For NULL: "".
+/// The message with all that is known of the place, for people: one line, UTF-8, NUL-terminated, valid as long as the
+/// error. For NULL: "".
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_error_get_text(error: *const cntk_reader_error) -> *const c_char {
-    // SAFETY: the caller's promise.
-    unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.text.as_ptr())
+pub extern "C" fn cntk_reader_error_get_text(error: Option<&cntk_reader_error>) -> *const c_char {
+    error.map_or(c"".as_ptr(), |error| error.text.as_ptr())
 }
 
-/// The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long as the
-/// error.
-///
-/// Since ABI 2.
+/// The object that a failing callback has added with cntk_reader_failure_set_cause, or NULL. It lives at least as long
+/// as the error.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_error_get_cause(error: *const cntk_reader_error) -> *mut c_void {
-    // SAFETY: the caller's promise.
-    let cause = unsafe { error.as_ref() }.and_then(|error| error.cause.as_ref());
-    let cause = cause.and_then(|Cause(cause)| cause.downcast_ref::<UserCause>());
-    cause.map_or(null_mut(), |cause| cause.pointer)
+pub extern "C" fn cntk_reader_error_get_cause(error: Option<&cntk_reader_error>) -> *mut c_void {
+    let cause = error.and_then(|error| error.cause.as_ref());
+    cause.and_then(|Cause(cause)| cause.downcast_ref()).map_or(null_mut(), Userdata::pointer)
 }
 
 /// Frees an error. NULL is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_error_free(error: *mut cntk_reader_error) {
-    if !error.is_null() {
-        // SAFETY: the caller gives up its ownership, which `guard` had passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(error) }));
-    }
+pub extern "C" fn cntk_reader_error_free(error: Option<Box<cntk_reader_error>>) {
+    drop(error);
 }

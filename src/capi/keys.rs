@@ -32,8 +32,6 @@ impl cntk_reader_keys {
 }
 
 /// Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_retain(
     keys: *const cntk_reader_keys,
@@ -51,8 +49,6 @@ pub unsafe extern "C" fn cntk_reader_keys_retain(
 }
 
 /// Frees a handle. NULL is allowed.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_release(keys: *mut cntk_reader_keys) {
     if !keys.is_null() {
@@ -62,8 +58,6 @@ pub unsafe extern "C" fn cntk_reader_keys_release(keys: *mut cntk_reader_keys) {
 }
 
 /// Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_describe(
     keys: *const cntk_reader_keys,
@@ -85,8 +79,6 @@ pub unsafe extern "C" fn cntk_reader_keys_describe(
 
 /// Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
 /// keys are numbers, it is the number that the key begins with.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_number(
     keys: *const cntk_reader_keys,
@@ -109,8 +101,6 @@ pub unsafe extern "C" fn cntk_reader_keys_get_number(
 /// Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
 /// with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
 /// is 0.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_text(
     keys: *const cntk_reader_keys,

@@ -22,36 +22,48 @@ pub mod status;
 
 pub mod error;
 
+pub mod source;
+
 pub mod reader;
 
 pub mod stream;
+
+pub mod epoch;
 
 pub mod configuration;
 
 pub mod minibatch;
 
+pub mod minibatch_handle;
+
+pub mod minibatch_stream;
+
+pub mod checkpoint;
+
 pub mod state;
+
+pub mod buffer;
+
+pub mod conversion;
+
+pub mod threads;
+
+pub mod log;
+
+pub mod finalizer;
+
+pub mod custom_data;
+
+pub mod custom;
+
+pub mod on_demand_data;
+
+pub mod on_demand;
+
+pub mod keys;
 
 pub mod section;
 
 pub mod deserializer;
 
 pub mod chunk;
-
-pub mod buffer;
-
-pub mod convert;
-
-pub mod threads;
-
-pub mod log;
-
-pub mod custom_data;
-
-pub mod custom;
-
-pub mod keys;
-
-pub mod on_demand_data;
-
-pub mod on_demand;

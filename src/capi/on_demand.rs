@@ -1,23 +1,17 @@
 //! Deserializers of others whose sequences are fetched one by one: tables of callbacks, and who makes them.
 
-use super::call::guard;
-use super::call::{Output, input, inputs};
+use super::call::inputs;
 use super::custom::cntk_reader_failure;
 use super::custom_data::{cntk_reader_user_stream, list, wrong};
 use super::deserializer::{cntk_reader_chunk_info, cntk_reader_sequence_info};
-use super::error::cntk_reader_error;
+use super::finalizer::cntk_reader_finalizer;
 use super::keys::cntk_reader_keys;
-use super::log::cntk_reader_finalizer;
 use super::on_demand_data::{Data, cntk_reader_fetched, cntk_reader_fetched_stream};
-use super::reader::cntk_reader;
-use super::section::{self, cntk_reader_section};
+use super::section::cntk_reader_section;
 use super::sized::{self, Sized};
-use super::status::cntk_reader_status;
-use crate::config;
 use crate::deserialize::ChunkInfo;
 use crate::deserialize::custom::{Factory, OnDemand, OnDemandChunk, Request};
 use crate::deserialize::fetch::FetchedData;
-use crate::reader::Others;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -374,7 +368,7 @@ impl OnDemandChunk for Chunk {
 }
 
 /// The user's factory.
-struct Maker {
+pub(super) struct Maker {
     userdata: *mut c_void,
     make: unsafe extern "C" fn(
         *mut c_void,
@@ -382,6 +376,20 @@ struct Maker {
         *mut cntk_reader_on_demand,
         *mut cntk_reader_failure,
     ) -> i32,
+}
+
+impl Maker {
+    pub(super) fn new(
+        make: unsafe extern "C" fn(
+            *mut c_void,
+            *const cntk_reader_request,
+            *mut cntk_reader_on_demand,
+            *mut cntk_reader_failure,
+        ) -> i32,
+        userdata: *mut c_void,
+    ) -> Self {
+        Maker { userdata, make }
+    }
 }
 
 impl Factory for Maker {
@@ -405,32 +413,5 @@ impl Factory for Maker {
             let table = Table::new(sized::read(&raw const made, NO_TABLE)?)?;
             Ok(Arc::new(User(Arc::new(table))))
         }
-    }
-}
-
-/// Opens a reader from its section, as cntk_reader_open_section does, and has `make` make the deserializers that the
-/// section names and this library does not have. It is called with `userdata`, in the section's order, before this call
-/// returns. `kind` is a cntk_reader_section_kind. With such deserializers no minibatch is assembled ahead.
-///
-/// Since ABI 2.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_section_with(
-    section: *const cntk_reader_section,
-    kind: u32,
-    make: cntk_reader_make_deserializer,
-    userdata: *mut c_void,
-    reader: *mut *mut cntk_reader,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), reader) =
-                (input(section, "section")?, Output::new(reader, "reader")?);
-            let maker = Maker { userdata, make: make.ok_or_else(|| missing("make"))? };
-            let options = config::from_reader_section(section, section::kind(kind)?, true)?;
-            reader.set(cntk_reader::open(&options, &Others { registered: &[], factory: Some(&maker) })?);
-            Ok(())
-        })
     }
 }

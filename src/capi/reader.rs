@@ -1,73 +1,140 @@
-//! The reader's handle and its calls.
+//! The reader's handle, and what can be asked of it.
 
-use super::buffer::cntk_reader_buffer;
-use super::call::{Output, guard, guard_silently, input, inputs};
-use super::configuration::{cntk_reader_configuration, cntk_reader_epoch};
+use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
-use super::minibatch::{IdleHandles, cntk_reader_minibatch};
-use super::sized::{self, SizedOutput};
+use super::minibatch_handle::Shared;
+use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
-use super::stream::{Stream, cntk_reader_stream_info};
-use super::text;
-use crate::config::{self, options::ReaderSettings};
-use crate::corpus::Corpus;
+use super::stream::cntk_reader_stream_info;
+use super::text::nul_terminated;
+use crate::config::options::ReaderSettings;
 use crate::fork::Process;
-use crate::reader::{Others, Reader};
-use crate::stream::LateShapes;
+use crate::reader::{Member, Others, Reader, Sizes};
 use crate::{Error, Result};
-use std::ffi::{c_char, c_void};
-use std::path::Path;
+use std::ffi::{CString, c_char};
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// A reader of minibatches. Open it with cntk_reader_open_text, cntk_reader_open_file or
-/// cntk_reader_open_custom, destroy it with cntk_reader_free.
+/// A reader of minibatches. Open it with cntk_reader_open, free it with cntk_reader_free.
 ///
 /// Threads: exclusive. It may move from thread to thread, but only one may be inside a call at a time: a second one
-/// gets CNTK_READER_STATUS_STATE. Its streams' descriptions may be read at any time.
+/// gets CNTK_READER_STATUS_STATE. The descriptions of its streams may be read at any time.
 /// Fork: belongs to the process that opened it; in the child every call gives CNTK_READER_STATUS_STATE.
 pub struct cntk_reader {
     process: Process,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
+    members: Vec<[CString; 2]>,
     // Locked without ever waiting. A panic inside poisons it, which is how the handle refuses further use.
     reader: Mutex<Reader>,
 }
 
-/// What a reader's minibatches need of it, even when it is gone.
-pub(super) struct Shared {
-    pub(super) streams: Vec<Stream>,
-    pub(super) shapes: Arc<LateShapes>,
-    pub(super) corpus: Arc<Corpus>,
-    pub(super) idle: IdleHandles,
+/// What a reader is as a whole. Numbers that are not known yet are CNTK_READER_UNKNOWN: a large text file that is read in
+/// its own order is indexed while it is read, and chunks of some users' deserializers list their sequences when they are
+/// loaded.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_info {
+    /// sizeof(cntk_reader_info), set by the caller.
+    pub struct_size: usize,
+    /// Number of streams.
+    pub stream_count: usize,
+    /// Number of deserializers: see cntk_reader_member_describe.
+    pub member_count: usize,
+    /// Samples of one sweep (a pass over the data), in the unit of minibatch and epoch sizes; or CNTK_READER_UNKNOWN.
+    pub samples: u64,
+    /// Sequences of one sweep; or CNTK_READER_UNKNOWN.
+    pub sequences: u64,
+    /// Chunks, the units of loading and randomization; or CNTK_READER_UNKNOWN.
+    pub chunks: u64,
+    /// 1 if sequence keys are numbers in the data: then the keys of minibatches are those numbers. 0 if they are texts,
+    /// for which the keys of minibatches stand.
+    pub numeric_keys: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
-impl Shared {
-    pub(super) fn stream(&self, index: usize) -> Result<&Stream> {
-        self.streams.get(index).ok_or_else(|| {
-            Error::argument(format!("There is no stream {index}: the reader has {}.", self.streams.len()))
-        })
-    }
+/// One of the deserializers of a reader, in the configuration's order. The first one gives the order of the data. The
+/// strings live as long as the reader.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_member_info {
+    /// sizeof(cntk_reader_member_info), set by the caller.
+    pub struct_size: usize,
+    /// Its file, or the name of a user's deserializer: UTF-8, NUL-terminated.
+    pub name: *const c_char,
+    /// Its `type` in the configuration: UTF-8, NUL-terminated.
+    pub type_name: *const c_char,
+    /// Samples of all its sequences, whether or not other deserializers have them too; or CNTK_READER_UNKNOWN.
+    pub samples: u64,
+    /// Its sequences; or CNTK_READER_UNKNOWN.
+    pub sequences: u64,
+    /// Its chunks; or CNTK_READER_UNKNOWN.
+    pub chunks: u64,
 }
 
-impl Shared {
-    /// The shape of a stream's samples, as far as it is known.
-    pub(super) fn shape(&self, index: usize) -> Result<&[usize]> {
-        let stream = self.stream(index)?;
-        let late = stream.info.has_late_shape().then(|| self.shapes.get(index)).flatten();
-        Ok(late.unwrap_or(&stream.info.shape))
-    }
-
-    pub(super) fn sample_size(&self, index: usize) -> Result<usize> {
-        Ok(self.shape(index)?.iter().product())
-    }
+/// How far an epoch has come.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_progress {
+    /// sizeof(cntk_reader_progress), set by the caller.
+    pub struct_size: usize,
+    /// Samples of the epoch up to the end of the minibatch read last, those of all workers; where every worker has an
+    /// order of its own (chunks that list their sequences when they are loaded), those of this worker.
+    pub delivered: u64,
+    /// Samples that the epoch has, counted as in `delivered`; or CNTK_READER_UNKNOWN, also if the epoch has no end. The
+    /// last sequence of an epoch is delivered whole, so `delivered` may end a little above it.
+    pub expected: u64,
+    /// The sweep, from 0, that the next sample belongs to.
+    pub sweep: u64,
 }
+
+/// Memory that a reader holds, in bytes. Counted are the arrays of chunks, minibatches and indexes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_memory {
+    /// sizeof(cntk_reader_memory), set by the caller.
+    pub struct_size: usize,
+    /// Chunks: those of the randomization window, those loaded ahead, and memory kept for the next ones.
+    pub window: u64,
+    /// Minibatches: those that the caller holds, those that are ready or being made, and memory kept for the next ones.
+    pub buffers: u64,
+    /// Tables of chunks, sequences and keys.
+    pub index: u64,
+}
+
+// SAFETY (of all four): integers and pointers, each of which may have all bits zero.
+unsafe impl Sized for cntk_reader_info {
+    const NAME: &'static str = "cntk_reader_info";
+}
+
+// SAFETY: as above.
+unsafe impl Sized for cntk_reader_member_info {
+    const NAME: &'static str = "cntk_reader_member_info";
+}
+
+// SAFETY: as above.
+unsafe impl Sized for cntk_reader_progress {
+    const NAME: &'static str = "cntk_reader_progress";
+}
+
+// SAFETY: as above.
+unsafe impl Sized for cntk_reader_memory {
+    const NAME: &'static str = "cntk_reader_memory";
+}
+
+/// CNTK_READER_UNKNOWN.
+const UNKNOWN: u64 = u64::MAX;
 
 impl cntk_reader {
-    pub(super) fn open(options: &ReaderSettings, others: &Others<'_>) -> Result<*mut cntk_reader> {
-        let reader = Reader::open_with(options, others)?;
-        let streams = reader.streams().iter().map(Stream::new).collect();
-        let (shapes, corpus) = (Arc::clone(reader.shapes()), Arc::clone(reader.corpus()));
-        let shared = Arc::new(Shared { streams, shapes, corpus, idle: IdleHandles::default() });
-        let handle = cntk_reader { process: Process::current(), shared, reader: Mutex::new(reader) };
+    pub(super) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<*mut cntk_reader> {
+        let reader = Reader::open_with(settings, others)?;
+        let names = |member: &Member| [member.name(), member.type_name()].map(nul_terminated);
+        let handle = cntk_reader {
+            process: Process::current(),
+            shared: Arc::new(Shared::new(&reader)),
+            members: reader.members().iter().map(names).collect(),
+            reader: Mutex::new(reader),
+        };
         Ok(Box::into_raw(Box::new(handle)))
     }
 
@@ -88,246 +155,167 @@ impl cntk_reader {
             }
         }
     }
-}
 
-/// Opens a reader from the text of a configuration (UTF-8, CNTK's configuration language; `length` bytes, or
-/// CNTK_READER_NUL_TERMINATED). Opens and indexes the files, which may take a while for large ones, and reads no data
-/// yet. Relative paths are taken from the working directory.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_text(
-    text: *const c_char,
-    length: usize,
-    reader: *mut *mut cntk_reader,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (text, reader) = (text::utf8(text, length, "text")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_text(text)?, &Others::default())?);
-            Ok(())
-        })
-    }
-}
-
-/// Opens a reader from a configuration file, whose includes are followed; otherwise as cntk_reader_open_text. The path
-/// is given as the operating system has it (`length` bytes, or CNTK_READER_NUL_TERMINATED).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_file(
-    path: *const c_char,
-    length: usize,
-    reader: *mut *mut cntk_reader,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (path, reader) = (text::bytes(path, length, "path")?, Output::new(reader, "reader")?);
-            reader.set(cntk_reader::open(&config::from_file(&to_path(path)?)?, &Others::default())?);
-            Ok(())
-        })
-    }
-}
-
-#[cfg(unix)]
-fn to_path(bytes: &[u8]) -> Result<std::borrow::Cow<'_, Path>> {
-    use std::os::unix::ffi::OsStrExt;
-    Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)).into())
-}
-
-#[cfg(not(unix))]
-fn to_path(bytes: &[u8]) -> Result<std::borrow::Cow<'_, Path>> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::argument("The path is not UTF-8."))?;
-    Ok(Path::new(text).into())
-}
-
-/// Destroys a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; its streams'
-/// descriptions do not. Must not be called while another call on the reader is under way. In the child of a fork it
-/// returns at once and leaves the memory alone.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_free(reader: *mut cntk_reader) {
-    guard_silently(|| {
-        // SAFETY: the caller's promise. After a fork nothing may be dropped: there are locks that nobody will release
-        // and threads that nobody can join.
-        unsafe {
-            if reader.as_ref().is_some_and(|reader| reader.process.is_current()) {
-                drop(Box::from_raw(reader));
-            }
+    fn info(&self, Sizes { samples, sequences, chunks, .. }: Sizes) -> cntk_reader_info {
+        cntk_reader_info {
+            struct_size: 0,
+            stream_count: self.shared.streams.len(),
+            member_count: self.members.len(),
+            samples: samples.unwrap_or(UNKNOWN),
+            sequences: sequences.unwrap_or(UNKNOWN),
+            chunks: chunks.unwrap_or(UNKNOWN),
+            numeric_keys: self.shared.corpus.is_numeric().into(),
+            reserved: 0,
         }
+    }
+
+    fn member(&self, index: usize) -> Result<cntk_reader_member_info> {
+        let [name, type_name] = self.members.get(index).ok_or_else(|| {
+            let count = self.members.len();
+            Error::argument(format!(
+                "There is no deserializer {index}: the reader has {count}, counted from 0."
+            ))
+        })?;
+        let Sizes { samples, sequences, chunks, .. } =
+            self.with(|reader| Ok(reader.members()[index].sizes()))?;
+        Ok(cntk_reader_member_info {
+            struct_size: 0,
+            name: name.as_ptr(),
+            type_name: type_name.as_ptr(),
+            samples: samples.unwrap_or(UNKNOWN),
+            sequences: sequences.unwrap_or(UNKNOWN),
+            chunks: chunks.unwrap_or(UNKNOWN),
+        })
+    }
+}
+
+/// Frees a reader. NULL is allowed. Minibatches, errors and buffers that came from it stay valid; the descriptions of its
+/// streams and deserializers do not. Must not be called while another call on the reader is under way. In the child of a
+/// fork it returns at once and leaves the memory alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_free(reader: Option<Box<cntk_reader>>) {
+    guard_silently(|| match reader {
+        Some(reader) if !reader.process.is_current() => {
+            // Locks may be held by threads that do not exist here, and those threads cannot be joined.
+            Box::leak(reader);
+        }
+        reader => drop(reader),
     });
 }
 
-/// Gives the number of streams. May be called from any thread.
+/// Describes a reader as a whole. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_stream_count(
-    reader: *const cntk_reader,
-    count: *mut usize,
-    error: *mut *mut cntk_reader_error,
+pub unsafe extern "C" fn cntk_reader_describe(
+    reader: Option<&cntk_reader>,
+    info: *mut cntk_reader_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let reader = input(reader, "reader")?;
-            Output::new(count, "count")?.set(reader.shared.streams.len());
-            Ok(())
-        })
-    }
+    call(error, || {
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        info.set(reader.info(reader.with(|reader| Ok(reader.sizes()))?));
+        Ok(())
+    })
 }
 
-/// Describes stream `index`, from 0. May be called from any thread. `info->struct_size` must be set.
+/// Describes stream `index`, from 0. `info->struct_size` must be set. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_stream_describe(
-    reader: *const cntk_reader,
+    reader: Option<&cntk_reader>,
     index: usize,
     info: *mut cntk_reader_stream_info,
-    error: *mut *mut cntk_reader_error,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (reader, info) = (input(reader, "reader")?, SizedOutput::new(info)?);
-            info.set(reader.shared.stream(index)?.describe(index, reader.shared.shape(index)?));
-            Ok(())
-        })
-    }
+    call(error, || {
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        info.set(reader.shared.stream(index)?.describe(index, reader.shared.shape(index)?));
+        Ok(())
+    })
 }
 
-/// Tells whether sequence keys are numbers in the data (1) or texts (0). In the first case the numbers that
-/// cntk_reader_minibatch_describe gives are those, in the second they stand for the texts. May be called from any
-/// thread.
+/// Describes deserializer `index` of a reader, from 0. `info->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_has_numeric_keys(
-    reader: *const cntk_reader,
-    numeric: *mut u32,
-    error: *mut *mut cntk_reader_error,
+pub unsafe extern "C" fn cntk_reader_member_describe(
+    reader: Option<&cntk_reader>,
+    index: usize,
+    info: *mut cntk_reader_member_info,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let reader = input(reader, "reader")?;
-            Output::new(numeric, "numeric")?.set(reader.shared.corpus.is_numeric().into());
-            Ok(())
-        })
-    }
+    call(error, || {
+        // SAFETY: `info` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, info) = (given(reader, "reader")?, unsafe { SizedOutput::new(info) }?);
+        info.set(reader.member(index)?);
+        Ok(())
+    })
 }
 
-/// Starts an epoch: goes to its first sample and takes sizes, workers and flags. Needed before the first minibatch is
-/// read, except after cntk_reader_checkpoint_restore. May be called at any time, also in the middle of an epoch.
+/// Gives how far the epoch has come with the minibatch read last, however much is read ahead: for a progress bar.
+/// `progress->struct_size` must be set. An epoch must have been started, or a checkpoint restored.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_epoch_start(
-    reader: *mut cntk_reader,
-    epoch: *const cntk_reader_epoch,
-    error: *mut *mut cntk_reader_error,
+pub unsafe extern "C" fn cntk_reader_progress_get(
+    reader: Option<&cntk_reader>,
+    progress: *mut cntk_reader_progress,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let epoch = sized::read(epoch, cntk_reader_epoch::default())?.into();
-            input(reader, "reader")?.with(|reader| reader.start_epoch(&epoch))
-        })
-    }
+    call(error, || {
+        // SAFETY: `progress` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(progress) }?);
+        let progress = reader.with(|reader| reader.progress())?;
+        place.set(cntk_reader_progress {
+            struct_size: 0,
+            delivered: progress.delivered,
+            expected: progress.expected.unwrap_or(UNKNOWN),
+            sweep: progress.sweep,
+        });
+        Ok(())
+    })
 }
 
-/// Changes sizes, workers and flags between two minibatches of an epoch. The position stays; sequences that a truncated
-/// reader had begun are not continued (CNTK 2.7 does the same).
+/// Gives the memory that a reader holds now. `memory->struct_size` must be set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_configuration_set(
-    reader: *mut cntk_reader,
-    configuration: *const cntk_reader_configuration,
-    error: *mut *mut cntk_reader_error,
+pub unsafe extern "C" fn cntk_reader_memory_get(
+    reader: Option<&cntk_reader>,
+    memory: *mut cntk_reader_memory,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let configuration = sized::read(configuration, cntk_reader_configuration::default())?.into();
-            input(reader, "reader")?.with(|reader| reader.configure(&configuration))
-        })
-    }
+    call(error, || {
+        // SAFETY: `memory` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (reader, place) = (given(reader, "reader")?, unsafe { SizedOutput::new(memory) }?);
+        let memory = reader.with(|reader| Ok(reader.memory()))?;
+        place.set(cntk_reader_memory {
+            struct_size: 0,
+            window: memory.window,
+            buffers: memory.buffers,
+            index: memory.index,
+        });
+        Ok(())
+    })
 }
 
-/// Gives the sizes, workers and flags in force, those of a restored checkpoint too. `configuration->struct_size` must be
-/// set. An epoch must have been started, or a checkpoint restored.
-///
-/// Since ABI 2.
+/// Gives a value for the configuration's `chunkSizeInBytes` with which this many workers share the data evenly.
+/// Randomized data are shared out by chunks, so a window needs several chunks for each worker: the value is the bytes of
+/// a window divided by 8 for each worker, but at most CNTK's default of 32 MiB. Without a file to measure it is that
+/// default.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_configuration_get(
-    reader: *const cntk_reader,
-    configuration: *mut cntk_reader_configuration,
-    error: *mut *mut cntk_reader_error,
+pub extern "C" fn cntk_reader_chunk_size_suggest(
+    reader: Option<&cntk_reader>,
+    workers: u64,
+    bytes: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let configuration = SizedOutput::new(configuration)?;
-            configuration.set(input(reader, "reader")?.with(|reader| reader.config())?.into());
-            Ok(())
-        })
-    }
-}
-
-/// Reads the next minibatch; the caller owns one reference to it, to be released with cntk_reader_minibatch_release.
-/// Behind the end of the epoch: one without streams and with the flag end_of_epoch, again and again. A worker may also
-/// get one without streams earlier, when none of the data is its share. After an error in the data the next call goes
-/// on behind it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_minibatch_read(
-    reader: *mut cntk_reader,
-    minibatch: *mut *const cntk_reader_minibatch,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (reader, output) = (input(reader, "reader")?, Output::new(minibatch, "minibatch")?);
-            let minibatch = reader.with(Reader::read)?;
-            output.set(cntk_reader_minibatch::hand_out(minibatch, &reader.shared));
-            Ok(())
-        })
-    }
-}
-
-/// Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in
-/// most modes. It stands for the position behind the minibatch that was read last. The caller owns the buffer.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_checkpoint_save(
-    reader: *const cntk_reader,
-    checkpoint: *mut *mut cntk_reader_buffer,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (reader, output) = (input(reader, "reader")?, Output::new(checkpoint, "checkpoint")?);
-            let bytes = reader.with(|reader| reader.checkpoint())?;
-            output.set(Box::into_raw(Box::new(cntk_reader_buffer(bytes))));
-            Ok(())
-        })
-    }
-}
-
-/// Restores a checkpoint: the next minibatch is the one that followed it. Also starts the epoch that it was taken in,
-/// so that a new reader can go on at once. A checkpoint of other data or of another configuration is refused with an
-/// error that says what differs.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_checkpoint_restore(
-    reader: *mut cntk_reader,
-    bytes: *const c_void,
-    size: usize,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let checkpoint = inputs(bytes.cast::<u8>(), size, "bytes")?;
-            input(reader, "reader")?.with(|reader| reader.restore(checkpoint))
-        })
-    }
+    call(error, || {
+        let (reader, bytes) = (given(reader, "reader")?, given(bytes, "bytes")?);
+        bytes.write(reader.with(|reader| Ok(reader.suggest_chunk_size(workers)))?);
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::config;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// A reader of one sample, and the folder of its data.
@@ -342,7 +330,7 @@ mod tests {
         );
         let options = config::from_text(&text).expect("a configuration");
         let reader = cntk_reader::open(&options, &Others::default()).expect("a reader");
-        // SAFETY: `open` gives a box's pointer.
+        // SAFETY: `open` gives a box's pointer, which becomes a box once.
         (unsafe { Box::from_raw(reader) }, folder)
     }
 
@@ -365,5 +353,13 @@ mod tests {
         let inner = reader.with(|_| Ok(kind(reader.with(|_| Ok(())))));
         assert_eq!(inner.ok(), Some(Some(ErrorKind::State)));
         assert_eq!(kind(reader.with(|_| Ok(()))), None);
+    }
+
+    #[test]
+    fn members_are_counted() {
+        let (reader, _folder) = open();
+        let member = reader.member(0).expect("a member");
+        assert_eq!((member.samples, member.sequences, member.chunks), (1, 1, 1));
+        assert_eq!(kind(reader.member(1).map(drop)), Some(ErrorKind::InvalidArgument));
     }
 }

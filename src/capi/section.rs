@@ -1,14 +1,14 @@
 //! Configurations that the host has parsed itself: sections of raw keys and values.
 
-use super::call::{Output, guard, guard_silently, input, inputs};
+use super::call::{call, given, inputs, outputs};
 use super::error::cntk_reader_error;
-use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use super::text;
 use crate::Result;
-use crate::config::{self, ReaderType, Section};
-use crate::reader::Others;
+use crate::config::{ReaderType, Section};
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
 
 /// A section of a configuration: keys with their raw texts, and the section around it. For hosts that have parsed
 /// CNTK's configuration language themselves; others open a reader from text.
@@ -29,6 +29,23 @@ pub struct cntk_reader_section_entry {
     pub text: *const c_char,
     /// Bytes of the text.
     pub text_length: usize,
+    /// 1 if the text is the value as it is: comments, brackets and `$name$` in it have no meaning. Else 0.
+    pub literal: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+impl cntk_reader_section_entry {
+    pub(super) fn new(key: &str, text: &str, literal: bool) -> Self {
+        cntk_reader_section_entry {
+            key: key.as_ptr().cast(),
+            key_length: key.len(),
+            text: text.as_ptr().cast(),
+            text_length: text.len(),
+            literal: literal.into(),
+            reserved: 0,
+        }
+    }
 }
 
 /// Which of CNTK's readers a section describes.
@@ -39,7 +56,7 @@ pub enum cntk_reader_section_kind {
     CNTK_READER_SECTION_KIND_COMPOSITE = 0,
     /// The one of one text file (CNTKTextFormatReader).
     CNTK_READER_SECTION_KIND_TEXT = 1,
-    /// The one of one binary file (CNTKBinaryReader). Since ABI 2.
+    /// The one of one binary file (CNTKBinaryReader).
     CNTK_READER_SECTION_KIND_BINARY = 2,
 }
 
@@ -53,6 +70,12 @@ pub(super) fn kind(number: u32) -> Result<ReaderType> {
     }
 }
 
+impl cntk_reader_section {
+    fn hand_out(section: Section) -> *mut cntk_reader_section {
+        Box::into_raw(Box::new(cntk_reader_section(section)))
+    }
+}
+
 /// Makes a section. `path` is its name in messages ("global:reader"; `path_length` bytes, or
 /// CNTK_READER_NUL_TERMINATED); `parent` is the section around it, where keys are looked up that this one lacks, or
 /// NULL. Everything is copied. The caller frees the section with cntk_reader_section_free.
@@ -62,182 +85,140 @@ pub unsafe extern "C" fn cntk_reader_section_create(
     path_length: usize,
     entries: *const cntk_reader_section_entry,
     count: usize,
-    parent: *const cntk_reader_section,
-    section: *mut *mut cntk_reader_section,
-    error: *mut *mut cntk_reader_error,
+    parent: Option<&cntk_reader_section>,
+    section: Option<&mut MaybeUninit<*mut cntk_reader_section>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (path, section) = (text::utf8(path, path_length, "path")?, Output::new(section, "section")?);
-            let entries = inputs(entries, count, "entries")?
-                .iter()
-                .map(|entry| {
-                    let key = text::utf8(entry.key, entry.key_length, "key")?;
-                    Ok((key, text::utf8(entry.text, entry.text_length, key)?))
-                })
-                .collect::<Result<Vec<_>>>()?;
-            let parent = parent.as_ref().map(|cntk_reader_section(parent)| parent);
-            let made = Section::from_entries(path, entries, parent);
-            section.set(Box::into_raw(Box::new(cntk_reader_section(made))));
-            Ok(())
-        })
-    }
+    call(error, || {
+        let section = given(section, "section")?;
+        // SAFETY: `path` is NULL, which `utf8` refuses, or has the bytes that `path_length` states; `entries` is NULL, which
+        // `inputs` refuses unless `count` is 0, or has `count` elements.
+        let (path, entries) =
+            unsafe { (text::utf8(path, path_length, "path")?, inputs(entries, count, "entries")?) };
+        // SAFETY: the strings of each entry are the caller's, as the struct documents.
+        let parts = |entry: &cntk_reader_section_entry| unsafe {
+            let key = text::utf8(entry.key, entry.key_length, "key")?;
+            Ok((key, text::utf8(entry.text, entry.text_length, key)?, entry.literal != 0))
+        };
+        let entries = entries.iter().map(parts).collect::<Result<Vec<_>>>()?;
+        let parent = parent.map(|cntk_reader_section(parent)| parent);
+        let written = entries.iter().filter(|entry| !entry.2).map(|&(key, text, _)| (key, text));
+        let literals = entries.iter().filter(|entry| entry.2);
+        let made = Section::from_entries(path, written, parent);
+        let made = literals.fold(made, |made, &(key, text, _)| made.with_literal(key, text));
+        section.write(cntk_reader_section::hand_out(made));
+        Ok(())
+    })
 }
 
 /// Frees a section. NULL is allowed. Readers that were opened from it, and sections that have it as parent, stay as they are.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_section_free(section: *mut cntk_reader_section) {
-    if !section.is_null() {
-        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(section) }));
-    }
+pub extern "C" fn cntk_reader_section_free(section: Option<Box<cntk_reader_section>>) {
+    drop(section);
 }
 
 /// Gives a section's name in messages: NUL-terminated if it fits into `capacity` bytes, and its length. `text` may be
 /// NULL if `capacity` is 0.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_get_path(
-    section: *const cntk_reader_section,
+    section: Option<&cntk_reader_section>,
     text: *mut c_char,
     capacity: usize,
-    length: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    length: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), length) =
-                (input(section, "section")?, Output::new(length, "length")?);
-            text::write(section.path(), text, capacity, length)
-        })
-    }
+    call(error, || {
+        let (cntk_reader_section(section), length) = (given(section, "section")?, given(length, "length")?);
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
+        length.write(unsafe { text::copy(section.path(), text, capacity) }?);
+        Ok(())
+    })
 }
 
-/// Gives the keys of a section with their raw texts, ordered without regard to case: as many as fit into `capacity`, and
+/// Gives the keys of a section with their raw texts, ordered without regard to case: the first `capacity` of them, and
 /// their number. Pointers live as long as the section. `entries` may be NULL if `capacity` is 0.
-///
-/// Since ABI 2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_list_entries(
-    section: *const cntk_reader_section,
+    section: Option<&cntk_reader_section>,
     entries: *mut cntk_reader_section_entry,
     capacity: usize,
-    count: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), count) =
-                (input(section, "section")?, Output::new(count, "count")?);
-            for (i, key) in section.keys().enumerate().take(capacity) {
-                let raw = section.raw(key).unwrap_or_default();
-                Output::new(entries.wrapping_add(i), "entries")?.set(cntk_reader_section_entry {
-                    key: key.as_ptr().cast(),
-                    key_length: key.len(),
-                    text: raw.as_ptr().cast(),
-                    text_length: raw.len(),
-                });
-            }
-            count.set(section.keys().count());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (cntk_reader_section(section), count) = (given(section, "section")?, given(count, "count")?);
+        // SAFETY: `entries` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places.
+        let places = unsafe { outputs(entries, capacity, "entries") }?;
+        for (place, key) in places.iter_mut().zip(section.keys()) {
+            place.write(cntk_reader_section_entry::new(
+                key,
+                section.raw(key).unwrap_or_default(),
+                section.is_literal(key),
+            ));
+        }
+        count.write(section.keys().count());
+        Ok(())
+    })
 }
 
-/// Opens the section that a key of this one has as its value, or NULL if there is no such key. The caller frees it.
-///
-/// Since ABI 2.
+/// Opens the section that a key of this one has as its value, or gives NULL if there is no such key. The caller frees it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_open_child(
-    section: *const cntk_reader_section,
+    section: Option<&cntk_reader_section>,
     key: *const c_char,
     key_length: usize,
-    child: *mut *mut cntk_reader_section,
-    error: *mut *mut cntk_reader_error,
+    child: Option<&mut MaybeUninit<*mut cntk_reader_section>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), output) =
-                (input(section, "section")?, Output::new(child, "child")?);
-            let key = text::utf8(key, key_length, "key")?;
-            output.set(match section.exists_here(key) {
-                true => Box::into_raw(Box::new(cntk_reader_section(section.child(key)?))),
-                false => std::ptr::null_mut(),
-            });
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (cntk_reader_section(section), child) = (given(section, "section")?, given(child, "child")?);
+        // SAFETY: `key` is NULL, which `utf8` refuses, or has the bytes that `key_length` states.
+        let key = unsafe { text::utf8(key, key_length, "key") }?;
+        child.write(match section.exists_here(key) {
+            true => cntk_reader_section::hand_out(section.child(key)?),
+            false => null_mut(),
+        });
+        Ok(())
+    })
 }
 
 /// Opens element `index`, from 0, of the list of sections that a key of this one has as its value: `( [ ... ] : [ ... ] )`.
-/// Gives NULL behind the last one. The caller frees it.
-///
-/// Since ABI 2.
+/// Gives NULL past the last one. The caller frees it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_open_element(
-    section: *const cntk_reader_section,
+    section: Option<&cntk_reader_section>,
     key: *const c_char,
     key_length: usize,
     index: usize,
-    element: *mut *mut cntk_reader_section,
-    error: *mut *mut cntk_reader_error,
+    element: Option<&mut MaybeUninit<*mut cntk_reader_section>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), output) =
-                (input(section, "section")?, Output::new(element, "element")?);
-            let array = section.array_or_empty(text::utf8(key, key_length, "key")?)?;
-            let found = array.sections().nth(index).transpose()?;
-            let found = found.map(|found| Box::into_raw(Box::new(cntk_reader_section(found))));
-            output.set(found.unwrap_or(std::ptr::null_mut()));
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (cntk_reader_section(section), element) =
+            (given(section, "section")?, given(element, "element")?);
+        // SAFETY: `key` is NULL, which `utf8` refuses, or has the bytes that `key_length` states.
+        let list = section.array_or_empty(unsafe { text::utf8(key, key_length, "key") }?)?;
+        let found = list.sections().nth(index).transpose()?;
+        element.write(found.map_or(null_mut(), cntk_reader_section::hand_out));
+        Ok(())
+    })
 }
 
 /// Reads a key of a section, or of one around it, as a truth value: 1 or 0. If it is absent, the value is `fallback`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_section_get_flag(
-    section: *const cntk_reader_section,
+    section: Option<&cntk_reader_section>,
     key: *const c_char,
     key_length: usize,
     fallback: u32,
-    value: *mut u32,
-    error: *mut *mut cntk_reader_error,
+    value: Option<&mut MaybeUninit<u32>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), value) =
-                (input(section, "section")?, Output::new(value, "value")?);
-            value.set(section.get_or(text::utf8(key, key_length, "key")?, fallback != 0)?.into());
-            Ok(())
-        })
-    }
-}
-
-/// Opens a reader from its section, as cntk_reader_open_text does from a text. `kind` is a cntk_reader_section_kind.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_open_section(
-    section: *const cntk_reader_section,
-    kind: u32,
-    reader: *mut *mut cntk_reader,
-    error: *mut *mut cntk_reader_error,
-) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (cntk_reader_section(section), reader) =
-                (input(section, "section")?, Output::new(reader, "reader")?);
-            let options = config::from_reader_section(section, self::kind(kind)?, false)?;
-            reader.set(cntk_reader::open(&options, &Others::default())?);
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (cntk_reader_section(section), value) = (given(section, "section")?, given(value, "value")?);
+        // SAFETY: `key` is NULL, which `utf8` refuses, or has the bytes that `key_length` states.
+        let key = unsafe { text::utf8(key, key_length, "key") }?;
+        value.write(section.get_or(key, fallback != 0)?.into());
+        Ok(())
+    })
 }

@@ -1,18 +1,19 @@
 //! CNTK's checkpoint state: a few named numbers.
 
-use super::call::{Output, guard, input, inputs};
+use super::call::{call, given, input, inputs, outputs};
 use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::status::cntk_reader_status;
 use super::text;
 use crate::{Error, Result};
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 
 /// One entry of a reader's state.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_state_entry {
-    /// Name of the entry, UTF-8. From the library: NUL-terminated and valid for ever.
+    /// Name of the entry, UTF-8. From the library: NUL-terminated and valid as long as the library is loaded.
     pub key: *const c_char,
     /// Bytes of the name without a NUL. To the library: may be CNTK_READER_NUL_TERMINATED.
     pub key_length: usize,
@@ -41,31 +42,30 @@ impl cntk_reader_state_entry {
     }
 }
 
-/// Gives CNTK's checkpoint state, that of the minibatch read last: as many entries as there are, but at most
-/// `capacity` (one, "minibatchSourcePosition", in samples; five for users' deserializers that are not composable), and
-/// their number, which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. It continues exactly in most modes; only
-/// cntk_reader_checkpoint_save does so in all.
+/// Gives CNTK's checkpoint state, that of the minibatch read last: the first `capacity` of its entries, and their number,
+/// which may be greater than `capacity`. `entries` may be NULL if `capacity` is 0. There is one entry,
+/// "minibatchSourcePosition" (in samples), or five if chunks list their sequences when they are loaded, as in some
+/// users' deserializers. It continues exactly in most modes; only cntk_reader_checkpoint_save does so in all.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_state_get(
-    reader: *const cntk_reader,
+    reader: Option<&cntk_reader>,
     entries: *mut cntk_reader_state_entry,
     capacity: usize,
-    count: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    count: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (reader, count) = (input(reader, "reader")?, Output::new(count, "count")?);
-            let state = reader.with(|reader| Ok(reader.state()))?;
-            for (i, &(key, value)) in state.iter().enumerate().take(capacity) {
-                Output::new(entries, "entries")?;
-                entries.add(i).write(cntk_reader_state_entry::new(key, value)?);
-            }
-            count.set(state.len());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (reader, count) = (given(reader, "reader")?, given(count, "count")?);
+        // SAFETY: `entries` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places, as documented
+        // above.
+        let places = unsafe { outputs(entries, capacity, "entries") }?;
+        let state = reader.with(|reader| Ok(reader.state()))?;
+        for (place, &(key, value)) in places.iter_mut().zip(state.iter()) {
+            place.write(cntk_reader_state_entry::new(key, value)?);
+        }
+        count.write(state.len());
+        Ok(())
+    })
 }
 
 /// Restores CNTK's checkpoint state, also one that CNTK itself has saved. An epoch must have been started before.
@@ -75,18 +75,18 @@ pub unsafe extern "C" fn cntk_reader_state_set(
     reader: *mut cntk_reader,
     entries: *const cntk_reader_state_entry,
     count: usize,
-    error: *mut *mut cntk_reader_error,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let state = inputs(entries, count, "entries")?
-                .iter()
-                .map(|entry| Ok((text::utf8(entry.key, entry.key_length, "key")?, entry.value)))
-                .collect::<Result<Vec<_>>>()?;
-            input(reader, "reader")?.with(|reader| reader.set_state(&state))
-        })
-    }
+    call(error, || {
+        // SAFETY: `entries` is NULL, which `inputs` refuses unless `count` is 0, or has that many elements.
+        let entries = unsafe { inputs(entries, count, "entries") }?;
+        // SAFETY: each element's name is a string of the caller's, as the struct documents.
+        let key = |entry: &cntk_reader_state_entry| unsafe { text::utf8(entry.key, entry.key_length, "key") };
+        let state = entries.iter().map(|entry| Ok((key(entry)?, entry.value))).collect::<Result<Vec<_>>>()?;
+        // SAFETY: `reader` is NULL, which `input` refuses, or a handle that is not freed yet. It is borrowed as shared, so that
+        // a second thread in a call is refused by its lock.
+        unsafe { input(reader, "reader") }?.with(|reader| reader.set_state(&state))
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Strings across the boundary.
+//! Strings that come in and go out.
 
-use super::call::Output;
+use super::call::{Output, inputs, outputs};
 use crate::{Error, Result};
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 /// The length that says that a string ends at its NUL.
 pub(super) const NUL_TERMINATED: usize = usize::MAX;
@@ -16,49 +16,52 @@ pub(super) unsafe fn bytes<'a>(text: *const c_char, length: usize, name: &str) -
     if text.is_null() {
         return Err(Error::argument(format!("The argument '{name}' must not be NULL.")));
     }
-    // SAFETY: the caller's promise, for either form.
-    unsafe {
-        Ok(match length {
-            NUL_TERMINATED => std::ffi::CStr::from_ptr(text).to_bytes(),
-            _ if length > isize::MAX as usize => {
-                return Err(Error::argument(format!("The length of '{name}' is impossible.")));
-            }
-            _ => std::slice::from_raw_parts(text.cast(), length),
-        })
+    match length {
+        // SAFETY: not NULL by the check above, and readable up to its NUL by this function's contract for this length.
+        NUL_TERMINATED => Ok(unsafe { CStr::from_ptr(text) }.to_bytes()),
+        // SAFETY: NULL or readable for `length` bytes, by this function's contract.
+        _ => unsafe { inputs(text.cast(), length, name) },
     }
 }
 
-/// The same, as UTF-8.
+/// [`bytes`] that have to be UTF-8.
 ///
 /// # Safety
 /// As for [`bytes`].
 pub(super) unsafe fn utf8<'a>(text: *const c_char, length: usize, name: &str) -> Result<&'a str> {
-    // SAFETY: same contract.
+    // SAFETY: this function has the same contract.
     let bytes = unsafe { bytes(text, length, name) }?;
     std::str::from_utf8(bytes)
         .map_err(|cause| Error::argument(format!("The argument '{name}' is not UTF-8: {cause}.")))
 }
 
-/// Gives a text to a caller who has so much room: as much of it as fits, always with a NUL, and its whole length.
+/// Copies as much of a text as fits into `capacity` bytes, always with a NUL if that is not 0, and gives its whole length.
 ///
 /// # Safety
-/// `place` may be written for `capacity` bytes.
+/// `place` is NULL or may be written for `capacity` bytes.
+pub(super) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Result<usize> {
+    // SAFETY: this function's contract.
+    let places = unsafe { outputs(place.cast::<u8>(), capacity, "text") }?;
+    if let Some(last) = capacity.checked_sub(1) {
+        let fits = text.len().min(last);
+        places[..fits].write_copy_of_slice(&text.as_bytes()[..fits]);
+        places[fits].write(0);
+    }
+    Ok(text.len())
+}
+
+/// [`copy`], with an output for the length.
+///
+/// # Safety
+/// As for [`copy`].
 pub(super) unsafe fn write(
     text: &str,
     place: *mut c_char,
     capacity: usize,
     length: Output<usize>,
 ) -> Result<()> {
-    if capacity > 0 {
-        let fits = text.len().min(capacity - 1);
-        // SAFETY: the caller's promise.
-        unsafe {
-            Output::new(place, "text")?;
-            text.as_ptr().copy_to_nonoverlapping(place.cast(), fits);
-            place.add(fits).write(0);
-        }
-    }
-    length.set(text.len());
+    // SAFETY: this function's contract.
+    length.set(unsafe { copy(text, place, capacity) }?);
     Ok(())
 }
 

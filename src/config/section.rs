@@ -127,7 +127,7 @@ impl Section {
 
     /// The same section with a value that is taken as it is, whatever characters it has. It counts as read.
     #[must_use]
-    pub(super) fn with_literal(&self, key: &str, text: &str) -> Section {
+    pub(crate) fn with_literal(&self, key: &str, text: &str) -> Section {
         let mut entries = self.0.entries.clone();
         let entry = Entry { is_literal: true, ..Entry::new(key, text) };
         entries.insert(key.to_ascii_lowercase(), entry);
@@ -159,6 +159,11 @@ impl Section {
     /// The raw text of a key of this very section.
     pub fn raw(&self, key: &str) -> Option<&str> {
         self.entry(key).map(|entry| entry.text.as_str())
+    }
+
+    /// Whether the value of a key of this very section is taken as it is.
+    pub(crate) fn is_literal(&self, key: &str) -> bool {
+        self.entry(key).is_some_and(|entry| entry.is_literal)
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {

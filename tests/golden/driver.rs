@@ -1,19 +1,23 @@
 //! Drives the library through its C ABI, as a C program would, for the golden cases.
 
-use ::cntk_reader::capi::configuration::{cntk_reader_configuration, cntk_reader_epoch};
+use ::cntk_reader::capi::configuration::{cntk_reader_configuration, cntk_reader_configuration_set};
+use ::cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
 use ::cntk_reader::capi::error::{
     cntk_reader_error, cntk_reader_error_describe, cntk_reader_error_free, cntk_reader_error_info,
     cntk_reader_exception,
 };
 use ::cntk_reader::capi::minibatch::{
-    cntk_reader_minibatch, cntk_reader_minibatch_describe, cntk_reader_minibatch_get_key_text,
-    cntk_reader_minibatch_info, cntk_reader_minibatch_release, cntk_reader_minibatch_stream,
-    cntk_reader_minibatch_stream_describe, cntk_reader_record,
+    cntk_reader_minibatch_describe, cntk_reader_minibatch_get_key_text, cntk_reader_minibatch_info,
+    cntk_reader_minibatch_read, cntk_reader_minibatch_release,
+};
+use ::cntk_reader::capi::minibatch_handle::cntk_reader_minibatch;
+use ::cntk_reader::capi::minibatch_stream::{
+    cntk_reader_minibatch_stream, cntk_reader_minibatch_stream_describe, cntk_reader_record,
 };
 use ::cntk_reader::capi::reader::{
-    cntk_reader, cntk_reader_configuration_set, cntk_reader_epoch_start, cntk_reader_free,
-    cntk_reader_minibatch_read, cntk_reader_open_text, cntk_reader_stream_count, cntk_reader_stream_describe,
+    cntk_reader, cntk_reader_describe, cntk_reader_free, cntk_reader_info, cntk_reader_stream_describe,
 };
+use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
 use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
 use ::cntk_reader::capi::status::cntk_reader_status;
 use ::cntk_reader::capi::stream::{cntk_reader_element, cntk_reader_storage, cntk_reader_stream_info};
@@ -98,40 +102,53 @@ pub struct Column {
     pub values: Vec<u64>,
 }
 
+/// Where a call puts its error.
+type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
+
 /// A reader of the C ABI.
 pub struct Driver {
+    /// From `cntk_reader_open`, until it is freed.
     reader: *mut cntk_reader,
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: opened in `open`, and destroyed nowhere else.
-        unsafe { cntk_reader_free(self.reader) };
+        // SAFETY: the handle is a box's pointer, which is owned here and becomes a box once.
+        cntk_reader_free(Some(unsafe { Box::from_raw(self.reader) }));
     }
 }
 
 impl Driver {
     pub fn open(config: &str) -> Result<Self, Failure> {
-        let mut reader = null_mut();
-        // SAFETY: the text has this length.
-        call(|error| unsafe {
-            cntk_reader_open_text(config.as_ptr().cast(), config.len(), &mut reader, error)
-        })?;
-        Ok(Driver { reader })
+        let source = cntk_reader_source {
+            text: config.as_ptr().cast(),
+            text_length: config.len(),
+            ..cntk_reader_source::default()
+        };
+        let mut reader = MaybeUninit::uninit();
+        // SAFETY: the source has its size, and a text of the length that it says.
+        call(|error| unsafe { cntk_reader_open(&raw const source, Some(&mut reader), error) })?;
+        // SAFETY: the call succeeded, so it has written a handle, which this driver owns.
+        Ok(Driver { reader: unsafe { reader.assume_init() } })
+    }
+
+    fn reader(&self) -> Option<&cntk_reader> {
+        // SAFETY: the handle lives as long as `self`.
+        unsafe { self.reader.as_ref() }
     }
 
     pub fn streams(&self) -> Vec<StreamDescription> {
-        let mut count = 0;
-        // SAFETY: the reader lives as long as `self`, here and in all methods below.
-        call(|error| unsafe { cntk_reader_stream_count(self.reader, &mut count, error) })
-            .expect("the number of streams");
-        (0..count).map(|index| self.stream(index)).collect()
+        // SAFETY: `fill` sets the size, here and below.
+        let info: cntk_reader_info =
+            unsafe { fill(|info, error| cntk_reader_describe(self.reader(), info, error)) }
+                .expect("the number of streams");
+        (0..info.stream_count).map(|index| self.stream(index)).collect()
     }
 
     fn stream(&self, index: usize) -> StreamDescription {
         // SAFETY: as above.
         let info: cntk_reader_stream_info =
-            unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader, index, info, error)) }
+            unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader(), index, info, error)) }
                 .expect("a stream");
         assert_eq!(info.is_binary, 0);
         let name = text(info.name).expect("a name");
@@ -161,7 +178,7 @@ impl Driver {
             sweeps: start.sweeps,
             index: start.index,
         };
-        // SAFETY: as above.
+        // SAFETY: the struct has its size.
         call(|error| unsafe { cntk_reader_epoch_start(self.reader, &epoch, error) })
     }
 
@@ -175,17 +192,19 @@ impl Driver {
             right_splice: start.right_splice,
             cross_sweeps: start.cross_sweeps.into(),
         };
-        // SAFETY: as above.
+        // SAFETY: the struct has its size.
         call(|error| unsafe { cntk_reader_configuration_set(self.reader, &configuration, error) })
     }
 
     pub fn state(&self) -> Result<BTreeMap<String, u64>, Failure> {
         let mut entries = [cntk_reader_state_entry { key: null(), key_length: 0, value: 0 }; 4];
-        let mut count = 0;
-        // SAFETY: as above; there is room for as many entries as it says.
+        let mut count = MaybeUninit::uninit();
+        // SAFETY: there are as many places for entries as it says.
         call(|error| unsafe {
-            cntk_reader_state_get(self.reader, entries.as_mut_ptr(), entries.len(), &mut count, error)
+            cntk_reader_state_get(self.reader(), entries.as_mut_ptr(), entries.len(), Some(&mut count), error)
         })?;
+        // SAFETY: written by the call, which succeeded.
+        let count = unsafe { count.assume_init() };
         Ok(entries[..count].iter().map(|entry| (text(entry.key).expect("a key"), entry.value)).collect())
     }
 
@@ -196,18 +215,19 @@ impl Driver {
             value,
         };
         let entries: Vec<_> = state.iter().map(entry).collect();
-        // SAFETY: as above; keys and entries outlive the call.
+        // SAFETY: keys and entries have the lengths that it says.
         call(|error| unsafe { cntk_reader_state_set(self.reader, entries.as_ptr(), entries.len(), error) })
     }
 
     pub fn read(&mut self) -> Result<Batch, Failure> {
-        let mut minibatch = null();
-        // SAFETY: as above.
-        call(|error| unsafe { cntk_reader_minibatch_read(self.reader, &mut minibatch, error) })?;
-        let minibatch = Minibatch(minibatch);
-        // SAFETY: the minibatch lives until the end of this function, here and below.
+        let mut minibatch = MaybeUninit::uninit();
+        // SAFETY: the handle lives as long as `self`.
+        call(|error| unsafe { cntk_reader_minibatch_read(self.reader, Some(&mut minibatch), error) })?;
+        // SAFETY: written by the call, which succeeded.
+        let minibatch = Minibatch(unsafe { minibatch.assume_init() });
+        // SAFETY: `fill` sets the size.
         let info: cntk_reader_minibatch_info =
-            unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.0, info, error)) }?;
+            unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.handle(), info, error)) }?;
         let streams =
             (0..info.stream_count).map(|index| minibatch.stream(index)).collect::<Result<_, _>>()?;
         Ok(Batch { end_of_sweep: info.end_of_sweep == 1, end_of_epoch: info.end_of_epoch == 1, streams })
@@ -225,10 +245,15 @@ impl Drop for Minibatch {
 }
 
 impl Minibatch {
+    fn handle(&self) -> Option<&cntk_reader_minibatch> {
+        // SAFETY: the reference that reading gave is given up when `self` is dropped.
+        unsafe { self.0.as_ref() }
+    }
+
     fn stream(&self, index: usize) -> Result<StreamBatch, Failure> {
-        // SAFETY: the minibatch lives as long as `self`.
+        // SAFETY: `fill` sets the size.
         let stream: cntk_reader_minibatch_stream = unsafe {
-            fill(|stream, error| cntk_reader_minibatch_stream_describe(self.0, index, stream, error))
+            fill(|stream, error| cntk_reader_minibatch_stream_describe(self.handle(), index, stream, error))
         }?;
         assert_eq!(stream.columns, stream.steps * stream.lanes);
         let records = list(stream.records, stream.record_count);
@@ -273,21 +298,22 @@ impl Minibatch {
 
     fn key(&self, record: &cntk_reader_record) -> Result<String, Failure> {
         let mut buffer: [c_char; 100] = [0; 100];
-        let mut length = 0;
-        // SAFETY: the minibatch lives as long as `self`, and the buffer has the size that it says.
+        let mut length = MaybeUninit::uninit();
+        // SAFETY: the buffer has the size that it says.
         call(|error| unsafe {
             let sequence = record.sequence as usize;
             cntk_reader_minibatch_get_key_text(
-                self.0,
+                self.handle(),
                 sequence,
                 buffer.as_mut_ptr(),
                 buffer.len(),
-                &mut length,
+                Some(&mut length),
                 error,
             )
         })?;
         let key = text(buffer.as_ptr()).expect("a key");
-        assert_eq!(key.len(), length);
+        // SAFETY: written by the call, which succeeded.
+        assert_eq!(key.len(), unsafe { length.assume_init() });
         Ok(key)
     }
 }
@@ -318,19 +344,23 @@ fn dense(
 }
 
 /// A call, and the error object that it handed out if it failed.
-fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) -> Result<(), Failure> {
-    let mut error = null_mut();
-    let status = work(&mut error);
+fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), Failure> {
+    let mut error = MaybeUninit::new(null_mut());
+    let status = work(Some(&mut error));
+    // SAFETY: initialized above, and perhaps written again by the call.
+    let error = unsafe { error.assume_init() };
     if status == cntk_reader_status::CNTK_READER_STATUS_OK {
         assert!(error.is_null(), "an error object of a call that succeeded");
         return Ok(());
     }
     assert!(!error.is_null(), "no error object of a call that failed");
+    // SAFETY: the call has handed a box out, which becomes a box once.
+    let error = unsafe { Box::from_raw(error) };
     let mut info = MaybeUninit::<cntk_reader_error_info>::uninit();
     // SAFETY: the size is set, and on success all is.
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
-        let described = cntk_reader_error_describe(error, info.as_mut_ptr());
+        let described = cntk_reader_error_describe(Some(&error), info.as_mut_ptr());
         assert_eq!(described, cntk_reader_status::CNTK_READER_STATUS_OK);
         info.assume_init()
     };
@@ -350,8 +380,7 @@ fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) ->
             key: text(info.key),
         }),
     };
-    // SAFETY: handed out above, and not used any more.
-    unsafe { cntk_reader_error_free(error) };
+    cntk_reader_error_free(Some(error));
     Err(failure)
 }
 
@@ -359,9 +388,7 @@ fn call(work: impl FnOnce(*mut *mut cntk_reader_error) -> cntk_reader_status) ->
 ///
 /// # Safety
 /// `T` is such a struct, and `work` fills it if it succeeds.
-unsafe fn fill<T>(
-    work: impl FnOnce(*mut T, *mut *mut cntk_reader_error) -> cntk_reader_status,
-) -> Result<T, Failure> {
+unsafe fn fill<T>(work: impl FnOnce(*mut T, ErrorPlace<'_>) -> cntk_reader_status) -> Result<T, Failure> {
     let mut filled = MaybeUninit::<T>::uninit();
     // SAFETY: by this function's contract.
     unsafe {

@@ -13,7 +13,7 @@ pub fn check(project: &Project) -> Result<Tally> {
     let installed = dist::build(project)?;
     let scratch = project.target.join("xtask/consumers");
     empty_folder(&scratch)?;
-    let moved = Dist { folder: scratch.join("moved"), version: installed.version.clone() };
+    let moved = Dist { folder: scratch.join("moved"), ..installed.clone() };
     project.run("cp").arg("-a").arg(&installed.folder).arg(&moved.folder).go()?;
     let program = scratch.join("readme.cpp");
     std::fs::write(&program, readme_program(project)?)?;

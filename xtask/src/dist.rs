@@ -1,6 +1,7 @@
 //! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file.
 
 use crate::cmake::install;
+use crate::header;
 use crate::portable::{self, Library};
 use crate::project::{Project, empty_folder};
 use crate::tools::{self, Tool};
@@ -9,17 +10,20 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// An installed library.
+#[derive(Clone)]
 pub struct Dist {
     /// Its prefix.
     pub folder: PathBuf,
     /// Its version.
     pub version: String,
+    /// The number of its ABI.
+    pub abi: String,
 }
 
 impl Dist {
     /// The name that programs are linked against.
     pub fn soname(&self) -> String {
-        format!("libcntk_reader.so.{}", self.version.split('.').next().unwrap_or_default())
+        format!("libcntk_reader.so.{}", self.abi)
     }
 
     /// The shared library.
@@ -32,7 +36,8 @@ impl Dist {
 pub fn build(project: &Project) -> Result<Dist> {
     project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()?;
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
-    let dist = Dist { folder: project.target.join("dist"), version: version(project)? };
+    let dist =
+        Dist { folder: project.target.join("dist"), version: version(project)?, abi: header::abi(project)? };
     empty_folder(&dist.folder)?;
     headers(project, &dist)?;
     libraries(project, &dist)?;
@@ -119,6 +124,5 @@ fn package(project: &Project, dist: &Dist) -> Result<()> {
 
 /// Fills in the placeholders of a template.
 fn fill(template: &str, dist: &Dist) -> String {
-    let major = dist.version.split('.').next().unwrap_or_default();
-    template.replace("@VERSION@", &dist.version).replace("@VERSION_MAJOR@", major)
+    template.replace("@VERSION@", &dist.version).replace("@ABI_VERSION@", &dist.abi)
 }

@@ -43,7 +43,14 @@ pub fn check(project: &Project) -> Result<()> {
     }
 }
 
-/// Reads the C layer only, noun by noun: the names of the engine are no business of the header.
+/// The number of the ABI that the committed header describes.
+pub fn abi(project: &Project) -> Result<String> {
+    let text = std::fs::read_to_string(project.path(PATH)).with_context(|| format!("reading {PATH}"))?;
+    let number = text.lines().find_map(|line| line.strip_prefix("#define CNTK_READER_ABI_VERSION "));
+    Ok(number.with_context(|| format!("{PATH} has no CNTK_READER_ABI_VERSION"))?.trim().to_owned())
+}
+
+/// Reads the C layer only, one file after the other: the names of the engine do not belong into the header.
 fn generate(project: &Project) -> Result<Vec<u8>> {
     let config = cbindgen::Config::from_file(project.path("cbindgen.toml")).map_err(anyhow::Error::msg)?;
     let layer = project.path("src/capi");

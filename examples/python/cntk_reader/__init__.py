@@ -14,7 +14,7 @@ from ._library import path as library_path
 from ._library import version_text as _version_text
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
 from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
-from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, MinibatchSource
+from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, Member, Memory, MinibatchSource, Progress, Sizes
 from ._user import ComposableUserDeserializer, SequenceList, UserDeserializer
 
 __version__ = _version_text().decode()
@@ -29,12 +29,16 @@ __all__ = [
     "GAP",
     "INFINITELY_REPEAT",
     "INFO",
+    "Member",
+    "Memory",
     "Minibatch",
     "MinibatchSource",
+    "Progress",
     "RECORD",
     "ReaderError",
     "ReaderValueError",
     "SequenceList",
+    "Sizes",
     "StreamDef",
     "StreamDefs",
     "StreamInformation",

@@ -56,6 +56,7 @@ class ErrorInfo(Sized):
         ("kind", c_int),
         ("exception", c_int),
         ("message", c_char_p),
+        ("detail", c_char_p),
         ("file", c_char_p),
         ("offset", c_uint64),
         ("line", c_uint64),
@@ -227,6 +228,67 @@ class Deserializer(Sized):
     ]
 
 
+class Source(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("text", c_char_p),
+        ("text_length", c_size_t),
+        ("file", c_char_p),
+        ("file_length", c_size_t),
+        ("section", c_void_p),
+        ("section_kind", c_uint32),
+        ("reserved", c_uint32),
+        ("added_sections", c_void_p),
+        ("added_section_count", c_size_t),
+        ("deserializers", POINTER(POINTER(Deserializer))),
+        ("deserializer_count", c_size_t),
+        ("make", c_void_p),
+        ("userdata", c_void_p),
+    ]
+
+
+class Info(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("stream_count", c_size_t),
+        ("member_count", c_size_t),
+        ("samples", c_uint64),
+        ("sequences", c_uint64),
+        ("chunks", c_uint64),
+        ("numeric_keys", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class MemberInfo(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("name", c_char_p),
+        ("type_name", c_char_p),
+        ("samples", c_uint64),
+        ("sequences", c_uint64),
+        ("chunks", c_uint64),
+    ]
+
+
+class Progress(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("delivered", c_uint64),
+        ("expected", c_uint64),
+        ("sweep", c_uint64),
+    ]
+
+
+class Memory(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("window", c_uint64),
+        ("buffers", c_uint64),
+        ("index", c_uint64),
+    ]
+
+
 class ReaderError(RuntimeError):
     """A call failed. Derived classes say which way: :class:`ReaderValueError` for wrong arguments.
 
@@ -235,6 +297,7 @@ class ReaderError(RuntimeError):
 
     kind: str = "internal"  #: config, invalid_argument, io, data, checkpoint, state, user or internal
     message: str = ""  #: the message alone
+    detail: str = ""  #: what was found, what was expected, what to do, where the message does not say it
     file: str | None = None  #: path of the data or configuration file
     line: int | None = None  #: line in the file, from 1
     offset: int | None = None  #: byte offset in the file
@@ -265,7 +328,7 @@ def _candidates() -> list[str]:
         places.append(here.parents[2] / "target" / "dist" / "lib" / "libcntk_reader.so")
     found = [str(place) for place in places if place.exists()]
     on_path = ctypes.util.find_library("cntk_reader")
-    return found + ([on_path] if on_path else []) + ["libcntk_reader.so.0"]
+    return found + ([on_path] if on_path else []) + ["libcntk_reader.so.1"]
 
 
 _HELP = (
@@ -294,12 +357,13 @@ _HANDLE_OUT = POINTER(c_void_p)
 
 # Functions that may fail, by their arguments without the last one, the place for the error.
 _PROTOTYPES: dict[str, list[Any]] = {
-    "open_text": [c_char_p, c_size_t, _HANDLE_OUT],
-    "open_file": [c_char_p, c_size_t, _HANDLE_OUT],
-    "open_custom": [c_char_p, c_size_t, POINTER(POINTER(Deserializer)), c_size_t, _HANDLE_OUT],
-    "stream_count": [_HANDLE, POINTER(c_size_t)],
+    "open": [POINTER(Source), _HANDLE_OUT],
+    "describe": [_HANDLE, POINTER(Info)],
+    "member_describe": [_HANDLE, c_size_t, POINTER(MemberInfo)],
+    "progress_get": [_HANDLE, POINTER(Progress)],
+    "memory_get": [_HANDLE, POINTER(Memory)],
+    "chunk_size_suggest": [_HANDLE, c_uint64, POINTER(c_uint64)],
     "stream_describe": [_HANDLE, c_size_t, POINTER(StreamInfo)],
-    "has_numeric_keys": [_HANDLE, POINTER(c_uint32)],
     "epoch_start": [_HANDLE, POINTER(Epoch)],
     "configuration_set": [_HANDLE, POINTER(Configuration)],
     "configuration_get": [_HANDLE, POINTER(Configuration)],
@@ -362,6 +426,7 @@ def take_error(error: c_void_p) -> ReaderError:
         exception = made(_text(_error_text(error)))
         exception.kind = STATUS_NAMES.get(info.kind, str(info.kind))
         exception.message = _text(info.message) or ""
+        exception.detail = _text(info.detail) or ""
         exception.file = _text(info.file)
         exception.line = info.line or None
         exception.offset = None if info.offset == UNKNOWN else info.offset

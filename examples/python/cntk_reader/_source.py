@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import POINTER, byref, c_size_t, c_void_p
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 
@@ -26,12 +26,10 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 
 State = Union[Mapping[str, int], bytes]
 
-_open_text = lib.checked("open_text")
-_open_file = lib.checked("open_file")
-_open_custom = lib.checked("open_custom")
-_stream_count = lib.checked("stream_count", quick=True)
+_open = lib.checked("open")
+_describe = lib.checked("describe", quick=True)
+_describe_member = lib.checked("member_describe", quick=True)
 _describe_stream = lib.checked("stream_describe", quick=True)
-_has_numeric_keys = lib.checked("has_numeric_keys", quick=True)
 _start_epoch = lib.checked("epoch_start")
 _set_configuration = lib.checked("configuration_set")
 _get_configuration = lib.checked("configuration_get")
@@ -40,6 +38,9 @@ _save_checkpoint = lib.checked("checkpoint_save")
 _restore_checkpoint = lib.checked("checkpoint_restore")
 _get_state = lib.checked("state_get")
 _set_state = lib.checked("state_set")
+_get_progress = lib.checked("progress_get", quick=True)
+_get_memory = lib.checked("memory_get", quick=True)
+_suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
@@ -55,6 +56,46 @@ def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
         threading.Thread(target=work).start()
     else:
         work()
+
+
+def _known(number: int) -> int | None:
+    return None if number == lib.UNKNOWN else number
+
+
+class Sizes(NamedTuple):
+    """How much data there is; None is what is not known (yet)."""
+
+    samples: int | None  #: of one sweep, in the unit of minibatch sizes
+    sequences: int | None
+    chunks: int | None
+
+    @classmethod
+    def _of(cls, info: lib.Info | lib.MemberInfo) -> Sizes:
+        return cls(_known(info.samples), _known(info.sequences), _known(info.chunks))
+
+
+class Member(NamedTuple):
+    """One of a source's deserializers."""
+
+    name: str  #: its file, or the name of a user's deserializer
+    type: str  #: its ``type`` in the configuration
+    sizes: Sizes
+
+
+class Progress(NamedTuple):
+    """How far an epoch has come, in samples of all workers."""
+
+    delivered: int
+    expected: int | None  #: None: not known, or without end
+    sweep: int  #: from 0, of the next sample
+
+
+class Memory(NamedTuple):
+    """Memory that a source holds, in bytes."""
+
+    window: int  #: chunks
+    buffers: int  #: minibatches
+    index: int  #: tables of chunks, sequences and keys
 
 
 class MinibatchSource:
@@ -173,18 +214,18 @@ class MinibatchSource:
     def _open(self, text: str | None, path: str | os.PathLike[str] | None, users: dict[str, UserDeserializer]) -> None:
         handle = c_void_p()
         self._bridges = [Bridge(user, name) for name, user in users.items()]
+        pointers = [ctypes.pointer(bridge.table) for bridge in self._bridges]
+        source = lib.Source()
+        if path is not None:
+            source.file = os.fsencode(path)
+            source.file_length = lib.NUL_TERMINATED
+        else:
+            source.text = (text or "").encode()
+            source.text_length = len(source.text)
+        source.deserializers = (POINTER(lib.Deserializer) * len(pointers))(*pointers)
+        source.deserializer_count = len(pointers)
         with self._causes():
-            if path is not None:
-                encoded = os.fsencode(path)
-                _open_file(encoded, len(encoded), byref(handle))
-            elif not users:
-                encoded = (text or "").encode()
-                _open_text(encoded, len(encoded), byref(handle))
-            else:
-                encoded = (text or "").encode()
-                pointers = [ctypes.pointer(bridge.table) for bridge in self._bridges]
-                tables = (POINTER(lib.Deserializer) * len(pointers))(*pointers)
-                _open_custom(encoded, len(encoded), tables, len(tables), byref(handle))
+            _open(byref(source), byref(handle))
         self._handle = handle
         self._lock = threading.Lock()
         # Also called when the interpreter ends, while the library's threads can still call users' code.
@@ -208,10 +249,8 @@ class MinibatchSource:
         self.streams = Streams({info.name: info for info in self._describe()})
 
     def _describe(self) -> list[StreamInformation]:
-        count = c_size_t()
-        _stream_count(self._handle, byref(count))
         infos = []
-        for index in range(count.value):
+        for index in range(self._info().stream_count):
             info = lib.StreamInfo()
             _describe_stream(self._handle, index, byref(info))
             infos.append(
@@ -230,13 +269,55 @@ class MinibatchSource:
         """The streams, by number."""
         return list(self.streams.values())
 
+    def _info(self) -> lib.Info:
+        info = lib.Info()
+        with self._exclusive():
+            _describe(self._handle, byref(info))
+        return info
+
     @property
     def has_numeric_keys(self) -> bool:
         """Whether sequence keys are numbers in the data."""
-        numeric = ctypes.c_uint32()
+        return self._info().numeric_keys != 0
+
+    @property
+    def sizes(self) -> Sizes:
+        """How much data there is: of several deserializers the sequences that all of them have."""
+        return Sizes._of(self._info())
+
+    @property
+    def members(self) -> list[Member]:
+        """The deserializers, in the order of the configuration."""
+        members = []
+        for index in range(self._info().member_count):
+            info = lib.MemberInfo()
+            with self._exclusive():
+                _describe_member(self._handle, index, byref(info))
+            members.append(Member(info.name.decode(), info.type_name.decode(), Sizes._of(info)))
+        return members
+
+    @property
+    def progress(self) -> Progress:
+        """How far the epoch has come with the minibatch read last. Before the first one that is an error."""
+        progress = lib.Progress()
         with self._exclusive():
-            _has_numeric_keys(self._handle, byref(numeric))
-        return numeric.value != 0
+            _get_progress(self._handle, byref(progress))
+        return Progress(progress.delivered, _known(progress.expected), progress.sweep)
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that the source holds now, in bytes."""
+        memory = lib.Memory()
+        with self._exclusive():
+            _get_memory(self._handle, byref(memory))
+        return Memory(memory.window, memory.buffers, memory.index)
+
+    def suggest_chunk_size(self, workers: int) -> int:
+        """A ``chunkSizeInBytes`` with which this many workers share the data evenly."""
+        size = ctypes.c_uint64()
+        with self._exclusive():
+            _suggest_chunk_size(self._handle, workers, byref(size))
+        return size.value
 
     def __getitem__(self, name: str) -> StreamInformation:
         return self.streams[name]

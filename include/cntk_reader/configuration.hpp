@@ -1,0 +1,407 @@
+// Configurations written in C++ instead of CNTK's language: the same keys, with types.
+//
+//     cr::Reader reader = cr::Reader::Open(
+//         cr::ReaderOptions{.randomization_seed = 7},
+//         {cr::CtfDeserializer("train.ctf").Dense("features", 784).Sparse("labels", 10).Alias("l")});
+//
+// Whatever is not set has the default that docs/configuration.md says.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_CONFIGURATION_HPP
+#define CNTK_READER_CONFIGURATION_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/error.hpp>
+#include <cntk_reader/stream.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+
+class Deserializer;
+class UserDeserializer;
+
+namespace detail {
+
+/// The section of the C interface that a deserializer stands for, valid as long as the deserializer.
+const cntk_reader_section* SectionOf(const Deserializer& deserializer) noexcept;
+
+/// Keys with their values as a configuration has them, in the order in which they were set.
+class Keys {
+ public:
+  void Set(std::string key, std::string value) {
+    for (auto& [known, text] : keys_) {
+      if (known == key) {
+        text = std::move(value);
+        return;
+      }
+    }
+    keys_.emplace_back(std::move(key), std::move(value));
+  }
+  void Set(std::string key, bool value) { Set(std::move(key), std::string(value ? "true" : "false")); }
+  void Set(std::string key, std::uint64_t value) { Set(std::move(key), std::to_string(value)); }
+  template <typename T>
+  void Set(std::string key, const std::optional<T>& value) {
+    if (!value) return;
+    if constexpr (std::is_same_v<T, bool>)
+      Set(std::move(key), *value);
+    else
+      Set(std::move(key), static_cast<std::uint64_t>(*value));
+  }
+
+  const std::vector<std::pair<std::string, std::string>>& All() const noexcept { return keys_; }
+
+  /// The keys as lines of a configuration.
+  std::string Text(std::string_view indent) const {
+    std::string text;
+    for (const auto& [key, value] : keys_) text.append(indent).append(key + " = " + value + "\n");
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> keys_;
+};
+
+/// A section of the C interface.
+class SectionHandle {
+ public:
+  /// Makes a section of keys as a configuration has them, and one, `literal_key`, whose value is taken as it
+  /// is.
+  SectionHandle(std::string_view path, const Keys& keys, std::string_view literal_key,
+                std::string_view literal) {
+    std::vector<cntk_reader_section_entry> entries;
+    for (const auto& [key, value] : keys.All())
+      entries.push_back({key.data(), key.size(), value.data(), value.size(), 0, 0});
+    if (!literal_key.empty())
+      entries.push_back({literal_key.data(), literal_key.size(), literal.data(), literal.size(), 1, 0});
+    cntk_reader_section* section = nullptr;
+    const cntk_reader_section* const parent = nullptr;
+    Call(cntk_reader_section_create, path.data(), path.size(), entries.data(), entries.size(), parent,
+         &section);
+    handle_.reset(section);
+  }
+
+  const cntk_reader_section* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(cntk_reader_section* section) const noexcept { cntk_reader_section_free(section); }
+  };
+
+  std::unique_ptr<cntk_reader_section, Free> handle_;
+};
+
+/// Whether a text in quotes comes out of a configuration as it went in: the language has no way to write
+/// others.
+inline bool IsPlain(std::string_view text) {
+  const auto contains = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const bool trimmed = text.empty() || !(is_blank(text.front()) || is_blank(text.back()));
+  const bool comment = (!text.empty() && text.front() == '#') || contains(" #") || contains("\t#");
+  const bool variable = text.find('$') != text.rfind('$');
+  const bool separator = text.find_first_of(std::string_view("\"\n\r\0", 4)) != std::string_view::npos;
+  return trimmed && !comment && !variable && !separator && text != "default";
+}
+
+/// A text in quotes, if quotes can protect it.
+inline std::string Quoted(std::string_view what, std::string_view text) {
+  if (!IsPlain(text))
+    throw Error(ErrorKind::kConfig, "The " + std::string(what) + " '" + std::string(text) +
+                                        "' cannot be part of a configuration. It must not begin or end with "
+                                        "a blank, and not contain line "
+                                        "breaks, quotes, a '#' after a blank or two '$'.");
+  return '"' + std::string(text) + '"';
+}
+
+/// The name of a stream, which is a key of the configuration.
+inline std::string StreamKey(const std::string& name) {
+  if (name.empty() || !IsPlain(name) || name.find_first_of("=[]{}(),;") != std::string::npos)
+    throw Error(ErrorKind::kConfig,
+                "The stream name '" + name +
+                    "' cannot be part of a configuration. It must not be empty, begin or end with a blank, "
+                    "or contain "
+                    "line breaks, quotes, brackets, '=', ',', ';', a '#' after a blank or two '$'.");
+  return name;
+}
+
+}  // namespace detail
+
+/// What a reader does with the sequences of its deserializers: order, modes, tolerance. An aggregate: set
+/// what is to differ from the default, in C++20 also by designated initializers.
+struct ReaderOptions {
+  /// Sequences come in random order, another one in every sweep (`randomize`; default: true); else in the
+  /// data's order.
+  std::optional<bool> randomize = {};
+  /// Randomizes within windows of this many chunks (`randomizationWindow`; default with text: 128 chunks of
+  /// 32 MiB).
+  std::optional<std::uint64_t> randomization_window_in_chunks = {};
+  /// Randomizes within windows of this many samples (`randomizationWindow`,
+  /// `sampleBasedRandomizationWindow`).
+  std::optional<std::uint64_t> randomization_window_in_samples = {};
+  /// Added to the number of the sweep to seed its order (`randomizationSeed`; default: 0).
+  std::optional<std::uint64_t> randomization_seed = {};
+  /// Every sequence is one sample (`frameMode`; default: false).
+  std::optional<bool> frame_mode = {};
+  /// Truncated back-propagation: minibatches of this many steps (`truncated`, `truncationLength`).
+  std::optional<std::uint64_t> truncation_length = {};
+  /// Steps by which truncated minibatches of one sequence overlap (`rightSplice`; default: 0).
+  std::optional<std::uint64_t> right_splice = {};
+  /// Each worker fills its share of the minibatch (`localTimeline`; default: true); else all walk one global
+  /// minibatch.
+  std::optional<bool> local_timeline = {};
+  /// Type of the values (`precision`; default: float).
+  std::optional<ElementType> precision = {};
+  /// Invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
+  std::optional<std::uint32_t> max_errors = {};
+  /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
+  std::optional<std::uint32_t> trace_level = {};
+  /// Sequence keys are numbers in the data (`useNumericSequenceKeys`; default: true); else texts.
+  std::optional<bool> numeric_keys = {};
+  /// Textual keys are numbered by a hash of them (`hashSequenceKeys`; default: false).
+  std::optional<bool> hash_keys = {};
+  /// Scales the default window, 4 GiB of chunks of this size (`chunkSizeInBytes` of the reader; default: 32
+  /// MiB). The size of the chunks themselves is CtfDeserializer::ChunkSize.
+  std::optional<std::uint64_t> window_chunk_size = {};
+  /// Minibatches are packed ahead (`prefetch`; default: true).
+  std::optional<bool> prefetch = {};
+  /// Accepted, as CNTK accepts it (`checkData`); sequences are checked in any case.
+  std::optional<bool> check_data = {};
+
+  /// The lines that a configuration would have.
+  std::string Text() const {
+    if (randomization_window_in_chunks && randomization_window_in_samples)
+      throw Error(ErrorKind::kConfig,
+                  "The randomization window is given in chunks and in samples: set one of "
+                  "randomization_window_in_chunks and randomization_window_in_samples.");
+    detail::Keys keys;
+    keys.Set("randomize", randomize);
+    keys.Set("randomizationWindow", randomization_window_in_chunks);
+    if (randomization_window_in_chunks) keys.Set("sampleBasedRandomizationWindow", false);
+    keys.Set("randomizationWindow", randomization_window_in_samples);
+    if (randomization_window_in_samples) keys.Set("sampleBasedRandomizationWindow", true);
+    keys.Set("randomizationSeed", randomization_seed);
+    keys.Set("frameMode", frame_mode);
+    if (truncation_length) keys.Set("truncated", true);
+    keys.Set("truncationLength", truncation_length);
+    keys.Set("rightSplice", right_splice);
+    keys.Set("localTimeline", local_timeline);
+    if (precision)
+      keys.Set("precision", std::string(*precision == ElementType::kDouble ? "double" : "float"));
+    keys.Set("maxErrors", max_errors);
+    keys.Set("traceLevel", trace_level);
+    keys.Set("useNumericSequenceKeys", numeric_keys);
+    keys.Set("hashSequenceKeys", hash_keys);
+    keys.Set("chunkSizeInBytes", window_chunk_size);
+    keys.Set("prefetch", prefetch);
+    keys.Set("checkData", check_data);
+    return keys.Text("");
+  }
+};
+
+/// A file in CNTK's text format, and the streams to read from it. Streams are numbered in the alphabetical
+/// order of their names, whatever the order here.
+class CtfDeserializer {
+ public:
+  explicit CtfDeserializer(std::string file) : file_(std::move(file)) {}
+
+  /// Adds a stream of dense samples of `dim` values.
+  CtfDeserializer& Dense(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "dense"); }
+  /// Adds a stream of sparse samples: pairs `index:value` with indices below `dim`.
+  CtfDeserializer& Sparse(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "sparse"); }
+  /// What the stream added last is called in the file (`alias`); without it the file has the stream's name.
+  CtfDeserializer& Alias(std::string alias) & {
+    Last("Alias").alias = std::move(alias);
+    return *this;
+  }
+  /// Minibatch sizes are measured in samples of the stream added last (`definesMBSize`); without such a
+  /// stream a sequence counts as long as its longest stream.
+  CtfDeserializer& DefinesMinibatchSize() & {
+    Last("DefinesMinibatchSize").defines_mb_size = true;
+    return *this;
+  }
+  /// Bytes of a chunk, the unit of loading, randomizing and sharing out (`chunkSizeInBytes`; default: 32
+  /// MiB).
+  CtfDeserializer& ChunkSize(std::uint64_t bytes) & { return Set("chunkSizeInBytes", bytes); }
+  /// Malformed values, lines and sequences that are tolerated over all sweeps (`maxErrors`; default: 0).
+  CtfDeserializer& MaxErrors(std::uint32_t errors) & { return Set("maxErrors", std::uint64_t{errors}); }
+  /// Every line is a sequence, whatever ids there are (`skipSequenceIds`; default: false).
+  CtfDeserializer& SkipSequenceIds(bool skip = true) & { return Set("skipSequenceIds", skip); }
+  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false).
+  CtfDeserializer& CacheIndex(bool cache = true) & { return Set("cacheIndex", cache); }
+  /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+  CtfDeserializer& KeepDataInMemory(bool keep = true) & { return Set("keepDataInMemory", keep); }
+  /// CNTK's rules for the lines of a sequence (`strictSequences`; default: true); else samples of a stream
+  /// may stand on any line, and a sequence in which a stream has no sample is skipped.
+  CtfDeserializer& StrictSequences(bool strict) & { return Set("strictSequences", strict); }
+
+  // The same for temporary objects, so that calls can be chained.
+  CtfDeserializer&& Dense(std::string name, std::size_t dim) && {
+    return std::move(Dense(std::move(name), dim));
+  }
+  CtfDeserializer&& Sparse(std::string name, std::size_t dim) && {
+    return std::move(Sparse(std::move(name), dim));
+  }
+  CtfDeserializer&& Alias(std::string alias) && { return std::move(Alias(std::move(alias))); }
+  CtfDeserializer&& DefinesMinibatchSize() && { return std::move(DefinesMinibatchSize()); }
+  CtfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
+  CtfDeserializer&& MaxErrors(std::uint32_t errors) && { return std::move(MaxErrors(errors)); }
+  CtfDeserializer&& SkipSequenceIds(bool skip = true) && { return std::move(SkipSequenceIds(skip)); }
+  CtfDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
+  CtfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
+  CtfDeserializer&& StrictSequences(bool strict) && { return std::move(StrictSequences(strict)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
+  /// there.
+  std::string Text() const {
+    detail::Keys keys = AllKeys();
+    keys.Set("file", detail::Quoted("path", file_));
+    return "[\n" + keys.Text("  ") + "]";
+  }
+
+ private:
+  friend class Deserializer;
+
+  struct Stream {
+    std::string name;
+    std::size_t dim = 0;
+    const char* format = "";
+    std::optional<std::string> alias = {};
+    bool defines_mb_size = false;
+  };
+
+  CtfDeserializer& Add(std::string name, std::size_t dim, const char* format) {
+    streams_.push_back({std::move(name), dim, format});
+    return *this;
+  }
+
+  Stream& Last(const char* method) {
+    if (streams_.empty())
+      throw Error(ErrorKind::kConfig, std::string("CtfDeserializer::") + method +
+                                          " describes the stream added last: call it after Dense or Sparse.");
+    return streams_.back();
+  }
+
+  template <typename T>
+  CtfDeserializer& Set(const char* key, T value) {
+    keys_.Set(key, value);
+    return *this;
+  }
+
+  /// All keys but the path.
+  detail::Keys AllKeys() const {
+    detail::Keys keys;
+    keys.Set("type", std::string("CNTKTextFormatDeserializer"));
+    keys.Set("module", std::string("CNTKTextFormatReader"));
+    for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
+    std::string input = "[";
+    for (const Stream& stream : streams_) {
+      input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(stream.name) +
+               " = [ dim = " + std::to_string(stream.dim) + " ; format = \"" + stream.format + "\"";
+      if (stream.alias) input += " ; alias = " + detail::Quoted("alias", *stream.alias);
+      if (stream.defines_mb_size) input += " ; definesMBSize = true";
+      input += " ]";
+    }
+    keys.Set("input", input + " ]");
+    return keys;
+  }
+
+  std::string file_;
+  detail::Keys keys_;
+  std::vector<Stream> streams_;
+};
+
+/// A file in CNTK's binary format. The file describes its streams itself; all of them are read.
+class CbfDeserializer {
+ public:
+  explicit CbfDeserializer(std::string file) : file_(std::move(file)) {}
+
+  /// Delivers the stream that the file calls `in_file` as `name`.
+  CbfDeserializer& Rename(std::string name, std::string in_file) & {
+    renamed_.emplace_back(std::move(name), std::move(in_file));
+    return *this;
+  }
+  /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
+  CbfDeserializer& KeepDataInMemory(bool keep = true) & {
+    keys_.Set("keepDataInMemory", keep);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  CbfDeserializer&& Rename(std::string name, std::string in_file) && {
+    return std::move(Rename(std::move(name), std::move(in_file)));
+  }
+  CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
+  /// there.
+  std::string Text() const {
+    detail::Keys keys = AllKeys();
+    keys.Set("file", detail::Quoted("path", file_));
+    return "[\n" + keys.Text("  ") + "]";
+  }
+
+ private:
+  friend class Deserializer;
+
+  /// All keys but the path.
+  detail::Keys AllKeys() const {
+    detail::Keys keys;
+    keys.Set("type", std::string("CNTKBinaryFormatDeserializer"));
+    keys.Set("module", std::string("CNTKBinaryReader"));
+    for (const auto& [key, value] : keys_.All()) keys.Set(key, value);
+    if (renamed_.empty()) return keys;
+    std::string input = "[";
+    for (const auto& [name, in_file] : renamed_)
+      input += (input.size() == 1 ? " " : " ; ") + detail::StreamKey(name) +
+               " = [ alias = " + detail::Quoted("name of a stream in the file", in_file) + " ]";
+    keys.Set("input", input + " ]");
+    return keys;
+  }
+
+  std::string file_;
+  detail::Keys keys_;
+  std::vector<std::pair<std::string, std::string>> renamed_;
+};
+
+/// One of the deserializers of a reader: a file, or a format of the user's own with the name that messages
+/// call it by.
+class Deserializer {
+ public:
+  Deserializer(const CtfDeserializer& ctf)  // NOLINT: stands for one
+      : section_(
+            std::make_shared<detail::SectionHandle>("CtfDeserializer", ctf.AllKeys(), "file", ctf.file_)) {}
+  Deserializer(const CbfDeserializer& cbf)  // NOLINT: stands for one
+      : section_(
+            std::make_shared<detail::SectionHandle>("CbfDeserializer", cbf.AllKeys(), "file", cbf.file_)) {}
+  Deserializer(std::string name, std::shared_ptr<UserDeserializer> user)
+      : section_(std::make_shared<detail::SectionHandle>("UserDeserializer", detail::Keys(), "type", name)),
+        name_(std::move(name)),
+        user_(std::move(user)) {}
+
+ private:
+  friend class Reader;
+  friend const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept;
+
+  std::shared_ptr<const detail::SectionHandle> section_;
+  std::string name_;
+  std::shared_ptr<UserDeserializer> user_;
+};
+
+inline const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept {
+  return deserializer.section_->get();
+}
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_CONFIGURATION_HPP

@@ -1,0 +1,169 @@
+//! The streams of a minibatch: views into its buffers, no copies.
+
+use super::call::{call, given};
+use super::error::cntk_reader_error;
+use super::minibatch_handle::cntk_reader_minibatch;
+use super::sized::{Sized, SizedOutput};
+use super::status::cntk_reader_status;
+use super::stream::{cntk_reader_element, cntk_reader_storage};
+use crate::pack::layout::Record;
+use crate::pack::{Element, SparseColumns, StreamMinibatch};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::null;
+
+/// A run of time steps in one lane (a parallel sequence of the layout) that belongs to one sequence, or to none (a gap).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_record {
+    /// Number of the sequence within the minibatch, from 0, the same in all streams, or CNTK_READER_GAP.
+    pub sequence: u64,
+    /// Lane, that is parallel sequence, from 0.
+    pub lane: u64,
+    /// Time step at which the sequence begins. Negative if it began in an earlier minibatch (truncated mode).
+    pub begin: i64,
+    /// The time step after its last one. Greater than the number of steps if the sequence continues in a later minibatch
+    /// (truncated mode).
+    pub end: u64,
+}
+
+// Records are handed out where they lie.
+const _: () = assert!(
+    size_of::<Record>() == size_of::<cntk_reader_record>()
+        && offset_of!(Record, id) == offset_of!(cntk_reader_record, sequence)
+        && offset_of!(Record, lane) == offset_of!(cntk_reader_record, lane)
+        && offset_of!(Record, begin) == offset_of!(cntk_reader_record, begin)
+        && offset_of!(Record, end) == offset_of!(cntk_reader_record, end)
+);
+
+/// One stream's part of a minibatch. All pointers live as long as the minibatch.
+///
+/// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
+/// t * lanes + s.
+/// Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_minibatch_stream {
+    /// sizeof(cntk_reader_minibatch_stream), set by the caller.
+    pub struct_size: usize,
+    /// Time steps (CNTK: number of time steps, T).
+    pub steps: usize,
+    /// Lanes (CNTK: number of parallel sequences, S).
+    pub lanes: usize,
+    /// Columns: steps * lanes, gaps included.
+    pub columns: usize,
+    /// Columns with data.
+    pub samples: usize,
+    /// Sequences with data.
+    pub sequences: usize,
+    /// Which columns belong to which sequence.
+    pub records: *const cntk_reader_record,
+    /// Number of records, gaps included.
+    pub record_count: usize,
+    /// Overlap of truncated minibatches in steps, else 0.
+    pub right_splice: u64,
+    /// Dense or sparse.
+    pub storage: cntk_reader_storage,
+    /// Type of the values.
+    pub element: cntk_reader_element,
+    /// Values of one sample: the height of a column.
+    pub sample_size: usize,
+    /// The values, of type `element`. Dense: all columns, one after the other. Sparse: the stored values in order of
+    /// columns.
+    pub values: *const c_void,
+    /// Number of values. Dense: columns * sample_size. Sparse: the number of stored values.
+    pub value_count: usize,
+    /// Sparse: the index of each stored value within its column, from 0, in the order of the input, which may be unsorted
+    /// and may repeat an index. Dense: NULL.
+    pub indices: *const i32,
+    /// Sparse: columns + 1 ascending numbers; column c has the stored values from `column_offsets[c]` to before
+    /// `column_offsets[c + 1]`. Dense: NULL.
+    pub column_offsets: *const i32,
+    /// The whole block as CNTK lays it out, aligned to 64 bytes. Dense: the values. Sparse: uint64 number of values,
+    /// the values, the int32 indices, the int32 column offsets.
+    pub block: *const c_void,
+    /// Bytes of the block.
+    pub block_size: usize,
+}
+
+// SAFETY: integers and pointers, which may have all bits zero; the two enums are only ever written.
+unsafe impl Sized for cntk_reader_minibatch_stream {
+    const NAME: &'static str = "cntk_reader_minibatch_stream";
+}
+
+impl cntk_reader_minibatch {
+    fn stream(&self, index: usize) -> Result<cntk_reader_minibatch_stream> {
+        let part = self.content.streams.get(index).ok_or_else(|| {
+            let count = self.content.streams.len();
+            Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
+        })?;
+        let stream = self.shared()?.stream(index)?;
+        let (layout, block) = (&part.layout, part.block());
+        let (samples, sequences) = layout.counts();
+        let parts = match part.element() {
+            ElementType::Float => Parts::of::<f32>(part),
+            ElementType::Double => Parts::of::<f64>(part),
+        };
+        let parts =
+            parts.ok_or_else(|| Error::internal("A block of data does not have the size of its layout."))?;
+        Ok(cntk_reader_minibatch_stream {
+            struct_size: 0,
+            steps: layout.steps,
+            lanes: layout.lanes,
+            columns: layout.columns(),
+            samples,
+            sequences,
+            records: layout.records.as_ptr().cast(),
+            record_count: layout.records.len(),
+            right_splice: layout.right_splice,
+            storage: stream.storage,
+            element: stream.element,
+            sample_size: self.shared()?.shape(index)?.iter().product(),
+            values: parts.values,
+            value_count: parts.count,
+            indices: parts.indices,
+            column_offsets: parts.offsets,
+            block: block.as_ptr().cast(),
+            block_size: block.len(),
+        })
+    }
+}
+
+/// Where a stream's arrays lie.
+struct Parts {
+    values: *const c_void,
+    count: usize,
+    indices: *const i32,
+    offsets: *const i32,
+}
+
+impl Parts {
+    fn of<T: Element>(part: &StreamMinibatch) -> Option<Parts> {
+        if let Some(values) = part.dense::<T>() {
+            let (values, count) = (values.as_ptr().cast(), values.len());
+            return Some(Parts { values, count, indices: null(), offsets: null() });
+        }
+        let SparseColumns { values, indices, offsets } = part.sparse::<T>()?;
+        let (values, count) = (values.as_ptr().cast(), values.len());
+        Some(Parts { values, count, indices: indices.as_ptr(), offsets: offsets.as_ptr() })
+    }
+}
+
+/// Describes stream `index` of a minibatch, from 0: its layout, and pointers to its data where they lie.
+/// `stream->struct_size` must be set. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_minibatch_stream_describe(
+    minibatch: Option<&cntk_reader_minibatch>,
+    index: usize,
+    stream: *mut cntk_reader_minibatch_stream,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        // SAFETY: `stream` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let (minibatch, stream) = (given(minibatch, "minibatch")?, unsafe { SizedOutput::new(stream) }?);
+        stream.set(minibatch.stream(index)?);
+        Ok(())
+    })
+}

@@ -1,0 +1,178 @@
+//! What a reader is opened from.
+
+use super::call::{call, given, input, inputs};
+use super::custom::{Users, cntk_reader_user_deserializer};
+use super::error::cntk_reader_error;
+use super::on_demand::{Maker, cntk_reader_make_deserializer};
+use super::reader::cntk_reader;
+use super::section::{self, cntk_reader_section};
+use super::sized::{self, Sized};
+use super::status::cntk_reader_status;
+use super::text;
+use crate::config::{Config, Others};
+use crate::deserialize::custom::Factory;
+use crate::reader;
+use crate::{Error, Result};
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::ptr::{null, null_mut};
+
+/// What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
+/// CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_source {
+    /// sizeof(cntk_reader_source).
+    pub struct_size: usize,
+    /// The text of a configuration in CNTK's configuration language, UTF-8, or NULL. Relative paths in it begin at the
+    /// process's working folder.
+    pub text: *const c_char,
+    /// Bytes of the text, or CNTK_READER_NUL_TERMINATED.
+    pub text_length: usize,
+    /// Path of a configuration file, as the operating system has it, or NULL. Its includes are followed.
+    pub file: *const c_char,
+    /// Bytes of the path, or CNTK_READER_NUL_TERMINATED.
+    pub file_length: usize,
+    /// A section of a configuration that the caller has parsed itself, or NULL.
+    pub section: *const cntk_reader_section,
+    /// A cntk_reader_section_kind: which of CNTK's readers `section` describes.
+    pub section_kind: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
+    pub added_sections: *const *const cntk_reader_section,
+    /// Their number.
+    pub added_section_count: usize,
+    /// Deserializers of the user's own, or NULL. The tables are copied.
+    ///
+    /// Each has an element in the configuration's `deserializers`, with its name as `type` and no `module`. If there is
+    /// only one, the configuration need not have `deserializers`, and may be the text "".
+    pub deserializers: *const *const cntk_reader_user_deserializer,
+    /// Their number.
+    pub deserializer_count: usize,
+    /// Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, or
+    /// NULL. Called in the configuration's order, before the reader is open.
+    pub make: cntk_reader_make_deserializer,
+    /// The first argument of `make`.
+    pub userdata: *mut c_void,
+}
+
+// SAFETY: integers, pointers and a nullable function; each of them may have all bits zero.
+unsafe impl Sized for cntk_reader_source {
+    const NAME: &'static str = "cntk_reader_source";
+}
+
+impl Default for cntk_reader_source {
+    fn default() -> Self {
+        cntk_reader_source {
+            struct_size: size_of::<Self>(),
+            text: null(),
+            text_length: text::NUL_TERMINATED,
+            file: null(),
+            file_length: text::NUL_TERMINATED,
+            section: null(),
+            section_kind: 0,
+            reserved: 0,
+            added_sections: null(),
+            added_section_count: 0,
+            deserializers: null(),
+            deserializer_count: 0,
+            make: None,
+            userdata: null_mut(),
+        }
+    }
+}
+
+impl cntk_reader_source {
+    /// The configuration, whichever of the three members it is in.
+    ///
+    /// # Safety
+    /// Each of `text`, `file` and `section` is NULL, or readable as its length or its type says.
+    unsafe fn config(&self) -> Result<Config> {
+        match (self.text.is_null(), self.file.is_null(), self.section.is_null()) {
+            // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
+            (false, true, true) => {
+                Config::from_text(unsafe { text::utf8(self.text, self.text_length, "text") }?)
+            }
+            (true, false, true) => {
+                // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
+                Config::from_file(to_path(unsafe { text::bytes(self.file, self.file_length, "file") }?)?)
+            }
+            (true, true, false) => {
+                // SAFETY: `section` is not NULL, so it is a section of this library, by this function's contract.
+                let cntk_reader_section(section) = unsafe { &*self.section };
+                Ok(Config::from_reader_section(section, section::kind(self.section_kind)?))
+            }
+            (text, file, section) => Err(Error::argument(format!(
+                "A cntk_reader_source has {} of the members 'text', 'file' and 'section'; set exactly one of them. (For \
+                 deserializers of your own without a configuration, set text to \"\".)",
+                [text, file, section].into_iter().filter(|is_null| !is_null).count()
+            ))),
+        }
+    }
+
+    /// Opens the reader.
+    ///
+    /// # Safety
+    /// All members are as the struct documents.
+    unsafe fn open(&self) -> Result<*mut cntk_reader> {
+        // SAFETY: this function's contract.
+        let config = unsafe { self.config() }?;
+        // SAFETY: as above: `deserializers` has `deserializer_count` elements, each of which is a table.
+        let users =
+            unsafe { Users::read(inputs(self.deserializers, self.deserializer_count, "deserializers")?) }?;
+        // SAFETY: as above: `added_sections` has `added_section_count` elements.
+        let added = unsafe { inputs(self.added_sections, self.added_section_count, "added_sections") }?;
+        // SAFETY: as above: each of them is NULL, which is refused, or a section.
+        let section = |&added: &_| unsafe { input::<cntk_reader_section>(added, "added_sections") };
+        let added = added
+            .iter()
+            .map(|added| section(added).map(|cntk_reader_section(section)| section.clone()))
+            .collect::<Result<Vec<_>>>()?;
+        let maker = self.make.map(|make| Maker::new(make, self.userdata));
+        let others = Others { users: &users.types(), added: &added, foreign: maker.is_some() };
+        let settings = config.settings(others)?;
+        let reader = cntk_reader::open(
+            &settings,
+            &reader::Others {
+                registered: users.registered(),
+                factory: maker.as_ref().map(|maker| maker as &dyn Factory),
+            },
+        )?;
+        users.take_userdata();
+        Ok(reader)
+    }
+}
+
+#[cfg(unix)]
+fn to_path(bytes: &[u8]) -> Result<&Path> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(Path::new(std::ffi::OsStr::from_bytes(bytes)))
+}
+
+#[cfg(not(unix))]
+fn to_path(bytes: &[u8]) -> Result<&Path> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::argument("The path is not UTF-8."))?;
+    Ok(Path::new(text))
+}
+
+/// Opens a reader. Opens and indexes its files, which may take a while for large ones, and reads no data yet. The caller
+/// owns the reader, and frees it with cntk_reader_free. Of the source nothing is kept but the callbacks and the userdata
+/// of its deserializers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_open(
+    source: *const cntk_reader_source,
+    reader: Option<&mut MaybeUninit<*mut cntk_reader>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let reader = given(reader, "reader")?;
+        // SAFETY: `source` is NULL, which `read` refuses, or the caller's struct with its size in the first member.
+        let source = unsafe { sized::read(source, cntk_reader_source::default()) }?;
+        // SAFETY: the caller fills the members in as the struct documents, or leaves them as CNTK_READER_SOURCE_INIT has
+        // them.
+        reader.write(unsafe { source.open() }?);
+        Ok(())
+    })
+}
