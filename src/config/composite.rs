@@ -141,6 +141,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         verbosity,
         multithreaded,
         prefetch,
+        in_cntks_place: false,
     })
 }
 

@@ -128,6 +128,7 @@ fn with_one(
         verbosity,
         multithreaded: false,
         prefetch,
+        in_cntks_place: false,
         deserializers: vec![deserializer],
     })
 }

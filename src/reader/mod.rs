@@ -20,7 +20,7 @@ pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
-use crate::config::options::{Order, ReaderSettings, WindowSize};
+use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::Deserializer;
 use crate::deserialize::custom::{Factory, Registered};
@@ -58,6 +58,8 @@ pub struct Reader {
     /// CNTK's names of the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
     prefetch: bool,
+    /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
+    takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
     epoch: Option<(Epoch, ReadConfig)>,
     /// Where that epoch starts.
@@ -155,6 +157,7 @@ impl Reader {
             facts,
             window_keys: pipeline.window_keys(),
             prefetch,
+            takes_truncation: options.in_cntks_place || matches!(options.packing, Packing::Truncated { .. }),
             epoch: None,
             start: EpochStart::default(),
             inspection,
@@ -189,6 +192,7 @@ impl Reader {
 
     /// Starts an epoch. Needed before the first read.
     pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
+        self.check_sizes(&epoch.read)?;
         let pipeline = self.recall()?;
         let epoch = pipeline.start_epoch(epoch)?;
         let progress = pipeline.progress(Progress::default());
@@ -202,6 +206,7 @@ impl Reader {
     /// is dropped (CNTK 2.7 does so).
     pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         let (epoch, _) = self.epoch()?;
+        self.check_sizes(config)?;
         let pipeline = self.recall()?;
         pipeline.configure(config)?;
         let progress = pipeline.progress(Progress::default());
@@ -306,6 +311,20 @@ impl Reader {
         self.epoch = Some((epoch, read));
         self.delivered = progress;
         Ok(())
+    }
+
+    /// Refuses sizes of truncated minibatches where none are packed. CNTK ignores them.
+    fn check_sizes(&self, read: &ReadConfig) -> Result<()> {
+        let is_given = read.truncation_length != 0 || read.right_splice != 0;
+        if !is_given || self.takes_truncation {
+            return Ok(());
+        }
+        let ReadConfig { truncation_length, right_splice, .. } = read;
+        Err(Error::argument(format!(
+            "The truncation length is {truncation_length} and the right splice {right_splice}, but the reader does not \
+             truncate sequences: both have to be 0. To truncate, open it with 'truncated = true' and 'truncationLength' in \
+             its configuration."
+        )))
     }
 
     /// Epoch and configuration in force, if the reader can be used at all.

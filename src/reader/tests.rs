@@ -300,3 +300,166 @@ fn a_reader_may_be_dropped_while_its_data_are_indexed() {
     assert_eq!(reader.read().expect("a minibatch").streams[0].layout.samples(), 400);
     drop(reader);
 }
+
+/// Samples of all workers and the reader's own, as its minibatches have them.
+fn samples_of_data(minibatch: &Minibatch) -> u64 {
+    minibatch.streams.first().map_or(0, |stream| stream.layout.samples() as u64)
+}
+
+/// Checks [`Reader::progress`] at each minibatch of one epoch, read by this many workers, by what was delivered until then;
+/// and that a reader restored there says the same.
+fn check_progress(config: &str, epoch: Epoch, workers: u64, expected: u64) {
+    let settings = from_text(config).expect("a configuration");
+    let open = || Reader::open(&settings).expect("a reader");
+    let mut readers: Vec<_> = (0..workers).map(|_| open()).collect();
+    for (rank, reader) in (0..).zip(&mut readers) {
+        assert!(reader.progress().is_err(), "no epoch was started");
+        reader.start_epoch(&epoch.worker(rank, workers)).expect("an epoch");
+        let progress = reader.progress().expect("progress");
+        assert_eq!((progress.delivered, progress.expected), (0, Some(expected)), "{config}");
+    }
+    let mut delivered = vec![0; workers as usize];
+    let mut before = 0;
+    loop {
+        let mut is_over = true;
+        for (reader, delivered) in readers.iter_mut().zip(&mut delivered) {
+            let minibatch = reader.read().expect("a minibatch");
+            *delivered += samples_of_data(&minibatch);
+            is_over &= minibatch.end_of_epoch;
+        }
+        let progress: Vec<_> = readers.iter().map(|reader| reader.progress().expect("progress")).collect();
+        let now = progress[0].delivered;
+        if workers == 1 {
+            assert_eq!(now, delivered[0], "{config}");
+        }
+        assert!(now >= before && now <= expected, "{config}: {now} after {before} of {expected}");
+        assert_eq!(progress[0].expected, Some(expected));
+        before = now;
+        let mut restored = open();
+        restored.restore(&readers[0].checkpoint().expect("a checkpoint")).expect("its own checkpoint");
+        assert_eq!(restored.progress().expect("progress"), progress[0], "{config}");
+        if is_over {
+            // All that the workers delivered together is the whole epoch, which each of them has come through.
+            assert_eq!(delivered.iter().sum::<u64>(), expected, "{config}");
+            progress.iter().for_each(|progress| assert_eq!(progress.delivered, expected, "{config}"));
+            return;
+        }
+    }
+}
+
+#[test]
+fn progress_is_what_was_delivered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (long, short) = (folder.path().join("long.ctf"), folder.path().join("short.ctf"));
+    let mut text = String::new();
+    let mut samples = 0;
+    for id in 0..60 {
+        for sample in 0..=id % 4 {
+            writeln!(text, "{id} |x {id} {sample}").expect("a string");
+            samples += 1;
+        }
+    }
+    std::fs::write(&long, text).expect("writing the data");
+    std::fs::write(&short, "|x 1 2\n".repeat(50)).expect("writing the data");
+    let config = |file: &Path, options: &str| {
+        format!(
+            "traceLevel = 0\n{options}\ndeserializers = ([\ntype = \"CNTKTextFormatDeserializer\"\n\
+             module = \"CNTKTextFormatReader\"\nchunkSizeInBytes = 100\nfile = \"{}\"\n\
+             input = [ x = [ dim = 2 ; format = \"dense\" ] ]\n])\n",
+            file.display()
+        )
+    };
+    for order in [
+        "randomize = false",
+        "randomize = true\nrandomizationWindow = 3\nsampleBasedRandomizationWindow = false",
+    ] {
+        for workers in 1..=3 {
+            for (file, mode, sweep) in [
+                (&long, "", samples),
+                (&short, "frameMode = true", 50),
+                (&long, "truncated = true\ntruncationLength = 3", samples),
+            ] {
+                let config = config(file, &format!("{order}\n{mode}"));
+                for sweeps in [1, 2] {
+                    let epoch = Epoch::sweeps(sweeps).minibatch_size(12);
+                    check_progress(&config, epoch, workers, sweeps * sweep);
+                }
+                let mut reader =
+                    Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+                assert_eq!(reader.sizes().samples, Some(sweep));
+                reader.start_epoch(&Epoch::unlimited().minibatch_size(12)).expect("an epoch");
+                assert_eq!(reader.progress().expect("progress").expected, None);
+                while !reader.read().expect("a minibatch").end_of_sweep {}
+                assert!(reader.progress().expect("progress").sweep <= 1);
+            }
+        }
+    }
+    // Epochs in samples: those of one sequence each end where they should.
+    let config = config(&short, "");
+    check_progress(&config, Epoch::samples(30).index(2).minibatch_size(7), 1, 30);
+    check_progress(&config, Epoch::samples(120).minibatch_size(7), 2, 120);
+}
+
+#[test]
+fn sizes_are_known_when_the_index_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    std::fs::write(&file, (0..300).map(|id| format!("{id} |x 1 2\n{id} |x 3 4\n")).collect::<String>())
+        .expect("writing");
+    let config = format!(
+        "randomize = false\ntraceLevel = 0\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\"\n\
+         module = \"CNTKTextFormatReader\"\nchunkSizeInBytes = 500\nfile = \"{}\"\n\
+         input = [ x = [ dim = 2 ; format = \"dense\" ] ] ])\n",
+        file.display()
+    );
+    let whole = open(&config, None);
+    let chunks = whole.sizes().chunks.expect("a number of chunks");
+    assert_eq!((whole.sizes().samples, whole.sizes().sequences), (Some(600), Some(300)));
+    let mut growing = open(&config, Some(100));
+    assert_eq!(growing.sizes(), Sizes::default());
+    growing.start_epoch(&Epoch::sweeps(1).minibatch_size(50)).expect("an epoch");
+    assert_eq!(growing.progress().expect("progress"), EpochProgress::default());
+    let mut delivered = 0;
+    while let minibatch = growing.read().expect("a minibatch")
+        && !minibatch.streams.is_empty()
+    {
+        delivered += samples_of_data(&minibatch);
+        let progress = growing.progress().expect("progress");
+        assert_eq!((progress.delivered, progress.sweep), (delivered, delivered / 600));
+        assert!(progress.expected.is_none_or(|expected| expected == 600));
+    }
+    assert_eq!(growing.sizes(), Sizes { samples: Some(600), sequences: Some(300), chunks: Some(chunks) });
+    assert_eq!(growing.progress().expect("progress").expected, Some(600));
+
+    let settings = from_text(&config).expect("a configuration");
+    let reader = Reader::open(&settings).expect("a reader");
+    let [member] = reader.members() else { panic!("one deserializer") };
+    assert_eq!(member.name(), file.to_str().expect("a path"));
+    assert_eq!(member.type_name(), "CNTKTextFormatDeserializer");
+    assert_eq!(member.sizes(), growing.sizes());
+}
+
+#[test]
+fn truncation_is_refused_where_nothing_is_truncated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data.ctf");
+    std::fs::write(&file, "|x 1 2\n").expect("writing");
+    let config = format!(
+        "traceLevel = 0\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\n\
+         file = \"{}\"\ninput = [ x = [ dim = 2 ; format = \"dense\" ] ] ])\n",
+        file.display()
+    );
+    let mut settings = from_text(&config).expect("a configuration");
+    let truncated = ReadConfig::new(4).truncation_length(2);
+    let mut reader = Reader::open(&settings).expect("a reader");
+    let error = reader.start_epoch(&Epoch::sweeps(1).read_config(truncated)).expect_err("an error");
+    assert!(error.message().contains("truncated = true"), "{error}");
+    reader.start_epoch(&Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
+    assert!(reader.configure(&ReadConfig::new(4).right_splice(1)).is_err());
+    assert_eq!(samples_of_data(&reader.read().expect("a minibatch")), 1);
+    // In CNTK's place it is ignored, as by CNTK.
+    settings.in_cntks_place = true;
+    let mut reader = Reader::open(&settings).expect("a reader");
+    reader.start_epoch(&Epoch::sweeps(1).read_config(truncated)).expect("an epoch");
+    reader.configure(&truncated).expect("a configuration");
+}

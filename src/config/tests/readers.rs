@@ -65,6 +65,7 @@ fn defaults_of_a_composite_reader() {
         verbosity: 0,
         multithreaded: false,
         prefetch: true,
+        in_cntks_place: false,
     };
     assert_eq!(composite("", "").unwrap(), expected);
     let expected = ReaderSettings { shape: Shape::TextReader, local_timeline: false, ..expected };

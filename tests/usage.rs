@@ -1,0 +1,114 @@
+//! What a reader says of its memory, held against an allocator that counts.
+//!
+//! The allocator counts for the whole process, so this file has a single test.
+
+use cntk_reader::config::from_text;
+use cntk_reader::reader::{Epoch, MemoryUse, ReadConfig, Reader};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts the bytes that are allocated now.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator with its arguments unchanged; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the layout comes from a caller of `alloc`, which has the same conditions.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: `start` came from `System.alloc` with this layout: see `alloc`.
+        unsafe { System.dealloc(start, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Bytes that may be allocated beyond what the reader says: what threads parse and pack with (up to 3 MB a thread, two of
+/// them here), queues, and the small objects around the arrays.
+const UNCOUNTED: u64 = 8 << 20;
+
+/// Reads one sweep and a half with 4 minibatches in the caller's hands, and compares at several places what was allocated
+/// since the reader was opened with what it says. Returns the most that it said.
+fn compare(config: &str, minibatch_size: u64) -> MemoryUse {
+    let settings = from_text(config).expect("a configuration");
+    let before = ALLOCATED.load(Ordering::Relaxed) as u64;
+    let mut reader = Reader::open(&settings).expect("a reader");
+    let index = reader.memory();
+    assert_eq!((index.window, index.buffers), (0, 0), "nothing is loaded yet");
+    assert!(index.index > 0);
+    let read = ReadConfig::new(minibatch_size);
+    reader.start_epoch(&Epoch::sweeps(2).read_config(read)).expect("an epoch");
+    let mut held = std::collections::VecDeque::new();
+    let (mut sweeps, mut most) = (0, MemoryUse::default());
+    for number in 0.. {
+        let minibatch = reader.read().expect("a minibatch");
+        sweeps += u32::from(minibatch.end_of_sweep);
+        held.push_back(minibatch);
+        if held.len() > 4 {
+            held.pop_front();
+        }
+        if number % 16 == 15 {
+            let memory = reader.memory();
+            let allocated = ALLOCATED.load(Ordering::Relaxed) as u64 - before;
+            // Chunks are loaded ahead while this looks: what they take may be in the one number and not in the other.
+            let tolerance = UNCOUNTED + memory.window / 4;
+            assert!(
+                memory.total() <= allocated + tolerance && allocated <= memory.total() + tolerance,
+                "{memory:?}: {} in all, {allocated} allocated",
+                memory.total()
+            );
+            if memory.total() > most.total() {
+                most = memory;
+            }
+        }
+        if sweeps == 1 && number % 32 == 31 {
+            break;
+        }
+    }
+    drop(reader);
+    most
+}
+
+fn config(file: &Path, options: &str) -> String {
+    format!(
+        "traceLevel = 0\nrandomize = true\n{options}\ndeserializers = ([\ntype = \"CNTKTextFormatDeserializer\"\n\
+         module = \"CNTKTextFormatReader\"\nchunkSizeInBytes = 2000000\nfile = \"{}\"\n\
+         input = [ x = [ dim = 40 ; format = \"dense\" ] ; y = [ dim = 1000 ; format = \"sparse\" ] ]\n])\n",
+        file.display()
+    )
+}
+
+#[test]
+fn the_memory_in_use_is_what_the_reader_says() {
+    cntk_reader::pool::set_threads(2);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let file = folder.path().join("data.ctf");
+    let mut text = String::new();
+    for id in 0..60_000_u32 {
+        write!(text, "{id} |y {}:1 |x", id % 1000).expect("a string");
+        for value in 0..40 {
+            // Six digits take all bytes of a float.
+            write!(text, " 0.{:06}", (id * 7919 + value * 104_729) % 1_000_000).expect("a string");
+        }
+        text.push('\n');
+    }
+    std::fs::write(&file, text).expect("writing the data");
+
+    // Everything in memory: most is the window.
+    let all = compare(&config(&file, ""), 256);
+    assert!(all.window > 6 << 20, "{all:?}");
+    // A window of two chunks, and large minibatches: most are buffers.
+    let few = "randomizationWindow = 2\nsampleBasedRandomizationWindow = false";
+    let buffers = compare(&config(&file, few), 8_192);
+    assert!(buffers.window < all.window, "{buffers:?}, {all:?}");
+    assert!(buffers.buffers > 4 * 8_192 * 40 * 4, "{buffers:?}");
+}
