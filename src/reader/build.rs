@@ -89,7 +89,7 @@ fn open(
     Ok(match options {
         DeserializerOptions::Text(text) => {
             let opened = pool.install(|| match grows {
-                true => TextDeserializer::open_growing(text, corpus, pool),
+                true => TextDeserializer::open_incremental(text, corpus, pool),
                 false => TextDeserializer::open(text, corpus),
             })?;
             Arc::new(if narrow { opened.narrow() } else { opened })

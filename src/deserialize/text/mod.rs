@@ -75,12 +75,12 @@ impl TextDeserializer {
 
     /// Opens the file, and indexes it while it is read from front to back: see [`ChunkTable::grows`]. Runs on a thread
     /// of the pool.
-    pub fn open_growing(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
+    pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
         // Chunks that are kept have their places from the start.
         if options.keep_data_in_memory {
             return Self::open(options, corpus);
         }
-        Self::open_by(options, corpus, |file, options| Index::open_growing(file, options, corpus, pool))
+        Self::open_by(options, corpus, |file, options| Index::open_incremental(file, options, corpus, pool))
     }
 
     /// The same with steps of another size, small files and those with a cache excepted.
@@ -173,11 +173,11 @@ impl ChunkTable for TextDeserializer {
     }
 
     fn grows(&self) -> bool {
-        self.shared.index.grows()
+        self.shared.index.is_incremental()
     }
 
     fn abandon(&self) {
-        self.shared.index.abandon();
+        self.shared.index.cancel();
     }
 }
 

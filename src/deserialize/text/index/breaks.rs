@@ -1,16 +1,16 @@
-//! The line breaks of a block, 64 bytes at a time: searching for one after the other costs more than short lines are long.
+//! The line breaks of a block, found 64 bytes at a time: a search for each would take longer than short lines take to read.
 
-/// Places of line breaks, in order.
+/// Iterates over the positions of line breaks, in order.
 pub(super) struct Breaks<'a> {
     block: &'a [u8],
-    /// Where the next 64 bytes begin.
+    /// Start of the next 64 bytes.
     at: usize,
-    /// One bit per line break among the 64 bytes before that, less those that were taken.
+    /// One bit for each line break among the 64 bytes before `at`, less those that were returned.
     mask: u64,
 }
 
 impl<'a> Breaks<'a> {
-    /// The line breaks from a place on.
+    /// The line breaks from position `from` on.
     #[inline]
     pub fn new(block: &'a [u8], from: usize) -> Self {
         Breaks { block, at: from, mask: 0 }
@@ -32,9 +32,9 @@ impl Iterator for Breaks<'_> {
             };
             self.at += 64;
         }
-        let place = self.at - 64 + self.mask.trailing_zeros() as usize;
+        let position = self.at - 64 + self.mask.trailing_zeros() as usize;
         self.mask &= self.mask - 1;
-        Some(place)
+        Some(position)
     }
 }
 
@@ -43,7 +43,8 @@ impl Iterator for Breaks<'_> {
 fn mask_of(bytes: &[u8; 64]) -> u64 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
     let quarter = |i: usize| {
-        // SAFETY: the 16 bytes lie within the 64; every x86-64 processor has SSE2.
+        // SAFETY: `i` is 0 to 3, so bytes 16 * i to 16 * i + 15 lie within the array of 64. The load needs no alignment, and
+        // every x86-64 processor has SSE2.
         let bits = unsafe {
             let bytes = _mm_loadu_si128(bytes.as_ptr().add(16 * i).cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'\n' as i8)))

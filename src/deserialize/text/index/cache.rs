@@ -1,14 +1,14 @@
-//! The index cache: CNTK's file beside the data, read only if it fits the data and written when it was missing.
+//! The index cache: CNTK's file beside the data. It is used only if it fits the data, and written if there was none that did.
 //!
-//! CNTK trusts any cache that is not older than its data. Here a cache must also fit, or it is built anew:
+//! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or the index is built anew:
 //! - records ascend, do not overlap, lie inside the file, and have bytes and samples;
 //! - without a main stream they cover the file from its first sequence to its end, without gaps;
 //! - in line mode keys are line numbers: they count up, and skip lines exactly where bytes were left out;
-//! - with a main stream, what lies before the first record and behind the last one is scanned again, together with
-//!   these records, and must give them and nothing else;
+//! - with a main stream, what lies before the first record and after the last one is scanned again, together with these
+//!   two records, and must give them and nothing else;
 //! - some records in between must start a line, with their id.
 //!
-//! What remains possible is a file whose inside was changed within the second of its indexing, to the same size.
+//! What this does not detect is a file whose inside was changed within a second of its indexing, at the same size.
 
 use super::IndexOptions;
 use super::indexer::Scan;
@@ -20,6 +20,7 @@ use crate::Result;
 use crate::corpus::Corpus;
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
+use byteorder::{ByteOrder, LE};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,12 +33,12 @@ const HEADER: usize = 32;
 const RECORD: usize = 32;
 /// Records that are read or written at once.
 const BLOCK: usize = 16 << 10;
-/// Records between the first and the last one that are compared with the file.
+/// Number of records, spread over the file, that are compared with it.
 const PROBES: usize = 32;
-/// Without a main stream, a first or last sequence that is longer is not scanned again.
+/// Without a main stream, a first or last sequence of more bytes is not scanned again.
 const LONGEST_SCANNED: u64 = 16 << 20;
 
-/// Whether this process writes caches: of several MPI workers only the first does.
+/// Whether this process writes caches: of several MPI workers only that of rank 0 does.
 pub(super) fn is_writer() -> bool {
     std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
 }
@@ -51,7 +52,7 @@ pub(super) struct Cache {
     path: String,
 }
 
-/// Why a cache is not used, or a failure that is not the cache's.
+/// Why a cache is not used, or an error that has nothing to do with the cache.
 enum Refusal {
     Missing,
     Unfit(&'static str),
@@ -67,7 +68,8 @@ impl From<crate::Error> for Refusal {
 }
 
 impl Cache {
-    /// The cache beside a file, if one is asked for. Symbolic keys are numbered per process: they have none.
+    /// The cache beside a file, if one is asked for. There is none with symbolic keys, whose numbers differ from process to
+    /// process.
     pub fn beside(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
         if !options.cache || matches!(corpus, Corpus::Symbolic(_)) {
             return None;
@@ -139,7 +141,7 @@ impl Cache {
         Ok(table)
     }
 
-    /// Writes the cache, unless the file has changed while it was indexed. Failing is no more than a warning.
+    /// Writes the cache, unless the file has changed while it was indexed. A failure is a warning, not an error.
     pub fn write(&self, source: &Source<'_>, table: &Table, log: &Logger) {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +154,7 @@ impl Cache {
             }
         });
         if let Err(cause) = written {
-            // It may not have come to exist.
+            // There is nothing to remove if creating it was what failed.
             let _ = fs::remove_file(&temporary);
             log.write(Level::Warning, &format!("Cannot write the index cache '{}': {cause}.", self.path));
         }
@@ -173,25 +175,29 @@ fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
     Ok(sequences as usize)
 }
 
-fn words(bytes: &[u8; 32]) -> [u64; 4] {
-    let (words, _) = bytes.as_chunks::<8>();
-    [words[0], words[1], words[2], words[3]].map(u64::from_le_bytes)
+/// The four numbers of a header or a record.
+fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
+    let mut words = [0; 4];
+    LE::read_u64_into(bytes, &mut words);
+    words
+}
+
+fn push_words(block: &mut Vec<u8>, words: [u64; 4]) {
+    let mut bytes = [0; RECORD];
+    LE::write_u64_into(&words, &mut bytes);
+    block.extend(bytes);
 }
 
 fn write_to(path: &str, table: &Table) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     let mut block = Vec::with_capacity(HEADER + RECORD * BLOCK);
-    for word in [MAGIC, VERSION, table.len() as u64, HEADER as u64] {
-        block.extend(word.to_le_bytes());
-    }
-    for (chunk, place) in table.places.iter().enumerate() {
+    push_words(&mut block, [MAGIC, VERSION, table.len() as u64, HEADER as u64]);
+    for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
         let positions = table.positions(chunk);
         let end = positions.end;
         for position in positions {
-            let span = table.span(position, place, end);
-            for word in [span.key, u64::from(span.samples), span.offset, u64::from(span.size)] {
-                block.extend(word.to_le_bytes());
-            }
+            let span = table.span(position, chunk_span, end);
+            push_words(&mut block, [span.key, u64::from(span.samples), span.offset, u64::from(span.size)]);
             if block.len() >= RECORD * BLOCK {
                 file.write_all(&block)?;
                 block.clear();
@@ -205,7 +211,7 @@ fn write_to(path: &str, table: &Table) -> io::Result<()> {
 struct Fit<'a> {
     scan: &'a Scan<'a>,
     start: &'a Start,
-    /// Where the record before ended.
+    /// Where the previous record ended.
     end: u64,
     /// One more than the last key: in line mode the key of the next line.
     line: u64,
@@ -250,7 +256,7 @@ impl<'a> Fit<'a> {
         Ok(builder.add(record)?)
     }
 
-    /// Scans the first and the last sequence again, with what lies before and behind.
+    /// Scans the first and the last sequence again, with what lies before and after them.
     fn check_ends(&self, table: &Table) -> Checked<()> {
         let size = self.scan.source.size();
         let unfit = Err(Refusal::Unfit("it does not fit the file's start or end"));
@@ -271,7 +277,7 @@ impl<'a> Fit<'a> {
         if !has_main_stream && self.end != size {
             return unfit;
         }
-        // Only where lines are keys is a key a line, and a small number.
+        // A key is a line number, and so a small number, only in line mode.
         let line = if self.start.by_line { last.key } else { 0 };
         let start = Start { content: last.offset, line, by_line: self.start.by_line };
         if scans(&last) && self.scan_again(start, size)? != (Some(last), 1) {
@@ -294,7 +300,7 @@ impl<'a> Fit<'a> {
         let step = (table.len() / PROBES).max(1);
         for position in (step..table.len()).step_by(step) {
             let span = table.span_at(position);
-            // A line break, 20 digits and a byte behind them; longer ids are not compared.
+            // A line break, 20 digits and the byte after them; longer ids are not compared.
             let mut bytes = [0; 22];
             let bytes = &mut bytes[..22.min((self.scan.source.size() - (span.offset - 1)) as usize)];
             self.scan.source.read(bytes, span.offset - 1)?;

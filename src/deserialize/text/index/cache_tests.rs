@@ -129,7 +129,7 @@ fn is_read_and_cut_into_chunks_anew() {
     let index = Index::open(&file, &data.options, &data.corpus).expect("an index");
     assert_eq!(index.chunks().len(), 2);
     assert_eq!(before, inode(&data));
-    // Bytes behind the records, and the padding in them, say nothing.
+    // Bytes after the records, and the padding in them, mean nothing.
     let mut bytes = data.bytes();
     bytes[32 + 12] = 7;
     bytes[32 + 28] = 7;
@@ -225,7 +225,8 @@ fn data_that_grew_is_seen() {
         data.open();
         data.append(more);
         let seen = data.open();
-        let expected = super::twin::sequences(&[text, more].concat(), main_stream, false, &Corpus::Numeric);
+        let expected =
+            super::reference::sequences(&[text, more].concat(), main_stream, false, &Corpus::Numeric);
         assert_eq!(Ok(seen), expected, "{text:?} {more:?}");
     }
     // More of what is left out anyway leaves the cache in use.
@@ -283,7 +284,7 @@ proptest! {
 
     #[test]
     fn what_was_written_is_read_again(
-        text in super::twin::text(),
+        text in super::reference::text(),
         main_stream in prop_oneof![Just(None), Just(Some("x"))],
         hashed in prop::bool::weighted(0.3),
     ) {

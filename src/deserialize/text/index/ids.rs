@@ -20,7 +20,7 @@ pub(super) struct IdScanner<'a> {
     range: Range<u64>,
     /// Offset of the next block.
     at: u64,
-    /// Counted lines before the first id: they belong to the last run of the range before.
+    /// Counted lines before the first id: they belong to the last run of an earlier range.
     head: u32,
     /// Starts of the runs, relative to the range.
     starts: Vec<u32>,
@@ -28,7 +28,8 @@ pub(super) struct IdScanner<'a> {
     samples: Vec<u32>,
     /// Keys of the runs ...
     keys: Vec<SequenceKey>,
-    /// ... or their texts and where these end, if they are symbolic: numbered when ranges are joined, in the file's order.
+    /// ... or, if they are symbolic, their texts and the ends of these: they are numbered when ranges are joined, in the
+    /// file's order.
     texts: Vec<u8>,
     text_ends: Vec<usize>,
     /// Lines that start in the range.
@@ -47,7 +48,7 @@ enum State {
     Number { value: u64, start: u32 },
     /// In a textual id, after this text.
     Text { text: Vec<u8>, start: u32 },
-    /// Behind the id of a line that started in a block before.
+    /// After the id of a line that started in an earlier block.
     Within {
         /// The line has been counted.
         counted: bool,
@@ -114,16 +115,16 @@ impl<'a> IdScanner<'a> {
         *self.samples.last_mut().unwrap_or(&mut self.head) += 1;
     }
 
-    /// Reads the id at the start of a line, `block[from]` being its first byte. Gives the place behind the id, or
-    /// `None` if the block ends first.
+    /// Reads the id at the start of a line, whose first byte is `block[from]`. Gives the position after the id, or `None` if
+    /// the block ends first.
     #[inline]
     fn read_id(&mut self, block: &[u8], from: usize, start: u32) -> Option<usize> {
         let rest = &block[from..];
         if !self.corpus.is_numeric() {
             // Most lines have the id of the line before.
             if let Some(last) = self.last_text()
-                && let Some(&[behind, ..]) = rest.strip_prefix(last)
-                && is_space(behind)
+                && let Some(&[next, ..]) = rest.strip_prefix(last)
+                && is_space(next)
             {
                 return Some(from + last.len());
             }
@@ -153,7 +154,7 @@ impl<'a> IdScanner<'a> {
         }
     }
 
-    /// Goes on with an id that began in a block before.
+    /// Goes on with an id that began in an earlier block.
     fn go_on_with_id(&mut self, block: &[u8]) -> Option<usize> {
         match &mut self.state {
             State::Number { value, start } => {
@@ -190,8 +191,8 @@ impl<'a> IdScanner<'a> {
         self.state = State::Done;
     }
 
-    /// Reads the rest of a line, from behind its id to its end, and counts the line. Gives the start of the next one,
-    /// or `None` if the block ends first.
+    /// Reads a line from after its id to its end, and counts it. Gives the start of the next line, or `None` if the block
+    /// ends first.
     #[inline]
     fn read_body(&mut self, block: &[u8], from: usize, line_end: Option<usize>) -> Option<usize> {
         let counted = match &mut self.search {
@@ -210,7 +211,7 @@ impl<'a> IdScanner<'a> {
         self.end_line(line_end, counted)
     }
 
-    /// Goes on with a line whose id ended in a block before.
+    /// Goes on with a line whose id ended in an earlier block.
     fn go_on_with_body(&mut self, block: &[u8], counted: bool) -> Option<usize> {
         let line_end = memchr(b'\n', block);
         let across = match &mut self.search {
@@ -263,15 +264,15 @@ impl Scanner for IdScanner<'_> {
         if let Some(search) = &mut self.search {
             search.enter_block();
         }
-        // First the line that the block before ended in.
+        // First the line in which the previous block ended.
         let next = match self.state {
             State::Start => Some(0),
             State::Before => memchr(b'\n', block).map(|end| end + 1),
             State::Within { counted } => self.go_on_with_body(block, counted),
             State::Number { .. } | State::Text { .. } => match self.go_on_with_id(block) {
-                Some(behind_id) => {
-                    let line_end = memchr(b'\n', &block[behind_id..]).map(|length| behind_id + length);
-                    self.read_body(block, behind_id, line_end)
+                Some(after_id) => {
+                    let line_end = memchr(b'\n', &block[after_id..]).map(|length| after_id + length);
+                    self.read_body(block, after_id, line_end)
                 }
                 None => None,
             },
@@ -291,10 +292,10 @@ impl Scanner for IdScanner<'_> {
                 return;
             }
             self.lines += 1;
-            let Some(behind_id) = self.read_id(block, from, (offset - self.range.start) as u32) else {
+            let Some(after_id) = self.read_id(block, from, (offset - self.range.start) as u32) else {
                 return;
             };
-            match self.read_body(block, behind_id, breaks.next()) {
+            match self.read_body(block, after_id, breaks.next()) {
                 Some(next) => from = next,
                 None => return,
             }
@@ -314,7 +315,7 @@ impl Scanner for IdScanner<'_> {
 
 /// Joins what the scanners of id mode have found.
 pub(super) struct IdJoiner {
-    /// The sequence that the file's next lines may belong to.
+    /// The sequence to which the next lines of the file may belong.
     open: Option<Open>,
     /// Number of the next range's first line.
     line: u64,

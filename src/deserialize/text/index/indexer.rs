@@ -1,4 +1,4 @@
-//! Indexes a file from front to back, in one go or in steps of any size.
+//! Indexes a file from front to back, at once or in steps of any size.
 
 use super::ids::{IdJoiner, IdScanner};
 use super::lines::{LineJoiner, LineScanner};
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::corpus::Corpus;
 use std::ops::Range;
 
-/// Everything that scanning depends on.
+/// What scanning depends on.
 pub(super) struct Scan<'a> {
     pub source: &'a Source<'a>,
     pub corpus: &'a Corpus,
@@ -28,7 +28,7 @@ impl Scan<'_> {
     }
 }
 
-/// A table in the making, and how far its file is scanned.
+/// A table that is being built, and how far its file is scanned.
 pub(super) struct Indexer {
     joiner: Joiner,
     builder: Builder,
@@ -43,7 +43,7 @@ enum Joiner {
 }
 
 impl Indexer {
-    /// Begins at `start`; `end` is the end of the file, or the start of a sequence that is not wanted any more.
+    /// Begins at `start`; `end` is the end of the file, or the start of the first sequence that is not wanted.
     pub fn new(start: Start, end: u64, chunk_size: u64) -> Self {
         let joiner = if start.by_line {
             Joiner::Lines(LineJoiner::new(&start))
@@ -89,12 +89,12 @@ impl Indexer {
         Ok(())
     }
 
-    /// Takes out the chunks that are complete: all but the last one.
+    /// Removes and returns the chunks that are complete: all but the last one.
     pub fn take_complete(&mut self) -> Table {
         self.builder.take_complete()
     }
 
-    /// What has not been taken out.
+    /// The chunks that [`Indexer::take_complete`] has not removed.
     pub fn finish(self) -> Table {
         self.builder.finish()
     }

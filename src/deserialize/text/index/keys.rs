@@ -1,6 +1,6 @@
-//! The keys of an index in as few bytes as they need: none if they count up, 4 if they stay near, else 8.
+//! The keys of an index in as few bytes as they need: none if they count up, 4 if they are near each other, else 8.
 
-use super::table::Place;
+use super::table::ChunkSpan;
 use crate::sequence::SequenceKey;
 
 /// Keys by the position of their sequences in the file.
@@ -10,7 +10,7 @@ pub(super) enum Keys {
     Counting { first: SequenceKey },
     /// Differences to the first key of the sequence's chunk.
     Near(Vec<i32>),
-    /// As they are.
+    /// The keys themselves.
     Any(Vec<SequenceKey>),
 }
 
@@ -21,28 +21,28 @@ impl Default for Keys {
 }
 
 impl Keys {
-    /// The key of the sequence at this position, which is in the chunk at `place`.
+    /// The key of the sequence at this position, which is in the chunk of this span.
     #[inline]
-    pub fn get(&self, position: usize, place: &Place) -> SequenceKey {
+    pub fn get(&self, position: usize, chunk_span: &ChunkSpan) -> SequenceKey {
         match self {
             Keys::Counting { first } => first.wrapping_add(position as u64),
-            Keys::Near(differences) => place.key.wrapping_add_signed(i64::from(differences[position])),
+            Keys::Near(differences) => chunk_span.key.wrapping_add_signed(i64::from(differences[position])),
             Keys::Any(keys) => keys[position],
         }
     }
 
-    /// Appends a key; `position` sequences have theirs already, and the last of `places` is the new sequence's.
+    /// Appends the key of the sequence at `position`, the next one, which is in the last chunk of `chunk_spans`.
     #[inline]
-    pub fn push(&mut self, key: SequenceKey, position: usize, places: &[Place]) {
+    pub fn push(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) {
         match self {
             Keys::Counting { first } if position == 0 => *first = key,
             Keys::Counting { first } if first.wrapping_add(position as u64) == key => {}
-            Keys::Near(differences) => match difference(key, places) {
+            Keys::Near(differences) => match difference(key, chunk_spans) {
                 Some(difference) => differences.push(difference),
-                None => self.widen(key, position, places),
+                None => self.widen(key, position, chunk_spans),
             },
             Keys::Any(keys) => keys.push(key),
-            Keys::Counting { .. } => self.widen(key, position, places),
+            Keys::Counting { .. } => self.widen(key, position, chunk_spans),
         }
     }
 
@@ -51,14 +51,14 @@ impl Keys {
         matches!(self, Keys::Counting { .. })
     }
 
-    /// Appends a key that does not fit as the others are stored, by storing all of them wider.
+    /// Appends a key that cannot be stored as the others are: all of them are stored wider.
     #[cold]
-    fn widen(&mut self, key: SequenceKey, position: usize, places: &[Place]) {
-        let ends = places.iter().skip(1).map(|next| next.first).chain([position]);
+    fn widen(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) {
+        let ends = chunk_spans.iter().skip(1).map(|next| next.first).chain([position]);
         let counting = matches!(self, Keys::Counting { .. });
-        if let (true, Some(last)) = (counting, difference(key, places)) {
-            let chunks = places.iter().zip(ends.clone()).map(|(place, end)| end - place.first);
-            // Chunks of more sequences than that count too far.
+        if let (true, Some(last)) = (counting, difference(key, chunk_spans)) {
+            let chunks = chunk_spans.iter().zip(ends.clone()).map(|(chunk_span, end)| end - chunk_span.first);
+            // In a chunk of more sequences than that, the differences would not fit.
             if chunks.clone().all(|sequences| i32::try_from(sequences).is_ok()) {
                 let mut differences = Vec::with_capacity(position + position / 2 + 1);
                 chunks.for_each(|sequences| differences.extend(0..sequences as i32));
@@ -68,14 +68,14 @@ impl Keys {
             }
         }
         let mut keys = Vec::with_capacity(position + position / 2 + 1);
-        for (place, end) in places.iter().zip(ends) {
-            keys.extend((place.first..end).map(|position| self.get(position, place)));
+        for (chunk_span, end) in chunk_spans.iter().zip(ends) {
+            keys.extend((chunk_span.first..end).map(|position| self.get(position, chunk_span)));
         }
         keys.push(key);
         *self = Keys::Any(keys);
     }
 
-    /// Takes out the keys from a position on, where a chunk begins.
+    /// Removes and returns the keys from a position on, at which a chunk begins.
     pub fn split_off(&mut self, position: usize) -> Keys {
         match self {
             Keys::Counting { first } => Keys::Counting { first: first.wrapping_add(position as u64) },
@@ -102,6 +102,6 @@ impl Keys {
     }
 }
 
-fn difference(key: SequenceKey, places: &[Place]) -> Option<i32> {
-    i32::try_from(key.wrapping_sub(places.last()?.key) as i64).ok()
+fn difference(key: SequenceKey, chunk_spans: &[ChunkSpan]) -> Option<i32> {
+    i32::try_from(key.wrapping_sub(chunk_spans.last()?.key) as i64).ok()
 }

@@ -33,7 +33,7 @@ enum State {
     Before,
     /// At the first byte of a line.
     Start,
-    /// In a line that started in a block before.
+    /// In a line that started in an earlier block.
     Within {
         /// Relative to the range.
         start: u32,
@@ -59,7 +59,7 @@ impl<'a> LineScanner<'a> {
         }
     }
 
-    /// A line ends before `offset`; gives the state behind it.
+    /// Ends a line whose last byte is before `offset`; gives the state after it.
     fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> State {
         if counts {
             let begin = self.range.start + u64::from(start);
@@ -108,9 +108,9 @@ impl Scanner for LineScanner<'_> {
         let at = self.at;
         self.at += block.len() as u64;
         let Some(search) = &mut self.search else {
-            // Where the range begins, seen from the block: line starts are relative to it.
+            // Line starts are relative to the range, positions of line breaks to the block.
             let shift = at.wrapping_sub(self.range.start).wrapping_add(1) as u32;
-            self.starts.extend(Breaks::new(block, 0).map(|place| shift.wrapping_add(place as u32)));
+            self.starts.extend(Breaks::new(block, 0).map(|position| shift.wrapping_add(position as u32)));
             if self.at == self.range.end && block.last() == Some(&b'\n') {
                 self.starts.pop();
             }
@@ -160,7 +160,7 @@ impl Scanner for LineScanner<'_> {
 pub(super) struct LineJoiner {
     /// Number of the next range's first line.
     line: u64,
-    /// Offset of the last line, if there is no main stream: it ends where the next one starts.
+    /// Offset of the last line, whose end is the start of the next one; only if there is no main stream.
     open: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a key is, and the fingerprint of an index.
+//! Finding the sequence of a key, and the fingerprint of an index.
 
 use super::SequenceSpan;
 use super::keys::Keys;
@@ -9,7 +9,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 
-/// All positions, sorted by key. Equal keys stand as CNTK leaves them.
+/// All positions, sorted by key. Equal keys are in the order in which CNTK's sort leaves them.
 #[derive(Debug)]
 pub(super) enum Sorted {
     /// The usual case.
@@ -22,14 +22,14 @@ impl Sorted {
     fn new(table: &Table) -> Self {
         let pairs_of = |table: &Table| {
             let mut pairs = Vec::with_capacity(table.len());
-            for (chunk, place) in table.places.iter().enumerate() {
-                let keyed = |position| (table.keys.get(position, place), position as u64);
+            for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
+                let keyed = |position| (table.keys.get(position, chunk_span), position as u64);
                 pairs.extend(table.positions(chunk).map(keyed));
             }
             pairs
         };
         let mut pairs = pairs_of(table);
-        // Only the library's own pool may be used: elsewhere rayon would start a pool of its own.
+        // On a thread outside of the library's pool, rayon would start a pool of its own.
         if rayon::current_thread_index().is_some() {
             pairs.par_sort_unstable();
         } else {
@@ -63,8 +63,8 @@ impl Sorted {
 }
 
 impl Table {
-    /// The sequence that CNTK finds for this key: among equal keys the first one of a file of up to 16 sequences, and
-    /// in larger ones whichever its sort has left in front.
+    /// The sequence that CNTK finds for this key. Of several it is the first one in a file of up to 16 sequences, and in
+    /// larger files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
@@ -88,39 +88,40 @@ impl Table {
     /// Keys ascend: first the chunk, then the sequence in it.
     fn find_ascending(&self, key: SequenceKey) -> Option<SequenceId> {
         // The last chunk that begins with a smaller key may still have this one; else the next begins with it.
-        let next = self.places.partition_point(|place| place.key < key);
+        let next = self.chunk_spans.partition_point(|chunk_span| chunk_span.key < key);
         if let Some(chunk) = next.checked_sub(1) {
-            let place = &self.places[chunk];
+            let chunk_span = &self.chunk_spans[chunk];
             let positions = self.positions(chunk);
             let len = positions.len();
-            let index = partition_point(len, |index| self.keys.get(place.first + index, place) < key);
-            if index < len && self.keys.get(place.first + index, place) == key {
+            let index =
+                partition_point(len, |index| self.keys.get(chunk_span.first + index, chunk_span) < key);
+            if index < len && self.keys.get(chunk_span.first + index, chunk_span) == key {
                 return Some(SequenceId { chunk: chunk as ChunkId, index: index as u32 });
             }
         }
-        let place = self.places.get(next)?;
-        (place.key == key).then_some(SequenceId { chunk: next as ChunkId, index: 0 })
+        let chunk_span = self.chunk_spans.get(next)?;
+        (chunk_span.key == key).then_some(SequenceId { chunk: next as ChunkId, index: 0 })
     }
 
     fn chunk_of(&self, position: usize) -> usize {
-        self.places.partition_point(|place| place.first <= position) - 1
+        self.chunk_spans.partition_point(|chunk_span| chunk_span.first <= position) - 1
     }
 
     /// The sequence at a position.
     pub fn span_at(&self, position: usize) -> SequenceSpan {
         let chunk = self.chunk_of(position);
-        self.span(position, &self.places[chunk], self.positions(chunk).end)
+        self.span(position, &self.chunk_spans[chunk], self.positions(chunk).end)
     }
 
     fn locate(&self, position: usize) -> SequenceId {
         let chunk = self.chunk_of(position);
-        SequenceId { chunk: chunk as ChunkId, index: (position - self.places[chunk].first) as u32 }
+        SequenceId { chunk: chunk as ChunkId, index: (position - self.chunk_spans[chunk].first) as u32 }
     }
 
     fn key_at(&self, position: usize) -> SequenceKey {
         match &self.keys {
             Keys::Any(keys) => keys[position],
-            keys => keys.get(position, &self.places[self.chunk_of(position)]),
+            keys => keys.get(position, &self.chunk_spans[self.chunk_of(position)]),
         }
     }
 }
@@ -141,15 +142,15 @@ impl Default for Fingerprint {
 }
 
 impl Fingerprint {
-    /// Goes on with the first chunks of a table.
+    /// Adds the first `chunks` chunks of a table.
     pub fn add(&mut self, table: &Table, chunks: usize) {
         let mut hash = self.hash;
-        for (chunk, place) in table.places[..chunks].iter().enumerate() {
+        for (chunk, chunk_span) in table.chunk_spans[..chunks].iter().enumerate() {
             let info = table.chunks[chunk];
             hash = mix(hash, info.samples, u64::from(info.sequences));
             for position in table.positions(chunk) {
                 let length = table.samples.get(position).copied().unwrap_or(1);
-                hash = mix(hash, table.keys.get(position, place), u64::from(length));
+                hash = mix(hash, table.keys.get(position, chunk_span), u64::from(length));
             }
             self.sequences += u64::from(info.sequences);
         }
@@ -163,7 +164,7 @@ impl Fingerprint {
     }
 }
 
-/// The first of `0..len` for which `before` does not hold; it holds for a front part only.
+/// The first of `0..len` for which `before` does not hold. It holds for all before that one, and for none after.
 fn partition_point(len: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {

@@ -1,11 +1,11 @@
-//! The search for the main stream's name in a line: plain text, whatever stands around it.
+//! The search for the main stream's name in a line, as plain text wherever in the line it stands.
 //!
 //! A line contains the main stream if `|` and its name occur in it, followed by white space, `|`, a byte that is
 //! negative or below 0x20 as CNTK's signed `char`, or the end of the file.
 
 use memchr::memmem;
 
-/// The name of the main stream, ready to be searched for.
+/// The name of the main stream, prepared for searching.
 pub(super) struct Needle {
     text: Vec<u8>,
     finder: memmem::Finder<'static>,
@@ -17,7 +17,7 @@ impl Needle {
         Needle { finder: memmem::Finder::new(&text).into_owned(), text }
     }
 
-    /// Start of the first name from `from` on that is seen to end within `text`.
+    /// Start of the first name from `from` on whose following byte is within `text`, too.
     fn find(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let at = from + self.finder.find(text.get(from..)?)?;
@@ -33,10 +33,10 @@ impl Needle {
 /// A search that goes through lines in order, block by block.
 pub(super) struct Search<'a> {
     needle: &'a Needle,
-    /// The last bytes of the current line in the blocks before, as many as the needle has.
+    /// The last bytes of the current line in earlier blocks, at most as many as the needle has.
     tail: Vec<u8>,
-    /// The first name from some earlier place of this block on, once it has been looked for: lines before it need
-    /// no search. `usize::MAX`: there is none.
+    /// The first name in this block from the place of the last search on: lines before it need no search. `usize::MAX` if
+    /// there is none, `None` before the first search.
     next: Option<usize>,
 }
 
@@ -45,12 +45,12 @@ impl<'a> Search<'a> {
         Search { needle, tail: Vec::new(), next: None }
     }
 
-    /// What follows are lines of another block.
+    /// Another block begins.
     pub fn enter_block(&mut self) {
         self.next = None;
     }
 
-    /// Whether the name is in `block[from..end]`; `end` is the place of a line break, or the end of the block.
+    /// Whether the name is in `block[from..end]`; `end` is the position of a line break, or the end of the block.
     pub fn finds(&mut self, block: &[u8], from: usize, end: usize) -> bool {
         let next = match self.next {
             Some(next) if next >= from => next,
@@ -60,14 +60,14 @@ impl<'a> Search<'a> {
         next.saturating_add(self.needle.text.len()) <= end
     }
 
-    /// Remembers the end of a block that ends within a line, `rest` being that line's part of it.
+    /// Keeps the end of `rest`, the part of a line with which a block ends.
     pub fn leave_line(&mut self, rest: &[u8]) {
         self.tail.clear();
         self.append(rest);
     }
 
-    /// Whether the name is in `block[..end]` or across the border before it; `end` as in [`Search::finds`]. If the
-    /// line goes on behind the block, its end is remembered.
+    /// Whether the name is in `block[..end]` or begins in the previous block; `end` as in [`Search::finds`]. If the line goes
+    /// on after the block, its end is kept.
     pub fn finds_across(&mut self, block: &[u8], end: usize) -> bool {
         let held = self.tail.len();
         let follower = (end + 1).min(block.len());

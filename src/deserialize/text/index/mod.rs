@@ -1,19 +1,20 @@
 //! Index of a text file: where each sequence lies, how long it is, which key it has, and how chunks are cut.
 //!
-//! `start` looks at the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs
-//! their scanners over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts
-//! chunks and stores what comes out. `cache` keeps it beside the data; `lookup` answers where a key is.
+//! `start` reads the start of the file and decides between the two modes, `lines` and `ids`. `scan` runs their scanners
+//! over ranges of the file in parallel, their joiners put the pieces together, and `table` cuts chunks and stores the
+//! sequences. `cache` keeps the index in a file beside the data; `lookup` finds keys; `repeats` and `warnings` find what is
+//! allowed but hardly ever meant.
 //!
-//! An index is made whole, or part after part while its file is read (`growth`); `parts` is what is known of it.
+//! An index is built at once, or part after part while its file is read (`incremental`); `parts` are what there is of it.
 
 mod breaks;
 mod cache;
 #[cfg(test)]
 mod cache_tests;
-mod growth;
-#[cfg(test)]
-mod growth_tests;
 mod ids;
+mod incremental;
+#[cfg(test)]
+mod incremental_tests;
 mod indexer;
 mod keys;
 mod lines;
@@ -21,6 +22,8 @@ mod lookup;
 mod main_stream;
 mod number;
 mod parts;
+#[cfg(test)]
+mod reference;
 mod repeats;
 mod scan;
 mod source;
@@ -28,8 +31,6 @@ mod start;
 mod table;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod twin;
 mod warnings;
 
 use crate::Result;
@@ -39,10 +40,10 @@ use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
-use growth::Growth;
+use incremental::IncrementalIndex;
 use indexer::Scan;
 use main_stream::Needle;
-use parts::Parts;
+use parts::IndexParts;
 use scan::Cut;
 use source::Source;
 use start::Start;
@@ -50,20 +51,20 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use table::{Place, Table};
+use table::{ChunkSpan, Table};
 
-/// What an index depends on, beside the file.
+/// What an index depends on besides the file.
 #[derive(Debug, Clone)]
 pub struct IndexOptions {
     /// Name in the file of the stream that defines the minibatch size.
     pub main_stream: Option<String>,
-    /// Take every line as a sequence.
+    /// Whether every line is a sequence, whatever ids it has.
     pub skip_sequence_ids: bool,
-    /// Limit for the bytes of a chunk.
+    /// Most bytes of a chunk; a longer sequence is a chunk of its own.
     pub chunk_size: u64,
-    /// Read and write the index cache.
+    /// Whether the index cache is read and written.
     pub cache: bool,
-    /// What is logged.
+    /// Greatest level of the lines that are logged.
     pub trace_level: u32,
 }
 
@@ -72,45 +73,45 @@ pub struct IndexOptions {
 pub struct SequenceSpan {
     /// Its key.
     pub key: SequenceKey,
-    /// Declared length.
+    /// Declared length, in samples.
     pub samples: u32,
     /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its bytes.
+    /// Number of its bytes.
     pub size: u32,
 }
 
 /// The index.
 pub struct Index {
-    parts: Arc<Parts>,
-    /// Finds the parts behind those; `None` if all were known from the start.
-    growth: Option<Growth>,
-    /// The chunks of all parts, once they were asked for and if there are several parts.
+    parts: Arc<IndexParts>,
+    /// Adds further parts; `None` if the index was built at once.
+    incremental: Option<IncrementalIndex>,
+    /// The chunks of all parts; made when they are first asked for, if there can be several parts.
     chunks: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
 }
 
 impl Index {
-    /// Loads the index from its cache, or builds it from the file (in parallel ranges, on the threads of the current
-    /// rayon pool) and writes the cache if that is asked for. When it returns, the cache is in place or a warning
-    /// says why it is not.
+    /// Loads the index from its cache; or builds it from the file, in parallel ranges on the threads of the current rayon
+    /// pool, and writes the cache if that is asked for. When this returns, the cache is in place, or a warning says why it
+    /// is not.
     pub fn open(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
         Self::open_cut(file, options, corpus, Cut::default()).map_err(|error| error.in_file(file.path()))
     }
 
-    /// Builds the start of the index from the file, at least one chunk if there is one; all the rest in the background
-    /// when [`Index::chunk`] gets near it. What is wrong with the rest is known only then. Small files, and those
-    /// whose index is to be kept in a cache, are indexed at once.
-    pub fn open_growing(
+    /// Builds the start of the index from the file, at least one chunk if there is one. The rest is built in the background
+    /// as [`Index::chunk`] gets near it, and mistakes in the rest of the file are found only then. Small files, and files
+    /// with an index cache, are indexed at once.
+    pub fn open_incremental(
         file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
     ) -> Result<Index> {
-        Self::open_in_steps(file, options, corpus, pool, growth::STEP)
+        Self::open_in_steps(file, options, corpus, pool, incremental::STEP)
     }
 
-    /// The same with another size of steps.
+    /// [`Index::open_incremental`] with steps of `step` bytes.
     pub(super) fn open_in_steps(
         file: &DataFile,
         options: &IndexOptions,
@@ -122,9 +123,9 @@ impl Index {
         if options.cache || size <= step {
             return Self::open(file, options, corpus);
         }
-        let growth = Growth::begin(file, options, corpus, pool, step);
-        let growth = growth.map_err(|error| error.in_file(file.path()))?;
-        Ok(Self::of(Arc::clone(growth.parts()), Some(growth)))
+        let incremental = IncrementalIndex::begin(file, options, corpus, pool, step);
+        let incremental = incremental.map_err(|error| error.in_file(file.path()))?;
+        Ok(Self::of(Arc::clone(incremental.parts()), Some(incremental)))
     }
 
     fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
@@ -151,98 +152,106 @@ impl Index {
                 table
             }
         };
-        let index = Self::of(Arc::new(Parts::whole(table)), None);
+        let index = Self::of(Arc::new(IndexParts::whole(table)), None);
         index.parts.announce(&log, file.path(), origin, begun.elapsed());
         warnings::of_repeats(file, corpus, &index.parts, &log);
         Ok(index)
     }
 
-    fn of(parts: Arc<Parts>, growth: Option<Growth>) -> Index {
-        Index { parts, growth, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
+    fn of(parts: Arc<IndexParts>, incremental: Option<IncrementalIndex>) -> Index {
+        Index { parts, incremental, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
     }
 
-    /// All chunks. Waits until they are known; if the file turns out to be wrong somewhere, those before.
+    /// All chunks. Waits until they are indexed. If the file is wrong somewhere, these are the chunks before.
     pub fn chunks(&self) -> &[ChunkInfo] {
-        match &self.growth {
+        match &self.incremental {
             None => self.parts.iter().next().map_or(&[], |part| &part.table.chunks),
-            Some(growth) => self.chunks.get_or_init(|| {
-                // The failure is told by whoever asks for what lies behind it.
-                let _ = growth.wait_for_all();
+            Some(incremental) => self.chunks.get_or_init(|| {
+                // An error is reported by `chunk`, to the caller that asks for the first chunk after it.
+                let _ = incremental.wait_for_all();
                 self.parts.iter().flat_map(|part| part.table.chunks.iter().copied()).collect()
             }),
         }
     }
 
-    /// A chunk; `None` behind the last one. Waits until that is known, so not on a thread of the pool.
+    /// A chunk; `None` past the last one. Waits until the chunk is indexed, so it must not run on a thread of the pool.
     pub fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
-        match &self.growth {
+        match &self.incremental {
             None => Ok(self.parts.find(chunk).map(|(part, chunk)| part.table.chunks[chunk])),
-            Some(growth) => growth.chunk(chunk),
+            Some(incremental) => incremental.chunk(chunk),
         }
     }
 
-    /// What is known without waiting.
+    /// What is indexed, without waiting.
     pub fn known(&self) -> Known {
-        match &self.growth {
+        match &self.incremental {
             None => Known { chunks: self.chunks().len(), all: true },
-            Some(growth) => growth.known(),
+            Some(incremental) => incremental.known(),
         }
     }
 
-    /// Whether it was not known as a whole from the start.
-    pub fn grows(&self) -> bool {
-        self.growth.is_some()
+    /// Whether the index is extended while the file is read.
+    pub fn is_incremental(&self) -> bool {
+        self.incremental.is_some()
     }
 
-    /// Nobody needs what is not known yet: whoever waits for it gets an error.
-    pub fn abandon(&self) {
-        if let Some(growth) = &self.growth {
-            growth.abandon();
+    /// Ends the indexing of the rest: threads that wait for it get an error.
+    pub fn cancel(&self) {
+        if let Some(incremental) = &self.incremental {
+            incremental.cancel();
         }
     }
 
-    /// The part that a chunk is in, and its place there. Chunks that were never told of are the caller's mistake.
-    fn place(&self, chunk: ChunkId) -> (&Table, usize, &Place) {
+    /// The table that a chunk is in, its number there, and its span.
+    ///
+    /// # Panics
+    ///
+    /// If the chunk is not indexed: callers name only chunks that the index has given them.
+    fn locate(&self, chunk: ChunkId) -> (&Table, usize, &ChunkSpan) {
         let Some((part, chunk)) = self.parts.find(chunk) else { panic!("There is no chunk {chunk}.") };
-        (&part.table, chunk, &part.table.places[chunk])
+        (&part.table, chunk, &part.table.chunk_spans[chunk])
     }
 
-    /// Size of a chunk that is known.
+    /// Numbers of samples and sequences of a chunk that is indexed.
     pub fn info(&self, chunk: ChunkId) -> ChunkInfo {
-        let (table, chunk, _) = self.place(chunk);
+        let (table, chunk, _) = self.locate(chunk);
         table.chunks[chunk]
     }
 
     /// Declared lengths of a chunk's sequences.
     pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
-        let (table, chunk, _) = self.place(chunk);
+        let (table, chunk, _) = self.locate(chunk);
         if table.samples.is_empty() {
             return Lengths::Ones;
         }
         Lengths::Each(&table.samples[table.positions(chunk)])
     }
 
-    /// The sequences of a chunk with these indexes, in file order. Each takes the same time, wherever the indexes start.
+    /// The sequences of a chunk with these indexes, in file order. The first takes no longer than the others, wherever the
+    /// indexes start.
     pub fn spans(
         &self,
         chunk: ChunkId,
         indexes: Range<u32>,
     ) -> impl ExactSizeIterator<Item = SequenceSpan> + DoubleEndedIterator + '_ {
-        let (table, chunk, place) = self.place(chunk);
+        let (table, chunk, chunk_span) = self.locate(chunk);
         let end = table.positions(chunk).end;
-        indexes.map(move |index| table.span(place.first + index as usize, place, end))
+        indexes.map(move |index| table.span(chunk_span.first + index as usize, chunk_span, end))
     }
 
     /// Appends the keys of sequences.
     pub fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         for run in sequences.chunk_by(|one, next| one.chunk == next.chunk) {
-            let (table, _, place) = self.place(run[0].chunk);
-            keys.extend(run.iter().map(|one| table.keys.get(place.first + one.index as usize, place)));
+            let (table, _, chunk_span) = self.locate(run[0].chunk);
+            keys.extend(
+                run.iter().map(|one| table.keys.get(chunk_span.first + one.index as usize, chunk_span)),
+            );
         }
     }
 
-    /// The sequence that CNTK finds for this key. An index that grows is no secondary deserializer's: nothing is looked
-    /// up there but by tests, and of equal keys it gives one of the first part that has any.
+    /// The sequence that CNTK finds for this key. Keys are looked up in secondary deserializers, and the index of those is
+    /// built at once; in an incremental index, of several sequences with the key this finds one of the first part that has
+    /// any.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.chunks();
         self.parts.iter().find_map(|part| part.find_key(key))
@@ -254,7 +263,7 @@ impl Index {
         *self.fingerprint.get_or_init(|| self.parts.fingerprint(chunks))
     }
 
-    /// The same of the first chunks, as if there were no others; they must be known.
+    /// [`Index::fingerprint`] of the first `chunks` chunks, as if the file had no others. They must be indexed.
     pub fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.parts.fingerprint(chunks)
     }

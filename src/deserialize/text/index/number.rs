@@ -15,16 +15,17 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// CNTK's words for a number that is too large.
+    /// CNTK's error for a number that is too large.
     pub fn overflow() -> Error {
         Error::data("Overflow while reading a numeric sequence id (8-bit value).")
+            .with_detail("An id has to be below 2^64: choose smaller ids, or useNumericSequenceKeys = false.")
     }
 
     /// Reads the digits at the start of `text`.
     #[inline]
     pub fn read(text: &[u8]) -> Digits {
-        // Short ids, the usual case: all digits are in the first eight bytes. Digits behind the end are found by
-        // carrying from the lowest byte that is no digit, and shifted out; zeros come in at the front.
+        // Short ids, the usual case: all digits are in the first eight bytes. The lowest byte that is no digit ends the
+        // number; it and the bytes after it are shifted out, and zeros come in at the front.
         if let Some(word) = text.first_chunk::<8>() {
             let word = u64::from_le_bytes(*word);
             let low = word ^ 0x3030_3030_3030_3030;

@@ -1,6 +1,6 @@
-//! The parts of an index that are known: all chunks in one, or in several that were added one after the other.
+//! The parts of an index: one with all chunks, or several that were added one after the other while the file was read.
 //!
-//! Parts are never moved or changed once they are there, so they are read without locks while others are added.
+//! A part never moves or changes once it was added, so that it is read without locks while others are added.
 
 use super::lookup::{Fingerprint, Sorted};
 use super::table::Table;
@@ -9,20 +9,20 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Some chunks that follow each other.
-pub(super) struct Part {
+/// Chunks that follow each other in the file.
+pub(super) struct IndexPart {
     pub table: Table,
-    /// Number of the first chunk.
+    /// Number of the part's first chunk.
     first: usize,
-    /// The fingerprint of all chunks before.
+    /// The fingerprint of all chunks before the part.
     before: Fingerprint,
-    /// Positions in the order of their keys, made when a key is first looked for and keys are in no order.
+    /// Positions in the order of their keys; made when a key is first looked for, if keys do not ascend.
     sorted: OnceLock<Sorted>,
 }
 
-impl Part {
+impl IndexPart {
     pub fn new(table: Table, first: usize, before: Fingerprint) -> Self {
-        Part { table, first, before, sorted: OnceLock::new() }
+        IndexPart { table, first, before, sorted: OnceLock::new() }
     }
 
     /// The sequence that CNTK finds for this key.
@@ -33,39 +33,39 @@ impl Part {
 }
 
 /// The parts, in the file's order.
-pub(super) struct Parts(Box<[OnceLock<Part>]>);
+pub(super) struct IndexParts(Box<[OnceLock<IndexPart>]>);
 
-impl Parts {
-    /// One that has everything.
+impl IndexParts {
+    /// One part that has all chunks.
     pub fn whole(table: Table) -> Self {
-        Parts(Box::new([OnceLock::from(Part::new(table, 0, Fingerprint::default()))]))
+        IndexParts(Box::new([OnceLock::from(IndexPart::new(table, 0, Fingerprint::default()))]))
     }
 
-    /// Room for so many parts, none of which is known yet.
-    pub fn room(parts: usize) -> Self {
-        Parts((0..parts).map(|_| OnceLock::new()).collect())
+    /// Capacity for `parts` parts, none of which is there yet.
+    pub fn with_capacity(parts: usize) -> Self {
+        IndexParts((0..parts).map(|_| OnceLock::new()).collect())
     }
 
-    /// Adds a part; `number` are there already. Whether there was room for it.
-    pub fn add(&self, number: usize, part: Part) -> bool {
+    /// Adds part number `number`, counted from 0. False if the capacity is used up.
+    pub fn add(&self, number: usize, part: IndexPart) -> bool {
         self.0.get(number).is_some_and(|slot| slot.set(part).is_ok())
     }
 
-    /// Those that are known.
-    pub fn iter(&self) -> impl Iterator<Item = &Part> {
+    /// The parts that are there, in the file's order.
+    pub fn iter(&self) -> impl Iterator<Item = &IndexPart> {
         self.0.iter().map_while(OnceLock::get)
     }
 
     /// The part that a chunk is in, and the chunk's number there.
-    pub fn find(&self, chunk: ChunkId) -> Option<(&Part, usize)> {
+    pub fn find(&self, chunk: ChunkId) -> Option<(&IndexPart, usize)> {
         let chunk = chunk as usize;
-        let behind = self.0.partition_point(|slot| slot.get().is_some_and(|part| part.first <= chunk));
-        let part = self.0.get(behind.checked_sub(1)?)?.get()?;
+        let next = self.0.partition_point(|slot| slot.get().is_some_and(|part| part.first <= chunk));
+        let part = self.0.get(next.checked_sub(1)?)?.get()?;
         let chunk = chunk - part.first;
         (chunk < part.table.chunks.len()).then_some((part, chunk))
     }
 
-    /// The fingerprint of the first chunks.
+    /// The fingerprint of the first `chunks` chunks.
     pub fn fingerprint(&self, chunks: usize) -> u64 {
         let last = chunks.checked_sub(1).and_then(|last| self.find(last as ChunkId));
         let mut fingerprint = Fingerprint::default();
@@ -78,11 +78,11 @@ impl Parts {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        let of = |part: &Part| part.table.bytes() + part.sorted.get().map_or(0, Sorted::bytes);
+        let of = |part: &IndexPart| part.table.bytes() + part.sorted.get().map_or(0, Sorted::bytes);
         self.iter().map(of).sum()
     }
 
-    /// Says what was indexed.
+    /// Logs what was indexed, at trace level 2.
     pub fn announce(&self, log: &Logger, file: &str, origin: &str, took: Duration) {
         if !log.shows(Level::Info) {
             return;

@@ -1,6 +1,6 @@
 //! Keys that several sequences have: warned of, because the lines of a sequence must follow each other.
 //!
-//! CNTK takes lines of one id in two places of a file for two sequences, and so does this reader. It is hardly ever meant:
+//! CNTK takes lines of one id in two chunk_spans of a file for two sequences, and so does this reader. It is hardly ever meant:
 //! lines were interleaved, or files were put together whose ids begin anew.
 //!
 //! Nothing has to be looked for as long as keys ascend, which the table knows. Otherwise one pass over the keys marks each
@@ -113,11 +113,11 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
 /// The first two sequences of a key.
 fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, count: u64) -> Option<Repeats> {
     let mut spans = tables.flat_map(|table| {
-        table.places.iter().enumerate().flat_map(move |(chunk, place)| {
+        table.chunk_spans.iter().enumerate().flat_map(move |(chunk, chunk_span)| {
             let positions = table.positions(chunk);
             let end = positions.end;
-            let of_key = positions.filter(move |&position| table.keys.get(position, place) == key);
-            of_key.map(move |position| table.span(position, place, end))
+            let of_key = positions.filter(move |&position| table.keys.get(position, chunk_span) == key);
+            of_key.map(move |position| table.span(position, chunk_span, end))
         })
     });
     Some(Repeats { first: spans.next()?, again: spans.next()?, count })
@@ -125,8 +125,8 @@ fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, cou
 
 fn for_each_key<'a>(tables: impl Iterator<Item = &'a Table>, mut work: impl FnMut(SequenceKey)) {
     for table in tables {
-        for (chunk, place) in table.places.iter().enumerate() {
-            table.positions(chunk).for_each(|position| work(table.keys.get(position, place)));
+        for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
+            table.positions(chunk).for_each(|position| work(table.keys.get(position, chunk_span)));
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Scans a file in parallel ranges and hands their pieces on in the file's order.
+//! Scans a file in parallel ranges and joins their results in the file's order.
 //!
-//! A range owns the lines that start in it. Its scanner is fed from the byte before the range (a line break there
-//! starts a line) to the end of the last line it owns, or as far of that line as it needs. So ranges know nothing of
-//! each other, and the pieces together say what one scan from front to back would have said.
+//! A range owns the lines that start in it. Its scanner is fed from the byte before the range (a line break there starts a
+//! line) to the end of the last line that it owns, or to as much of that line as it needs. So ranges are independent of each
+//! other, and their results together are those of one scan from front to back.
 //!
-//! Threads help themselves: whichever finds the next piece ready takes it, the others scan further ranges. Blocks and
-//! pieces are used again, so that memory stays warm and does not grow with the file.
+//! There is no thread that distributes work: a thread that finds the next result in order ready joins it, and the others
+//! scan further ranges. Blocks and scanners are used again, so that memory stays in the cache and does not grow with the
+//! file.
 
 use super::source::Source;
 use crate::Result;
@@ -19,7 +20,7 @@ pub(super) trait Scanner: Send {
     /// otherwise what comes before the first line break is not this range's.
     fn begin(&mut self, range: Range<u64>, at_line: bool);
 
-    /// Whether the bytes from `offset` on matter; all bytes before have been fed.
+    /// Whether the bytes from `offset` on matter. All bytes before `offset` have been fed.
     fn wants(&self, offset: u64) -> bool;
 
     /// Takes the next bytes.
@@ -34,9 +35,9 @@ pub(super) trait Scanner: Send {
 pub(super) struct Cut {
     /// Bytes of a range.
     pub range: u64,
-    /// Bytes read at once: few enough to stay in a core's own cache.
+    /// Bytes read at a time: few enough to stay in a core's own cache.
     pub block: usize,
-    /// Bytes read at once behind the end of a range.
+    /// Bytes read at a time after the end of a range, at first; each further read takes twice as many.
     pub tail: usize,
 }
 
@@ -46,8 +47,8 @@ impl Default for Cut {
     }
 }
 
-/// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each range in order. The extent
-/// starts with a line, and is all there is; the part may begin and end anywhere in it.
+/// Scans the lines that start in `part` of `extent`, and calls `take` with the scanner of each range, in order. The extent
+/// starts with a line, and its end counts as the end of the file; the part may begin and end anywhere in it.
 pub(super) fn scan<S: Scanner>(
     source: &Source<'_>,
     extent: Range<u64>,
@@ -58,14 +59,14 @@ pub(super) fn scan<S: Scanner>(
 ) -> Result<()> {
     let ranges = (part.end - part.start).div_ceil(cut.range);
     let threads = if ranges > 1 { rayon::current_num_threads() } else { 1 };
-    // Enough that no thread waits for the one that is behind.
-    let workers = ranges.min(2 * threads as u64 + 1);
-    let shared = Shared {
+    // Enough that the other threads go on while one is late with its range.
+    let scans = ranges.min(2 * threads as u64 + 1);
+    let parallel = ParallelScan {
         queue: Mutex::new(Queue {
             next: part.start,
             pending: VecDeque::new(),
             taken: 0,
-            spare: (0..workers).map(|_| Worker::new(scanner())).collect(),
+            spare: (0..scans).map(|_| RangeScan::new(scanner())).collect(),
             taking: false,
             end: None,
         }),
@@ -77,20 +78,20 @@ pub(super) fn scan<S: Scanner>(
         cut,
     };
     if threads == 1 {
-        shared.work();
+        parallel.work();
     } else {
         rayon::scope(|scope| {
-            (1..threads).for_each(|_| scope.spawn(|_| shared.work()));
-            shared.work();
+            (1..threads).for_each(|_| scope.spawn(|_| parallel.work()));
+            parallel.work();
         });
     }
-    shared.queue.into_inner().end.unwrap_or(Ok(()))
+    parallel.queue.into_inner().end.unwrap_or(Ok(()))
 }
 
-/// What the threads that scan a file share.
-struct Shared<'a, S, T> {
+/// A scan by several threads.
+struct ParallelScan<'a, S, T> {
     queue: Mutex<Queue<S>>,
-    /// Something in the queue has changed.
+    /// Signals every change of the queue.
     changed: Condvar,
     take: Mutex<T>,
     source: &'a Source<'a>,
@@ -103,42 +104,42 @@ struct Shared<'a, S, T> {
 struct Queue<S> {
     /// Where the next range starts.
     next: u64,
-    /// Ranges in order from the first that has not been taken; `None` while a thread scans it.
-    pending: VecDeque<Option<Worker<S>>>,
-    /// Ranges that have been taken before these.
+    /// The ranges from the first one that has not been taken on, in order; `None` while a thread scans it.
+    pending: VecDeque<Option<RangeScan<S>>>,
+    /// Number of ranges that have been taken.
     taken: usize,
-    spare: Vec<Worker<S>>,
-    /// A thread takes a piece: the next one must wait.
+    spare: Vec<RangeScan<S>>,
+    /// Whether a thread is taking a range: the next range must wait.
     taking: bool,
-    /// Nothing more is to be done: a failure, or a panic of another thread.
+    /// Set when the scan ends early: by an error, or by a panic of another thread.
     end: Option<Result<()>>,
 }
 
 enum Job<S> {
-    /// Scan the range of this number.
-    Scan(usize, Worker<S>),
-    /// Take this piece.
-    Take(Worker<S>),
+    /// Scan a range, which has this number.
+    Scan(usize, RangeScan<S>),
+    /// Take a range that was scanned.
+    Take(RangeScan<S>),
 }
 
-impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
-    /// What each thread does until the file is at its end: take the next piece, or else scan the next range.
+impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> ParallelScan<'_, S, T> {
+    /// What each thread does until all ranges are taken: take the next range in order if it is scanned, else scan another.
     fn work(&self) {
         let _stop = StopOnPanic(self);
         while let Some(job) = self.next_job() {
             match job {
-                Job::Scan(number, mut worker) => {
-                    worker.run(self.source, &self.extent, self.cut);
+                Job::Scan(number, mut scan) => {
+                    scan.run(self.source, &self.extent, self.cut);
                     let mut queue = self.queue.lock();
                     let place = number - queue.taken;
-                    queue.pending[place] = Some(worker);
+                    queue.pending[place] = Some(scan);
                 }
-                Job::Take(mut worker) => {
-                    let taken = (self.take.lock())(&mut worker.scanner);
-                    let taken = taken.and(std::mem::replace(&mut worker.outcome, Ok(())));
+                Job::Take(mut scan) => {
+                    let taken = (self.take.lock())(&mut scan.scanner);
+                    let taken = taken.and(std::mem::replace(&mut scan.outcome, Ok(())));
                     let mut queue = self.queue.lock();
                     queue.taking = false;
-                    queue.spare.push(worker);
+                    queue.spare.push(scan);
                     if taken.is_err() {
                         queue.end.get_or_insert(taken);
                     }
@@ -148,7 +149,7 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
         }
     }
 
-    /// Waits for something to do. `None`: nothing is left.
+    /// The next job; waits for one if necessary. `None` if nothing is left.
     fn next_job(&self) -> Option<Job<S>> {
         let mut queue = self.queue.lock();
         loop {
@@ -156,29 +157,29 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Shared<'_, S, T> {
                 return None;
             }
             if !queue.taking
-                && let Some(worker) = queue.pending.front_mut().and_then(Option::take)
+                && let Some(scan) = queue.pending.front_mut().and_then(Option::take)
             {
                 queue.pending.pop_front();
                 queue.taken += 1;
                 queue.taking = true;
-                return Some(Job::Take(worker));
+                return Some(Job::Take(scan));
             }
             if queue.next < self.end
-                && let Some(mut worker) = queue.spare.pop()
+                && let Some(mut scan) = queue.spare.pop()
             {
                 let end = self.end.min(queue.next.saturating_add(self.cut.range));
-                worker.range = queue.next..end;
+                scan.range = queue.next..end;
                 queue.next = end;
                 queue.pending.push_back(None);
-                return Some(Job::Scan(queue.taken + queue.pending.len() - 1, worker));
+                return Some(Job::Scan(queue.taken + queue.pending.len() - 1, scan));
             }
             self.changed.wait(&mut queue);
         }
     }
 }
 
-/// Lets the other threads go when one panics: what they wait for will not come.
-struct StopOnPanic<'a, 'b, S: Scanner, T: FnMut(&mut S) -> Result<()>>(&'a Shared<'b, S, T>);
+/// Ends the scan when its thread panics, so that the other threads do not wait for its range.
+struct StopOnPanic<'a, 'b, S: Scanner, T: FnMut(&mut S) -> Result<()>>(&'a ParallelScan<'b, S, T>);
 
 impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Drop for StopOnPanic<'_, '_, S, T> {
     fn drop(&mut self) {
@@ -189,16 +190,16 @@ impl<S: Scanner, T: FnMut(&mut S) -> Result<()>> Drop for StopOnPanic<'_, '_, S,
     }
 }
 
-struct Worker<S> {
+struct RangeScan<S> {
     scanner: S,
     block: Vec<u8>,
     range: Range<u64>,
     outcome: Result<()>,
 }
 
-impl<S: Scanner> Worker<S> {
+impl<S: Scanner> RangeScan<S> {
     fn new(scanner: S) -> Self {
-        Worker { scanner, block: Vec::new(), range: 0..0, outcome: Ok(()) }
+        RangeScan { scanner, block: Vec::new(), range: 0..0, outcome: Ok(()) }
     }
 
     fn run(&mut self, source: &Source<'_>, extent: &Range<u64>, cut: Cut) {

@@ -5,14 +5,14 @@ use super::source::Source;
 use crate::corpus::Corpus;
 use crate::{Error, Result};
 
-/// What the start of a file tells.
+/// What the start of a file decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Start {
     /// Offset of the first byte that is not white space.
     pub content: u64,
     /// Line breaks before it: its line number, from 0.
     pub line: u64,
-    /// Every line is a sequence; else lines begin with ids.
+    /// Whether every line is a sequence; otherwise lines begin with ids.
     pub by_line: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn is_space(byte: u8) -> bool {
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Start {
-    /// Reads the start of a file, and fails where no sequence can begin there.
+    /// Reads the start of a file. Fails if no sequence can begin there.
     pub fn read(source: &Source<'_>, skip_sequence_ids: bool, corpus: &Corpus) -> Result<Start> {
         let mut bytes = Bytes::new(source, 0);
         if bytes.fill()?.starts_with(b"\xff\xfe") {
@@ -33,10 +33,11 @@ impl Start {
                 "Found a UTF-16 BOM at the beginning of the input file ({}). UTF-16 encoding is currently not supported.",
                 source.file.path()
             ))
+            .with_detail("Convert the file to UTF-8.")
             .at(0, Some(1)));
         }
         if source.size() == 0 {
-            return Err(Error::data("Input file is empty"));
+            return Err(Error::data("Input file is empty").with_detail("Lines of samples were expected."));
         }
         for &byte in MARK {
             if bytes.peek()? == Some(byte) {
@@ -46,12 +47,19 @@ impl Start {
             }
         }
         if bytes.peek()?.is_none() {
-            return Err(Error::data("Buffer is empty.").at(bytes.offset(), Some(1)));
+            return Err(Error::data("Buffer is empty.")
+                .with_detail("The file ends after its byte order mark: lines of samples were expected.")
+                .at(bytes.offset(), Some(1)));
         }
         let mut line = 0;
         let first = loop {
             match bytes.peek()? {
-                None => return Err(Error::data("Input file is empty").at(bytes.offset(), Some(line + 1))),
+                None => {
+                    let error = Error::data("Input file is empty");
+                    let error = error
+                        .with_detail("The file is nothing but white space: lines of samples were expected.");
+                    return Err(error.at(bytes.offset(), Some(line + 1)));
+                }
                 Some(byte) if is_space(byte) => line += u64::from(byte == b'\n'),
                 Some(byte) => break byte,
             }
@@ -70,6 +78,7 @@ impl Start {
             return Err(Error::data(format!(
                 "Expected a sequence id at the offset {content}, none was found."
             ))
+            .with_detail("Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.")
             .at(content, Some(line + 1)));
         }
         Ok(Start { content, line, by_line })

@@ -1,9 +1,9 @@
-//! The table of sequences, and how chunks are cut while it grows.
+//! The table of sequences, and how they are cut into chunks while it is built.
 //!
-//! Flat arrays over all sequences in file order, each stored only where it says something: `offsets` always (relative
-//! to the chunk), `sizes` if bytes between sequences were left out, `samples` if not every sequence is one sample,
-//! keys as [`Keys`] stores them. A file of lines without main stream takes 4 bytes a sequence, one with ids 16 or
-//! less (20 if ids are far apart and sequences are missing).
+//! It has flat arrays over all sequences in file order, each stored only if it is needed: `offsets` (relative to the chunk)
+//! always, `sizes` if bytes between sequences were left out, `samples` if not every sequence is one sample, and keys as
+//! [`Keys`] stores them. A file of lines without a main stream takes 4 bytes a sequence, a file with ids at most 16 (20 if ids
+//! are far apart and sequences are left out).
 
 use super::SequenceSpan;
 use super::keys::Keys;
@@ -26,14 +26,14 @@ impl From<SequenceSpan> for Record {
     }
 }
 
-/// Where a chunk is.
+/// Where a chunk lies in the table and in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ChunkSpan {
     /// Position of its first sequence.
     pub first: usize,
     /// Offset of its first byte.
     pub offset: u64,
-    /// Offset behind its last byte.
+    /// Offset after its last byte.
     pub end: u64,
     /// Key of its first sequence.
     pub key: SequenceKey,
@@ -43,14 +43,14 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub chunks: Vec<ChunkInfo>,
-    pub places: Vec<Place>,
+    pub chunk_spans: Vec<ChunkSpan>,
     pub offsets: Vec<u32>,
-    /// Empty: each sequence ends where the next one, or the chunk, does.
+    /// Bytes of each sequence. Empty if each ends where the next one begins, and the last one of a chunk with the chunk.
     pub sizes: Vec<u32>,
-    /// Empty: all are 1.
+    /// Samples of each sequence. Empty if all are 1.
     pub samples: Vec<u32>,
     pub keys: Keys,
-    /// Each key is greater than the one before.
+    /// Whether each key is greater than all before it, in this table and in those removed before ([`Builder::take_complete`]).
     pub ascending: bool,
 }
 
@@ -61,23 +61,23 @@ impl Table {
 
     /// Positions of a chunk's sequences.
     pub fn positions(&self, chunk: usize) -> std::ops::Range<usize> {
-        let first = self.places[chunk].first;
+        let first = self.chunk_spans[chunk].first;
         first..first + self.chunks[chunk].sequences as usize
     }
 
-    /// The sequence at a position, which is in the chunk at `place` whose sequences end at `end`.
+    /// The sequence at a position. `chunk_span` is that of its chunk, and `end` the position after the chunk's last sequence.
     #[inline]
-    pub fn span(&self, position: usize, place: &Place, end: usize) -> SequenceSpan {
+    pub fn span(&self, position: usize, chunk_span: &ChunkSpan, end: usize) -> SequenceSpan {
         let offset = self.offsets[position];
         let size = match self.sizes.get(position) {
             Some(&size) => size,
             None if position + 1 < end => self.offsets[position + 1] - offset,
-            None => (place.end - place.offset - u64::from(offset)) as u32,
+            None => (chunk_span.end - chunk_span.offset - u64::from(offset)) as u32,
         };
         SequenceSpan {
-            key: self.keys.get(position, place),
+            key: self.keys.get(position, chunk_span),
             samples: self.samples.get(position).copied().unwrap_or(1),
-            offset: place.offset + u64::from(offset),
+            offset: chunk_span.offset + u64::from(offset),
             size,
         }
     }
@@ -85,13 +85,13 @@ impl Table {
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
         size_of_val(self.chunks.as_slice())
-            + size_of_val(self.places.as_slice())
+            + size_of_val(self.chunk_spans.as_slice())
             + 4 * (self.offsets.len() + self.sizes.len() + self.samples.len())
             + self.keys.bytes()
     }
 }
 
-/// A table that grows, sequence after sequence in file order.
+/// A table that is being built, sequence after sequence in file order.
 pub(super) struct Builder {
     table: Table,
     /// Bytes of a chunk.
@@ -107,7 +107,7 @@ impl Builder {
         Builder { table, limit: chunk_size, keys_are_lines, last_key: 0 }
     }
 
-    /// Makes room for so many sequences.
+    /// Reserves memory for this many sequences.
     pub fn reserve(&mut self, sequences: usize) {
         self.table.offsets.reserve_exact(sequences);
     }
@@ -128,9 +128,9 @@ impl Builder {
             let message = format!("Sequence size overflows uint32_t type: {size} vs {}.", size as u32);
             return Err(self.refuse(record, &message));
         }
-        let gap = match table.places.last() {
-            Some(place) if (place.end - place.offset).saturating_add(size) <= self.limit => {
-                offset - place.end
+        let gap = match table.chunk_spans.last() {
+            Some(chunk_span) if (chunk_span.end - chunk_span.offset).saturating_add(size) <= self.limit => {
+                offset - chunk_span.end
             }
             _ => {
                 self.open_chunk(record)?;
@@ -138,13 +138,13 @@ impl Builder {
             }
         };
         let table = &mut self.table;
-        let (Some(place), Some(chunk)) = (table.places.last_mut(), table.chunks.last_mut()) else {
+        let (Some(chunk_span), Some(chunk)) = (table.chunk_spans.last_mut(), table.chunks.last_mut()) else {
             return Err(Error::internal("a chunk table without chunks"));
         };
         let (Ok(relative), Some(sequences)) =
-            (u32::try_from(offset - place.offset), chunk.sequences.checked_add(1))
+            (u32::try_from(offset - chunk_span.offset), chunk.sequences.checked_add(1))
         else {
-            let start = place.offset;
+            let start = chunk_span.offset;
             let message = format!(
                 "Sequence offset in chunk overflows uint32_t type (while adding a sequence with key = {key}, \
                  offset = {offset}, number of samples = {samples}, size = {size} to chunk with the start offset = {start})."
@@ -155,7 +155,7 @@ impl Builder {
             self.store_sizes();
         }
         let table = &mut self.table;
-        table.keys.push(key, position, &table.places);
+        table.keys.push(key, position, &table.chunk_spans);
         table.ascending &= position == 0 || self.last_key < key;
         self.last_key = key;
         if samples != 1 && table.samples.is_empty() {
@@ -168,43 +168,45 @@ impl Builder {
             table.sizes.push(size as u32);
         }
         table.offsets.push(relative);
-        if let (Some(place), Some(chunk)) = (table.places.last_mut(), table.chunks.last_mut()) {
-            place.end = offset + size;
+        if let (Some(chunk_span), Some(chunk)) = (table.chunk_spans.last_mut(), table.chunks.last_mut()) {
+            chunk_span.end = offset + size;
             chunk.sequences = sequences;
             chunk.samples += u64::from(samples);
         }
         Ok(())
     }
 
-    /// Appends lines that are one sample each, follow each other without gaps, and whose keys count up from `key`:
-    /// from each of `starts` to the next one, relative to `base`. Says the same as [`Builder::add`] for each.
+    /// Appends lines that are one sample each, follow each other without gaps, and whose keys count up from `key`. A line
+    /// reaches from each of `starts` to the next one; these are relative to `base`. The result is that of [`Builder::add`]
+    /// for each line.
     pub fn add_lines(&mut self, key: SequenceKey, base: u64, starts: &[u32]) -> Result<()> {
         let lines = starts.len().saturating_sub(1);
         let mut done = 0;
         while done < lines {
-            // One line by itself: it may open a chunk, or be too far from its start.
+            // One line by itself: it may open a chunk, or lie too far from the chunk's start.
             let (offset, end) = (base + u64::from(starts[done]), base + u64::from(starts[done + 1]));
             self.add(Record { key: key + done as u64, samples: 1, offset, size: end - offset })?;
             done += 1;
-            // Then at once what the chunk has room for.
+            // Then all further lines that fit into the chunk.
             let table = &mut self.table;
             let plain = table.sizes.is_empty() && table.samples.is_empty() && table.keys.are_counting();
-            let (Some(place), Some(chunk), true) = (table.places.last_mut(), table.chunks.last_mut(), plain)
+            let (Some(chunk_span), Some(chunk), true) =
+                (table.chunk_spans.last_mut(), table.chunks.last_mut(), plain)
             else {
                 continue;
             };
-            let room = place.offset.saturating_add(self.limit);
+            let room = chunk_span.offset.saturating_add(self.limit);
             let fit = starts[done + 1..].partition_point(|&end| base + u64::from(end) <= room);
             let fit = starts[done..done + fit]
-                .partition_point(|&start| base + u64::from(start) - place.offset <= u64::from(u32::MAX));
+                .partition_point(|&start| base + u64::from(start) - chunk_span.offset <= u64::from(u32::MAX));
             let Some(sequences) = u32::try_from(fit).ok().and_then(|fit| chunk.sequences.checked_add(fit))
             else {
                 continue;
             };
-            let shift = base.wrapping_sub(place.offset) as u32;
+            let shift = base.wrapping_sub(chunk_span.offset) as u32;
             table.offsets.extend(starts[done..done + fit].iter().map(|start| start.wrapping_add(shift)));
             done += fit;
-            place.end = base + u64::from(starts[done]);
+            chunk_span.end = base + u64::from(starts[done]);
             chunk.sequences = sequences;
             chunk.samples += fit as u64;
             self.last_key = key + done as u64 - 1;
@@ -217,7 +219,7 @@ impl Builder {
         if self.table.chunks.len() == u32::MAX as usize {
             return Err(self.refuse(record, "Exceeded the maximum number of chunks."));
         }
-        self.table.places.push(Place { first: self.table.offsets.len(), offset, end: offset, key });
+        self.table.chunk_spans.push(ChunkSpan { first: self.table.offsets.len(), offset, end: offset, key });
         self.table.chunks.push(ChunkInfo { samples: 0, sequences: 0 });
         Ok(())
     }
@@ -227,9 +229,9 @@ impl Builder {
     fn store_sizes(&mut self) {
         let table = &mut self.table;
         let mut sizes = Vec::with_capacity(table.offsets.capacity());
-        for (chunk, place) in table.places.iter().enumerate() {
+        for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
             let end = table.positions(chunk).end;
-            sizes.extend((place.first..end).map(|position| table.span(position, place, end).size));
+            sizes.extend((chunk_span.first..end).map(|position| table.span(position, chunk_span, end).size));
         }
         table.sizes = sizes;
     }
@@ -240,11 +242,12 @@ impl Builder {
         Error::data(message).at(record.offset, line).for_key(record.key.to_string())
     }
 
-    /// Takes out all chunks but the last one, which may still grow.
+    /// Removes and returns all chunks but the last one, to which sequences may still be added.
     pub fn take_complete(&mut self) -> Table {
-        let (Some(first), Some(chunks)) =
-            (self.table.places.last().map(|place| place.first), self.table.chunks.len().checked_sub(1))
-        else {
+        let (Some(first), Some(chunks)) = (
+            self.table.chunk_spans.last().map(|chunk_span| chunk_span.first),
+            self.table.chunks.len().checked_sub(1),
+        ) else {
             return Table::default();
         };
         if chunks == 0 {
@@ -257,12 +260,12 @@ impl Builder {
             offsets: self.table.offsets.split_off(first),
             keys: self.table.keys.split_off(first),
             chunks: self.table.chunks.split_off(chunks),
-            places: self
+            chunk_spans: self
                 .table
-                .places
+                .chunk_spans
                 .split_off(chunks)
                 .into_iter()
-                .map(|last| Place { first: 0, ..last })
+                .map(|last| ChunkSpan { first: 0, ..last })
                 .collect(),
             ascending: self.table.ascending,
         };
@@ -279,7 +282,7 @@ impl Table {
     fn shrunk(mut self) -> Table {
         let table = &mut self;
         table.chunks.shrink_to_fit();
-        table.places.shrink_to_fit();
+        table.chunk_spans.shrink_to_fit();
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
         table.samples.shrink_to_fit();

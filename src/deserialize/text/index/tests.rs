@@ -244,7 +244,7 @@ fn memory_stays_small() {
     let lines = "|x 1\n".repeat(1000);
     let per_sequence = |index: &Index| {
         let chunks = index.chunks().len();
-        let fixed = chunks * (size_of::<ChunkInfo>() + size_of::<table::Place>());
+        let fixed = chunks * (size_of::<ChunkInfo>() + size_of::<table::ChunkSpan>());
         (index.memory() - fixed) as f64 / records(index).len() as f64
     };
     assert_eq!(per_sequence(&index(&lines, None)), 4.0);

@@ -1,7 +1,7 @@
 //! What is allowed in a text file but hardly ever meant, and is said once a file.
 
 use super::IndexOptions;
-use super::parts::Parts;
+use super::parts::IndexParts;
 use super::repeats::Repeats;
 use super::source::Source;
 use super::start::Start;
@@ -13,7 +13,7 @@ use crate::log::{Level, Logger};
 /// Bytes at the start of a file that are searched for a line with an id.
 const SEARCHED: u64 = 64 << 10;
 
-/// Lines up to this offset are counted for a warning; of places beyond it the offset must do.
+/// Lines up to this offset are counted for a warning; of chunk_spans beyond it the offset must do.
 const COUNTED: u64 = 64 << 20;
 
 /// Warns if the first line has no id and a line soon after it has one: then all ids are ignored.
@@ -33,7 +33,7 @@ pub(super) fn of_ignored_ids(
 }
 
 /// Warns if several sequences have one key.
-pub(super) fn of_repeats(file: &DataFile, corpus: &Corpus, parts: &Parts, log: &Logger) {
+pub(super) fn of_repeats(file: &DataFile, corpus: &Corpus, parts: &IndexParts, log: &Logger) {
     if !log.shows(Level::Warning) {
         return;
     }
@@ -64,7 +64,7 @@ fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) 
     }))
 }
 
-fn about_repeats(file: &DataFile, corpus: &Corpus, parts: &Parts) -> Option<String> {
+fn about_repeats(file: &DataFile, corpus: &Corpus, parts: &IndexParts) -> Option<String> {
     let tables: Vec<_> = parts.iter().map(|part| &part.table).collect();
     let Repeats { first, again, count } = Repeats::find(tables.into_iter())?;
     let place = |offset: u64| match (offset <= COUNTED).then(|| file.line_at(offset)).flatten() {

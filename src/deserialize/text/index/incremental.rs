@@ -1,16 +1,16 @@
-//! An index that grows while its file is read: nobody has to wait for the end of a large file to see its start.
+//! An index that is extended while its file is read, so that reading a large file begins before its end is indexed.
 //!
-//! The file is scanned in steps, as work of the library's pool. A step adds the chunks that are complete to the index
-//! and is followed by another one as long as the chunk that is read is near the end of what is known, or somebody waits
-//! for a chunk that is not known. So scanning stays a little ahead of reading: nobody waits, and what has been
-//! scanned is still in the page cache when it is parsed. Chunks are the same as of an index that is made whole.
+//! The file is scanned in steps, as jobs of the library's pool. A step adds the chunks that it has completed to the index.
+//! Another step follows if the chunk in use is near the end of what is indexed, or if a thread waits for a chunk beyond it.
+//! So scanning stays a little ahead of reading: no thread waits, and what was scanned is still in the page cache when it is
+//! parsed. The chunks are those of an index that is built at once.
 //!
-//! What is wrong in the file is an error for whoever asks for the chunk it would be in.
+//! A mistake in the file is an error of the call that asks for the chunk in which it lies.
 
 use super::indexer::{Indexer, Scan};
 use super::lookup::Fingerprint;
 use super::main_stream::Needle;
-use super::parts::{Part, Parts};
+use super::parts::{IndexPart, IndexParts};
 use super::scan::Cut;
 use super::source::Source;
 use super::start::Start;
@@ -29,19 +29,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a step: two chunks of CNTK's default size, some hundredths of a second.
+/// Bytes of a step: two chunks of CNTK's default size, which take some hundredths of a second to scan.
 pub const STEP: u64 = 64 << 20;
 
-/// Steps that scanning stays ahead of reading.
+/// Number of steps by which scanning stays ahead of reading.
 const STEPS_AHEAD: u64 = 2;
 
-/// Who waits is told how far it is, but not more often than this.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Minimum time between two progress reports to a waiting thread.
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// An index in the making.
-pub(super) struct Growth(Arc<Shared>);
+/// An index that is not complete yet.
+pub(super) struct IncrementalIndex(Arc<Background>);
 
-struct Shared {
+struct Background {
     file: DataFile,
     file_state: FileState,
     options: IndexOptions,
@@ -50,42 +50,42 @@ struct Shared {
     pool: Pool,
     step: u64,
     begun: Instant,
-    parts: Arc<Parts>,
+    parts: Arc<IndexParts>,
     state: Mutex<State>,
     /// A step has ended.
     changed: Condvar,
-    /// The index is not needed any more.
-    abandoned: AtomicBool,
+    /// The index is not needed any more: the step under way ends early.
+    cancelled: AtomicBool,
 }
 
 struct State {
-    /// Waits for the next step; a step takes it along.
+    /// Taken by the step under way, and put back when that ends.
     indexer: Option<Indexer>,
-    /// How many parts and chunks are known, and how far the file is scanned.
+    /// Numbers of parts and chunks that are indexed, and bytes of the file that are scanned.
     parts: usize,
     chunks: usize,
     scanned: u64,
-    /// The fingerprint of all known chunks.
+    /// The fingerprint of all indexed chunks.
     fingerprint: Fingerprint,
-    /// How it ended; `None` while there is more to be scanned.
+    /// How indexing ended; `None` while there is more to scan.
     outcome: Option<Result<()>>,
-    /// So many chunks are waited for.
+    /// The most chunks that a thread waits for.
     wanted: usize,
-    /// Where the farthest chunk in use ends.
+    /// End of the last chunk in the file that was asked for.
     used: u64,
-    /// When somebody who waits was last told how far it is.
-    told: Instant,
+    /// Time of the last progress report.
+    reported: Instant,
 }
 
-impl Growth {
-    /// Scans until a first chunk is known, or all. Runs on a thread of the pool.
+impl IncrementalIndex {
+    /// Scans until the first chunk, or the whole file, is indexed. Runs on a thread of the pool.
     pub fn begin(
         file: &DataFile,
         options: &IndexOptions,
         corpus: &Arc<Corpus>,
         pool: &Pool,
         step: u64,
-    ) -> Result<Growth> {
+    ) -> Result<IncrementalIndex> {
         let source = Source::new(file)?;
         let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &Logger { trace_level: options.trace_level })?;
@@ -100,9 +100,9 @@ impl Growth {
             outcome: None,
             wanted: 1,
             used: start.content,
-            told: Instant::now(),
+            reported: Instant::now(),
         };
-        let shared = Shared {
+        let shared = Background {
             file_state: source.state,
             file: file.clone(),
             options: options.clone(),
@@ -111,10 +111,10 @@ impl Growth {
             pool: pool.clone(),
             step,
             begun: Instant::now(),
-            parts: Arc::new(Parts::room(steps)),
+            parts: Arc::new(IndexParts::with_capacity(steps)),
             state: Mutex::new(state),
             changed: Condvar::new(),
-            abandoned: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
         };
         let mut indexer = Indexer::new(start, source.size(), options.chunk_size);
         loop {
@@ -130,26 +130,26 @@ impl Growth {
                 }
             }
         }
-        Ok(Growth(Arc::new(shared)))
+        Ok(IncrementalIndex(Arc::new(shared)))
     }
 
-    pub fn parts(&self) -> &Arc<Parts> {
+    pub fn parts(&self) -> &Arc<IndexParts> {
         &self.0.parts
     }
 
-    /// A chunk; `None` behind the last one. Waits until that is known.
+    /// A chunk; `None` past the last one. Waits until the chunk is indexed.
     pub fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
         let mut state = self.0.state.lock();
         if chunk as usize >= state.chunks {
             self.0.wait(&mut state, chunk as usize + 1)?;
         }
         let Some((part, chunk)) = self.0.parts.find(chunk) else { return Ok(None) };
-        state.used = state.used.max(part.table.places[chunk].end);
+        state.used = state.used.max(part.table.chunk_spans[chunk].end);
         self.0.go_on(&mut state);
         Ok(Some(part.table.chunks[chunk]))
     }
 
-    /// Waits until all chunks are known.
+    /// Waits until all chunks are indexed.
     pub fn wait_for_all(&self) -> Result<()> {
         self.0.wait(&mut self.0.state.lock(), usize::MAX)
     }
@@ -159,24 +159,24 @@ impl Growth {
         Known { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
     }
 
-    /// Ends it: the step under way ends early, and whoever waits gets an error.
-    pub fn abandon(&self) {
-        self.0.abandoned.store(true, Ordering::Relaxed);
+    /// Ends indexing: the step under way ends early, and threads that wait get an error.
+    pub fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
         let closed = || Err(Error::state("The reader was closed while its data were indexed."));
         self.0.state.lock().outcome.get_or_insert_with(closed);
         self.0.changed.notify_all();
     }
 }
 
-impl Drop for Growth {
+impl Drop for IncrementalIndex {
     fn drop(&mut self) {
-        // A step holds on to the rest of it for as long as it runs; nobody waits for that.
-        self.0.abandoned.store(true, Ordering::Relaxed);
+        // The step under way shares the rest, and drops it when it ends, which is soon.
+        self.0.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
-impl Shared {
-    /// Scans a step further and adds what that completes.
+impl Background {
+    /// Scans one step, and adds the chunks that it completes.
     fn step(&self, indexer: Indexer) -> MutexGuard<'_, State> {
         let at = indexer.at();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.scan(indexer)));
@@ -184,7 +184,7 @@ impl Shared {
             let error = Error::internal("Indexing panicked.").in_file(self.file.path());
             (Err(error), Table::default(), None)
         });
-        // Steps come one after the other: nobody else changes this.
+        // Steps run one after the other, and nothing but a step changes the fingerprint.
         let before = self.state.lock().fingerprint;
         let mut fingerprint = before;
         fingerprint.add(&table, table.chunks.len());
@@ -194,39 +194,42 @@ impl Shared {
         state.fingerprint = fingerprint;
         let chunks = table.chunks.len();
         if chunks > 0 {
-            if self.parts.add(state.parts, Part::new(table, state.chunks, before)) {
+            if self.parts.add(state.parts, IndexPart::new(table, state.chunks, before)) {
                 state.parts += 1;
                 state.chunks += chunks;
             } else {
-                advanced = Err(Error::internal("an index of more parts than there is room for"));
+                advanced = Err(Error::internal("an index has more parts than were reserved"));
             }
         }
-        let is_abandoned = state.outcome.is_some();
+        let is_cancelled = state.outcome.is_some();
         let is_done = indexer.is_none();
         state.indexer = indexer;
-        if !is_abandoned && (is_done || advanced.is_err()) {
+        if !is_cancelled && (is_done || advanced.is_err()) {
             state.outcome = Some(advanced.clone());
         }
         self.changed.notify_all();
         MutexGuard::unlocked(&mut state, || {
             let log = Logger { trace_level: self.options.trace_level };
             match advanced {
-                _ if is_abandoned => {}
+                _ if is_cancelled => {}
                 Ok(()) if !is_done => {}
                 Ok(()) => {
                     self.parts.announce(&log, self.file.path(), ", while it was read", self.begun.elapsed());
                     warnings::of_repeats(&self.file, &self.corpus, &self.parts, &log);
                 }
-                Err(error) => log.write(Level::Warning, &format!("Reading will end with an error: {error}")),
+                Err(error) => log.write(
+                    Level::Warning,
+                    &format!("Reading will end with an error where the file is wrong: {error}"),
+                ),
             }
         });
         state
     }
 
-    /// How far scanning came, what that completed, and the indexer if there is more to do.
+    /// Scans one step. Gives its outcome, the chunks that it has completed, and the indexer if there is more to scan.
     fn scan(&self, mut indexer: Indexer) -> (Result<()>, Table, Option<Indexer>) {
-        let Shared { file, file_state, corpus, needle, .. } = self;
-        let source = Source { file, state: *file_state, cancelled: Some(&self.abandoned) };
+        let Background { file, file_state, corpus, needle, .. } = self;
+        let source = Source { file, state: *file_state, cancelled: Some(&self.cancelled) };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
         match indexer.advance(&scan, to) {
@@ -247,7 +250,7 @@ impl Shared {
         }
     }
 
-    /// Waits until so many chunks are known, or all that there are.
+    /// Waits until `chunks` chunks are indexed, or all that the file has.
     fn wait(self: &Arc<Self>, state: &mut MutexGuard<'_, State>, chunks: usize) -> Result<()> {
         let log = Logger { trace_level: self.options.trace_level };
         while state.chunks < chunks {
@@ -256,9 +259,9 @@ impl Shared {
             }
             state.wanted = state.wanted.max(chunks);
             self.go_on(state);
-            self.changed.wait_for(state, PATIENCE);
-            if state.told.elapsed() >= PATIENCE && log.shows(Level::Info) {
-                state.told = Instant::now();
+            self.changed.wait_for(state, REPORT_EVERY);
+            if state.reported.elapsed() >= REPORT_EVERY && log.shows(Level::Info) {
+                state.reported = Instant::now();
                 let (done, all) = (state.scanned >> 20, self.file_state.size >> 20);
                 let line = format!("Indexing '{}': {done} of {all} MB are done.", self.file.path());
                 MutexGuard::unlocked(state, || log.write(Level::Info, &line));

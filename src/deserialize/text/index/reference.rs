@@ -1,5 +1,5 @@
-//! The naive twin of the scanners: one byte after the other, as the rules are written down; and both held against
-//! each other on random files, cut into tiny ranges and blocks.
+//! The reference of the scanners: one byte after the other, as the rules are written down. Both are compared on random
+//! files, which the scanners cut into tiny ranges and blocks.
 
 use super::scan::Cut;
 use super::table::Record;
@@ -63,7 +63,7 @@ pub(super) fn sequences(
         }
         return Ok(found);
     }
-    // The id at a place, and the place behind it.
+    // The id at a position, and the position after it.
     let id = |from: usize| -> Result<(Option<u64>, usize), String> {
         let mut at = from;
         let mut value = 0u64;
@@ -85,15 +85,15 @@ pub(super) fn sequences(
         }
         Ok((None, at))
     };
-    let (Some(mut key), mut behind_id) = id(at)? else {
+    let (Some(mut key), mut after_id) = id(at)? else {
         return Err(format!("Expected a sequence id at the offset {at}, none was found."));
     };
     let (mut samples, mut offset) = (0, at);
-    while behind_id < file.len() {
-        samples += u32::from(counts(behind_id));
-        let start = line_end(behind_id);
+    while after_id < file.len() {
+        samples += u32::from(counts(after_id));
+        let start = line_end(after_id);
         let next = id(start)?;
-        behind_id = next.1;
+        after_id = next.1;
         if let Some(next_key) = next.0.filter(|&next_key| next_key != key) {
             if samples > 0 {
                 found.push(Record { key, samples, offset: offset as u64, size: (start - offset) as u64 });
@@ -165,8 +165,8 @@ pub(super) fn text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit: u64, new: fn() -> Corpus) {
-    let (ours, twins) = (new(), new());
-    let expected = sequences(file, main_stream, skip_ids, &twins);
+    let (ours, references) = (new(), new());
+    let expected = sequences(file, main_stream, skip_ids, &references);
     let index = open_cut(file, main_stream, skip_ids, cut, limit, &ours);
     match (index, expected) {
         (Ok(index), Ok(expected)) => {
@@ -190,7 +190,7 @@ fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit
             }
             // The same numbers for the same texts.
             for text in [&b"a"[..], b"b", b"ab", b"1", b"12345678|x"] {
-                assert_eq!(ours.number_of(text), twins.number_of(text));
+                assert_eq!(ours.number_of(text), references.number_of(text));
             }
         }
         (Err(error), Err(expected)) => assert_eq!(error.message(), expected),
@@ -202,7 +202,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn parallel_ranges_say_what_the_twin_says(
+    fn parallel_ranges_give_what_the_reference_gives(
         file in text(),
         main_stream in prop_oneof![Just(None), Just(Some("x")), Just(Some("xx")), Just(Some("x|"))],
         skip_ids in prop::bool::weighted(0.2),

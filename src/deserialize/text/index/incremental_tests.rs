@@ -1,12 +1,12 @@
-//! The index that grows held against the one that is made whole.
+//! The index that is built step by step is compared with the one that is built at once.
 
+use super::reference::text;
 use super::tests::{file_of, options, records};
-use super::twin::text;
 use super::*;
 use crate::error::ErrorKind;
 use proptest::prelude::*;
 
-fn grown(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
+fn incremental(file: &DataFile, options: &IndexOptions, corpus: &Arc<Corpus>, step: u64) -> Result<Index> {
     let pool = Pool::shared().expect("threads");
     pool.install(|| Index::open_in_steps(file, options, corpus, &pool, step))
 }
@@ -28,34 +28,34 @@ fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corp
     let options = IndexOptions { chunk_size: limit, ..options(main_stream) };
     let whole = Index::open(&file, &options, &new_corpus());
     let corpus = Arc::new(new_corpus());
-    let grown = match (grown(&file, &options, &corpus, step), &whole) {
-        (Ok(grown), _) => grown,
+    let incremental = match (incremental(&file, &options, &corpus, step), &whole) {
+        (Ok(incremental), _) => incremental,
         (Err(error), Err(expected)) => return assert_eq!(error.to_string(), expected.to_string()),
         (Err(error), Ok(_)) => panic!("{error}"),
     };
-    let (chunks, end) = read(&grown);
+    let (chunks, end) = read(&incremental);
     match (&whole, end) {
         (Ok(whole), Ok(())) => {
             assert_eq!(chunks, whole.chunks());
-            assert_eq!(grown.chunks(), whole.chunks());
-            assert_eq!(records(&grown), records(whole));
-            assert_eq!(grown.fingerprint(), whole.fingerprint());
-            assert_eq!(grown.known(), Known { chunks: chunks.len(), all: true });
+            assert_eq!(incremental.chunks(), whole.chunks());
+            assert_eq!(records(&incremental), records(whole));
+            assert_eq!(incremental.fingerprint(), whole.fingerprint());
+            assert_eq!(incremental.known(), Known { chunks: chunks.len(), all: true });
             for count in 0..=chunks.len() {
-                assert_eq!(grown.fingerprint_of(count), whole.fingerprint_of(count));
+                assert_eq!(incremental.fingerprint_of(count), whole.fingerprint_of(count));
             }
             let ids: Vec<_> = (0..)
                 .zip(&chunks)
                 .flat_map(|(chunk, info)| (0..info.sequences).map(move |index| SequenceId { chunk, index }))
                 .collect();
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-            grown.keys(&ids, &mut ours);
+            incremental.keys(&ids, &mut ours);
             whole.keys(&ids, &mut theirs);
             assert_eq!(ours, theirs);
             for key in ours {
-                let found = grown.find(key).expect("the key is there");
+                let found = incremental.find(key).expect("the key is there");
                 let mut same = Vec::new();
-                grown.keys(&[found], &mut same);
+                incremental.keys(&[found], &mut same);
                 assert_eq!(same, [key]);
             }
         }
@@ -79,7 +79,7 @@ proptest! {
 fn an_error_waits_for_its_chunk() {
     let file = file_of(b"1 |x\n2 |x\n3 |x\n18446744073709551616 |x\n5 |x\n");
     let options = IndexOptions { chunk_size: 1, ..options(None) };
-    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 5).expect("its start is good");
+    let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 5).expect("its start is good");
     let (chunks, end) = read(&index);
     let error = end.expect_err("a key that is too large");
     // The sequence before the error is never known to be complete, nor is the chunk before that.
@@ -95,10 +95,10 @@ fn scans_no_further_than_is_needed() {
     let line = b"|x 1\n";
     let text = line.repeat(1000);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
-    let index = grown(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    let index = incremental(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
     assert!(index.known().chunks >= 1 && index.known().chunks < 3, "{index:?}");
     assert!(index.chunk(20).expect("a chunk").is_some());
-    // To where two steps behind that chunk end, then it stops.
+    // It stops two steps after the end of that chunk.
     let settled = || {
         let mut last = index.known();
         loop {
@@ -119,7 +119,7 @@ fn a_file_that_shrinks_is_an_error_where_it_ends() {
     let text = b"|x 1\n".repeat(1000);
     let file = file_of(&text);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
-    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
+    let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
     file.raw().set_len(2500).expect("a file");
     let (chunks, end) = read(&index);
     assert_eq!(end.expect_err("the end is missing").kind(), ErrorKind::Data);
@@ -127,14 +127,14 @@ fn a_file_that_shrinks_is_an_error_where_it_ends() {
 }
 
 #[test]
-fn whoever_waits_is_told_that_it_was_abandoned() {
+fn a_waiting_thread_gets_an_error_when_indexing_is_cancelled() {
     let file = file_of(&b"|x 1\n".repeat(100));
     file.raw().set_len(1 << 40).expect("a sparse file");
     let options = IndexOptions { chunk_size: 50, ..options(None) };
-    let index = grown(&file, &options, &Arc::new(Corpus::Numeric), 1 << 20).expect("an index");
+    let index = incremental(&file, &options, &Arc::new(Corpus::Numeric), 1 << 20).expect("an index");
     let waited = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| index.chunk(1000));
-        index.abandon();
+        index.cancel();
         waiting.join().expect("no panic")
     });
     assert_eq!(waited.expect_err("nothing came").kind(), ErrorKind::State);
