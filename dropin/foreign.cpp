@@ -21,8 +21,8 @@ namespace host = cntk_host;
 // A sequence in all streams of its deserializer: the module's objects, or copies of what they had.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
-  // What the engine is told, where that is known when the sequence is fetched.
-  std::vector<cntk_reader_fetched_stream> told;
+  // Their descriptions for the engine, where these are known when the sequence is fetched.
+  std::vector<cntk_reader_user_sequence_data> described;
   std::vector<char> memory;
 };
 
@@ -44,7 +44,7 @@ class IdleSequences {
 
   void give_back(std::unique_ptr<ForeignSequence> sequence) {
     sequence->streams.clear();
-    sequence->told.clear();
+    sequence->described.clear();
     if (!enter()) return;
     if (idle_.size() < kMost && bytes_ + sequence->memory.capacity() <= kMostBytes) {
       bytes_ += sequence->memory.capacity();
@@ -58,7 +58,8 @@ class IdleSequences {
   static constexpr size_t kMost = 16384;
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  // Nobody waits: who meets another thread here allocates. Half of what a mutex costs, twice for each frame.
+  // Threads do not wait here: one that finds another inside allocates instead. That costs half of what a mutex costs,
+  // twice for each frame.
   bool enter() { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() { busy_.clear(std::memory_order_release); }
 
@@ -67,12 +68,37 @@ class IdleSequences {
   size_t bytes_ = 0;
 };
 
+// The sequences of a chunk, as the engine takes them.
+struct Listing {
+  std::vector<uint32_t> lengths;
+  std::vector<uint64_t> keys;
+  std::vector<uint32_t> sample_indices;
+  // Index of each sequence for its chunk; empty where that is its place in the list.
+  std::vector<size_t> indices;
+
+  void assign(const std::vector<host::SequenceInfo>& from) {
+    lengths.clear();
+    keys.clear();
+    sample_indices.clear();
+    indices.clear();
+    bool same = true;
+    for (const host::SequenceInfo& info : from) {
+      same = same && info.index == lengths.size();
+      lengths.push_back(info.samples);
+      keys.push_back(info.key.sequence);
+      sample_indices.push_back(info.key.sample);
+    }
+    if (same) return;
+    for (const host::SequenceInfo& info : from) indices.push_back(info.index);
+  }
+};
+
 struct ForeignChunk {
   std::shared_ptr<host::Chunk> chunk;
   // Index of each sequence for the chunk, where that is not its place in the list.
-  const std::vector<size_t>* indexes = nullptr;
-  std::vector<size_t> own_indexes;
-  std::vector<cntk_reader_sequence_info> listed;
+  const std::vector<size_t>* indices = nullptr;
+  // Where the chunk lists its sequences itself.
+  Listing listing;
 };
 
 cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
@@ -83,20 +109,6 @@ cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
   to.sample = from.key.sample;
   to.key = from.key.sequence;
   return to;
-}
-
-// Converts a list, and notes indexes that are not places in the list.
-void convert(const std::vector<host::SequenceInfo>& from, std::vector<cntk_reader_sequence_info>& to,
-             std::vector<size_t>& indexes) {
-  to.clear();
-  to.reserve(from.size());
-  bool same = true;
-  for (const host::SequenceInfo& info : from) {
-    same = same && info.index == to.size();
-    to.push_back(convert(info));
-  }
-  if (same) return;
-  for (const host::SequenceInfo& info : from) indexes.push_back(info.index);
 }
 
 // HTK features may have one frame for each whole sequence of the reader's first stream. Their module takes
@@ -130,7 +142,7 @@ class LengthOnly : public host::SequenceData {
 };
 
 // Samples in the first stream of the sequence that this thread is fetching: the engine asks one deserializer
-// after the other, the reader's first one at first.
+// after the other, the reader's first one at first. Only deserializers of the host's modules set it.
 thread_local uint32_t first_length = 0;
 
 // The most bytes of a sequence that are copied when it is fetched. Its module's objects can then go at once,
@@ -139,7 +151,7 @@ thread_local uint32_t first_length = 0;
 constexpr size_t kMostCopied = 4096;
 
 // Has the streams point to copies of their data in `memory`, unless that takes too much.
-bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_reader_fetched_stream>& streams,
+bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_reader_user_sequence_data>& streams,
           std::vector<char>& memory) {
   const auto values_of = [&](size_t i) {
     const size_t element = infos[i].element == host::Element::float32 ? sizeof(float) : sizeof(double);
@@ -162,7 +174,7 @@ bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_re
     return begin;
   };
   for (size_t i = 0; i < streams.size(); ++i) {
-    cntk_reader_fetched_stream& stream = streams[i];
+    cntk_reader_user_sequence_data& stream = streams[i];
     stream.values = put(stream.values, values_of(i));
     if (!is_sparse(i)) continue;
     stream.indices =
@@ -190,21 +202,29 @@ uint32_t element_of(const host::StreamInformation& stream) {
 // A deserializer with its transforms: the engine's callbacks lead here.
 class ForeignDeserializer {
  public:
-  ForeignDeserializer(const cntk_reader_request& request, cntk_reader_on_demand& table) {
+  // `has_primary`: the reader's first deserializer, or this one if it is the first, is one of the host's modules.
+  ForeignDeserializer(const cntk_reader_request& request, bool has_primary,
+                      cntk_reader_user_deserializer& table) {
     const ModuleConfig config(request.section);
     is_primary_ = request.is_primary != 0;
+    is_composable_ = request.is_composable != 0;
     deserializer_ =
         create_deserializer(config.required("module"), {request.type_name, request.type_length},
                             config.parameters(), make_corpus(request.keys), request.is_primary != 0);
     // After the module has read its section: mistakes there are reported in its words.
     is_expanded_ = !is_primary_ && is_expanded(request.section);
+    if (is_expanded_ && !has_primary) {
+      throw std::runtime_error(
+          "expandToUtterance needs the lengths of the sequences in the reader's first stream, which other modules do "
+          "not get where text or binary data come first: put a deserializer of CNTK's modules first.");
+    }
     streams_ = deserializer_->StreamInfos();
     transforms_ = std::make_shared<Transforms>(request.section, config, streams_);
     for (const host::ChunkInfo& chunk : deserializer_->ChunkInfos()) {
       if (chunk.id != ids_.size()) in_order_ = false;
       places_[chunk.id] = static_cast<uint32_t>(ids_.size());
       ids_.push_back(chunk.id);
-      sizes_.push_back({sizeof(cntk_reader_chunk_info), chunk.samples, chunk.sequences});
+      sizes_.push_back({chunk.samples, chunk.sequences});
     }
     if (in_order_) places_.clear();
     is_plain_ = transforms_->is_empty() &&
@@ -219,7 +239,7 @@ class ForeignDeserializer {
   static void destroy(void* self) { delete static_cast<ForeignDeserializer*>(self); }
 
  private:
-  void describe(cntk_reader_on_demand& table) {
+  void describe(cntk_reader_user_deserializer& table) {
     for (const host::StreamInformation& stream : streams_) names_.push_back(narrow(stream.name));
     for (size_t i = 0; i < streams_.size(); ++i) {
       const host::StreamInformation& stream = streams_[i];
@@ -244,35 +264,36 @@ class ForeignDeserializer {
     table.userdata = this;
     table.streams = infos_.data();
     table.stream_count = infos_.size();
-    table.chunks = sizes_.data();
-    table.chunk_count = sizes_.size();
-    table.list = list;
-    table.partner = partner;
-    table.load = load;
-    table.list_loaded = list_loaded;
+    table.chunk_sizes = sizes_.data();
+    table.chunk_count = static_cast<uint32_t>(sizes_.size());
+    table.list_sequences = list_sequences;
+    table.find_sequence = find_sequence;
+    table.load_chunk = load_chunk;
     table.release_chunk = release_chunk;
-    table.fetch = fetch;
-    table.prepare = prepare;
+    table.fetch_sequence = fetch_sequence;
+    table.prepare_sequence = prepare_sequence;
     table.release_sequence = release_sequence;
     table.finalizer = destroy;
   }
 
-  static int32_t list(void* self, uint32_t chunk, const cntk_reader_sequence_info** sequences, size_t* count,
-                      cntk_reader_failure* failure) {
+  static int32_t list_sequences(void* self, uint32_t chunk, cntk_reader_user_sequences* sequences,
+                                cntk_reader_failure* failure) {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       std::vector<host::SequenceInfo> infos;
       own.deserializer_->SequenceInfosForChunk(own.ids_.at(chunk), infos);
-      std::vector<size_t> indexes;
-      convert(infos, own.listed_, indexes);
-      if (!indexes.empty()) own.indexes_[chunk] = std::move(indexes);
-      *sequences = own.listed_.data();
-      *count = own.listed_.size();
+      own.listed_.assign(infos);
+      if (!own.listed_.indices.empty()) own.indices_[chunk] = own.listed_.indices;
+      sequences->count = infos.size();
+      sequences->lengths = own.listed_.lengths.data();
+      sequences->keys = own.listed_.keys.data();
+      sequences->sample_indices = own.listed_.sample_indices.data();
     });
   }
 
-  static int32_t partner(void* self, const cntk_reader_sequence_info* of_primary,
-                         cntk_reader_sequence_info* partner, uint32_t* found, cntk_reader_failure* failure) {
+  static int32_t find_sequence(void* self, const cntk_reader_sequence_info* of_primary,
+                               cntk_reader_sequence_info* sequence, uint32_t* found,
+                               cntk_reader_failure* failure) {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       host::SequenceInfo primary;
@@ -284,47 +305,45 @@ class ForeignDeserializer {
       *found = own.deserializer_->GetSequenceInfo(primary, result) ? 1 : 0;
       if (*found == 0) return;
       if (result.index > UINT32_MAX) throw std::runtime_error("The index of a sequence is too large.");
-      *partner = convert(result);
-      if (!own.in_order_) partner->chunk = own.places_.at(result.chunk);
+      *sequence = convert(result);
+      if (!own.in_order_) sequence->chunk = own.places_.at(result.chunk);
     });
   }
 
-  static int32_t load(void* self, uint32_t chunk, void** handle, cntk_reader_failure* failure) {
+  static int32_t load_chunk(void* self, uint32_t chunk, cntk_reader_user_chunk* out,
+                            cntk_reader_failure* failure) {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       auto loaded = std::make_unique<ForeignChunk>();
       loaded->chunk = own.deserializer_->GetChunk(own.ids_.at(chunk));
       if (loaded->chunk == nullptr) throw std::runtime_error("A module has given no chunk.");
-      const auto found = own.indexes_.find(chunk);
-      if (found != own.indexes_.end()) loaded->indexes = &found->second;
-      *handle = loaded.release();
-    });
-  }
-
-  static int32_t list_loaded(void*, void* handle, const cntk_reader_sequence_info** sequences, size_t* count,
-                             cntk_reader_failure* failure) {
-    return guarded(failure, [&] {
-      ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
-      std::vector<host::SequenceInfo> infos;
-      chunk.chunk->SequenceInfos(infos);
-      convert(infos, chunk.listed, chunk.own_indexes);
-      if (!chunk.own_indexes.empty()) chunk.indexes = &chunk.own_indexes;
-      *sequences = chunk.listed.data();
-      *count = chunk.listed.size();
+      if (own.is_composable_) {
+        const auto found = own.indices_.find(chunk);
+        if (found != own.indices_.end()) loaded->indices = &found->second;
+      } else {
+        std::vector<host::SequenceInfo> infos;
+        loaded->chunk->SequenceInfos(infos);
+        loaded->listing.assign(infos);
+        if (!loaded->listing.indices.empty()) loaded->indices = &loaded->listing.indices;
+        out->sequence_count = infos.size();
+        out->lengths = loaded->listing.lengths.data();
+        out->keys = loaded->listing.keys.data();
+      }
+      out->handle = loaded.release();
     });
   }
 
   static void release_chunk(void*, void* handle) { delete static_cast<ForeignChunk*>(handle); }
 
-  static int32_t fetch(void* self, void* handle, uint32_t index, cntk_reader_fetched* fetched,
-                       cntk_reader_failure* failure) {
+  static int32_t fetch_sequence(void* self, void* handle, uint32_t index, cntk_reader_user_sequence* fetched,
+                                cntk_reader_failure* failure) {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
       std::unique_ptr<ForeignSequence> sequence = own.idle_.take();
       sequence->streams.reserve(own.streams_.size());
       if (own.is_expanded_) sequence->streams.push_back(std::make_shared<LengthOnly>(first_length));
-      chunk.chunk->GetSequence(chunk.indexes != nullptr ? chunk.indexes->at(index) : index,
+      chunk.chunk->GetSequence(chunk.indices != nullptr ? chunk.indices->at(index) : index,
                                sequence->streams);
       if (own.is_expanded_) sequence->streams.erase(sequence->streams.begin());
       if (sequence->streams.size() != own.streams_.size()) {
@@ -335,23 +354,22 @@ class ForeignDeserializer {
       if (std::count(sequence->streams.begin(), sequence->streams.end(), nullptr) > 0) {
         throw std::runtime_error("A module has given no data of a sequence.");
       }
-      fetched->is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
-                                      [](const auto& stream) { return stream->valid; })
-                              ? 1
-                              : 0;
+      const bool is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
+                                        [](const auto& stream) { return stream->valid; });
+      fetched->is_invalid = is_valid ? 0 : 1;
       if (own.is_primary_) first_length = sequence->streams.front()->samples;
-      if (own.is_plain_ && fetched->is_valid != 0) own.tell(*sequence);
+      if (own.is_plain_ && is_valid) own.describe(*sequence);
       fetched->handle = sequence.release();
     });
   }
 
-  static int32_t prepare(void* self, void* handle, uint32_t position, cntk_reader_fetched_stream* streams,
-                         cntk_reader_failure* failure) {
+  static int32_t prepare_sequence(void* self, void* handle, uint32_t position,
+                                  cntk_reader_user_sequence_data* streams, cntk_reader_failure* failure) {
     return guarded(failure, [&] {
       ForeignDeserializer& own = of(self);
       ForeignSequence& sequence = *static_cast<ForeignSequence*>(handle);
-      if (!sequence.told.empty()) {
-        std::copy(sequence.told.begin(), sequence.told.end(), streams);
+      if (!sequence.described.empty()) {
+        std::copy(sequence.described.begin(), sequence.described.end(), streams);
         return;
       }
       for (size_t i = 0; i < own.streams_.size(); ++i) {
@@ -363,19 +381,19 @@ class ForeignDeserializer {
     });
   }
 
-  // Tells of a sequence that nothing changes any more. Small ones are copied.
-  void tell(ForeignSequence& sequence) const {
-    cntk_reader_fetched_stream none = {};
+  // Describes a sequence that nothing changes any more. Small ones are copied.
+  void describe(ForeignSequence& sequence) const {
+    cntk_reader_user_sequence_data none = {};
     none.struct_size = sizeof none;
-    sequence.told.assign(streams_.size(), none);
-    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.told[i]);
-    if (copy(streams_, sequence.told, sequence.memory)) sequence.streams.clear();
+    sequence.described.assign(streams_.size(), none);
+    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.described[i]);
+    if (copy(streams_, sequence.described, sequence.memory)) sequence.streams.clear();
   }
 
   static void view(const host::StreamInformation& stream, host::SequenceData& data,
-                   cntk_reader_fetched_stream& out) {
+                   cntk_reader_user_sequence_data& out) {
     const host::Shape* shape = &stream.shape;
-    // Those of Python's deserializers cannot tell, and need not.
+    // Only an unknown shape is asked for: sequences of Python's deserializers throw when they are.
     if (is_unknown(*shape)) {
       shape = &data.GetSampleShape();
       out.shape = shape->dimensions.data();
@@ -403,31 +421,35 @@ class ForeignDeserializer {
   }
 
   bool is_primary_ = false;
+  // The engine has sequences listed beforehand, or found by those of the first deserializer; else chunks list them.
+  bool is_composable_ = true;
   bool is_expanded_ = false;
   // Sequences come out as they are fetched: no transforms, no shapes that only they tell.
   bool is_plain_ = false;
   std::shared_ptr<host::DataDeserializer> deserializer_;
   std::vector<host::StreamInformation> streams_;
   std::shared_ptr<Transforms> transforms_;
-  // The modules' numbers of the chunks, and the other way round where these are not places.
+  // The modules' numbers of the chunks; and the chunks by these numbers, unless they are 0, 1, 2 ...
   std::vector<uint32_t> ids_;
   std::map<uint32_t, uint32_t> places_;
   bool in_order_ = true;
   // Index of each sequence of a chunk, where that is not its place in the list.
-  std::map<uint32_t, std::vector<size_t>> indexes_;
-  // What the engine looks at while a reader is opened.
+  std::map<uint32_t, std::vector<size_t>> indices_;
+  // What the engine reads while a reader is opened.
   std::vector<std::string> names_;
   std::vector<cntk_reader_user_stream> infos_;
-  std::vector<cntk_reader_chunk_info> sizes_;
-  std::vector<cntk_reader_sequence_info> listed_;
+  std::vector<cntk_reader_chunk_size> sizes_;
+  Listing listed_;
   IdleSequences idle_;
 };
 
-int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cntk_reader_on_demand* made,
+int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cntk_reader_user_deserializer* made,
                              cntk_reader_failure* failure) {
   return guarded(failure, [&] {
-    auto deserializer = std::make_unique<ForeignDeserializer>(*request, *made);
-    static_cast<ForeignModules*>(self)->transforms_.push_back(deserializer->transforms());
+    auto& own = *static_cast<ForeignModules*>(self);
+    if (request->is_primary != 0) own.has_primary_ = true;
+    auto deserializer = std::make_unique<ForeignDeserializer>(*request, own.has_primary_, *made);
+    own.transforms_.push_back(deserializer->transforms());
     deserializer.release();  // the engine's, by the table's finalizer
   });
 }

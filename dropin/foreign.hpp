@@ -24,10 +24,12 @@ class ForeignModules : public Companion {
   void start_epoch(const void* epoch_configuration) override;
 
  private:
-  static int32_t make(void* self, const cntk_reader_request* request, cntk_reader_on_demand* made,
+  static int32_t make(void* self, const cntk_reader_request* request, cntk_reader_user_deserializer* made,
                       cntk_reader_failure* failure);
 
   std::vector<std::shared_ptr<Transforms>> transforms_;
+  // The reader's first deserializer is one of them.
+  bool has_primary_ = false;
 };
 
 }  // namespace cntk_dropin

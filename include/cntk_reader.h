@@ -348,7 +348,8 @@ typedef enum {
    */
   CNTK_READER_GROUPING_SAMPLES = 0,
   /**
-   * There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
+   * There is one array with the samples of all sequences, one sequence after the other, and `lengths` has the number of
+   * samples of each.
    */
   CNTK_READER_GROUPING_SEQUENCES = 1,
   /**
@@ -514,6 +515,99 @@ typedef struct {
 } cntk_reader_user_stream;
 
 /**
+ * Size of a chunk of a user's deserializer. Zeros: not known.
+ */
+typedef struct {
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_size;
+
+/**
+ * The sequences of a chunk that is not loaded yet. The lists have to stay valid until the next callback, or until the
+ * reader is open.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_user_sequences), set by the library; all else is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Number of sequences; may be 0.
+   */
+  size_t count;
+  /**
+   * The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
+   * are one sample long.
+   */
+  const uint32_t *lengths;
+  /**
+   * The key of each, or NULL. Where the reader's keys are texts, a number stands for its decimal text; in a table that a
+   * factory made it is a number of the request's cntk_reader_keys.
+   */
+  const uint64_t *keys;
+  /**
+   * The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
+   * the whole data.
+   */
+  const char *const *key_texts;
+  /**
+   * Which sample of its key's sequence each is, where the samples of a sequence stand as sequences of their own. NULL: 0
+   * for all.
+   */
+  const uint32_t *sample_indices;
+} cntk_reader_user_sequences;
+
+/**
+ * Lists the sequences of a chunk, which need not be loaded. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
+                                              uint32_t chunk,
+                                              cntk_reader_user_sequences *sequences,
+                                              cntk_reader_failure *failure);
+
+/**
+ * Where a sequence is, how long, and what its key is.
+ */
+typedef struct {
+  /**
+   * Its chunk.
+   */
+  uint32_t chunk;
+  /**
+   * Its number within the chunk.
+   */
+  uint32_t index;
+  /**
+   * Its length in samples.
+   */
+  uint32_t samples;
+  /**
+   * Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
+   */
+  uint32_t sample;
+  /**
+   * Its key as a number.
+   */
+  uint64_t key;
+} cntk_reader_sequence_info;
+
+/**
+ * Looks for the sequence that belongs to `of`, one of the reader's first deserializer: if there is one, writes its chunk,
+ * index and length to `sequence`, and 1 to `found`. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_find_sequence)(void *userdata,
+                                             const cntk_reader_sequence_info *of,
+                                             cntk_reader_sequence_info *sequence,
+                                             uint32_t *found,
+                                             cntk_reader_failure *failure);
+
+/**
  * An array of samples. Initialize with zeros.
  */
 typedef struct {
@@ -526,15 +620,15 @@ typedef struct {
    */
   size_t values_size;
   /**
-   * Bytes from its start to the array's first value. Dense only.
+   * Dense: bytes from its start to the array's first value.
    */
-  size_t offset;
+  size_t byte_offset;
   /**
    * Number of samples.
    */
   size_t samples;
   /**
-   * Dense: the shape of a sample, to be compared with the stream's; NULL if that is certain.
+   * Dense: the shape of a sample, compared with the stream's; NULL: not compared.
    */
   const size_t *shape;
   /**
@@ -551,7 +645,7 @@ typedef struct {
    */
   size_t stride_count;
   /**
-   * Sparse: the row of each entry within its sample, in any order.
+   * Sparse: the index of each entry within its sample, in any order.
    */
   const void *indices;
   /**
@@ -559,7 +653,8 @@ typedef struct {
    */
   size_t index_count;
   /**
-   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before `offsets[s + 1]`.
+   * Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before
+   * `offsets[s + 1]`.
    */
   const void *offsets;
   /**
@@ -567,7 +662,7 @@ typedef struct {
    */
   uint32_t index_size;
   /**
-   * Sparse: bytes of a start, 4 or 8. Starts are signed.
+   * Sparse: bytes of an offset, 4 or 8. Offsets are signed.
    */
   uint32_t offset_size;
   /**
@@ -578,10 +673,10 @@ typedef struct {
    * 0.
    */
   uint32_t reserved;
-} cntk_reader_array;
+} cntk_reader_user_array;
 
 /**
- * One stream's part of a chunk.
+ * One stream's data in a chunk.
  */
 typedef struct {
   /**
@@ -595,7 +690,7 @@ typedef struct {
   /**
    * The arrays.
    */
-  const cntk_reader_array *arrays;
+  const cntk_reader_user_array *arrays;
   /**
    * Their number: 1, except for CNTK_READER_GROUPING_ARRAYS.
    */
@@ -608,87 +703,143 @@ typedef struct {
    * For CNTK_READER_GROUPING_SEQUENCES: the number of sequences.
    */
   size_t length_count;
-} cntk_reader_stream_data;
+} cntk_reader_user_stream_data;
 
 /**
- * A chunk. Values and indices are read where they are until it is released, and must not change until then.
+ * A chunk that was loaded. What it points to stays valid, and values and indices unchanged, until the chunk is released.
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_user_chunk), set by the library; all else is zero when the callback gets it.
+   * sizeof(cntk_reader_user_chunk), set by the library; all else but `sequence_count` is zero when the callback gets it.
    */
   size_t struct_size;
   /**
-   * Whatever the release callback needs.
+   * The chunk for later callbacks.
    */
   void *handle;
   /**
-   * All streams, by number; each with the same number of sequences.
+   * The arrays of all streams, by number; each with the same number of sequences. They are read where they lie. NULL if
+   * fetch_sequence is set.
    */
-  const cntk_reader_stream_data *streams;
+  const cntk_reader_user_stream_data *streams;
   /**
-   * Their number.
+   * Number of streams in `streams`.
    */
   size_t stream_count;
   /**
-   * The key of each sequence, or NULL. Deserializers that tell their sequences beforehand have told keys there.
+   * Number of sequences; CNTK_READER_UNKNOWN when the callback gets it. Needed where sequences are fetched and
+   * list_sequences does not count; else it may stay as it is, and is compared with that of the arrays if it does not.
+   */
+  uint64_t sequence_count;
+  /**
+   * The length of each sequence in samples, where sequences are fetched and list_sequences does not count. NULL: all are
+   * one sample long. Arrays have lengths of their own.
+   */
+  const uint32_t *lengths;
+  /**
+   * The key of each sequence, where list_sequences does not count; needs `sequence_count`. NULL: chunk * 2^32 + index.
    */
   const uint64_t *keys;
-  /**
-   * Their number.
-   */
-  size_t key_count;
 } cntk_reader_user_chunk;
 
 /**
  * Loads a chunk. Returns 0, or another number if it fails.
  */
-typedef int32_t (*cntk_reader_get_chunk)(void *userdata,
-                                         uint32_t chunk,
-                                         cntk_reader_user_chunk *data,
-                                         cntk_reader_failure *failure);
+typedef int32_t (*cntk_reader_load_chunk)(void *userdata,
+                                          uint32_t chunk,
+                                          cntk_reader_user_chunk *loaded,
+                                          cntk_reader_failure *failure);
 
 /**
- * Releases a chunk that was loaded: called once for each one, with its handle, whatever becomes of it.
+ * Releases a chunk or a sequence: called once with the handle of each one, whatever becomes of it.
  */
-typedef void (*cntk_reader_release_chunk)(void *userdata, void *handle);
+typedef void (*cntk_reader_release_handle)(void *userdata, void *handle);
 
 /**
- * The sequences of a chunk, told before the chunk is loaded. The lists may go away when the callback is called again,
- * or any other one, or when the reader has been opened.
+ * A sequence that was fetched.
  */
 typedef struct {
   /**
-   * sizeof(cntk_reader_sequences), set by the library; all else is zero when the callback gets it.
+   * sizeof(cntk_reader_user_sequence), set by the library; all else is zero when the callback gets it.
    */
   size_t struct_size;
   /**
-   * Number of sequences; may be 0.
+   * The sequence for later callbacks.
    */
-  size_t count;
+  void *handle;
   /**
-   * The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
-   * are one sample long.
+   * 1 if it cannot be used: it is left out of all streams, and counted against the reader's `maxErrors`.
    */
-  const uint32_t *lengths;
+  uint32_t is_invalid;
   /**
-   * The key of each, or NULL.
+   * 0.
    */
-  const uint64_t *keys;
-  /**
-   * The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
-   * the whole data.
-   */
-  const char *const *key_texts;
-} cntk_reader_sequences;
+  uint32_t reserved;
+} cntk_reader_user_sequence;
 
 /**
- * Tells the sequences of a chunk. Returns 0, or another number if it fails.
+ * Fetches a sequence of a loaded chunk; `index` is its place among the chunk's sequences. Returns 0, or another number if
+ * it fails.
  */
-typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
-                                              uint32_t chunk,
-                                              cntk_reader_sequences *sequences,
+typedef int32_t (*cntk_reader_fetch_sequence)(void *userdata,
+                                              void *chunk,
+                                              uint32_t index,
+                                              cntk_reader_user_sequence *sequence,
                                               cntk_reader_failure *failure);
+
+/**
+ * A sequence's data in one stream. The element type is the stream's.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_user_sequence_data), set by the library; all else but `key` is zero when the callback gets it.
+   */
+  size_t struct_size;
+  /**
+   * Number of samples.
+   */
+  size_t samples;
+  /**
+   * Dense: the values of all samples, one sample after the other. Sparse: the stored values, sample after sample.
+   */
+  const void *values;
+  /**
+   * Number of values. Must be `samples` times the size of a sample if the stream is dense.
+   */
+  size_t value_count;
+  /**
+   * Sparse: the index of each value within its sample.
+   */
+  const int32_t *indices;
+  /**
+   * Sparse: the number of values that each sample has.
+   */
+  const int32_t *sample_value_counts;
+  /**
+   * Shape of a sample, if the stream's description leaves it open.
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
+  /**
+   * The key that minibatches report; CNTK_READER_UNKNOWN when the callback gets it, which stands for the listed key.
+   * Minibatches take it from the first stream, truncated ones from the last.
+   */
+  uint64_t key;
+} cntk_reader_user_sequence_data;
+
+/**
+ * Makes the data of a fetched sequence ready and describes them: `streams` has one struct for each stream. `position` is
+ * that of the sequence in its minibatch; invalid sequences have none and are not prepared. All pointers that are written
+ * stay valid until the sequence is released. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_prepare_sequence)(void *userdata,
+                                                void *sequence,
+                                                uint32_t position,
+                                                cntk_reader_user_sequence_data *streams,
+                                                cntk_reader_failure *failure);
 
 /**
  * Called once with the userdata that it was registered with, when the library will not use that userdata again.
@@ -696,11 +847,23 @@ typedef int32_t (*cntk_reader_list_sequences)(void *userdata,
 typedef void (*cntk_reader_finalizer)(void *userdata);
 
 /**
- * A user's deserializer. Initialize with zeros and set `struct_size`.
+ * A format of the user's own. Initialize with zeros and set `struct_size`, the streams, `chunk_count` and load_chunk. The
+ * other callbacks decide what the reader can do with it:
  *
- * `sequences` is called by the thread that opens the reader. `get_chunk` and `release` are called by one thread of the
- * library's, never two of them at once; with `thread_safe` by several. They must not throw, but they may use other
- * readers.
+ * - list_sequences: sequences are known beforehand, which gives the full randomizer, one timeline for all workers and
+ *   CNTK's state key "minibatchSourcePosition". Without, chunks list their sequences when they are loaded: every worker
+ *   has a timeline of its own, windows do not overlap, and the state has other keys, all as with CNTK's user-defined
+ *   deserializers. `composable = false` in the configuration has the same effect.
+ * - find_sequence: where the deserializer is not the reader's first, it finds its sequences by those of the first one.
+ *   Without, they are found by key, among those that list_sequences lists.
+ * - fetch_sequence with prepare_sequence: a loaded chunk gives one sequence at a time, when a minibatch needs it, and no
+ *   minibatch is assembled ahead. Without, load_chunk gives arrays.
+ *
+ * Threads: list_sequences and find_sequence are called by the thread that opens the reader, before that call returns.
+ * load_chunk and, for chunks of arrays, release_chunk are called by one thread of the library's, one at a time; with
+ * `thread_safe` by several. Sequences are fetched and prepared by the thread that reads, or by several at once if the
+ * configuration says `multiThreadedDeserialization`; they, and their chunk after all of them, are released by any thread.
+ * Callbacks must not throw, but they may use other readers.
  */
 typedef struct {
   /**
@@ -713,7 +876,7 @@ typedef struct {
   void *userdata;
   /**
    * The name that the configuration has for it, UTF-8: the `type` of an element of `deserializers`. May be NULL if
-   * there is only one.
+   * there is only one. Not looked at in a table that a factory makes.
    */
   const char *name;
   /**
@@ -721,7 +884,8 @@ typedef struct {
    */
   size_t name_length;
   /**
-   * The streams, at least one. Copied when the reader is opened.
+   * The streams, at least one. A shape of one dimension CNTK_READER_UNKNOWN_DIMENSION comes with the first sequence that is
+   * fetched, and is that of all others. Copied when the reader is opened.
    */
   const cntk_reader_user_stream *streams;
   /**
@@ -729,31 +893,48 @@ typedef struct {
    */
   size_t stream_count;
   /**
+   * Sizes of the chunks, for the check that what find_sequence gives exists; NULL if they are not known. Copied.
+   */
+  const cntk_reader_chunk_size *chunk_sizes;
+  /**
    * Number of chunks, at least 1.
    */
   uint32_t chunk_count;
   /**
-   * 1 if callbacks may be called from several threads at once, else 0.
+   * 1 if several threads may load and release chunks at once, else 0.
    */
   uint32_t thread_safe;
   /**
+   * Lists the sequences of a chunk before it is loaded; may be NULL.
+   */
+  cntk_reader_list_sequences list_sequences;
+  /**
+   * Finds sequences by those of the reader's first deserializer; may be NULL.
+   */
+  cntk_reader_find_sequence find_sequence;
+  /**
    * Loads a chunk. Must be set.
    */
-  cntk_reader_get_chunk get_chunk;
+  cntk_reader_load_chunk load_chunk;
   /**
    * Releases a chunk; may be NULL.
    */
-  cntk_reader_release_chunk release;
+  cntk_reader_release_handle release_chunk;
   /**
-   * If it is set, the deserializer is composable: it tells the sequences of each chunk when the reader is opened,
-   * and gets the full randomizer, one timeline for all workers and CNTK's key "minibatchSourcePosition". Otherwise
-   * chunks tell their sequences when they are loaded, every worker has a timeline of its own, windows do not
-   * overlap, and the state has other keys, all as with CNTK's user-defined deserializers.
+   * Fetches a sequence; may be NULL. Needs prepare_sequence.
    */
-  cntk_reader_list_sequences sequences;
+  cntk_reader_fetch_sequence fetch_sequence;
   /**
-   * Called once when the reader is destroyed, after all chunks were released; may be NULL. Not called if opening
-   * the reader fails.
+   * Makes the data of a fetched sequence ready. Needs fetch_sequence.
+   */
+  cntk_reader_prepare_sequence prepare_sequence;
+  /**
+   * Releases a sequence; may be NULL. Needs fetch_sequence.
+   */
+  cntk_reader_release_handle release_sequence;
+  /**
+   * Called once when all chunks and sequences were released, at the latest when the reader is freed; may be NULL. If
+   * opening the reader fails, it is called for tables that a factory has made, and not for others.
    */
   cntk_reader_finalizer finalizer;
 } cntk_reader_user_deserializer;
@@ -783,265 +964,23 @@ typedef struct {
    */
   const cntk_reader_keys *keys;
   /**
-   * 1 if it is the reader's first deserializer, whose chunks and order count.
+   * 1 if it is the reader's first deserializer, whose chunks and order count; else 0.
    */
   uint32_t is_primary;
   /**
-   * 0.
+   * 1 if list_sequences has to list its sequences (or find_sequence to find them), 0 if the section says
+   * `composable = false`: load_chunk lists them then.
    */
-  uint32_t reserved;
+  uint32_t is_composable;
 } cntk_reader_request;
 
 /**
- * Size of a chunk.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_chunk_info), set by the caller.
-   */
-  size_t struct_size;
-  /**
-   * Samples of all its sequences.
-   */
-  uint64_t samples;
-  /**
-   * Number of its sequences.
-   */
-  uint64_t sequences;
-} cntk_reader_chunk_info;
-
-/**
- * Where a sequence is, how long, and what its key is.
- */
-typedef struct {
-  /**
-   * Its chunk.
-   */
-  uint32_t chunk;
-  /**
-   * Its number within the chunk.
-   */
-  uint32_t index;
-  /**
-   * Its length in samples.
-   */
-  uint32_t samples;
-  /**
-   * Which sample of its key's sequence it is, if each sample of a sequence is a sequence of its own (frames); else 0.
-   */
-  uint32_t sample;
-  /**
-   * Its key as a number.
-   */
-  uint64_t key;
-} cntk_reader_sequence_info;
-
-/**
- * Lists the sequences of a chunk, whose index is their place in the list. The list stays valid until the next callback.
- * Returns 0, or another number if it fails.
- */
-typedef int32_t (*cntk_reader_list_chunk)(void *userdata,
-                                          uint32_t chunk,
-                                          const cntk_reader_sequence_info **sequences,
-                                          size_t *count,
-                                          cntk_reader_failure *failure);
-
-/**
- * Looks for the sequence that belongs to one of the reader's first deserializer: chunk, index and length are written to
- * `partner`, and 1 to `found`, if there is one. Returns 0, or another number if it fails.
- */
-typedef int32_t (*cntk_reader_find_partner)(void *userdata,
-                                            const cntk_reader_sequence_info *of,
-                                            cntk_reader_sequence_info *partner,
-                                            uint32_t *found,
-                                            cntk_reader_failure *failure);
-
-/**
- * Loads a chunk and writes a handle of it. Returns 0, or another number if it fails.
- */
-typedef int32_t (*cntk_reader_load_chunk)(void *userdata,
-                                          uint32_t chunk,
-                                          void **handle,
-                                          cntk_reader_failure *failure);
-
-/**
- * Lists the sequences of a chunk that was loaded; otherwise as cntk_reader_list_chunk.
- */
-typedef int32_t (*cntk_reader_list_loaded)(void *userdata,
-                                           void *chunk,
-                                           const cntk_reader_sequence_info **sequences,
-                                           size_t *count,
-                                           cntk_reader_failure *failure);
-
-/**
- * Releases a chunk or a sequence: called once for each one, with its handle, by any thread.
- */
-typedef void (*cntk_reader_release_handle)(void *userdata, void *handle);
-
-/**
- * A sequence that was fetched.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_fetched), set by the library; all else is zero when the callback gets it.
-   */
-  size_t struct_size;
-  /**
-   * The sequence for later callbacks.
-   */
-  void *handle;
-  /**
-   * 1 if it can be used in all streams; 0 if it is to be left out and counted against the reader's `maxErrors`.
-   */
-  uint32_t is_valid;
-  /**
-   * 0.
-   */
-  uint32_t reserved;
-} cntk_reader_fetched;
-
-/**
- * Fetches a sequence of a loaded chunk. Returns 0, or another number if it fails.
- */
-typedef int32_t (*cntk_reader_fetch_sequence)(void *userdata,
-                                              void *chunk,
-                                              uint32_t index,
-                                              cntk_reader_fetched *fetched,
-                                              cntk_reader_failure *failure);
-
-/**
- * A sequence's data in one stream. The element type is the stream's.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_fetched_stream), set by the library; all else is zero when the callback gets it.
-   */
-  size_t struct_size;
-  /**
-   * Number of samples.
-   */
-  size_t samples;
-  /**
-   * Dense: the values of all samples, one after the other. Sparse: the stored values, sample after sample.
-   */
-  const void *values;
-  /**
-   * Number of values. Must be samples times the size of a sample if the stream is dense.
-   */
-  size_t value_count;
-  /**
-   * Sparse: the row of each value within its sample.
-   */
-  const int32_t *indices;
-  /**
-   * Sparse: how many values each sample has.
-   */
-  const int32_t *sample_value_counts;
-  /**
-   * Shape of a sample, if the stream's description leaves it open.
-   */
-  const size_t *shape;
-  /**
-   * Dimensions in `shape`.
-   */
-  size_t shape_rank;
-  /**
-   * The key that minibatches report. They take it from the first stream, truncated ones from the last.
-   */
-  uint64_t key;
-} cntk_reader_fetched_stream;
-
-/**
- * Makes the data of a sequence ready and describes them, one struct for each stream. `position` is that of the sequence
- * in its minibatch; invalid ones have none, and are not prepared. All pointers that are written stay valid until the
- * sequence is released. Returns 0, or another number if it fails.
- */
-typedef int32_t (*cntk_reader_prepare_sequence)(void *userdata,
-                                                void *sequence,
-                                                uint32_t position,
-                                                cntk_reader_fetched_stream *streams,
-                                                cntk_reader_failure *failure);
-
-/**
- * A deserializer whose sequences are fetched one by one, when a minibatch needs them. Initialize with zeros and set
- * `struct_size`.
- *
- * `list` and `partner` are called by the thread that opens the reader, before that call returns. Chunks are loaded by
- * one thread at a time, which is one of the library's. Sequences are fetched and prepared by the thread that reads, or
- * by several at once if the configuration says `multiThreadedDeserialization`. A chunk is released after its
- * sequences. Callbacks must not throw.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_on_demand).
-   */
-  size_t struct_size;
-  /**
-   * The first argument of every callback.
-   */
-  void *userdata;
-  /**
-   * The streams, at least one. A shape of one dimension CNTK_READER_UNKNOWN_DIMENSION is told by the first sequence,
-   * and the same from then on. Copied when the deserializer was made.
-   */
-  const cntk_reader_user_stream *streams;
-  /**
-   * Their number.
-   */
-  size_t stream_count;
-  /**
-   * The chunks, at least one; `struct_size` is not looked at. Sizes are not needed if `list_loaded` is what counts, or
-   * 0 where they are not known. Copied.
-   */
-  const cntk_reader_chunk_info *chunks;
-  /**
-   * Their number.
-   */
-  size_t chunk_count;
-  /**
-   * Lists a chunk before it is loaded. Needed if the deserializer is the reader's first and composable.
-   */
-  cntk_reader_list_chunk list;
-  /**
-   * Finds sequences by those of the reader's first deserializer. Needed if it is not that one itself.
-   */
-  cntk_reader_find_partner partner;
-  /**
-   * Loads a chunk. Must be set.
-   */
-  cntk_reader_load_chunk load;
-  /**
-   * Lists a chunk that was loaded. Needed if the deserializer is not composable.
-   */
-  cntk_reader_list_loaded list_loaded;
-  /**
-   * Releases a chunk; may be NULL.
-   */
-  cntk_reader_release_handle release_chunk;
-  /**
-   * Fetches a sequence. Must be set.
-   */
-  cntk_reader_fetch_sequence fetch;
-  /**
-   * Makes its data ready. Must be set.
-   */
-  cntk_reader_prepare_sequence prepare;
-  /**
-   * Releases a sequence; may be NULL.
-   */
-  cntk_reader_release_handle release_sequence;
-  /**
-   * Called once, when all chunks and sequences were released; may be NULL.
-   */
-  cntk_reader_finalizer finalizer;
-} cntk_reader_on_demand;
-
-/**
- * Makes a deserializer. `made` has its size set and is zero otherwise. Returns 0, or another number if it fails.
+ * Makes a deserializer: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number
+ * if it fails.
  */
 typedef int32_t (*cntk_reader_make_deserializer)(void *userdata,
                                                  const cntk_reader_request *request,
-                                                 cntk_reader_on_demand *made,
+                                                 cntk_reader_user_deserializer *made,
                                                  cntk_reader_failure *failure);
 
 /**
@@ -1676,6 +1615,24 @@ typedef struct {
 } cntk_reader_deserializer_info;
 
 /**
+ * Size of a chunk.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_chunk_info), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * Samples of all its sequences.
+   */
+  uint64_t samples;
+  /**
+   * Number of its sequences.
+   */
+  uint64_t sequences;
+} cntk_reader_chunk_info;
+
+/**
  * A sequence's data in one stream. The pointers live as long as the chunk.
  */
 typedef struct {
@@ -1979,17 +1936,17 @@ cntk_reader_status cntk_reader_log_set_callback(void *userdata,
                                                 cntk_reader_error **error);
 
 /**
- * Says why a callback fails. The text (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
+ * Says why a callback fails. The message (UTF-8; `length` bytes, or CNTK_READER_NUL_TERMINATED) is copied, and comes with
  * the error of the call that needed the callback, of kind CNTK_READER_STATUS_USER. The callback then returns a number
  * other than 0.
  */
 void cntk_reader_failure_set_message(cntk_reader_failure *failure,
-                                     const char *text,
+                                     const char *message,
                                      size_t length);
 
 /**
- * Adds to what cntk_reader_failure_set_message says an object that the error carries (cntk_reader_error_get_cause), such as an exception.
- * `finalizer`, which may be NULL, is called with it when it is not needed any more, by any thread.
+ * Adds an object that the error carries (cntk_reader_error_get_cause), such as an exception. `finalizer`, which may be
+ * NULL, is called with it by any thread when it is not needed any more.
  */
 void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
                                    void *cause,

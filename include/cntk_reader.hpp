@@ -39,7 +39,7 @@
 // kState.
 //
 // The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp (typed configurations),
-// custom.hpp (formats of the user's own), convert.hpp (conversions of files), process.hpp (threads, log,
+// user.hpp (formats of the user's own), convert.hpp (conversions of files), process.hpp (threads, log,
 // version) and error.hpp.
 
 #ifndef CNTK_READER_HPP
@@ -51,11 +51,11 @@
 
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/convert.hpp>
-#include <cntk_reader/custom.hpp>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/minibatch.hpp>
 #include <cntk_reader/process.hpp>
 #include <cntk_reader/reader.hpp>
 #include <cntk_reader/stream.hpp>
+#include <cntk_reader/user.hpp>
 
 #endif  // CNTK_READER_HPP

@@ -113,6 +113,11 @@ impl Error {
         Self::new(ErrorKind::Config, class, message)
     }
 
+    /// Code that the user supplied has failed, such as a deserializer of the user's own (`runtime_error`).
+    pub fn user(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::User, ExceptionClass::Runtime, message)
+    }
+
     /// A call came at the wrong time (`logic_error`).
     pub fn state(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::State, ExceptionClass::Logic, message)

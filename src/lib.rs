@@ -150,3 +150,15 @@ pub use pack::{Element, SparseColumns};
 pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
 pub use stream::{ElementType, Storage, StreamInfo};
+
+/// Formats of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
+/// [`Builder::deserializer`].
+pub mod user {
+    pub use crate::deserialize::ChunkInfo;
+    pub use crate::deserialize::custom::{
+        Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
+        StreamData, UserChunk, UserDeserializer, UserSequence, Value,
+    };
+    pub use crate::sequence::{SequenceId, SequenceInfo};
+    pub use crate::stream::{ElementType, Storage, StreamInfo};
+}

@@ -51,6 +51,36 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
+    /// A dense stream of `f32`; the shape is that of one sample, first dimension varying fastest.
+    pub fn dense(name: impl Into<String>, shape: &[usize]) -> StreamInfo {
+        StreamInfo {
+            name: name.into(),
+            storage: Storage::Dense,
+            element: ElementType::Float,
+            shape: shape.to_vec(),
+            defines_mb_size: false,
+        }
+    }
+
+    /// A sparse stream of `f32`, as [`StreamInfo::dense`].
+    pub fn sparse(name: impl Into<String>, shape: &[usize]) -> StreamInfo {
+        StreamInfo { storage: Storage::SparseCsc, ..StreamInfo::dense(name, shape) }
+    }
+
+    /// The stream with values of this type.
+    #[must_use]
+    pub fn element(mut self, element: ElementType) -> StreamInfo {
+        self.element = element;
+        self
+    }
+
+    /// The stream as the one whose samples minibatch sizes are measured in.
+    #[must_use]
+    pub fn defining_minibatch_size(mut self) -> StreamInfo {
+        self.defines_mb_size = true;
+        self
+    }
+
     /// Values of one sample.
     pub fn sample_size(&self) -> usize {
         self.shape.iter().product()

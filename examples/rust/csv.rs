@@ -9,14 +9,13 @@
 
 use cntk_reader::config;
 use cntk_reader::deserialize::custom::{
-    Array, Buffer, ChunkData, DenseArray, Registered, Simple, StreamData, UserDeserializer,
+    Buffer, DenseArray, Registered, StreamData, UserChunk, UserDeserializer,
 };
-use cntk_reader::error::ExceptionClass;
 use cntk_reader::pack::{Minibatch, StreamMinibatch};
 use cntk_reader::randomize::SIZE_OF_SWEEP;
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::stream::{ElementType, Storage, StreamInfo};
-use cntk_reader::{Error, ErrorKind, Result};
+use cntk_reader::stream::StreamInfo;
+use cntk_reader::{Error, Result};
 use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Range;
@@ -47,6 +46,8 @@ struct Csv {
     path: String,
     size: u64,
     columns: usize,
+    streams: Vec<StreamInfo>,
+    chunks: u32,
 }
 
 impl Csv {
@@ -54,7 +55,10 @@ impl Csv {
         let wrong = |cause: std::io::Error| broken(format!("{path}: {cause}"));
         let file = File::open(path).map_err(wrong)?;
         let size = file.metadata().map_err(wrong)?.len();
-        Ok(Csv { file, path: path.to_owned(), size, columns })
+        let chunks = u32::try_from(size.div_ceil(CHUNK).max(1));
+        let chunks = chunks.map_err(|_| broken(format!("{path} is too large.")))?;
+        let streams = vec![StreamInfo::dense("label", &[1]), StreamInfo::dense("features", &[columns - 1])];
+        Ok(Csv { file, path: path.to_owned(), size, columns, streams, chunks })
     }
 
     /// Reads from `begin` to `end`, or to the end of the file.
@@ -83,28 +87,20 @@ impl Csv {
     }
 }
 
-impl Simple for Csv {
-    fn streams(&self) -> Result<Vec<StreamInfo>> {
-        let stream = |name: &str, width| StreamInfo {
-            name: name.to_owned(),
-            storage: Storage::Dense,
-            element: ElementType::Float,
-            shape: vec![width],
-            defines_mb_size: false,
-        };
-        Ok(vec![stream("label", 1), stream("features", self.columns - 1)])
+impl UserDeserializer for Csv {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
-    fn chunk_count(&self) -> Result<u32> {
-        let chunks = self.size.div_ceil(CHUNK).max(1);
-        u32::try_from(chunks).map_err(|_| broken(format!("{} is too large.", self.path)))
+    fn chunk_count(&self) -> u32 {
+        self.chunks
     }
 
-    fn is_thread_safe(&self) -> bool {
+    fn loads_in_parallel(&self) -> bool {
         true
     }
 
-    fn load(&self, chunk: u32) -> Result<ChunkData> {
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
         let offset = u64::from(chunk) * CHUNK;
         TEXT.with_borrow_mut(|text| {
             let begin = self.line_start(offset)?;
@@ -113,18 +109,21 @@ impl Simple for Csv {
             let values = parse(text, self.columns).map_err(|(place, what)| {
                 broken(format!("{}: byte {}: {what}.", self.path, begin + place as u64))
             })?;
-            let rows = values.len() / self.columns;
+            let lines = values.len() / self.columns;
             let values = Buffer::from(values);
-            let part = |first: usize, width: usize| {
-                StreamData::Samples(Array::Dense(DenseArray {
-                    values: values.clone(),
-                    offset: first * size_of::<f32>(),
-                    samples: rows,
-                    shape: Some(vec![width]),
-                    strides: Some(vec![4, (self.columns * size_of::<f32>()) as isize]),
-                }))
+            // Both streams are columns of the same table.
+            let part = |first: usize| {
+                StreamData::Samples(
+                    DenseArray {
+                        offset: first * size_of::<f32>(),
+                        samples: Some(lines),
+                        strides: Some(vec![4, (self.columns * size_of::<f32>()) as isize]),
+                        ..DenseArray::new(values.clone())
+                    }
+                    .into(),
+                )
             };
-            Ok(ChunkData { streams: vec![part(0, 1), part(1, self.columns - 1)], keys: None })
+            Ok(UserChunk::arrays(vec![part(0), part(1)]))
         })
     }
 }
@@ -293,7 +292,7 @@ fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usiz
 }
 
 fn broken(message: String) -> Error {
-    Error::new(ErrorKind::User, ExceptionClass::Runtime, message)
+    Error::user(message)
 }
 
 /// Reads a sweep; gives each minibatch to `see`.
@@ -304,8 +303,7 @@ fn sweep(
     text: &str,
     mut see: impl FnMut(&Minibatch),
 ) -> Result<()> {
-    let deserializer = UserDeserializer::Simple(Arc::new(Csv::open(path, columns)?));
-    let registered = [Registered { name: "csv".to_owned(), deserializer }];
+    let registered = [Registered::new("csv", Arc::new(Csv::open(path, columns)?))?];
     let users = [config::UserType { name: "csv", composable: false }];
     let others = Others { registered: &registered, ..Others::default() };
     let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &others)?;

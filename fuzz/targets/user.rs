@@ -5,8 +5,8 @@ use crate::common::reading::{check_errors, epoch, read_on};
 use crate::common::rng::Rng;
 use cntk_reader::config::{UserType, from_text_with};
 use cntk_reader::deserialize::custom::{
-    Array, Buffer, ChunkData, Composable, DenseArray, Keys, Registered, Sequences, Simple, SparseArray,
-    StreamData, UserDeserializer,
+    Array, Buffer, DenseArray, FetchedChunk, Keys, Registered, Sequences, SparseArray, StreamData, UserChunk,
+    UserDeserializer, UserSequence,
 };
 use cntk_reader::reader::{Others, Reader};
 use cntk_reader::stream::{ElementType, Storage, StreamInfo};
@@ -20,6 +20,10 @@ struct Hostile {
     honesty: u64,
     streams: Vec<StreamInfo>,
     chunks: u32,
+    /// Sequences are listed beforehand; else by loaded chunks.
+    lists: bool,
+    /// Sequences are fetched one by one; else chunks are arrays.
+    fetches: bool,
 }
 
 /// Numbers that sizes, counts, offsets and strides do not expect.
@@ -45,7 +49,8 @@ impl Hostile {
             streams[0].shape.push(*rng.pick(&[0, 1 << 10, usize::MAX, 1 << 62]));
         }
         let chunks = if rng.bits().is_multiple_of(honesty) { 0 } else { rng.range(1, 4) as u32 };
-        Hostile { seed: rng.bits(), honesty, streams, chunks }
+        let (lists, fetches) = (rng.once_in(2), rng.once_in(3));
+        Hostile { seed: rng.bits(), honesty, streams, chunks, lists, fetches }
     }
 
     /// The random numbers of one chunk, the same whenever it is asked for.
@@ -90,8 +95,8 @@ impl Hostile {
         if !is_dense {
             return self.sparse(rng, stream, samples, sample_size);
         }
-        let mut array = DenseArray::new(self.scalars(rng, stream.element, samples * sample_size), samples);
-        array.samples = self.size(rng, samples);
+        let mut array = DenseArray::new(self.scalars(rng, stream.element, samples * sample_size));
+        array.samples = if rng.once_in(4) { None } else { Some(self.size(rng, samples)) };
         array.offset = self.size(rng, 0);
         if rng.once_in(3) {
             let mut shape = stream.shape.clone();
@@ -116,14 +121,14 @@ impl Hostile {
     }
 
     fn sparse(&self, rng: &mut Rng, stream: &StreamInfo, samples: usize, sample_size: usize) -> Array {
-        let mut starts = vec![0i64];
+        let mut offsets = vec![0i64];
         for _ in 0..samples {
-            starts.push(starts.last().unwrap_or(&0) + rng.range(0, 2) as i64);
+            offsets.push(offsets.last().unwrap_or(&0) + rng.range(0, 2) as i64);
         }
-        let entries = starts.last().map_or(0, |&last| last as usize);
+        let entries = offsets.last().map_or(0, |&last| last as usize);
         let mut indices: Vec<i64> = (0..entries).map(|_| rng.below(sample_size.max(1)) as i64).collect();
         let values = self.scalars(rng, stream.element, entries);
-        for numbers in [&mut starts, &mut indices] {
+        for numbers in [&mut offsets, &mut indices] {
             if self.is_wrong(rng) && !numbers.is_empty() {
                 let at = rng.below(numbers.len());
                 numbers[at] = *rng.pick(&ODD) as i64;
@@ -139,8 +144,8 @@ impl Hostile {
             0 => narrow(numbers),
             _ => numbers.into(),
         };
-        let (starts, indices) = (buffer(starts), buffer(indices));
-        Array::Sparse(SparseArray { values, indices, starts })
+        let (offsets, indices) = (buffer(offsets), buffer(indices));
+        Array::Sparse(SparseArray { values, indices, offsets })
     }
 
     fn stream_data(&self, rng: &mut Rng, stream: &StreamInfo, lengths: &[u32]) -> StreamData {
@@ -162,16 +167,16 @@ impl Hostile {
     }
 }
 
-impl Simple for Hostile {
-    fn streams(&self) -> Result<Vec<StreamInfo>> {
-        Ok(self.streams.clone())
+impl UserDeserializer for Hostile {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
-    fn chunk_count(&self) -> Result<u32> {
-        Ok(self.chunks)
+    fn chunk_count(&self) -> u32 {
+        self.chunks
     }
 
-    fn load(&self, chunk: u32) -> Result<ChunkData> {
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
         let rng = &mut self.rng(chunk, 2);
         if self.is_wrong(rng) {
             return Err(Error::data("the disk has melted").in_file("disk"));
@@ -191,16 +196,31 @@ impl Simple for Hostile {
             keys.truncate(self.size(rng, keys.len()));
             keys
         });
-        Ok(ChunkData { streams, keys })
+        if self.fetches != self.is_wrong(rng) {
+            let listed = (!self.lists).then(|| Sequences::of_lengths(self.lengths(chunk)));
+            return Ok(UserChunk::fetched(HostileChunk {
+                seed: rng.bits(),
+                honesty: self.honesty,
+                streams: self.streams.clone(),
+                listed,
+                lengths: self.lengths(chunk),
+            }));
+        }
+        Ok(UserChunk::arrays_with_keys(streams, keys.map_or(Keys::Ordinal, Keys::Numbers)))
     }
 
-    fn is_thread_safe(&self) -> bool {
+    fn fetches_sequences(&self) -> bool {
+        self.fetches
+    }
+
+    fn loads_in_parallel(&self) -> bool {
         self.seed.is_multiple_of(2)
     }
-}
 
-impl Composable for Hostile {
-    fn sequences(&self, chunk: u32) -> Result<Sequences> {
+    fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
+        if !self.lists {
+            return Ok(None);
+        }
         let rng = &mut self.rng(chunk, 3);
         if self.is_wrong(rng) {
             return Err(Error::data("the list has melted").in_file("list"));
@@ -223,14 +243,78 @@ impl Composable for Hostile {
             _ => Keys::Ordinal,
         };
         let all_one = lengths.iter().all(|&length| length == 1);
-        Ok(Sequences { count, lengths: (!all_one || self.is_wrong(rng)).then_some(lengths), keys })
+        let lengths = (!all_one || self.is_wrong(rng)).then_some(lengths);
+        let sample_indices = self.is_wrong(rng).then(|| vec![0; count as usize / 2]);
+        Ok((!self.is_wrong(rng)).then_some(Sequences { count, lengths, keys, sample_indices }))
+    }
+}
+
+/// A chunk that gives its sequences one by one. Once in `honesty` times something in one is wrong.
+struct HostileChunk {
+    seed: u64,
+    honesty: u64,
+    streams: Vec<StreamInfo>,
+    listed: Option<Sequences>,
+    lengths: Vec<u32>,
+}
+
+impl HostileChunk {
+    fn fill(&self, rng: &mut Rng, number: usize, samples: usize, sequence: &mut UserSequence) -> Result<()> {
+        let info = &self.streams[number];
+        let size = info.shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+        let size = size.unwrap_or(1).min(1 << 12);
+        let is_wrong = |rng: &mut Rng| rng.bits().is_multiple_of(self.honesty);
+        let samples = if is_wrong(rng) { rng.below(samples + 3) } else { samples };
+        let is_double = (info.element == ElementType::Double) != is_wrong(rng);
+        let is_dense = (info.storage == Storage::Dense) != is_wrong(rng);
+        let number = if is_wrong(rng) { rng.below(4) } else { number };
+        if is_dense {
+            let count = samples * size + usize::from(is_wrong(rng));
+            return match is_double {
+                true => sequence.dense(number).map(|list| list.resize(count, 0.5f64)),
+                false => sequence.dense(number).map(|list| list.resize(count, 0.5f32)),
+            };
+        }
+        for _ in 0..samples {
+            let count = rng.below(3);
+            let mut indices: Vec<i32> = (0..count).map(|_| rng.below(size.max(1)) as i32).collect();
+            if is_wrong(rng) {
+                indices.push(*rng.pick(&ODD) as i32);
+            }
+            match is_double {
+                true => sequence.push_sparse(number, &vec![0.5f64; count], &indices)?,
+                false => sequence.push_sparse(number, &vec![0.5f32; count], &indices)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FetchedChunk for HostileChunk {
+    fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()> {
+        let rng = &mut Rng::new(self.seed ^ u64::from(index));
+        if rng.bits().is_multiple_of(self.honesty) {
+            // Without the message that a panic prints.
+            resume_unwind(Box::new("user code panics"));
+        }
+        let samples = self.lengths.get(index as usize).map_or(1, |&length| length as usize);
+        for number in 0..self.streams.len() {
+            self.fill(rng, number, samples, sequence)?;
+        }
+        if rng.bits().is_multiple_of(self.honesty) {
+            sequence.set_invalid();
+        }
+        Ok(())
+    }
+
+    fn sequences(&self) -> Result<Option<Sequences>> {
+        Ok(self.listed.clone())
     }
 }
 
 pub fn run(case: &mut Case<'_>) {
     let hostile = Arc::new(Hostile::random(&mut case.rng));
     let rng = &mut case.rng;
-    let composable = rng.once_in(2);
     let text = format!(
         "traceLevel = 0\nrandomize = {}\n{}{}",
         rng.once_in(2),
@@ -239,11 +323,11 @@ pub fn run(case: &mut Case<'_>) {
     );
     let minibatch = rng.range(2, 12);
     case.write("config.cntk", text.as_bytes());
-    let deserializer = match composable {
-        true => UserDeserializer::Composable(hostile),
-        false => UserDeserializer::Simple(hostile),
+    let registered = match Registered::new("Hostile", hostile) {
+        Ok(registered) => registered,
+        Err(error) => return check_errors(&[error], &text),
     };
-    let registered = Registered { name: "Hostile".to_owned(), deserializer };
+    let composable = registered.is_composable();
     let options =
         from_text_with(&text, &[UserType { name: "Hostile", composable }]).expect("a configuration");
     let mut reader = match Reader::open_with(&options, &Others { registered: &[registered], factory: None }) {

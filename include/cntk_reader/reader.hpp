@@ -8,10 +8,10 @@
 #include <cntk_reader.h>
 
 #include <cntk_reader/configuration.hpp>
-#include <cntk_reader/custom.hpp>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/minibatch.hpp>
 #include <cntk_reader/stream.hpp>
+#include <cntk_reader/user.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

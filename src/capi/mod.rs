@@ -52,13 +52,17 @@ pub mod log;
 
 pub mod finalizer;
 
-pub mod custom_data;
+pub mod failure;
 
-pub mod custom;
+pub mod user_data;
 
-pub mod on_demand_data;
+pub mod user_chunk;
 
-pub mod on_demand;
+pub mod user_sequence;
+
+pub mod user_deserializer;
+
+pub mod user_factory;
 
 pub mod keys;
 

@@ -1,14 +1,14 @@
 //! What a reader is opened from.
 
 use super::call::{call, given, input, inputs};
-use super::custom::{Users, cntk_reader_user_deserializer};
 use super::error::cntk_reader_error;
-use super::on_demand::{Maker, cntk_reader_make_deserializer};
 use super::reader::cntk_reader;
 use super::section::{self, cntk_reader_section};
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text;
+use super::user_deserializer::{Users, cntk_reader_user_deserializer};
+use super::user_factory::{Maker, cntk_reader_make_deserializer};
 use crate::config::{Config, Others};
 use crate::deserialize::custom::Factory;
 use crate::reader;

@@ -27,8 +27,8 @@ pub trait FetchedData: Any + Send + Sync {
     /// The shape of the samples in a stream whose description leaves that open.
     fn shape(&self, stream: usize) -> Option<&[usize]>;
 
-    /// The key that minibatches report if they take it from this stream.
-    fn key(&self, stream: usize) -> SequenceKey;
+    /// The key that minibatches report if they take it from this stream. None: the one that the deserializer has listed.
+    fn key(&self, stream: usize) -> Option<SequenceKey>;
 
     /// The data are not needed any more. Nothing is asked after this, but the object may be handed to whoever fetches the
     /// next sequence, for its memory.
@@ -122,7 +122,7 @@ impl Fetched {
 
     /// The key that a stream gives its sequence, if it was fetched.
     pub fn key(&self, stream: usize) -> Option<SequenceKey> {
-        self.part(stream).map(|(part, inner)| part.data.key(inner))
+        self.part(stream).and_then(|(part, inner)| part.data.key(inner))
     }
 
     fn part(&self, stream: usize) -> Option<(&Part, usize)> {

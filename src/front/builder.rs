@@ -8,6 +8,7 @@ use crate::reader::{self, Reader as Engine};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Builds a [`Reader`]: from a configuration, from options and deserializers written in Rust, or from both.
 ///
@@ -37,7 +38,7 @@ pub struct Builder {
 enum Added {
     Ctf(CtfDeserializer),
     Cbf(CbfDeserializer),
-    User(Registered),
+    User(String, Arc<dyn UserDeserializer>),
 }
 
 impl Added {
@@ -45,7 +46,7 @@ impl Added {
         match self {
             Added::Ctf(ctf) => ctf.section(),
             Added::Cbf(cbf) => cbf.section(),
-            Added::User(user) => Ok(Section::of_user(&user.name)),
+            Added::User(name, _) => Ok(Section::of_user(name)),
         }
     }
 }
@@ -87,8 +88,8 @@ impl Builder {
 
     /// Adds a deserializer of your own. `name` is the `type` that a configuration calls it by, and what messages call
     /// it.
-    pub fn deserializer(mut self, name: &str, deserializer: UserDeserializer) -> Builder {
-        self.added.push(Added::User(Registered { name: name.to_owned(), deserializer }));
+    pub fn deserializer(mut self, name: &str, deserializer: impl UserDeserializer + 'static) -> Builder {
+        self.added.push(Added::User(name.to_owned(), Arc::new(deserializer)));
         self
     }
 
@@ -100,19 +101,18 @@ impl Builder {
         let added = self.added.iter().map(Added::section).collect::<Result<Vec<_>>>()?;
         let mut registered: Vec<Registered> = Vec::new();
         for one in self.added {
-            let Added::User(user) = one else { continue };
-            if registered.iter().any(|other| other.name == user.name) {
+            let Added::User(name, user) = one else { continue };
+            if registered.iter().any(|other| other.name() == name) {
                 let message = format!(
-                    "Two deserializers were added under the name '{}'. Give each one a name of its own.",
-                    user.name
+                    "Two deserializers were added under the name '{name}'. Give each one a name of its own."
                 );
                 return Err(Error::argument(message));
             }
-            registered.push(user);
+            registered.push(Registered::new(name, user)?);
         }
         let users: Vec<_> = registered
             .iter()
-            .map(|user| UserType { name: &user.name, composable: user.is_composable() })
+            .map(|user| UserType { name: user.name(), composable: user.is_composable() })
             .collect();
         let others = Others { users: &users, added: &added, foreign: false };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
@@ -130,7 +130,7 @@ impl fmt::Debug for Builder {
             .map(|added| match added {
                 Added::Ctf(ctf) => ctf.to_string(),
                 Added::Cbf(cbf) => cbf.to_string(),
-                Added::User(user) => user.name.clone(),
+                Added::User(name, _) => name.clone(),
             })
             .collect();
         f.debug_struct("Builder")

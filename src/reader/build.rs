@@ -99,14 +99,15 @@ fn open(
             Arc::new(if narrow { opened.narrow() } else { opened })
         }
         DeserializerOptions::User(user) => {
-            let found = others.registered.iter().find(|registered| registered.name == user.name);
+            let found = others.registered.iter().find(|registered| registered.name() == user.name);
             let message = || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
-            found.ok_or_else(message)?.open(user.composable, corpus)?
+            found.ok_or_else(message)?.open(user.composable, is_primary, corpus)?
         }
         DeserializerOptions::Foreign(foreign) => {
             let ForeignOptions { name, section, composable } = foreign;
             let factory = others.factory.ok_or_else(|| Error::internal("There is no factory."))?;
-            custom::make(factory, &Request { section, name, corpus, is_primary }, *composable)?
+            let is_composable = *composable;
+            custom::make(factory, &Request { section, name, corpus, is_primary, is_composable })?
         }
     })
 }

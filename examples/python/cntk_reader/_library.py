@@ -152,11 +152,11 @@ class UserStream(Structure):
     ]
 
 
-class Array(Structure):
+class UserArray(Structure):
     _fields_ = [
         ("values", c_void_p),
         ("values_size", c_size_t),
-        ("offset", c_size_t),
+        ("byte_offset", c_size_t),
         ("samples", c_size_t),
         ("shape", c_void_p),
         ("shape_rank", c_size_t),
@@ -172,7 +172,7 @@ class Array(Structure):
     ]
 
 
-class StreamData(Structure):
+class UserStreamData(Structure):
     _fields_ = [
         ("grouping", c_uint32),
         ("reserved", c_uint32),
@@ -183,35 +183,39 @@ class StreamData(Structure):
     ]
 
 
-class Chunk(Structure):
+class UserChunk(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("handle", c_void_p),
         ("streams", c_void_p),
         ("stream_count", c_size_t),
+        ("sequence_count", c_uint64),
+        ("lengths", c_void_p),
         ("keys", c_void_p),
-        ("key_count", c_size_t),
     ]
 
 
-class Sequences(Structure):
+class UserSequences(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("count", c_size_t),
         ("lengths", c_void_p),
         ("keys", c_void_p),
         ("key_texts", c_void_p),
+        ("sample_indices", c_void_p),
     ]
 
 
-GetChunk = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(Chunk), c_void_p)
-ReleaseChunk = CFUNCTYPE(None, c_void_p, c_void_p)
-ListSequences = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(Sequences), c_void_p)
+LoadChunk = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(UserChunk), c_void_p)
+ReleaseHandle = CFUNCTYPE(None, c_void_p, c_void_p)
+ListSequences = CFUNCTYPE(c_int32, c_void_p, c_uint32, POINTER(UserSequences), c_void_p)
 Finalizer = CFUNCTYPE(None, c_void_p)
 LogCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_size_t)
 
 
-class Deserializer(Sized):
+class UserTable(Sized):
+    """cntk_reader_user_deserializer. Callbacks that Python does not have are plain pointers, and stay NULL."""
+
     _fields_ = [
         ("struct_size", c_size_t),
         ("userdata", c_void_p),
@@ -219,11 +223,16 @@ class Deserializer(Sized):
         ("name_length", c_size_t),
         ("streams", POINTER(UserStream)),
         ("stream_count", c_size_t),
+        ("chunk_sizes", c_void_p),
         ("chunk_count", c_uint32),
         ("thread_safe", c_uint32),
-        ("get_chunk", GetChunk),
-        ("release", ReleaseChunk),
-        ("sequences", ListSequences),
+        ("list_sequences", ListSequences),
+        ("find_sequence", c_void_p),
+        ("load_chunk", LoadChunk),
+        ("release_chunk", ReleaseHandle),
+        ("fetch_sequence", c_void_p),
+        ("prepare_sequence", c_void_p),
+        ("release_sequence", c_void_p),
         ("finalizer", Finalizer),
     ]
 
@@ -240,7 +249,7 @@ class Source(Sized):
         ("reserved", c_uint32),
         ("added_sections", c_void_p),
         ("added_section_count", c_size_t),
-        ("deserializers", POINTER(POINTER(Deserializer))),
+        ("deserializers", POINTER(POINTER(UserTable))),
         ("deserializer_count", c_size_t),
         ("make", c_void_p),
         ("userdata", c_void_p),

@@ -222,7 +222,7 @@ class MinibatchSource:
         else:
             source.text = (text or "").encode()
             source.text_length = len(source.text)
-        source.deserializers = (POINTER(lib.Deserializer) * len(pointers))(*pointers)
+        source.deserializers = (POINTER(lib.UserTable) * len(pointers))(*pointers)
         source.deserializer_count = len(pointers)
         with self._causes():
             _open(byref(source), byref(handle))

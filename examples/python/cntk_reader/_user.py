@@ -19,7 +19,7 @@ import numpy as np
 from . import _library as lib
 from ._minibatch import StreamInformation
 
-_ARRAY = np.dtype(lib.Array)
+_ARRAY = np.dtype(lib.UserArray)
 _SAMPLES, _ARRAYS = 0, 2  # of cntk_reader_grouping
 _ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
 
@@ -106,7 +106,7 @@ class SequenceList:
 
 
 class ComposableUserDeserializer(UserDeserializer):
-    """A deserializer that also tells the sequences of its chunks beforehand.
+    """A deserializer that also lists the sequences of its chunks before they are loaded.
 
     It has the full randomizer and CNTK's checkpoint key of files, and may be joined with other deserializers by key.
     """
@@ -137,7 +137,7 @@ def _dense(array: Any, info: StreamInformation) -> tuple[dict[str, Any], list[An
     high = sum(max(reach, 0) for reach in reaches) + array.itemsize
     strides = np.array(array.strides[1:][::-1] + array.strides[:1], np.intp)
     values["values"] += low
-    values.update(values_size=high - low, offset=-low, strides=strides.ctypes.data, stride_count=len(strides))
+    values.update(values_size=high - low, byte_offset=-low, strides=strides.ctypes.data, stride_count=len(strides))
     return values, [array, strides]
 
 
@@ -153,21 +153,21 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
         np.ascontiguousarray(part, part.dtype if part.dtype in (np.int32, np.int64) else np.int64)
         for part in (matrix.indices, matrix.indptr)
     ]
-    indices, starts = integers
-    if len(starts) != matrix.shape[0] + 1:
-        raise ValueError(f"The matrix has {matrix.shape[0]} rows, but {len(starts)} starts.")
+    indices, offsets = integers
+    if len(offsets) != matrix.shape[0] + 1:
+        raise ValueError(f"The matrix has {matrix.shape[0]} rows, but {len(offsets)} entries in indptr instead of one more.")
     values = {
         "values": data.__array_interface__["data"][0],
         "values_size": data.nbytes,
         "samples": matrix.shape[0],
         "indices": indices.__array_interface__["data"][0],
         "index_count": len(indices),
-        "offsets": starts.__array_interface__["data"][0],
+        "offsets": offsets.__array_interface__["data"][0],
         "index_size": indices.itemsize,
-        "offset_size": starts.itemsize,
+        "offset_size": offsets.itemsize,
         "element": _ELEMENTS[element],
     }
-    return values, [data, indices, starts]
+    return values, [data, indices, offsets]
 
 
 def _sequence(item: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
@@ -192,7 +192,7 @@ class _ChunkMemory:
             if name not in streams:
                 raise ValueError(f"Stream with name '{name}' does not exist")
         self.keep: list[Any] = []
-        self.streams = (lib.StreamData * len(streams))()
+        self.streams = (lib.UserStreamData * len(streams))()
         for place, (name, info) in enumerate(streams.items()):
             if name not in by_name:
                 raise ValueError(f"The stream '{name}' is missing in the chunk.")
@@ -208,7 +208,7 @@ class _ChunkMemory:
             raise TypeError(f"Expected a string, '{type(name).__name__}' was provided.")
         return name.decode() if isinstance(name, bytes) else name
 
-    def _add(self, part: lib.StreamData, value: Any, info: StreamInformation) -> None:
+    def _add(self, part: lib.UserStreamData, value: Any, info: StreamInformation) -> None:
         if isinstance(value, list):
             part.grouping = _ARRAYS
             described = [_sequence(item, info) for item in value]
@@ -228,7 +228,7 @@ class _ChunkMemory:
 
 
 class Bridge:
-    """A user's deserializer as the library's table of callbacks. It has to live until the reader is destroyed."""
+    """A user's deserializer as the library's table of callbacks. It has to live until the reader is freed."""
 
     def __init__(self, user: UserDeserializer, name: str) -> None:
         chunks, streams = user.describe()
@@ -237,7 +237,7 @@ class Bridge:
         self._held: dict[int, _ChunkMemory] = {}
         self._numbers = itertools.count(1)
         self._listed: Any = None
-        #: By chunk: what was said of a failure, and the exception.
+        #: By chunk: the message of a failure, and the exception.
         self._failures: dict[int, tuple[str, BaseException]] = {}
         infos = (lib.UserStream * len(streams))()
         self._shapes: list[Any] = []
@@ -245,16 +245,16 @@ class Bridge:
             self._fill(place, info)
         is_composable = isinstance(user, ComposableUserDeserializer)
         encoded = name.encode()
-        self.table = lib.Deserializer(
+        self.table = lib.UserTable(
             name=encoded,
             name_length=len(encoded),
             streams=infos,
             stream_count=len(streams),
             chunk_count=chunks,
             thread_safe=bool(user.thread_safe),
-            get_chunk=lib.GetChunk(self._get_chunk),
-            release=lib.ReleaseChunk(self._release),
-            sequences=lib.ListSequences(self._list if is_composable else 0),
+            load_chunk=lib.LoadChunk(self._load),
+            release_chunk=lib.ReleaseHandle(self._release),
+            list_sequences=lib.ListSequences(self._list if is_composable else 0),
         )
 
     def _fill(self, place: lib.UserStream, info: StreamInformation) -> None:
@@ -276,7 +276,7 @@ class Bridge:
         place.defines_mb_size = bool(info.defines_mb_size)
 
     def cause(self, message: str) -> BaseException | None:
-        """The exception that a message of the library tells of."""
+        """The exception that a message of the library comes from."""
         for text, error in list(self._failures.values()):
             if text == message:
                 return error
@@ -299,7 +299,7 @@ class Bridge:
         finally:
             _callbacks.depth -= 1
 
-    def _get_chunk(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
+    def _load(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def load() -> None:
             memory = _ChunkMemory(self._user.get_chunk(chunk), self._streams)
             handle = next(self._numbers)
@@ -319,7 +319,7 @@ class Bridge:
             _callbacks.depth -= 1
 
     def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
-        def tell() -> None:
+        def describe() -> None:
             listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
             sequences = place.contents
             sequences.count = listed.count
@@ -338,7 +338,7 @@ class Bridge:
                 sequences.keys = kept[-1].ctypes.data
             self._listed = kept
 
-        return self._guarded("get_sequences", chunk, failure, tell)
+        return self._guarded("get_sequences", chunk, failure, describe)
 
     @staticmethod
     def _of_all(values: Any, count: int, dtype: Any, what: str) -> Any:

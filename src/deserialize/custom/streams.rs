@@ -1,33 +1,34 @@
 //! Checks of what a user's deserializer says about itself.
 
-use super::{Simple, call, wrong};
+use super::{UserDeserializer, call, wrong};
 use crate::Result;
 use crate::stream::{Storage, StreamInfo};
+use std::sync::Arc;
 
 /// Streams and number of chunks.
-pub(super) fn describe(user: &dyn Simple) -> Result<(Vec<StreamInfo>, u32)> {
+pub(super) fn describe(user: &dyn UserDeserializer) -> Result<(Arc<[StreamInfo]>, u32)> {
     // CNTK's order.
-    let chunks = call("telling its number of chunks", || user.chunk_count())?;
-    let streams = call("describing its streams", || user.streams())?;
+    let chunks = call("giving its number of chunks", || Ok(user.chunk_count()))?;
+    let streams: Arc<[StreamInfo]> = call("describing its streams", || Ok(user.streams().into()))?;
     check_streams(&streams)?;
-    check_count(chunks as usize)?;
+    check_count(chunks)?;
     Ok((streams, chunks))
 }
 
-/// Refuses numbers of chunks that cannot be.
-pub(super) fn check_count(chunks: usize) -> Result<()> {
+/// Refuses impossible numbers of chunks.
+fn check_count(chunks: u32) -> Result<()> {
     if chunks == 0 {
         return Err(wrong("Deserializer must provide at least one chunk"));
     }
     // CNTK reserves the last number for "none".
-    if chunks >= u32::MAX as usize {
+    if chunks == u32::MAX {
         return Err(wrong("Driving deserializer provided too many chunks."));
     }
     Ok(())
 }
 
-/// Refuses streams that cannot be.
-pub(super) fn check_streams(streams: &[StreamInfo]) -> Result<()> {
+/// Refuses impossible streams.
+fn check_streams(streams: &[StreamInfo]) -> Result<()> {
     if streams.is_empty() {
         return Err(wrong("Deserializer must provide at least one stream"));
     }
@@ -65,7 +66,7 @@ fn check(stream: &StreamInfo) -> Result<()> {
     Ok(())
 }
 
-/// What a checkpoint must find again: a hash of numbers.
+/// A hash of numbers: a checkpoint is refused where it differs.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint(u64);
 

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cntk_reader.hpp>
-#include <cstring>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cr = cntk::reader;
@@ -17,33 +19,32 @@ struct Counts {
   std::atomic<int> loads{0};
   std::atomic<int> releases{0};
   std::atomic<int> destructions{0};
+  std::atomic<int> descriptions{0};
   std::atomic<int> inside{0};
   std::atomic<int> overlaps{0};
 };
 
-// What a chunk owns: the arrays, and a count of releases.
+// What a chunk owns: the arrays of the dense stream, and a count of releases.
 struct Memory {
-  explicit Memory(Counts& counts) : counts(counts) {}
+  explicit Memory(Counts& its_counts) : counts(its_counts) {}
   ~Memory() {
     if (++counts.inside > 1) ++counts.overlaps;
     ++counts.releases;
     --counts.inside;
   }
   Counts& counts;
-  std::vector<float> x, s;
-  std::vector<std::int32_t> indices;
-  std::vector<std::int64_t> starts;
+  std::vector<float> x;
 };
 
-// Chunks of `size` sequences of one sample: x = (n, -n), s has n at row n modulo 5.
-template <typename Base>
-class Numbers : public Base {
+// Chunks of `size` sequences of one sample: x = (n, -n), s has n at the index n modulo 5.
+class Simple : public cr::UserDeserializer {
  public:
-  Numbers(Counts& counts, std::uint32_t chunks, std::size_t size)
+  Simple(Counts& counts, std::uint32_t chunks, std::size_t size)
       : counts_(counts), chunks_(chunks), size_(size) {}
-  ~Numbers() override { ++counts_.destructions; }
+  ~Simple() override { ++counts_.destructions; }
 
   std::vector<cr::UserStream> GetStreams() override {
+    ++counts_.descriptions;
     return {{"x", {2}, cr::Storage::kDense, cr::ElementType::kFloat, false},
             {"s", {5}, cr::Storage::kSparseCsc, cr::ElementType::kFloat, false}};
   }
@@ -60,22 +61,22 @@ class Numbers : public Base {
     if (static_cast<int>(chunk) == odd) throw 42;
     ++counts_.loads;
     auto memory = std::make_shared<Memory>(counts_);
-    memory->starts.push_back(0);
+    std::vector<float> values;
+    std::vector<std::int32_t> indices;
+    std::vector<std::int64_t> offsets = {0};
     for (std::size_t i = 0; i < size_; ++i) {
       const std::size_t number = chunk * size_ + i;
       memory->x.push_back(static_cast<float>(number));
       memory->x.push_back(-static_cast<float>(number));
-      memory->s.push_back(static_cast<float>(number));
-      memory->indices.push_back(static_cast<int>(chunk) == wild ? 5 : static_cast<std::int32_t>(number % 5));
-      memory->starts.push_back(static_cast<std::int64_t>(i + 1));
+      values.push_back(static_cast<float>(number));
+      indices.push_back(static_cast<int>(chunk) == wild ? 5 : static_cast<std::int32_t>(number % 5));
+      offsets.push_back(static_cast<std::int64_t>(i + 1));
     }
-    cr::UserChunk data;
-    data.streams.resize(2);
-    data.streams[0].arrays.push_back(cr::DenseArray(memory->x.data(), memory->x.size(), size_));
-    data.streams[1].arrays.push_back(cr::SparseArray(memory->s.data(), memory->indices.data(),
-                                                     memory->s.size(), memory->starts.data(), size_));
-    data.owner = memory;
-    return data;
+    const cr::Span<const float> x(memory->x.data(), memory->x.size());
+    return cr::UserChunk({cr::UserStreamData::Samples(cr::DenseArray(x)),
+                          cr::UserStreamData::Samples(
+                              cr::SparseArray(std::move(values), std::move(indices), std::move(offsets)))},
+                         memory);
   }
 
   int broken = -1, odd = -1, wild = -1;
@@ -86,12 +87,10 @@ class Numbers : public Base {
   std::size_t size_;
 };
 
-using Simple = Numbers<cr::UserDeserializer>;
-
-class Composable : public Numbers<cr::ComposableUserDeserializer> {
+class Composable : public Simple {
  public:
-  using Numbers::Numbers;
-  cr::UserSequences GetSequences(std::uint32_t chunk) override {
+  using Simple::Simple;
+  std::optional<cr::UserSequences> GetSequences(std::uint32_t chunk) override {
     cr::UserSequences sequences;
     sequences.count = size_;
     for (std::size_t i = 0; i < size_; ++i) sequences.keys.push_back(1000 + chunk * size_ + i);
@@ -112,9 +111,9 @@ std::string NumbersOf(const cr::Minibatch& minibatch) {
   for (std::size_t column = 0; column < x.Columns(); ++column) {
     const auto values = x.Column<float>(column);
     EXPECT_EQ(values[1], -values[0]);
-    s.ForEachValue<float>(column, [&](std::size_t row, float value) {
+    s.ForEachValue<float>(column, [&](std::size_t index, float value) {
       EXPECT_EQ(value, values[0]);
-      EXPECT_EQ(row, static_cast<std::size_t>(value) % 5);
+      EXPECT_EQ(index, static_cast<std::size_t>(value) % 5);
     });
     text += (text.empty() ? "" : " ") + std::to_string(static_cast<int>(values[0]));
   }
@@ -128,7 +127,7 @@ std::string ReadAll(cr::Reader& reader) {
   return text;
 }
 
-TEST(Custom, SimpleOnesHaveCntksOrder) {
+TEST(User, SimpleOnesHaveCntksOrder) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Simple>(counts, 3u, 4u), "randomizationWindow = 2");
@@ -144,10 +143,11 @@ TEST(Custom, SimpleOnesHaveCntksOrder) {
   EXPECT_GE(counts.loads, 3);
   EXPECT_EQ(counts.loads, counts.releases) << "every chunk is released once";
   EXPECT_EQ(counts.destructions, 1);
+  EXPECT_EQ(counts.descriptions, 1);
   EXPECT_EQ(counts.overlaps, 0);
 }
 
-TEST(Custom, ComposableOnesHaveTheFullRandomizer) {
+TEST(User, ComposableOnesHaveTheFullRandomizer) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Composable>(counts, 3u, 4u),
@@ -164,7 +164,7 @@ TEST(Custom, ComposableOnesHaveTheFullRandomizer) {
   EXPECT_EQ(counts.overlaps, 0);
 }
 
-TEST(Custom, ManyChunksAreReleasedAsReadingGoesOn) {
+TEST(User, ManyChunksAreReleasedAsReadingGoesOn) {
   Counts counts;
   {
     auto reader = cr::Reader::FromUser(std::make_shared<Simple>(counts, 200u, 4u), "randomize = false");
@@ -177,7 +177,7 @@ TEST(Custom, ManyChunksAreReleasedAsReadingGoesOn) {
   EXPECT_EQ(counts.overlaps, 0);
 }
 
-TEST(Custom, ExceptionsReachTheCaller) {
+TEST(User, ExceptionsReachTheCaller) {
   for (const bool composable : {false, true}) {
     Counts counts;
     {
@@ -214,7 +214,7 @@ TEST(Custom, ExceptionsReachTheCaller) {
   EXPECT_THROW(reader.GetMinibatch(), cr::Error);
 }
 
-TEST(Custom, WrongDataAreRefusedAndReleased) {
+TEST(User, WrongDataAreRefusedAndReleased) {
   Counts counts;
   {
     auto numbers = std::make_shared<Simple>(counts, 3u, 4u);
@@ -234,7 +234,7 @@ TEST(Custom, WrongDataAreRefusedAndReleased) {
   EXPECT_EQ(counts.loads, counts.releases);
 }
 
-TEST(Custom, CheckpointsContinue) {
+TEST(User, CheckpointsContinue) {
   for (const bool composable : {false, true}) {
     Counts counts;
     const auto open = [&] {
@@ -259,7 +259,7 @@ TEST(Custom, CheckpointsContinue) {
   }
 }
 
-TEST(Custom, MoreWorkersThanChunksComeToAnEnd) {
+TEST(User, MoreWorkersThanChunksComeToAnEnd) {
   for (const std::string text : {"", "randomize = false"}) {
     std::string all;
     for (std::uint64_t rank = 0; rank < 5; ++rank) {
@@ -278,7 +278,7 @@ TEST(Custom, MoreWorkersThanChunksComeToAnEnd) {
   }
 }
 
-TEST(Custom, OpeningFailsCleanly) {
+TEST(User, OpeningFailsCleanly) {
   Counts counts;
   EXPECT_THROW(cr::Reader::FromUser(nullptr), cr::Error);
   EXPECT_THROW(cr::Reader::FromUser(std::make_shared<Simple>(counts, 0u, 4u)), cr::Error);
@@ -290,47 +290,172 @@ TEST(Custom, OpeningFailsCleanly) {
   EXPECT_EQ(counts.destructions, 2);
 }
 
-TEST(Custom, TablesAreChecked) {
-  cntk_reader* reader = nullptr;
-  cntk_reader_user_deserializer table = {};
-  const cntk_reader_user_deserializer* tables[] = {&table};
-  const auto open = [&](std::size_t count) {
-    cntk_reader_source source = CNTK_READER_SOURCE_INIT;
-    source.text = "";
-    source.deserializers = tables;
-    source.deserializer_count = count;
-    return cntk_reader_open(&source, &reader, nullptr);
+// Sequences of 1, 2, 3 ... samples, fetched one by one: x is the sequence's number, s has it at the index of
+// the sample.
+class Fetching : public cr::UserDeserializer {
+ public:
+  explicit Fetching(bool lists) : lists_(lists) {}
+
+  std::vector<cr::UserStream> GetStreams() override {
+    return {{"x", {1}, cr::Storage::kDense, cr::ElementType::kDouble, false},
+            {"s", {9}, cr::Storage::kSparseCsc, cr::ElementType::kFloat, false}};
+  }
+  std::uint32_t GetChunkCount() override { return 2; }
+  bool FetchesSequences() const override { return says_so; }
+  std::optional<cr::UserSequences> GetSequences(std::uint32_t chunk) override {
+    if (!lists_ || (chunk == 1 && forgets_one)) return std::nullopt;
+    return List(chunk);
+  }
+  cr::UserChunk GetChunk(std::uint32_t chunk) override {
+    return cr::UserChunk::Fetched(std::make_unique<Chunk>(*this, chunk));
+  }
+
+  bool says_so = true, forgets_one = false, silent = false;
+  std::uint32_t odd = 99;
+
+ private:
+  static cr::UserSequences List(std::uint32_t chunk) {
+    cr::UserSequences sequences;
+    sequences.count = 3;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      sequences.lengths.push_back(chunk * 3 + i + 1);
+      sequences.keys.push_back(chunk * 3 + i + 40);
+    }
+    return sequences;
+  }
+
+  class Chunk : public cr::FetchedChunk {
+   public:
+    Chunk(const Fetching& user, std::uint32_t chunk) : user_(user), chunk_(chunk) {}
+    void FetchSequence(std::uint32_t index, cr::UserSequence& sequence) override {
+      const std::uint32_t number = chunk_ * 3 + index;
+      if (number == user_.odd) {
+        sequence.Dense<float>(0).clear();
+        return;
+      }
+      std::vector<double>& x = sequence.Dense<double>(0);
+      EXPECT_TRUE(x.empty());
+      for (std::uint32_t i = 0; i <= number; ++i) {
+        x.push_back(number);
+        const float value = static_cast<float>(number);
+        const auto at = static_cast<std::int32_t>(i);
+        sequence.PushSparse(1, cr::Span<const float>(&value, 1), cr::Span<const std::int32_t>(&at, 1));
+      }
+    }
+    std::optional<cr::UserSequences> GetSequences() override {
+      if (user_.lists_ || user_.silent) return std::nullopt;
+      return List(chunk_);
+    }
+
+   private:
+    const Fetching& user_;
+    const std::uint32_t chunk_;
   };
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no size";
-  table.struct_size = sizeof table;
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no callback";
-  table.get_chunk = [](void*, std::uint32_t, cntk_reader_user_chunk*, cntk_reader_failure*) { return 7; };
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no streams";
-  cntk_reader_user_stream stream = {};
-  table.streams = &stream;
-  table.stream_count = 1;
-  table.chunk_count = 1;
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no name";
-  stream.name = "x";
-  stream.name_length = 1;
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no element type";
-  stream.element = CNTK_READER_ELEMENT_FLOAT;
-  stream.storage = 2;
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_USER) << "no storage";
-  stream.storage = CNTK_READER_STORAGE_DENSE;
-  tables[0] = nullptr;
-  EXPECT_EQ(open(1), CNTK_READER_STATUS_INVALID_ARGUMENT) << "no table";
-  tables[0] = &table;
-  ASSERT_EQ(open(1), CNTK_READER_STATUS_OK);
-  cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
-  epoch.minibatch_size = 1;
-  ASSERT_EQ(cntk_reader_epoch_start(reader, &epoch, nullptr), CNTK_READER_STATUS_OK);
-  const cntk_reader_minibatch* minibatch = nullptr;
-  cntk_reader_error* error = nullptr;
-  EXPECT_EQ(cntk_reader_minibatch_read(reader, &minibatch, &error), CNTK_READER_STATUS_USER);
-  EXPECT_NE(std::strstr(cntk_reader_error_get_text(error), "status 7"), nullptr);
-  cntk_reader_error_free(error);
-  cntk_reader_free(reader);
+
+  const bool lists_;
+};
+
+TEST(User, SequencesAreFetched) {
+  for (const bool lists : {false, true}) {
+    auto reader = cr::Reader::FromUser(std::make_shared<Fetching>(lists), "randomize = false");
+    reader.StartEpoch(Epoch(1, 2));
+    std::uint32_t number = 0;
+    for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+      EXPECT_EQ(minibatch.Keys()[0], number + 40u) << "the listed one";
+      ASSERT_EQ(minibatch["x"].Columns(), number + 1);
+      for (std::size_t i = 0; i <= number; ++i) {
+        EXPECT_EQ(minibatch["x"].Column<double>(i)[0], number);
+        minibatch["s"].ForEachValue<float>(i, [&](std::size_t index, float value) {
+          EXPECT_EQ(index, i);
+          EXPECT_EQ(value, static_cast<float>(number));
+        });
+      }
+      number = (number + 1) % 6;
+    }
+    EXPECT_EQ(number, 0u);
+  }
+}
+
+// Opens and reads; the message of the failure.
+std::string Failure(const std::shared_ptr<cr::UserDeserializer>& user) {
+  try {
+    auto reader = cr::Reader::FromUser(user, "randomize = false");
+    reader.StartEpoch(Epoch(9, 1));
+    ReadAll(reader);
+  } catch (const cr::Error& error) {
+    return error.Message();
+  }
+  return "";
+}
+
+TEST(User, MisuseSaysWhichMethodsGoTogether) {
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  auto user = std::make_shared<Fetching>(true);
+  user->says_so = false;
+  has(Failure(user), "FetchesSequences says false; it has to say true");
+  user = std::make_shared<Fetching>(true);
+  user->forgets_one = true;
+  has(Failure(user), "GetSequences lists chunk 0, but gives no list of chunk 1");
+  user = std::make_shared<Fetching>(false);
+  user->silent = true;
+  has(Failure(user), "and neither does FetchedChunk::GetSequences");
+  user = std::make_shared<Fetching>(false);
+  user->odd = 0;
+  has(Failure(user), "Stream 'x' has another type of values.");
+}
+
+// Finds the sequence with the same number from the end, in chunks of 4.
+class Reversed : public Simple, public cr::SequenceMatcher {
+ public:
+  using Simple::Simple;
+  std::vector<cr::UserStream> GetStreams() override {
+    std::vector<cr::UserStream> streams = Simple::GetStreams();
+    streams[0].name = "y";
+    streams[1].name = "t";
+    return streams;
+  }
+  cr::SequenceMatcher* GetMatcher() override { return this; }
+  std::optional<cr::SequencePlace> FindSequence(const cr::SequenceInfo& of) override {
+    const auto place = static_cast<std::uint32_t>(11 - (of.key - 1000));
+    if (place == 3) return std::nullopt;
+    return cr::SequencePlace{place / 4, place % 4, 1};
+  }
+};
+
+TEST(User, SeveralAreJoinedByKeyOrByAMatcher) {
+  const std::string text =
+      "randomize = false ; deserializers = ( [ type = \"first\" ] : [ type = \"second\" ] )";
+  Counts counts;
+  const auto values = [&](std::shared_ptr<cr::UserDeserializer> second) {
+    auto reader = cr::Reader::FromText(
+        text, {{"first", std::make_shared<Composable>(counts, 3u, 4u)}, {"second", std::move(second)}});
+    reader.StartEpoch(Epoch(100, 1));
+    const cr::Minibatch minibatch = reader.GetMinibatch();
+    std::string all;
+    for (std::size_t i = 0; i < minibatch["x"].Columns(); ++i)
+      all += std::to_string(static_cast<int>(minibatch["x"].Column<float>(i)[0])) + "-" +
+             std::to_string(static_cast<int>(minibatch["y"].Column<float>(i)[0])) + " ";
+    return all;
+  };
+  class Same : public Composable {
+   public:
+    using Composable::Composable;
+    std::vector<cr::UserStream> GetStreams() override {
+      std::vector<cr::UserStream> streams = Simple::GetStreams();
+      streams[0].name = "y";
+      streams[1].name = "t";
+      return streams;
+    }
+  };
+  EXPECT_EQ(values(std::make_shared<Reversed>(counts, 3u, 4u)),
+            "0-11 1-10 2-9 3-8 4-7 5-6 6-5 7-4 9-2 10-1 11-0 ");
+  EXPECT_EQ(values(std::make_shared<Same>(counts, 2u, 4u)), "0-0 1-1 2-2 3-3 4-4 5-5 6-6 7-7 ");
+  EXPECT_EQ(counts.loads, counts.releases);
+  EXPECT_EQ(counts.overlaps, 0);
+  // One that lists when it is loaded cannot be joined.
+  EXPECT_THROW(values(std::make_shared<Simple>(counts, 3u, 4u)), cr::Error);
 }
 
 }  // namespace

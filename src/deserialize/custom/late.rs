@@ -1,9 +1,10 @@
 //! A user's deserializer whose chunks list their sequences when they are loaded.
 
-use super::chunk::{Checked, LoadedChunk};
+use super::chunk::LoadedChunk;
 use super::streams::{Fingerprint, describe};
-use super::{Simple, call};
+use super::{UserDeserializer, start_loader};
 use crate::Result;
+use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -11,33 +12,28 @@ use crate::stream::StreamInfo;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Threads that load chunks at the same time, where that is allowed.
-const MOST_THREADS: usize = 8;
-
-/// Starts the threads that a user's deserializer is loaded on.
-pub(super) fn start_loader(user: &dyn Simple) -> Result<Arc<Loader>> {
-    let threads = if user.is_thread_safe() { crate::pool::threads().min(MOST_THREADS) } else { 1 };
-    Ok(Arc::new(Loader::start(threads)?))
-}
-
 /// Nothing is known of the chunks but how many there are: the table has zeros.
-pub(super) struct SimpleDeserializer {
-    user: Arc<dyn Simple>,
+pub(super) struct LateDeserializer {
+    user: Arc<dyn UserDeserializer>,
     streams: Arc<[StreamInfo]>,
     chunks: Vec<ChunkInfo>,
+    is_fetched: bool,
+    corpus: Arc<Corpus>,
     fingerprint: u64,
     loader: Arc<Loader>,
     /// The chunks in memory, which know their keys.
     loaded: Mutex<Vec<Weak<LoadedChunk>>>,
 }
 
-impl SimpleDeserializer {
-    pub(super) fn open(user: Arc<dyn Simple>) -> Result<Self> {
+impl LateDeserializer {
+    pub(super) fn open(user: Arc<dyn UserDeserializer>, corpus: &Arc<Corpus>) -> Result<Self> {
         let (streams, chunks) = describe(&*user)?;
-        Ok(SimpleDeserializer {
+        Ok(LateDeserializer {
             fingerprint: Fingerprint::of(&streams, chunks).value(),
-            streams: streams.into(),
+            streams,
             chunks: vec![ChunkInfo { samples: 0, sequences: 0 }; chunks as usize],
+            is_fetched: user.fetches_sequences(),
+            corpus: Arc::clone(corpus),
             loader: start_loader(&*user)?,
             loaded: Mutex::new((0..chunks).map(|_| Weak::new()).collect()),
             user,
@@ -45,7 +41,7 @@ impl SimpleDeserializer {
     }
 }
 
-impl ChunkTable for SimpleDeserializer {
+impl ChunkTable for LateDeserializer {
     fn chunks(&self) -> &[ChunkInfo] {
         &self.chunks
     }
@@ -55,7 +51,7 @@ impl ChunkTable for SimpleDeserializer {
     }
 }
 
-impl Deserializer for SimpleDeserializer {
+impl Deserializer for LateDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
@@ -76,13 +72,16 @@ impl Deserializer for SimpleDeserializer {
         None
     }
 
+    fn is_fetched(&self) -> bool {
+        self.is_fetched
+    }
+
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let (user, streams) = (Arc::clone(&self.user), Arc::clone(&self.streams));
-        let checked = self.loader.run(move || {
-            let data = call(&format!("loading chunk {chunk}"), || user.load(chunk))?;
-            Checked::new(data, &streams, chunk)
-        })??;
-        let loaded = Arc::new(LoadedChunk::new(checked, &self.loader));
+        let (loader, corpus) = (Arc::clone(&self.loader), Arc::clone(&self.corpus));
+        let loaded =
+            self.loader.run(move || LoadedChunk::load(&*user, chunk, &streams, &loader, Some(&corpus)))??;
+        let loaded = Arc::new(loaded);
         self.loaded.lock()[chunk as usize] = Arc::downgrade(&loaded);
         Ok(loaded)
     }

@@ -1,11 +1,9 @@
 //! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
 
 use cntk_reader::config::{self, UserType};
-use cntk_reader::deserialize::custom::{
-    Array, ChunkData, Composable, DenseArray, Registered, Sequences, Simple, StreamData, UserDeserializer,
-};
+use cntk_reader::deserialize::custom::{Registered, Sequences, StreamData, UserChunk, UserDeserializer};
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader::stream::StreamInfo;
 use cntk_reader::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,27 +22,23 @@ struct Seen {
 
 /// Chunks of numbered one-sample sequences.
 struct Numbers {
+    streams: Vec<StreamInfo>,
     chunks: Vec<usize>,
+    lists: bool,
     thread_safe: bool,
     seen: Arc<Seen>,
 }
 
-impl Simple for Numbers {
-    fn streams(&self) -> Result<Vec<StreamInfo>> {
-        Ok(vec![StreamInfo {
-            name: "x".to_owned(),
-            storage: Storage::Dense,
-            element: ElementType::Float,
-            shape: vec![1],
-            defines_mb_size: false,
-        }])
+impl UserDeserializer for Numbers {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
-    fn chunk_count(&self) -> Result<u32> {
-        Ok(self.chunks.len() as u32)
+    fn chunk_count(&self) -> u32 {
+        self.chunks.len() as u32
     }
 
-    fn load(&self, chunk: u32) -> Result<ChunkData> {
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
         if self.seen.inside.fetch_add(1, Ordering::SeqCst) > 0 {
             self.seen.overlaps.fetch_add(1, Ordering::SeqCst);
         }
@@ -57,21 +51,15 @@ impl Simple for Numbers {
         }
         let first: usize = self.chunks[..chunk as usize].iter().sum();
         let values: Vec<f32> = (first..first + self.chunks[chunk as usize]).map(|n| n as f32).collect();
-        let samples = values.len();
-        Ok(ChunkData {
-            streams: vec![StreamData::Samples(Array::Dense(DenseArray::new(values, samples)))],
-            keys: None,
-        })
+        Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
     }
 
-    fn is_thread_safe(&self) -> bool {
+    fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
+        Ok(self.lists.then(|| Sequences::of_one_sample(self.chunks[chunk as usize] as u32)))
+    }
+
+    fn loads_in_parallel(&self) -> bool {
         self.thread_safe
-    }
-}
-
-impl Composable for Numbers {
-    fn sequences(&self, chunk: u32) -> Result<Sequences> {
-        Ok(Sequences { count: self.chunks[chunk as usize] as u32, ..Sequences::default() })
     }
 }
 
@@ -86,13 +74,16 @@ fn open_with(
     seen: &Arc<Seen>,
     thread_safe: bool,
 ) -> Result<Reader> {
-    let numbers = Arc::new(Numbers { chunks: chunks.to_vec(), thread_safe, seen: Arc::clone(seen) });
-    let deserializer = match composable {
-        true => UserDeserializer::Composable(numbers),
-        false => UserDeserializer::Simple(numbers),
+    let numbers = Numbers {
+        streams: vec![StreamInfo::dense("x", &[1])],
+        chunks: chunks.to_vec(),
+        lists: composable,
+        thread_safe,
+        seen: Arc::clone(seen),
     };
+    let registered = [Registered::new("Numbers", Arc::new(numbers))?];
+    assert_eq!(registered[0].is_composable(), composable);
     let options = config::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
-    let registered = [Registered { name: "Numbers".to_owned(), deserializer }];
     Reader::open_with(&options, &Others { registered: &registered, factory: None })
 }
 
@@ -131,7 +122,7 @@ fn order(text: &str, composable: bool, chunks: &[usize], epoch: &Epoch) -> Strin
 const WINDOW: &str = "randomizationWindow = 2";
 
 #[test]
-fn simple_deserializers_have_cntks_orders() {
+fn chunks_that_list_their_sequences_have_cntks_orders() {
     let chunks = [4, 4, 4];
     let two = epoch(5, 2, 1, 0);
     assert_eq!(
@@ -152,12 +143,12 @@ fn simple_deserializers_have_cntks_orders() {
 }
 
 #[test]
-fn composable_deserializers_have_the_full_randomizer() {
+fn sequences_listed_beforehand_have_the_full_randomizer() {
     let two = epoch(5, 2, 1, 0);
     let chunks = [4, 4, 4];
     let text = "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false";
     assert_eq!(order(text, true, &chunks, &two), "5 2 3 0 4; 1 7 6 10 11; 9 8 8 11 2*; 1 3 10 0 9; 4 5 7 6*");
-    // The configuration may take it for a simple one.
+    // The configuration may have the lists ignored.
     let element = "randomizationWindow = 2 ; deserializers = ( [ type = \"Numbers\" ; composable = false ] )";
     assert!(order(element, true, &chunks, &two).starts_with("6 4 3 0 1; 7 5 2 8 9"));
     let error =
@@ -286,7 +277,7 @@ fn a_failure_comes_again_until_it_is_gone() {
         let error = reader.read().map(drop).expect_err("broken");
         assert_eq!(error.message(), "the disk has melted");
         if composable {
-            // As with files: the reader goes on behind what it could not deliver.
+            // As with files: the reader goes on after what it could not deliver.
             continue;
         }
         assert!(reader.read().is_err());
@@ -297,27 +288,25 @@ fn a_failure_comes_again_until_it_is_gone() {
 
 #[test]
 fn user_code_may_read_with_another_reader() {
-    struct Nested(Mutex<Reader>);
-    impl Simple for Nested {
-        fn streams(&self) -> Result<Vec<StreamInfo>> {
-            Ok(self.0.lock().expect("a lock").streams().to_vec())
+    struct Nested(Vec<StreamInfo>, Mutex<Reader>);
+    impl UserDeserializer for Nested {
+        fn streams(&self) -> &[StreamInfo] {
+            &self.0
         }
-        fn chunk_count(&self) -> Result<u32> {
-            Ok(20)
+        fn chunk_count(&self) -> u32 {
+            20
         }
-        fn load(&self, _chunk: u32) -> Result<ChunkData> {
-            let minibatch = self.0.lock().expect("a lock").read()?;
+        fn load(&self, _chunk: u32) -> Result<UserChunk> {
+            let minibatch = self.1.lock().expect("a lock").read()?;
             let values = minibatch.streams[0].dense::<f32>().expect("dense data").to_vec();
-            let samples = values.len();
-            let data = StreamData::Samples(Array::Dense(DenseArray::new(values, samples)));
-            Ok(ChunkData { streams: vec![data], keys: None })
+            Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
         }
     }
     let mut inner = open("randomize = false", true, &[5; 20], &Arc::default()).expect("a reader");
     inner.start_epoch(&epoch(5, 1, 1, 0)).expect("an epoch");
     let options = config::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
-    let deserializer = UserDeserializer::Simple(Arc::new(Nested(Mutex::new(inner))));
-    let registered = [Registered { name: "n".to_owned(), deserializer }];
+    let nested = Nested(inner.streams().to_vec(), Mutex::new(inner));
+    let registered = [Registered::new("n", Arc::new(nested)).expect("a deserializer")];
     let mut outer =
         Reader::open_with(&options.expect("options"), &Others { registered: &registered, factory: None })
             .expect("a reader");

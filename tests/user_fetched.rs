@@ -4,21 +4,20 @@
 mod common;
 
 use cntk_reader::config::{self, ReaderType, Section};
-use cntk_reader::corpus::Corpus;
-use cntk_reader::deserialize::custom::{Factory, OnDemand, OnDemandChunk, Request};
-use cntk_reader::deserialize::fetch::FetchedData;
-use cntk_reader::deserialize::{ChunkInfo, Loaded};
+use cntk_reader::deserialize::ChunkInfo;
+use cntk_reader::deserialize::custom::{
+    Factory, FetchedChunk, Keys, Request, SequenceMatcher, Sequences, UserChunk, UserDeserializer,
+    UserSequence,
+};
 use cntk_reader::error::Cause;
 use cntk_reader::pack::Minibatch;
 use cntk_reader::randomize::SIZE_UNLIMITED;
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::sequence::{SequenceId, SequenceInfo, SequenceKey, SequenceView};
-use cntk_reader::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION};
+use cntk_reader::sequence::{SequenceId, SequenceInfo};
+use cntk_reader::stream::{StreamInfo, UNKNOWN_DIMENSION};
 use cntk_reader::{Error, Result};
-use std::any::Any;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Keys of the sequences, chunk by chunk; a sequence's length follows from its key.
@@ -42,57 +41,62 @@ struct Control {
     /// A chunk that cannot be loaded.
     broken: Option<u32>,
     positions: Mutex<Vec<(u32, u64)>>,
-    /// Sequences that were fetched and not released, and those whose memory came from another one.
-    held: AtomicU32,
-    used_again: AtomicU32,
+    /// It finds its sequences by those of the first deserializer; else they are found by key.
+    matches: bool,
+    /// Sequences do not say their keys: the listed ones are reported.
+    silent: bool,
 }
 
 struct Formula {
-    corpus: Arc<Corpus>,
+    streams: Vec<StreamInfo>,
     control: Arc<Control>,
+    is_composable: bool,
 }
 
 struct FormulaChunk {
     chunk: usize,
     control: Arc<Control>,
+    is_composable: bool,
 }
 
-struct FormulaSequence {
-    key: u64,
-    control: Arc<Control>,
-    bytes: Vec<u8>,
-    is_held: bool,
+fn listed(chunk: usize) -> Sequences {
+    let keys = CHUNKS[chunk].to_vec();
+    Sequences::of_lengths(keys.iter().map(|&key| length(key)).collect()).with_keys(Keys::Numbers(keys))
 }
 
-impl OnDemand for Formula {
-    fn streams(&self) -> Result<Vec<StreamInfo>> {
-        assert!(self.corpus.is_numeric());
-        Ok(vec![StreamInfo {
-            name: "f".to_owned(),
-            storage: Storage::Dense,
-            element: ElementType::Float,
-            shape: vec![if self.control.late_shape { UNKNOWN_DIMENSION } else { 1 }],
-            defines_mb_size: false,
-        }])
+impl UserDeserializer for Formula {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
-    fn chunks(&self) -> Result<Vec<ChunkInfo>> {
-        let samples = |keys: &&[u64]| keys.iter().map(|&key| u64::from(length(key))).sum();
-        let info = |keys| ChunkInfo { samples: samples(keys), sequences: keys.len() as u32 };
-        Ok(CHUNKS.iter().map(info).collect())
+    fn chunk_count(&self) -> u32 {
+        CHUNKS.len() as u32
     }
 
-    fn list(&self, chunk: u32, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
-        sequences.extend((0..).zip(CHUNKS[chunk as usize]).map(|(index, &key)| SequenceInfo {
-            id: SequenceId { chunk, index },
-            samples: length(key),
-            key,
-            sample: 0,
-        }));
-        Ok(())
+    fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
+        Ok(self.is_composable.then(|| listed(chunk as usize)))
     }
 
-    fn partner(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+    fn matcher(&self) -> Option<&dyn SequenceMatcher> {
+        self.control.matches.then_some(self)
+    }
+
+    fn fetches_sequences(&self) -> bool {
+        true
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
+        if self.control.broken == Some(chunk) {
+            return Err(Error::data("the disk has melted").caused_by(Cause(Arc::new(chunk))));
+        }
+        let control = Arc::clone(&self.control);
+        let chunk = chunk as usize;
+        Ok(UserChunk::fetched(FormulaChunk { chunk, control, is_composable: self.is_composable }))
+    }
+}
+
+impl SequenceMatcher for Formula {
+    fn find(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         let find = |(chunk, keys): (u32, &&[u64])| {
             let index = keys.iter().position(|key| *key == of.key)? as u32;
             Some((SequenceId { chunk, index }, length(of.key)))
@@ -100,83 +104,53 @@ impl OnDemand for Formula {
         Ok((0..).zip(&CHUNKS).find_map(find))
     }
 
-    fn load(&self, chunk: u32) -> Result<Box<dyn OnDemandChunk>> {
-        if self.control.broken == Some(chunk) {
-            return Err(Error::data("the disk has melted").caused_by(Cause(Arc::new(chunk))));
-        }
-        Ok(Box::new(FormulaChunk { chunk: chunk as usize, control: Arc::clone(&self.control) }))
+    fn chunk_size(&self, chunk: u32) -> Option<ChunkInfo> {
+        let keys = CHUNKS[chunk as usize];
+        let samples = keys.iter().map(|&key| u64::from(length(key))).sum();
+        Some(ChunkInfo { samples, sequences: keys.len() as u32 })
     }
 }
 
-impl OnDemandChunk for FormulaChunk {
-    fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
+impl FetchedChunk for FormulaChunk {
+    fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()> {
         let key = CHUNKS[self.chunk][index as usize];
-        let control = Arc::clone(&self.control);
-        control.held.fetch_add(1, Ordering::Relaxed);
-        let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<FormulaSequence>().ok());
-        if let Some(mut used) = used {
-            assert!(!used.is_held);
-            control.used_again.fetch_add(1, Ordering::Relaxed);
-            (used.key, used.is_held) = (key, true);
-            return Ok(used);
+        let list = sequence.dense::<f32>(0)?;
+        assert!(list.is_empty(), "used memory comes empty");
+        list.extend(values(key));
+        if self.control.invalid.contains(&key) {
+            sequence.set_invalid();
         }
-        Ok(Box::new(FormulaSequence { key, control, bytes: Vec::new(), is_held: true }))
-    }
-
-    fn list(&self, lengths: &mut Vec<u32>) -> Result<()> {
-        lengths.extend(CHUNKS[self.chunk].iter().map(|&key| length(key)));
-        Ok(())
-    }
-}
-
-impl FetchedData for FormulaSequence {
-    fn is_valid(&self) -> bool {
-        !self.control.invalid.contains(&self.key)
-    }
-
-    fn prepare(&mut self, position: u32) -> Result<()> {
-        self.control.positions.lock().expect("a lock").push((position, self.key));
-        self.bytes = values(self.key).into_iter().flat_map(f32::to_ne_bytes).collect();
+        if self.control.late_shape {
+            sequence.set_shape(0, &[1])?;
+        }
+        if !self.control.silent {
+            sequence.set_key(key);
+        }
         Ok(())
     }
 
-    fn view(&self, _stream: usize) -> Loaded<'_> {
-        Loaded::Data(SequenceView {
-            samples: length(self.key),
-            values: &self.bytes,
-            form: cntk_reader::sequence::ValueForm::Whole,
-            sparse: None,
-        })
+    fn prepare(&self, position: u32, sequence: &mut UserSequence) -> Result<()> {
+        let key = sequence.dense::<f32>(0)?[0] as u64;
+        self.control.positions.lock().expect("a lock").push((position, key));
+        Ok(())
     }
 
-    fn shape(&self, _stream: usize) -> Option<&[usize]> {
-        Some(&[1])
-    }
-
-    fn key(&self, _stream: usize) -> SequenceKey {
-        self.key
-    }
-
-    fn release(&mut self) {
-        if std::mem::take(&mut self.is_held) {
-            self.control.held.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for FormulaSequence {
-    fn drop(&mut self) {
-        self.release();
+    fn sequences(&self) -> Result<Option<Sequences>> {
+        Ok((!self.is_composable).then(|| listed(self.chunk)))
     }
 }
 
 struct Maker(Arc<Control>);
 
 impl Factory for Maker {
-    fn make(&self, request: &Request<'_>) -> Result<Arc<dyn OnDemand>> {
+    fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>> {
         assert_eq!(request.name, "Formula");
         assert_eq!(request.section.text("frameMode")?, "false");
-        Ok(Arc::new(Formula { corpus: Arc::clone(request.corpus), control: Arc::clone(&self.0) }))
+        assert!(request.corpus.is_numeric());
+        let control = Arc::clone(&self.0);
+        let shape = [if control.late_shape { UNKNOWN_DIMENSION } else { 1 }];
+        let streams = vec![StreamInfo::dense("f", &shape)];
+        Ok(Arc::new(Formula { streams, control, is_composable: request.is_composable }))
     }
 }
 
@@ -284,11 +258,16 @@ fn either_may_be_first_in_a_bundle_and_what_is_missing_is_left_out() {
         let own_first = format!("deserializers = ( {text} : {FORMULA} )\n{way}");
         let text_only = text_of(folder.path(), "u", &[12, 4, 9, 3, 0, 2, 5]);
         let mut reader = open(&own_first, &Arc::default()).expect("a reader");
+        let matching = Arc::new(Control { matches: true, ..Control::default() });
+        let mut matched = open(&own_first, &matching).expect("a reader");
         let mut other = open(&format!("deserializers = ( {text} : {text_only} )\n{way}"), &Arc::default())
             .expect("a reader");
         reader.start_epoch(&epoch(6, 1, 0, 2)).expect("an epoch");
+        matched.start_epoch(&epoch(6, 1, 0, 2)).expect("an epoch");
         other.start_epoch(&epoch(6, 1, 0, 2)).expect("an epoch");
-        assert_eq!(read_all(&mut reader), read_all(&mut other), "{way}");
+        let expected = read_all(&mut other);
+        assert_eq!(read_all(&mut reader), expected, "{way}");
+        assert_eq!(read_all(&mut matched), expected, "{way}");
     }
 }
 
@@ -323,24 +302,19 @@ fn nothing_is_fetched_before_it_is_asked_for() {
 }
 
 #[test]
-fn sequences_are_released_when_they_are_packed() {
-    for way in WAYS {
-        let control = Arc::new(Control::default());
-        let mut reader = formula(way, &control);
-        reader.start_epoch(&epoch(8, 1, 0, 3)).expect("an epoch");
-        let is_truncated = way.contains("truncated");
-        loop {
-            let minibatch = reader.read().expect("a minibatch");
-            // Truncated ones go on in the next minibatch: those in line are kept, and no others.
-            let held = control.held.load(Ordering::Relaxed);
-            assert!(held <= if is_truncated { 8 } else { 0 }, "{way}: {held}");
-            if minibatch.end_of_epoch {
-                break;
-            }
+fn listed_keys_are_reported_where_sequences_say_none() {
+    for (composable, matches) in [(true, false), (false, false), (false, true)] {
+        let element =
+            format!("deserializers = ( [ type = Formula ; module = M ; composable = {composable} ] )\n");
+        for way in ["randomize = false", "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false"] {
+            let read = |silent| {
+                let control = Arc::new(Control { silent, matches, ..Control::default() });
+                let mut reader = open(&(element.clone() + way), &control).expect("a reader");
+                reader.start_epoch(&epoch(5, 1, 0, 2)).expect("an epoch");
+                read_all(&mut reader)
+            };
+            assert_eq!(read(true), read(false), "{way}");
         }
-        assert_eq!(control.used_again.load(Ordering::Relaxed) > 0, !is_truncated, "{way}");
-        drop(reader);
-        assert_eq!(control.held.load(Ordering::Relaxed), 0, "{way}");
     }
 }
 

@@ -1,15 +1,15 @@
-//! What users' deserializers hand over: streams, sequences and the arrays of a chunk.
+//! What users' deserializers hand over: descriptions of streams, lists of sequences, arrays.
 
 use super::sized::Sized;
 use super::text;
 use crate::deserialize::custom::{
-    Array, Buffer, ChunkData, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
+    Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
 };
-use crate::error::ExceptionClass;
 use crate::stream::{ElementType, Storage, StreamInfo};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
+use std::ptr::null;
 use std::sync::Arc;
 
 /// A stream of a user's deserializer. Its number is its place in the list.
@@ -34,23 +34,27 @@ pub struct cntk_reader_user_stream {
     pub reserved: u32,
 }
 
-/// The sequences of a chunk, told before the chunk is loaded. The lists may go away when the callback is called again,
-/// or any other one, or when the reader has been opened.
+/// The sequences of a chunk that is not loaded yet. The lists have to stay valid until the next callback, or until the
+/// reader is open.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_sequences {
-    /// sizeof(cntk_reader_sequences), set by the library; all else is zero when the callback gets it.
+pub struct cntk_reader_user_sequences {
+    /// sizeof(cntk_reader_user_sequences), set by the library; all else is zero when the callback gets it.
     pub struct_size: usize,
     /// Number of sequences; may be 0.
     pub count: usize,
     /// The length of each: samples in the stream that defines the minibatch size, else in the longest stream. NULL: all
     /// are one sample long.
     pub lengths: *const u32,
-    /// The key of each, or NULL.
+    /// The key of each, or NULL. Where the reader's keys are texts, a number stands for its decimal text; in a table that a
+    /// factory made it is a number of the request's cntk_reader_keys.
     pub keys: *const u64,
     /// The key of each as NUL-terminated UTF-8, or NULL. Without `keys` and `key_texts` a key is the running number in
     /// the whole data.
     pub key_texts: *const *const c_char,
+    /// Which sample of its key's sequence each is, where the samples of a sequence stand as sequences of their own. NULL: 0
+    /// for all.
+    pub sample_indices: *const u32,
 }
 
 /// How the samples of a stream make the sequences of a chunk.
@@ -59,7 +63,8 @@ pub struct cntk_reader_sequences {
 pub enum cntk_reader_grouping {
     /// There is one array, and each of its samples is a sequence.
     CNTK_READER_GROUPING_SAMPLES = 0,
-    /// There is one array with the samples of all sequences, one after the other, and `lengths` tells how many each has.
+    /// There is one array with the samples of all sequences, one sequence after the other, and `lengths` has the number of
+    /// samples of each.
     CNTK_READER_GROUPING_SEQUENCES = 1,
     /// There are several arrays, each of them a sequence.
     CNTK_READER_GROUPING_ARRAYS = 2,
@@ -68,16 +73,16 @@ pub enum cntk_reader_grouping {
 /// An array of samples. Initialize with zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_array {
+pub struct cntk_reader_user_array {
     /// The memory that the values are in. Sparse: the values of all entries.
     pub values: *const c_void,
     /// Its size in bytes. Nothing outside of it is read.
     pub values_size: usize,
-    /// Bytes from its start to the array's first value. Dense only.
-    pub offset: usize,
+    /// Dense: bytes from its start to the array's first value.
+    pub byte_offset: usize,
     /// Number of samples.
     pub samples: usize,
-    /// Dense: the shape of a sample, to be compared with the stream's; NULL if that is certain.
+    /// Dense: the shape of a sample, compared with the stream's; NULL: not compared.
     pub shape: *const usize,
     /// Dimensions in `shape`.
     pub shape_rank: usize,
@@ -86,15 +91,16 @@ pub struct cntk_reader_array {
     pub strides: *const isize,
     /// Numbers in `strides`: `shape_rank` + 1.
     pub stride_count: usize,
-    /// Sparse: the row of each entry within its sample, in any order.
+    /// Sparse: the index of each entry within its sample, in any order.
     pub indices: *const c_void,
     /// Sparse: number of indices.
     pub index_count: usize,
-    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before `offsets[s + 1]`.
+    /// Sparse: `samples` + 1 ascending entry numbers; sample s owns the entries from `offsets[s]` to before
+    /// `offsets[s + 1]`.
     pub offsets: *const c_void,
     /// Sparse: bytes of an index, 4 or 8. Indices are signed.
     pub index_size: u32,
-    /// Sparse: bytes of a start, 4 or 8. Starts are signed.
+    /// Sparse: bytes of an offset, 4 or 8. Offsets are signed.
     pub offset_size: u32,
     /// A cntk_reader_element: the type of the values.
     pub element: u32,
@@ -102,16 +108,16 @@ pub struct cntk_reader_array {
     pub reserved: u32,
 }
 
-/// One stream's part of a chunk.
+/// One stream's data in a chunk.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_stream_data {
+pub struct cntk_reader_user_stream_data {
     /// A cntk_reader_grouping.
     pub grouping: u32,
     /// 0.
     pub reserved: u32,
     /// The arrays.
-    pub arrays: *const cntk_reader_array,
+    pub arrays: *const cntk_reader_user_array,
     /// Their number: 1, except for CNTK_READER_GROUPING_ARRAYS.
     pub array_count: usize,
     /// For CNTK_READER_GROUPING_SEQUENCES: the samples of each sequence.
@@ -120,64 +126,27 @@ pub struct cntk_reader_stream_data {
     pub length_count: usize,
 }
 
-/// A chunk. Values and indices are read where they are until it is released, and must not change until then.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_user_chunk {
-    /// sizeof(cntk_reader_user_chunk), set by the library; all else is zero when the callback gets it.
-    pub struct_size: usize,
-    /// Whatever the release callback needs.
-    pub handle: *mut c_void,
-    /// All streams, by number; each with the same number of sequences.
-    pub streams: *const cntk_reader_stream_data,
-    /// Their number.
-    pub stream_count: usize,
-    /// The key of each sequence, or NULL. Deserializers that tell their sequences beforehand have told keys there.
-    pub keys: *const u64,
-    /// Their number.
-    pub key_count: usize,
+// SAFETY: every member is an integer or a pointer, for which any bytes are a value; the first one is the size.
+unsafe impl Sized for cntk_reader_user_sequences {
+    const NAME: &'static str = "cntk_reader_user_sequences";
 }
 
-// SAFETY: plain members, all of which may be zero.
-unsafe impl Sized for cntk_reader_sequences {
-    const NAME: &'static str = "cntk_reader_sequences";
-}
-
-// SAFETY: as above.
-unsafe impl Sized for cntk_reader_user_chunk {
-    const NAME: &'static str = "cntk_reader_user_chunk";
-}
-
-impl Default for cntk_reader_sequences {
+impl Default for cntk_reader_user_sequences {
     fn default() -> Self {
-        use std::ptr::null;
-        cntk_reader_sequences {
+        cntk_reader_user_sequences {
             struct_size: size_of::<Self>(),
             count: 0,
             lengths: null(),
             keys: null(),
             key_texts: null(),
+            sample_indices: null(),
         }
     }
 }
 
-impl Default for cntk_reader_user_chunk {
-    fn default() -> Self {
-        use std::ptr::{null, null_mut};
-        cntk_reader_user_chunk {
-            struct_size: size_of::<Self>(),
-            handle: null_mut(),
-            streams: null(),
-            stream_count: 0,
-            keys: null(),
-            key_count: 0,
-        }
-    }
-}
-
-/// User code has given something that cannot be.
+/// The error of user code that has given something impossible.
 pub(super) fn wrong(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::User, ExceptionClass::Runtime, message)
+    Error::user(message)
 }
 
 /// A list of the user's.
@@ -191,8 +160,23 @@ pub(super) unsafe fn list<'a, T>(start: *const T, count: usize, what: &str) -> R
     if start.is_null() || !start.is_aligned() || count > isize::MAX as usize / size_of::<T>() {
         return Err(wrong(format!("The list of {what} is NULL, not aligned, or impossibly long.")));
     }
-    // SAFETY: not NULL, aligned, no longer than memory can be, and readable by the contract.
+    // SAFETY: not NULL, aligned and within `isize::MAX` bytes by the check above; readable during `'a` by this function's
+    // contract.
     Ok(unsafe { std::slice::from_raw_parts(start, count) })
+}
+
+/// A list of the user's that may be left out as NULL.
+///
+/// # Safety
+/// As for [`list`].
+pub(super) unsafe fn optional<'a, T>(start: *const T, count: usize, what: &str) -> Result<Option<&'a [T]>> {
+    // SAFETY: the same contract.
+    if start.is_null() { Ok(None) } else { unsafe { list(start, count, what) }.map(Some) }
+}
+
+/// A number of sequences.
+pub(super) fn sequence_count(count: u64) -> Result<u32> {
+    u32::try_from(count).map_err(|_| wrong(format!("{count} sequences in a chunk are too many.")))
 }
 
 fn element(number: u32) -> Result<ElementType> {
@@ -205,9 +189,10 @@ fn element(number: u32) -> Result<ElementType> {
 
 impl cntk_reader_user_stream {
     /// # Safety
-    /// Name and shape are as the header demands.
+    /// `name` has `name_length` readable bytes, or ends with a NUL if that says so; `shape` has `shape_rank` readable
+    /// numbers.
     pub(super) unsafe fn to_info(self) -> Result<StreamInfo> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the members that this function's contract names, with their lengths.
         let (name, shape) = unsafe {
             (
                 text::utf8(self.name, self.name_length, "name")?,
@@ -229,35 +214,46 @@ impl cntk_reader_user_stream {
     }
 }
 
-impl cntk_reader_sequences {
+impl cntk_reader_user_sequences {
+    /// `keys_of_corpus`: the numbers in `keys` are those of the reader's keys.
+    ///
     /// # Safety
-    /// The lists are as the header demands.
-    pub(super) unsafe fn to_sequences(self) -> Result<Sequences> {
-        let count = u32::try_from(self.count)
-            .map_err(|_| wrong(format!("{} sequences in a chunk are too many.", self.count)))?;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let lengths = match self.lengths.is_null() {
-                true => None,
-                false => Some(list(self.lengths, self.count, "lengths")?.to_vec()),
-            };
-            let keys = if !self.keys.is_null() {
-                Keys::Numbers(list(self.keys, self.count, "keys")?.to_vec())
-            } else if !self.key_texts.is_null() {
-                let key =
-                    |&key: &*const c_char| text::utf8(key, text::NUL_TERMINATED, "key").map(str::to_owned);
-                Keys::Texts(list(self.key_texts, self.count, "keys")?.iter().map(key).collect::<Result<_>>()?)
-            } else {
-                Keys::Ordinal
-            };
-            Ok(Sequences { count, lengths, keys })
-        }
+    /// Each list is NULL or has `count` readable elements; key texts end with a NUL.
+    pub(super) unsafe fn to_sequences(self, keys_of_corpus: bool) -> Result<Sequences> {
+        let count = sequence_count(self.count as u64)?;
+        // SAFETY: the lists that this function's contract names; `count` is the length of each.
+        let (lengths, keys, key_texts, sample_indices) = unsafe {
+            (
+                optional(self.lengths, self.count, "lengths")?,
+                optional(self.keys, self.count, "keys")?,
+                optional(self.key_texts, self.count, "key texts")?,
+                optional(self.sample_indices, self.count, "sample indices")?,
+            )
+        };
+        let keys = match (keys, key_texts) {
+            (None, None) => Keys::Ordinal,
+            (Some(_), Some(_)) => {
+                return Err(wrong("There are keys as numbers and as texts: set `keys` or `key_texts`."));
+            }
+            (Some(keys), None) if keys_of_corpus => Keys::OfCorpus(keys.to_vec()),
+            (Some(keys), None) => Keys::Numbers(keys.to_vec()),
+            (None, Some(keys)) => {
+                // SAFETY: each of the texts ends with a NUL, by this function's contract; NULL is refused there.
+                let key = |&key: &*const c_char| unsafe { text::utf8(key, text::NUL_TERMINATED, "key") };
+                let keys: Result<_> = keys.iter().map(|text| key(text).map(str::to_owned)).collect();
+                Keys::Texts(keys?)
+            }
+        };
+        let lengths = lengths.map(<[u32]>::to_vec);
+        Ok(Sequences { count, lengths, keys, sample_indices: sample_indices.map(<[u32]>::to_vec) })
     }
 }
 
-impl cntk_reader_array {
+impl cntk_reader_user_array {
     /// # Safety
-    /// Memory is as the header demands, until `owner` is dropped.
+    /// `values` has `values_size` readable bytes, and so have `indices` and `offsets` as their counts and sizes say, all
+    /// unchanged until `owner` is dropped; `shape` and `strides` are NULL or have as many readable numbers as their
+    /// counts say.
     unsafe fn to_array(self, storage: Storage, owner: &Arc<dyn Send + Sync>) -> Result<Array> {
         let scalar = match element(self.element)? {
             ElementType::Float => Scalar::Float,
@@ -267,7 +263,8 @@ impl cntk_reader_array {
             if (start.is_null() && bytes > 0) || bytes > isize::MAX as usize {
                 return Err(wrong(format!("The memory of the {what} is NULL or impossibly large.")));
             }
-            // SAFETY: readable until the owner is dropped, by the contract; not NULL unless there is nothing.
+            // SAFETY: not NULL unless there are no bytes, by the check above; readable and unchanged until the owner is
+            // dropped, by this function's contract for each of the three memories.
             Ok(unsafe { Buffer::from_raw(start.cast(), bytes, scalar, Arc::clone(owner)) })
         };
         let values = buffer(self.values, self.values_size, scalar, "values")?;
@@ -275,23 +272,19 @@ impl cntk_reader_array {
             if !self.offsets.is_null() || !self.indices.is_null() {
                 return Err(wrong("There are indices, but the stream is dense."));
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: NULL or as many readable numbers as the counts say, by this function's contract.
             let (shape, strides) = unsafe {
                 (
-                    list(self.shape, if self.shape.is_null() { 0 } else { self.shape_rank }, "dimensions")?,
-                    list(
-                        self.strides,
-                        if self.strides.is_null() { 0 } else { self.stride_count },
-                        "strides",
-                    )?,
+                    optional(self.shape, self.shape_rank, "dimensions")?,
+                    optional(self.strides, self.stride_count, "strides")?,
                 )
             };
             return Ok(Array::Dense(DenseArray {
                 values,
-                offset: self.offset,
-                samples: self.samples,
-                shape: (!self.shape.is_null()).then(|| shape.to_vec()),
-                strides: (!self.strides.is_null()).then(|| strides.to_vec()),
+                offset: self.byte_offset,
+                samples: Some(self.samples),
+                shape: shape.map(<[usize]>::to_vec),
+                strides: strides.map(<[isize]>::to_vec),
             }));
         }
         let integers = |start: *const c_void, count: Option<usize>, size: u32, what: &str| {
@@ -306,66 +299,39 @@ impl cntk_reader_array {
         Ok(Array::Sparse(SparseArray {
             values,
             indices: integers(self.indices, Some(self.index_count), self.index_size, "indices")?,
-            starts: integers(self.offsets, self.samples.checked_add(1), self.offset_size, "offsets")?,
+            offsets: integers(self.offsets, self.samples.checked_add(1), self.offset_size, "offsets")?,
         }))
     }
 }
 
-impl cntk_reader_user_chunk {
-    /// The chunk as the engine takes it. Lists are copied; the memory of arrays stays where it is, and is kept by
+impl cntk_reader_user_stream_data {
+    /// The stream's data as the engine takes them. Lists are copied; the memory of arrays stays where it is, and is kept by
     /// `owner`.
     ///
     /// # Safety
-    /// All pointers are as the header demands, until `owner` is dropped.
-    pub(super) unsafe fn to_data(
+    /// `arrays` has `array_count` readable elements, each as [`cntk_reader_user_array::to_array`] demands, and `lengths`
+    /// has `length_count`.
+    pub(super) unsafe fn to_stream_data(
         self,
-        infos: &[StreamInfo],
+        storage: Storage,
         owner: &Arc<dyn Send + Sync>,
-    ) -> Result<ChunkData> {
-        // SAFETY: the caller's promise.
-        let streams = unsafe { list(self.streams, self.stream_count, "streams") }?;
-        let mut data = ChunkData::default();
-        // A wrong number of streams is found where chunks are checked.
-        for (i, stream) in streams.iter().enumerate() {
-            let storage = infos.get(i).map_or(Storage::Dense, |info| info.storage);
-            // SAFETY: the caller's promise.
-            let stream = unsafe { stream.to_stream_data(storage, owner) };
-            data.streams.push(stream.map_err(|error| match infos.get(i) {
-                Some(info) => error.in_stream(&info.name),
-                None => error,
-            })?);
-        }
-        if !self.keys.is_null() {
-            // SAFETY: the caller's promise.
-            data.keys = Some(unsafe { list(self.keys, self.key_count, "keys") }?.to_vec());
-        }
-        Ok(data)
-    }
-}
-
-impl cntk_reader_stream_data {
-    /// # Safety
-    /// As for [`cntk_reader_user_chunk::to_data`].
-    unsafe fn to_stream_data(self, storage: Storage, owner: &Arc<dyn Send + Sync>) -> Result<StreamData> {
-        // SAFETY: the caller's promise.
+    ) -> Result<StreamData> {
+        // SAFETY: `array_count` readable elements by this function's contract.
         let arrays = unsafe { list(self.arrays, self.array_count, "arrays") }?;
+        // SAFETY: an element of `arrays`, whose memory is as the contract demands for each of them.
+        let array = |array: &cntk_reader_user_array| unsafe { array.to_array(storage, owner) };
         let only = || match arrays {
-            // SAFETY: the caller's promise.
-            [only] => unsafe { only.to_array(storage, owner) },
+            [only] => array(only),
             _ => Err(wrong(format!("There are {} arrays instead of one.", arrays.len()))),
         };
         Ok(match self.grouping {
             0 => StreamData::Samples(only()?),
             1 => {
-                // SAFETY: the caller's promise.
+                // SAFETY: `length_count` readable numbers by this function's contract.
                 let lengths = unsafe { list(self.lengths, self.length_count, "lengths") }?;
                 StreamData::Sequences(only()?, lengths.to_vec())
             }
-            2 => {
-                // SAFETY: the caller's promise.
-                let array = |array: &cntk_reader_array| unsafe { array.to_array(storage, owner) };
-                StreamData::Arrays(arrays.iter().map(array).collect::<Result<_>>()?)
-            }
+            2 => StreamData::Arrays(arrays.iter().map(array).collect::<Result<_>>()?),
             other => return Err(wrong(format!("{other} is no cntk_reader_grouping."))),
         })
     }

@@ -1,0 +1,374 @@
+// Formats of your own: derive from UserDeserializer, and open with Reader::FromUser.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_USER_HPP
+#define CNTK_READER_USER_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/error.hpp>
+#include <cntk_reader/stream.hpp>
+#include <cntk_reader/user_data.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+
+/// Finds sequences of a deserializer by those of the reader's first one, other than by key.
+class SequenceMatcher {
+ public:
+  SequenceMatcher() = default;
+  SequenceMatcher(const SequenceMatcher&) = delete;
+  SequenceMatcher& operator=(const SequenceMatcher&) = delete;
+  virtual ~SequenceMatcher() = default;
+
+  /// Where the sequence is that belongs to `of`, a sequence of the reader's first deserializer; nothing leaves
+  /// `of` out. Called by the thread that opens the reader.
+  virtual std::optional<SequencePlace> FindSequence(const SequenceInfo& of) = 0;
+};
+
+/// A format of your own. Chunks are loaded on a thread of the library's, one at a time unless IsThreadSafe.
+/// Exceptions are carried to the call that needs the data, as Errors of kind kUser with their text.
+///
+/// Three methods have to be there. The others decide what the reader can do with the data:
+/// - GetSequences: sequences are known beforehand, which gives the full randomizer, one timeline for all
+///   workers, and joining by key with other deserializers. Without, chunks list their sequences when they are
+///   loaded, and the data are read as CNTK reads user-defined deserializers.
+/// - FetchesSequences: chunks give one sequence at a time instead of arrays.
+/// - GetMatcher: sequences are found otherwise than by key.
+class UserDeserializer {
+ public:
+  UserDeserializer() = default;
+  UserDeserializer(const UserDeserializer&) = delete;
+  UserDeserializer& operator=(const UserDeserializer&) = delete;
+  virtual ~UserDeserializer() = default;
+
+  /// The streams, at least one. Called once for each reader.
+  virtual std::vector<UserStream> GetStreams() = 0;
+  /// Number of chunks, at least 1. Called once for each reader.
+  virtual std::uint32_t GetChunkCount() = 0;
+  /// Loads a chunk. Loading it again has to give the same sequences.
+  virtual UserChunk GetChunk(std::uint32_t chunk) = 0;
+
+  /// The sequences of a chunk, if they are known before it is loaded: for all chunks or for none. Called once
+  /// for each chunk, by the thread that opens the reader.
+  virtual std::optional<UserSequences> GetSequences(std::uint32_t chunk) {
+    static_cast<void>(chunk);
+    return std::nullopt;
+  }
+  /// Whether chunks give their sequences one by one (UserChunk::Fetched).
+  virtual bool FetchesSequences() const { return false; }
+  /// Finds sequences where this is not the reader's first deserializer; null: they are found by key.
+  virtual SequenceMatcher* GetMatcher() { return nullptr; }
+  /// Whether GetChunk may be called by several threads at once, and chunks released by them.
+  virtual bool IsThreadSafe() const { return false; }
+};
+
+/// Users' deserializers with the names that the configuration has for them.
+using UserDeserializers = std::vector<std::pair<std::string, std::shared_ptr<UserDeserializer>>>;
+
+namespace detail {
+
+/// What a reader has of a user's deserializer: the table of callbacks, and all that it points to.
+class UserTable {
+ public:
+  UserTable(const std::string& name, std::shared_ptr<UserDeserializer> user)
+      : name_(name), user_(std::move(user)) {
+    if (!user_) throw Error(ErrorKind::kInvalidArgument, "There is no deserializer '" + name_ + "'.");
+    described_ = std::make_shared<const std::vector<UserStream>>(user_->GetStreams());
+    for (const UserStream& stream : *described_)
+      streams_.push_back({stream.name.data(), stream.name.size(), stream.shape.data(), stream.shape.size(),
+                          static_cast<std::uint32_t>(stream.storage),
+                          static_cast<std::uint32_t>(stream.element), stream.defines_mb_size ? 1u : 0u, 0});
+    table_ = Sized<cntk_reader_user_deserializer>();
+    table_.userdata = this;
+    table_.name = name_.data();
+    table_.name_length = name_.size();
+    table_.streams = streams_.data();
+    table_.stream_count = streams_.size();
+    table_.chunk_count = user_->GetChunkCount();
+    table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
+    table_.load_chunk = LoadChunk;
+    table_.release_chunk = [](void*, void* handle) { delete static_cast<Chunk*>(handle); };
+    table_.finalizer = [](void* userdata) { delete static_cast<UserTable*>(userdata); };
+    matcher_ = user_->GetMatcher();
+    if (matcher_ != nullptr) table_.find_sequence = FindSequence;
+    if (user_->FetchesSequences()) {
+      table_.fetch_sequence = FetchSequence;
+      table_.prepare_sequence = PrepareSequence;
+      table_.release_sequence = ReleaseSequence;
+    }
+    // Whether there are lists shows in the first one.
+    if (table_.chunk_count > 0) first_ = user_->GetSequences(0);
+    if (first_) table_.list_sequences = ListSequences;
+  }
+  UserTable(const UserTable&) = delete;
+  UserTable& operator=(const UserTable&) = delete;
+
+  const cntk_reader_user_deserializer* Table() const noexcept { return &table_; }
+
+ private:
+  /// A chunk as C takes it.
+  struct Chunk {
+    UserChunk data;
+    std::vector<std::vector<cntk_reader_user_array>> arrays;
+    std::vector<cntk_reader_user_stream_data> streams;
+    std::optional<UserSequences> listed;
+  };
+
+  /// Runs a callback's body; an exception becomes the callback's failure.
+  template <typename Body>
+  static int Guard(cntk_reader_failure* failure, Body&& body) noexcept {
+    try {
+      body();
+      return 0;
+    } catch (const std::exception& error) {
+      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
+    } catch (...) {
+      cntk_reader_failure_set_message(failure,
+                                      "The deserializer has thrown something that is no std::exception.",
+                                      CNTK_READER_NUL_TERMINATED);
+    }
+    return 1;
+  }
+
+  static UserTable& Of(void* userdata) { return *static_cast<UserTable*>(userdata); }
+
+  static std::int32_t LoadChunk(void* userdata, std::uint32_t number, cntk_reader_user_chunk* out,
+                                cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      UserTable& table = Of(userdata);
+      auto chunk = std::make_unique<Chunk>();
+      chunk->data = table.user_->GetChunk(number);
+      if (chunk->data.fetched_ != nullptr) {
+        if (!table.user_->FetchesSequences())
+          throw std::logic_error(
+              "GetChunk has given a chunk whose sequences are fetched (UserChunk::Fetched), but FetchesSequences "
+              "says false; it has to say true.");
+        table.List(*chunk, *out);
+      } else {
+        if (table.user_->FetchesSequences())
+          throw std::logic_error(
+              "GetChunk has given arrays, but FetchesSequences says true: give a UserChunk::Fetched.");
+        table.Describe(*chunk, *out);
+      }
+      out->handle = chunk.release();
+    });
+  }
+
+  /// The sequences of a chunk that lists them itself.
+  void List(Chunk& chunk, cntk_reader_user_chunk& out) const {
+    std::optional<UserSequences> listed = chunk.data.fetched_->GetSequences();
+    if (!listed) {
+      if (table_.list_sequences != nullptr) return;
+      throw std::logic_error(
+          "UserDeserializer::GetSequences gives no list, and neither does FetchedChunk::GetSequences: one of them has "
+          "to.");
+    }
+    CheckEqual(*listed);
+    if (!listed->key_texts.empty())
+      throw std::invalid_argument(
+          "Keys as texts (`key_texts`) are for sequences that UserDeserializer::GetSequences lists.");
+    chunk.listed = std::move(listed);
+    out.sequence_count = chunk.listed->count;
+    out.lengths = chunk.listed->lengths.empty() ? nullptr : chunk.listed->lengths.data();
+    out.keys = chunk.listed->keys.empty() ? nullptr : chunk.listed->keys.data();
+  }
+
+  /// The arrays of a chunk.
+  void Describe(Chunk& chunk, cntk_reader_user_chunk& out) const {
+    const std::vector<UserStreamData>& given = chunk.data.streams_;
+    if (given.size() != described_->size())
+      throw std::invalid_argument("A chunk has arrays of " + std::to_string(given.size()) +
+                                  " streams instead of " + std::to_string(described_->size()) + ".");
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      std::vector<cntk_reader_user_array>& arrays = chunk.arrays.emplace_back();
+      for (const UserArray& array : given[i].arrays_) arrays.push_back(Raw(array, (*described_)[i]));
+    }
+    for (std::size_t i = 0; i < given.size(); ++i)
+      chunk.streams.push_back({static_cast<std::uint32_t>(given[i].grouping_), 0, chunk.arrays[i].data(),
+                               chunk.arrays[i].size(), given[i].lengths_.data(), given[i].lengths_.size()});
+    out.streams = chunk.streams.data();
+    out.stream_count = chunk.streams.size();
+    if (chunk.data.keys.empty()) return;
+    out.sequence_count = chunk.data.keys.size();
+    out.keys = chunk.data.keys.data();
+  }
+
+  static cntk_reader_user_array Raw(const UserArray& array, const UserStream& stream) {
+    cntk_reader_user_array raw = {};
+    raw.element = static_cast<std::uint32_t>(array.element_);
+    raw.values = array.values_;
+    raw.values_size = array.values_size_;
+    raw.byte_offset = array.byte_offset_;
+    raw.samples = array.samples_ ? *array.samples_ : Samples(array, stream);
+    if (!array.shape_.empty()) {
+      raw.shape = array.shape_.data();
+      raw.shape_rank = array.shape_.size();
+    }
+    if (!array.strides_.empty()) {
+      raw.strides = array.strides_.data();
+      raw.stride_count = array.strides_.size();
+    }
+    raw.indices = array.indices_;
+    raw.index_count = array.index_count_;
+    raw.index_size = array.index_size_;
+    raw.offsets = array.offsets_;
+    raw.offset_size = array.offset_size_;
+    return raw;
+  }
+
+  /// Samples of a dense array without gaps.
+  static std::size_t Samples(const UserArray& array, const UserStream& stream) {
+    const std::size_t value_size = array.element_ == ElementType::kDouble ? sizeof(double) : sizeof(float);
+    std::size_t size = value_size;
+    for (const std::size_t dimension : stream.shape) size *= dimension;
+    if (size == 0 || array.values_size_ % size != 0)
+      throw std::invalid_argument("Stream '" + stream.name + "': " +
+                                  std::to_string(array.values_size_ / value_size) +
+                                  " values are no whole number of samples of " +
+                                  std::to_string(size / value_size) + ".");
+    return array.values_size_ / size;
+  }
+
+  static void CheckEqual(const UserSequences& listed) {
+    const auto check = [&](std::size_t size) {
+      if (size != 0 && size != listed.count)
+        throw std::invalid_argument("The lists of sequences are not equally long.");
+    };
+    check(listed.lengths.size());
+    check(listed.keys.size());
+    check(listed.key_texts.size());
+    check(listed.sample_indices.size());
+  }
+
+  static std::int32_t ListSequences(void* userdata, std::uint32_t number, cntk_reader_user_sequences* out,
+                                    cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      UserTable& table = Of(userdata);
+      std::optional<UserSequences> given;
+      if (number == 0 && table.first_)
+        given.swap(table.first_);
+      else
+        given = table.user_->GetSequences(number);
+      if (!given)
+        throw std::logic_error("GetSequences lists chunk 0, but gives no list of chunk " +
+                               std::to_string(number) + ": it has to list all chunks or none.");
+      CheckEqual(*given);
+      table.listed_ = std::move(*given);
+      const UserSequences& listed = table.listed_;
+      table.key_texts_.clear();
+      for (const std::string& text : listed.key_texts) table.key_texts_.push_back(text.c_str());
+      out->count = listed.count;
+      out->lengths = listed.lengths.empty() ? nullptr : listed.lengths.data();
+      out->keys = listed.keys.empty() ? nullptr : listed.keys.data();
+      out->key_texts = table.key_texts_.empty() ? nullptr : table.key_texts_.data();
+      out->sample_indices = listed.sample_indices.empty() ? nullptr : listed.sample_indices.data();
+    });
+  }
+
+  static std::int32_t FindSequence(void* userdata, const cntk_reader_sequence_info* of,
+                                   cntk_reader_sequence_info* sequence, std::uint32_t* found,
+                                   cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      const std::optional<SequencePlace> place =
+          Of(userdata).matcher_->FindSequence({of->chunk, of->index, of->samples, of->sample, of->key});
+      *found = place ? 1 : 0;
+      if (!place) return;
+      sequence->chunk = place->chunk;
+      sequence->index = place->index;
+      sequence->samples = place->samples;
+    });
+  }
+
+  static std::int32_t FetchSequence(void* userdata, void* handle, std::uint32_t index,
+                                    cntk_reader_user_sequence* out, cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      UserTable& table = Of(userdata);
+      const Chunk& chunk = *static_cast<const Chunk*>(handle);
+      std::unique_ptr<UserSequence> sequence = table.TakeIdle();
+      chunk.data.fetched_->FetchSequence(index, *sequence);
+      out->is_invalid = sequence->is_invalid_ ? 1 : 0;
+      out->handle = sequence.release();
+    });
+  }
+
+  static std::int32_t PrepareSequence(void*, void* handle, std::uint32_t,
+                                      cntk_reader_user_sequence_data* streams, cntk_reader_failure* failure) {
+    return Guard(failure, [&] {
+      UserSequence& sequence = *static_cast<UserSequence*>(handle);
+      for (std::size_t i = 0; i < sequence.streams_.size(); ++i) {
+        const UserSequence::Data& data = sequence.streams_[i];
+        streams[i].samples = sequence.Samples(i);
+        streams[i].values = data.Values();
+        streams[i].value_count = data.ValueCount();
+        streams[i].indices = data.indices.data();
+        streams[i].sample_value_counts = data.counts.data();
+        if (!data.shape.empty()) {
+          streams[i].shape = data.shape.data();
+          streams[i].shape_rank = data.shape.size();
+        }
+        if (sequence.key_) streams[i].key = *sequence.key_;
+      }
+    });
+  }
+
+  static void ReleaseSequence(void* userdata, void* handle) {
+    std::unique_ptr<UserSequence> sequence(static_cast<UserSequence*>(handle));
+    UserTable& table = Of(userdata);
+    const std::lock_guard<std::mutex> lock(table.idle_lock_);
+    if (table.idle_.size() >= kMostIdle) return;
+    try {
+      table.idle_.push_back(std::move(sequence));
+    } catch (const std::bad_alloc&) {
+      // Its memory is not used again, that is all.
+    }
+  }
+
+  /// An empty sequence, with the memory of another one if there is one.
+  std::unique_ptr<UserSequence> TakeIdle() {
+    std::unique_ptr<UserSequence> sequence;
+    {
+      const std::lock_guard<std::mutex> lock(idle_lock_);
+      if (!idle_.empty()) {
+        sequence = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (sequence == nullptr) return std::unique_ptr<UserSequence>(new UserSequence(described_));
+    sequence->Clear();
+    return sequence;
+  }
+
+  /// Sequences that are kept for their memory: as many as a large minibatch has.
+  static constexpr std::size_t kMostIdle = 4096;
+
+  std::string name_;
+  std::shared_ptr<UserDeserializer> user_;
+  SequenceMatcher* matcher_ = nullptr;
+  std::shared_ptr<const std::vector<UserStream>> described_;
+  std::vector<cntk_reader_user_stream> streams_;
+  std::optional<UserSequences> first_;  // Of chunk 0, until the library asks for it.
+  UserSequences listed_;  // Of the last callback; the library has copied it when the next one comes.
+  std::vector<const char*> key_texts_;
+  std::mutex idle_lock_;
+  std::vector<std::unique_ptr<UserSequence>> idle_;
+  cntk_reader_user_deserializer table_;
+};
+
+}  // namespace detail
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_USER_HPP

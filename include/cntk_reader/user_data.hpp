@@ -1,0 +1,356 @@
+// What deserializers of your own hand over: streams, lists of sequences, arrays, single sequences.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_USER_DATA_HPP
+#define CNTK_READER_USER_DATA_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/stream.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+
+namespace detail {
+class UserTable;
+
+template <typename T>
+constexpr ElementType ElementOf() {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
+  return std::is_same_v<T, double> ? ElementType::kDouble : ElementType::kFloat;
+}
+}  // namespace detail
+
+/// A stream of a deserializer of your own. Its number is its place in the list.
+struct UserStream {
+  std::string name;
+  std::vector<std::size_t> shape;  ///< Of one sample, first dimension varying fastest; empty for scalars.
+  Storage storage = Storage::kDense;
+  ElementType element = ElementType::kFloat;
+  bool defines_mb_size = false;  ///< Minibatch sizes are measured in this stream's samples.
+};
+
+/// The sequences of a chunk.
+struct UserSequences {
+  std::size_t count = 0;               ///< Their number; may be 0.
+  std::vector<std::uint32_t> lengths;  ///< In samples; empty: all are one sample long.
+  std::vector<std::uint64_t> keys;     ///< Empty: see `key_texts`.
+  /// Keys as texts. Empty, as `keys`: the running number in the whole data.
+  std::vector<std::string> key_texts;
+  /// Which sample of its key's sequence each one is, where the samples of a sequence stand as sequences of
+  /// their own. Empty: 0 for all.
+  std::vector<std::uint32_t> sample_indices;
+};
+
+/// A sequence of the reader's first deserializer.
+struct SequenceInfo {
+  std::uint32_t chunk = 0;    ///< Its chunk.
+  std::uint32_t index = 0;    ///< Its place among the chunk's sequences.
+  std::uint32_t samples = 0;  ///< Its length.
+  std::uint32_t sample = 0;   ///< Which sample of its key's sequence it is; see UserSequences.
+  std::uint64_t key = 0;      ///< Its key as a number.
+};
+
+/// Where a sequence is: its chunk, its place among the chunk's sequences, and its length in samples.
+struct SequencePlace {
+  std::uint32_t chunk = 0;
+  std::uint32_t index = 0;
+  std::uint32_t samples = 0;
+};
+
+/// An array of samples: a DenseArray or a SparseArray. Copies share the memory.
+class UserArray {
+ protected:
+  UserArray() = default;
+
+  /// Keeps a list, and gives a view of it.
+  template <typename T>
+  Span<const T> Keep(std::vector<T> list) {
+    auto kept = std::make_shared<const std::vector<T>>(std::move(list));
+    const Span<const T> view(kept->data(), kept->size());
+    owners_.push_back(std::move(kept));
+    return view;
+  }
+
+  template <typename T>
+  void SetValues(Span<const T> values) {
+    element_ = detail::ElementOf<T>();
+    values_ = values.data();
+    values_size_ = values.size() * sizeof(T);
+  }
+
+  template <typename Index, typename Offset>
+  void SetPlaces(Span<const Index> indices, Span<const Offset> offsets) {
+    static_assert(std::is_integral_v<Index> && std::is_signed_v<Index> && sizeof(Index) >= 4,
+                  "indices are std::int32_t or std::int64_t");
+    static_assert(std::is_integral_v<Offset> && std::is_signed_v<Offset> && sizeof(Offset) >= 4,
+                  "offsets are std::int32_t or std::int64_t");
+    if (offsets.empty()) throw std::invalid_argument("A sparse array has no offsets; for no samples there is one.");
+    indices_ = indices.data();
+    index_count_ = indices.size();
+    index_size_ = sizeof(Index);
+    offsets_ = offsets.data();
+    offset_size_ = sizeof(Offset);
+    samples_ = offsets.size() - 1;
+  }
+
+  ElementType element_ = ElementType::kFloat;
+  const void* values_ = nullptr;
+  std::size_t values_size_ = 0;
+  std::size_t byte_offset_ = 0;
+  std::optional<std::size_t> samples_;
+  std::vector<std::size_t> shape_;
+  std::vector<std::ptrdiff_t> strides_;  // In bytes.
+  const void* indices_ = nullptr;
+  std::size_t index_count_ = 0;
+  std::uint32_t index_size_ = 0;
+  const void* offsets_ = nullptr;
+  std::uint32_t offset_size_ = 0;
+  std::vector<std::shared_ptr<const void>> owners_;
+
+ private:
+  friend class detail::UserTable;
+};
+
+/// A dense array of samples: without gaps, the values of the first sample, of the second, and so on.
+template <typename T>
+class DenseArray : public UserArray {
+ public:
+  /// An array that owns its values.
+  explicit DenseArray(std::vector<T> values) { SetValues(Keep(std::move(values))); }
+  /// An array somewhere else: the chunk's owner has to keep it.
+  explicit DenseArray(Span<const T> values) { SetValues(values); }
+
+  /// Sets the number of samples; without, it is as many as the values fill.
+  DenseArray& SetSamples(std::size_t samples) {
+    samples_ = samples;
+    return *this;
+  }
+
+  /// Sets the shape of a sample, which is then compared with the stream's.
+  DenseArray& SetShape(std::vector<std::size_t> shape) {
+    shape_ = std::move(shape);
+    return *this;
+  }
+
+  /// Has `samples` samples read by strides, from the value with the number `first` on: `strides` are the values from one
+  /// index to the next, for each dimension of a sample and then for the samples, negative or 0 too.
+  DenseArray& SetStrides(std::size_t samples, std::size_t first, std::vector<std::ptrdiff_t> strides) {
+    samples_ = samples;
+    byte_offset_ = first * sizeof(T);
+    strides_ = std::move(strides);
+    for (std::ptrdiff_t& stride : strides_) stride *= static_cast<std::ptrdiff_t>(sizeof(T));
+    return *this;
+  }
+};
+
+/// A sparse array of samples: sample s owns the entries from offsets[s] to before offsets[s + 1], each with its
+/// index within the sample. There is one offset more than samples.
+template <typename T, typename Index, typename Offset>
+class SparseArray : public UserArray {
+ public:
+  /// An array that owns its lists.
+  SparseArray(std::vector<T> values, std::vector<Index> indices, std::vector<Offset> offsets) {
+    SetValues(Keep(std::move(values)));
+    const Span<const Index> kept = Keep(std::move(indices));
+    SetPlaces(kept, Keep(std::move(offsets)));
+  }
+  /// An array somewhere else: the chunk's owner has to keep it.
+  SparseArray(Span<const T> values, Span<const Index> indices, Span<const Offset> offsets) {
+    SetValues(values);
+    SetPlaces(indices, offsets);
+  }
+};
+
+/// One stream's data in a chunk: how its samples make sequences.
+class UserStreamData {
+ public:
+  /// Each sample of the array is a sequence.
+  static UserStreamData Samples(UserArray array) {
+    return UserStreamData(CNTK_READER_GROUPING_SAMPLES, {std::move(array)}, {});
+  }
+  /// The array has the samples of all sequences, one sequence after the other; `lengths` are their numbers of
+  /// samples.
+  static UserStreamData Sequences(UserArray array, std::vector<std::uint32_t> lengths) {
+    return UserStreamData(CNTK_READER_GROUPING_SEQUENCES, {std::move(array)}, std::move(lengths));
+  }
+  /// Each array is a sequence.
+  static UserStreamData Arrays(std::vector<UserArray> arrays) {
+    return UserStreamData(CNTK_READER_GROUPING_ARRAYS, std::move(arrays), {});
+  }
+
+ private:
+  friend class detail::UserTable;
+  UserStreamData(int grouping, std::vector<UserArray> arrays, std::vector<std::uint32_t> lengths)
+      : grouping_(grouping), arrays_(std::move(arrays)), lengths_(std::move(lengths)) {}
+
+  int grouping_;
+  std::vector<UserArray> arrays_;
+  std::vector<std::uint32_t> lengths_;
+};
+
+/// One sequence in all streams, filled in by a FetchedChunk. It comes empty, with the memory of another one.
+class UserSequence {
+ public:
+  UserSequence(const UserSequence&) = delete;
+  UserSequence& operator=(const UserSequence&) = delete;
+
+  /// The values of a dense stream, to be filled: those of the first sample, of the second, and so on.
+  template <typename T>
+  std::vector<T>& Dense(std::size_t stream) {
+    return List<T>(stream, Storage::kDense);
+  }
+
+  /// Adds a sample to a sparse stream: its values, and their indices within the sample.
+  template <typename T>
+  void PushSparse(std::size_t stream, Span<const T> values, Span<const std::int32_t> indices) {
+    if (values.size() != indices.size())
+      throw std::invalid_argument("A sparse sample has " + std::to_string(values.size()) + " values, but " +
+                                  std::to_string(indices.size()) + " indices.");
+    std::vector<T>& list = List<T>(stream, Storage::kSparseCsc);
+    std::size_t size = 1;
+    for (const std::size_t dimension : (*described_)[stream].shape) size *= dimension;
+    for (const std::int32_t index : indices)
+      if (index < 0 || static_cast<std::size_t>(index) >= size)
+        throw std::invalid_argument("A value has the index " + std::to_string(index) +
+                                    ", but a sample has " + std::to_string(size) + " values.");
+    list.insert(list.end(), values.begin(), values.end());
+    streams_[stream].indices.insert(streams_[stream].indices.end(), indices.begin(), indices.end());
+    streams_[stream].counts.push_back(static_cast<std::int32_t>(values.size()));
+  }
+
+  /// The key that minibatches report; without, the one that was listed.
+  void SetKey(std::uint64_t key) noexcept { key_ = key; }
+  /// The shape of the samples in a stream whose description leaves it open.
+  void SetShape(std::size_t stream, std::vector<std::size_t> shape) {
+    streams_.at(stream).shape = std::move(shape);
+  }
+  /// The sequence cannot be used: it is left out, and counted against the reader's `maxErrors`.
+  void SetInvalid() noexcept { is_invalid_ = true; }
+
+ private:
+  friend class detail::UserTable;
+
+  struct Data {
+    std::variant<std::vector<float>, std::vector<double>> values;
+    std::vector<std::int32_t> indices;
+    std::vector<std::int32_t> counts;
+    std::vector<std::size_t> shape;
+
+    const void* Values() const {
+      return std::visit([](const auto& list) { return static_cast<const void*>(list.data()); }, values);
+    }
+    std::size_t ValueCount() const {
+      return std::visit([](const auto& list) { return list.size(); }, values);
+    }
+  };
+
+  explicit UserSequence(std::shared_ptr<const std::vector<UserStream>> described)
+      : described_(std::move(described)), streams_(described_->size()) {
+    for (std::size_t i = 0; i < streams_.size(); ++i)
+      if ((*described_)[i].element == ElementType::kDouble) streams_[i].values = std::vector<double>();
+  }
+
+  void Clear() {
+    for (Data& data : streams_) {
+      std::visit([](auto& list) { list.clear(); }, data.values);
+      data.indices.clear();
+      data.counts.clear();
+      data.shape.clear();
+    }
+    key_.reset();
+    is_invalid_ = false;
+  }
+
+  template <typename T>
+  std::vector<T>& List(std::size_t stream, Storage storage) {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "values are float or double");
+    if (stream >= streams_.size())
+      throw std::invalid_argument("There is no stream " + std::to_string(stream) + ".");
+    const UserStream& described = (*described_)[stream];
+    if (described.storage != storage)
+      throw std::invalid_argument("Stream '" + described.name + "': " +
+                                  (storage == Storage::kDense ? "it is sparse: use PushSparse."
+                                                              : "it is dense: use Dense."));
+    auto* list = std::get_if<std::vector<T>>(&streams_[stream].values);
+    if (list == nullptr)
+      throw std::invalid_argument("Stream '" + described.name + "' has another type of values.");
+    return *list;
+  }
+
+  /// Samples that were filled in.
+  std::size_t Samples(std::size_t stream) const {
+    const UserStream& described = (*described_)[stream];
+    const Data& data = streams_[stream];
+    if (described.storage == Storage::kSparseCsc) return data.counts.size();
+    std::size_t size = 1;
+    for (const std::size_t dimension : data.shape.empty() ? described.shape : data.shape) size *= dimension;
+    const std::size_t count = data.ValueCount();
+    if (size == 0 || count % size != 0)
+      throw std::invalid_argument("Stream '" + described.name + "': " + std::to_string(count) +
+                                  " values are no whole number of samples of " + std::to_string(size) + ".");
+    return count / size;
+  }
+
+  std::shared_ptr<const std::vector<UserStream>> described_;
+  std::vector<Data> streams_;
+  std::optional<std::uint64_t> key_;
+  bool is_invalid_ = false;
+};
+
+/// A loaded chunk that gives one sequence at a time: images that are decoded, frames that get their neighbours.
+class FetchedChunk {
+ public:
+  FetchedChunk() = default;
+  FetchedChunk(const FetchedChunk&) = delete;
+  FetchedChunk& operator=(const FetchedChunk&) = delete;
+  virtual ~FetchedChunk() = default;
+
+  /// Fills in a sequence; `index` is its place among the chunk's sequences. Called by the thread that reads, or
+  /// by several at once if the configuration says `multiThreadedDeserialization`.
+  virtual void FetchSequence(std::uint32_t index, UserSequence& sequence) = 0;
+  /// The chunk's sequences, if UserDeserializer::GetSequences does not list them beforehand.
+  virtual std::optional<UserSequences> GetSequences() { return std::nullopt; }
+};
+
+/// The data of a chunk: arrays of all streams, or an object that gives one sequence at a time.
+class UserChunk {
+ public:
+  UserChunk() = default;
+  /// Arrays of all streams, by number, each with the same number of sequences. `owner` keeps the memory of arrays
+  /// that do not own theirs, and whatever else has to live as long as the chunk.
+  explicit UserChunk(std::vector<UserStreamData> streams, std::shared_ptr<const void> owner = nullptr)
+      : streams_(std::move(streams)), owner_(std::move(owner)) {}
+  /// A chunk whose sequences are fetched; UserDeserializer::FetchesSequences has to say true.
+  static UserChunk Fetched(std::unique_ptr<FetchedChunk> fetched) {
+    if (fetched == nullptr) throw std::invalid_argument("There is no chunk to fetch sequences from.");
+    UserChunk chunk;
+    chunk.fetched_ = std::move(fetched);
+    return chunk;
+  }
+
+  /// Keys of the sequences, where chunks of arrays list them. Empty: the library makes some.
+  std::vector<std::uint64_t> keys;
+
+ private:
+  friend class detail::UserTable;
+  std::vector<UserStreamData> streams_;
+  std::unique_ptr<FetchedChunk> fetched_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_USER_DATA_HPP

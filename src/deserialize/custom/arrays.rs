@@ -1,0 +1,435 @@
+//! The arrays of a chunk, checked once, and read where they lie.
+//!
+//! Only what cannot be read in place is copied: samples whose values are not next to each other, indices that are not
+//! 32 bits wide, and the offsets of sparse samples, which decide what is read.
+
+use super::buffer::{Buffer, Scalar};
+use super::data::{Array, DenseArray, SparseArray, StreamData};
+use super::wrong_chunk;
+use crate::Result;
+use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm};
+use crate::stream::{ElementType, Storage, StreamInfo};
+use std::sync::Arc;
+
+/// The arrays of a chunk, checked.
+pub(super) struct Checked {
+    streams: Vec<Stream>,
+    sequences: u32,
+}
+
+/// One stream of a chunk.
+struct Stream {
+    arrays: Arrays,
+    runs: Runs,
+}
+
+enum Arrays {
+    /// `sample_bytes` is the size of a sample.
+    Dense { arrays: Vec<Dense>, sample_bytes: usize },
+    /// `element` is the size of a value in bytes.
+    Sparse { arrays: Vec<Sparse>, element: usize },
+}
+
+/// How the samples of a stream make sequences.
+enum Runs {
+    /// Each sample of the only array.
+    Samples(usize),
+    /// Samples `offsets[i] .. offsets[i + 1]` of the only array, which has no gaps.
+    Sequences(Vec<usize>),
+    /// Each array; none of them has gaps.
+    Arrays,
+}
+
+/// Samples whose values are next to each other.
+struct Dense {
+    values: Buffer,
+    offset: usize,
+    samples: usize,
+    /// Bytes from sample to sample.
+    stride: isize,
+}
+
+struct Sparse {
+    values: Buffer,
+    /// `i32`.
+    indices: Buffer,
+    offsets: Vec<u32>,
+}
+
+impl Checked {
+    /// Checks the arrays of a chunk against the streams. Also gives the declared lengths of its sequences; None: all are one
+    /// sample long.
+    pub(super) fn new(
+        data: Vec<StreamData>,
+        streams: &[StreamInfo],
+        chunk: ChunkId,
+    ) -> Result<(Checked, Option<Vec<u32>>)> {
+        let of_chunk = |message: String| wrong_chunk(chunk, message);
+        if data.len() != streams.len() {
+            let message = format!("it has arrays of {} streams instead of {}.", data.len(), streams.len());
+            return Err(of_chunk(message));
+        }
+        let mut checked = Vec::with_capacity(streams.len());
+        for (info, data) in streams.iter().zip(data) {
+            let stream = check_stream(info, data);
+            checked.push(stream.map_err(|message| of_chunk(message).in_stream(&info.name))?);
+        }
+        let count = checked.first().map_or(0, Stream::count);
+        for (info, stream) in streams.iter().zip(&checked) {
+            if stream.count() != count {
+                let message = format!(
+                    "Please provide an equal number of sequences across all streams in the chunk, currently stream \
+                     '{}' has {count} sequences, whereas '{}'- {}",
+                    streams[0].name,
+                    info.name,
+                    stream.count()
+                );
+                return Err(of_chunk(message).in_stream(&info.name));
+            }
+        }
+        let sequences =
+            u32::try_from(count).map_err(|_| of_chunk(format!("{count} sequences are too many.")))?;
+        let lengths = declared_lengths(streams, &checked, sequences).map_err(of_chunk)?;
+        Ok((Checked { streams: checked, sequences }, lengths))
+    }
+
+    /// Number of sequences.
+    pub(super) fn sequences(&self) -> u32 {
+        self.sequences
+    }
+
+    /// Bytes of the arrays.
+    pub(super) fn bytes(&self) -> usize {
+        self.streams.iter().map(Stream::bytes).sum()
+    }
+
+    /// The data of a sequence in a stream.
+    pub(super) fn view(&self, stream: usize, index: u32) -> SequenceView<'_> {
+        self.streams[stream].view(index as usize)
+    }
+}
+
+/// CNTK's rule: where all samples are sequences, all lengths are 1; otherwise the lengths of the stream that defines the
+/// minibatch size count, or those of the longest stream.
+fn declared_lengths(
+    infos: &[StreamInfo],
+    streams: &[Stream],
+    sequences: u32,
+) -> std::result::Result<Option<Vec<u32>>, String> {
+    if streams.iter().all(|stream| matches!(stream.runs, Runs::Samples(_))) {
+        return Ok(None);
+    }
+    let mut defining = infos.iter().zip(streams).filter(|(info, _)| info.defines_mb_size);
+    let chosen = defining.next().map(|(_, stream)| stream);
+    if defining.next().is_some() {
+        return Err("Only a single stream is allowed to define minibatch size, but at least two are found."
+            .to_owned());
+    }
+    let mut lengths = Vec::with_capacity(sequences as usize);
+    for i in 0..sequences as usize {
+        let length = match chosen {
+            Some(stream) => stream.samples(i),
+            None => streams.iter().map(|stream| stream.samples(i)).max().unwrap_or(1),
+        };
+        lengths.push(
+            u32::try_from(length).map_err(|_| format!("sequence {i} has too many samples: {length}."))?,
+        );
+    }
+    Ok(if lengths.iter().all(|&length| length == 1) { None } else { Some(lengths) })
+}
+
+impl Arrays {
+    fn len(&self) -> usize {
+        match self {
+            Arrays::Dense { arrays, .. } => arrays.len(),
+            Arrays::Sparse { arrays, .. } => arrays.len(),
+        }
+    }
+
+    /// Samples of an array; 0 if there is none with this number.
+    fn samples(&self, i: usize) -> usize {
+        match self {
+            Arrays::Dense { arrays, .. } => arrays.get(i).map_or(0, |array| array.samples),
+            Arrays::Sparse { arrays, .. } => arrays.get(i).map_or(0, |array| array.offsets.len() - 1),
+        }
+    }
+}
+
+impl Stream {
+    /// Bytes of its arrays.
+    fn bytes(&self) -> usize {
+        let runs = match &self.runs {
+            Runs::Sequences(offsets) => size_of_val(offsets.as_slice()),
+            Runs::Samples(_) | Runs::Arrays => 0,
+        };
+        runs + match &self.arrays {
+            Arrays::Dense { arrays, .. } => {
+                arrays.iter().map(|array| size_of_val(array) + array.values.bytes().len()).sum::<usize>()
+            }
+            Arrays::Sparse { arrays, .. } => {
+                let of = |array: &Sparse| {
+                    let lists = size_of_val(array.offsets.as_slice()) + array.indices.bytes().len();
+                    size_of_val(array) + array.values.bytes().len() + lists
+                };
+                arrays.iter().map(of).sum()
+            }
+        }
+    }
+
+    /// Number of sequences.
+    fn count(&self) -> usize {
+        match &self.runs {
+            Runs::Samples(count) => *count,
+            Runs::Sequences(offsets) => offsets.len() - 1,
+            Runs::Arrays => self.arrays.len(),
+        }
+    }
+
+    /// Samples of a sequence.
+    fn samples(&self, i: usize) -> usize {
+        self.place(i).2
+    }
+
+    /// The array that a sequence is in, its first sample there, and its number of samples.
+    fn place(&self, i: usize) -> (usize, usize, usize) {
+        match &self.runs {
+            Runs::Samples(_) => (0, i, 1),
+            Runs::Sequences(offsets) => (0, offsets[i], offsets[i + 1] - offsets[i]),
+            Runs::Arrays => (i, 0, self.arrays.samples(i)),
+        }
+    }
+
+    fn view(&self, i: usize) -> SequenceView<'_> {
+        let (array, first, samples) = self.place(i);
+        let (values, sparse) = match &self.arrays {
+            Arrays::Dense { arrays, sample_bytes } => {
+                let array = &arrays[array];
+                let start = array.offset.wrapping_add_signed(array.stride.wrapping_mul(first as isize));
+                let size = samples * sample_bytes;
+                (if size == 0 { &[] } else { &array.values.bytes()[start..][..size] }, None)
+            }
+            Arrays::Sparse { arrays, element } => {
+                let array = &arrays[array];
+                let offsets = &array.offsets[first..=first + samples];
+                let (begin, end) = (offsets[0] as usize, offsets[samples] as usize);
+                let sparse = SparseView {
+                    indices: &array.indices.bytes()[begin * 4..end * 4],
+                    narrow: false,
+                    offsets,
+                    single: false,
+                };
+                (&array.values.bytes()[begin * element..end * element], Some(sparse))
+            }
+        };
+        SequenceView { samples: samples as u32, values, form: ValueForm::Whole, sparse }
+    }
+}
+
+fn check_stream(info: &StreamInfo, data: StreamData) -> std::result::Result<Stream, String> {
+    let by_sample = matches!(data, StreamData::Samples(_));
+    let (arrays, lengths) = match data {
+        StreamData::Samples(array) => (vec![array], None),
+        StreamData::Sequences(array, lengths) => (vec![array], Some(lengths)),
+        StreamData::Arrays(arrays) => (arrays, None),
+    };
+    let mut dense = Vec::new();
+    let mut sparse = Vec::new();
+    for (i, array) in arrays.into_iter().enumerate() {
+        let checked = match (info.storage, array) {
+            (Storage::Dense, Array::Dense(array)) => {
+                check_dense(info, array, by_sample).map(|array| dense.push(array))
+            }
+            (Storage::SparseCsc, Array::Sparse(array)) => {
+                check_sparse(info, array).map(|array| sparse.push(array))
+            }
+            (Storage::Dense, Array::Sparse(_)) => Err("sparse data for a dense stream.".to_owned()),
+            (Storage::SparseCsc, Array::Dense(_)) => Err("dense data for a sparse stream.".to_owned()),
+        };
+        checked.map_err(|message| if by_sample { message } else { format!("array {i}: {message}") })?;
+    }
+    let element = info.element.size();
+    let arrays = match info.storage {
+        Storage::Dense => Arrays::Dense { arrays: dense, sample_bytes: info.sample_size() * element },
+        Storage::SparseCsc => Arrays::Sparse { arrays: sparse, element },
+    };
+    let samples = arrays.samples(0);
+    let runs = match lengths {
+        _ if by_sample => Runs::Samples(samples),
+        None => Runs::Arrays,
+        Some(lengths) => {
+            let mut offsets = vec![0usize];
+            let mut end = 0usize;
+            for length in lengths {
+                end = end.saturating_add(length as usize);
+                offsets.push(end);
+            }
+            if end != samples {
+                return Err(format!("its sequences have {end} samples, its array {samples}."));
+            }
+            Runs::Sequences(offsets)
+        }
+    };
+    let stream = Stream { arrays, runs };
+    // CNTK 2.7 finds this out only when it packs the sequence.
+    if let Some(i) = (0..stream.count()).find(|&i| stream.samples(i) == 0) {
+        return Err(format!("sequence {i}: AddSequence: Sequences must be a least one frame long."));
+    }
+    Ok(stream)
+}
+
+fn check_scalar(info: &StreamInfo, values: &Buffer) -> std::result::Result<(), String> {
+    let expected = match info.element {
+        ElementType::Float => Scalar::Float,
+        ElementType::Double => Scalar::Double,
+    };
+    if values.scalar() == expected {
+        return Ok(());
+    }
+    Err(format!("its values are {:?}, those of the stream {:?}.", values.scalar(), info.element))
+}
+
+fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::result::Result<Dense, String> {
+    let DenseArray { values, offset, samples, shape, strides } = array;
+    check_scalar(info, &values)?;
+    let samples = match samples {
+        Some(samples) => samples,
+        None => filled_samples(&values, info.sample_size())?,
+    };
+    if let Some(shape) = shape
+        && shape != info.shape
+    {
+        return Err(format!("a sample has the shape {shape:?}, the stream {:?}.", info.shape));
+    }
+    let element = info.element.size();
+    let sample_bytes = info.sample_size() * element;
+    let too_small = || {
+        format!(
+            "{samples} samples of {sample_bytes} bytes from byte {offset} on leave the memory of {} bytes.",
+            values.bytes().len()
+        )
+    };
+    if sample_bytes.checked_mul(samples).is_none_or(|size| size > isize::MAX as usize) {
+        return Err(too_small());
+    }
+    let Some(strides) = strides else {
+        if offset.checked_add(sample_bytes * samples).is_none_or(|end| end > values.bytes().len()) {
+            return Err(too_small());
+        }
+        return Ok(Dense { values, offset, samples, stride: sample_bytes as isize });
+    };
+    if strides.len() != info.shape.len() + 1 {
+        return Err(format!("it has {} strides instead of {}.", strides.len(), info.shape.len() + 1));
+    }
+    let (inner, outer) = (&strides[..info.shape.len()], strides[info.shape.len()]);
+    if sample_bytes == 0 || samples == 0 {
+        return Ok(Dense { values, offset: 0, samples, stride: 0 });
+    }
+    // The lowest and the highest byte that is touched.
+    let (mut low, mut high) = (offset as i128, offset as i128 + element as i128);
+    for (&dim, &stride) in info.shape.iter().chain([&samples]).zip(&strides) {
+        let reach = (dim as i128 - 1) * stride as i128;
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    if low < 0 || high > values.bytes().len() as i128 {
+        return Err(format!(
+            "its strides lead to the bytes {low} to {high} of a memory of {} bytes.",
+            values.bytes().len()
+        ));
+    }
+    let mut packed = element as isize;
+    let mut is_whole = true;
+    for (&dim, &stride) in info.shape.iter().zip(inner) {
+        is_whole &= dim == 1 || stride == packed;
+        packed *= dim as isize;
+    }
+    if is_whole && (by_sample || samples == 1 || outer == packed) {
+        return Ok(Dense { values, offset, samples, stride: outer });
+    }
+    let mut copy = Vec::with_capacity(sample_bytes * samples);
+    for sample in 0..samples {
+        let first = offset as isize + outer * sample as isize;
+        gather(values.bytes(), first, &info.shape, inner, element, &mut copy);
+    }
+    let (start, size) = (copy.as_ptr(), copy.len());
+    // SAFETY: the list is not touched any more; moving it into the owner does not move its memory.
+    let values = unsafe { Buffer::from_raw(start, size, values.scalar(), Arc::new(copy)) };
+    Ok(Dense { values, offset: 0, samples, stride: sample_bytes as isize })
+}
+
+/// How many samples the values fill.
+fn filled_samples(values: &Buffer, sample_size: usize) -> std::result::Result<usize, String> {
+    match values.len().checked_rem(sample_size) {
+        Some(0) => Ok(values.len() / sample_size),
+        Some(_) => {
+            Err(format!("its {} values are no whole number of samples of {sample_size}.", values.len()))
+        }
+        None => Err("samples of no values do not show how many they are: set `samples`.".to_owned()),
+    }
+}
+
+/// Appends the values of an array, the first dimension fastest. All places were checked.
+fn gather(bytes: &[u8], at: isize, shape: &[usize], strides: &[isize], element: usize, out: &mut Vec<u8>) {
+    match (shape, strides) {
+        ([shape @ .., dim], [strides @ .., stride]) => {
+            for i in 0..*dim as isize {
+                gather(bytes, at + i * stride, shape, strides, element, out);
+            }
+        }
+        _ => out.extend_from_slice(&bytes[at as usize..][..element]),
+    }
+}
+
+fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sparse, String> {
+    let SparseArray { values, indices, offsets } = array;
+    check_scalar(info, &values)?;
+    let numbers = offsets.integers().ok_or("its offsets are no integers.")?;
+    let mut checked = Vec::with_capacity(offsets.len());
+    for (sample, offset) in numbers.enumerate() {
+        let before = checked.last().copied().unwrap_or(0);
+        match u32::try_from(offset) {
+            Ok(offset) if offset >= before => checked.push(offset),
+            _ => {
+                return Err(format!(
+                    "its offsets do not ascend: {offset} comes after {before} at sample {sample}."
+                ));
+            }
+        }
+    }
+    let (Some(&first), Some(&end)) = (checked.first(), checked.last()) else {
+        return Err("it has no offsets; for no samples there is one.".to_owned());
+    };
+    let (first, end) = (first as usize, end as usize);
+    if end > values.len() || end > indices.len() {
+        return Err(format!(
+            "its offsets count {end} entries, but there are {} values and {} indices.",
+            values.len(),
+            indices.len()
+        ));
+    }
+    let size = info.sample_size() as i64;
+    let numbers = indices.integers().ok_or("its indices are no integers.")?;
+    let is_bad = |index: i64| !(0..size).contains(&index);
+    // Without an early end, so that it is compiled to vector instructions.
+    let checked_indices = if indices.scalar() == Scalar::Int32 {
+        let used = &indices.bytes().as_chunks::<4>().0[first..end];
+        let limit = size as u32;
+        let any_bad = used.iter().fold(false, |bad, index| bad | (u32::from_ne_bytes(*index) >= limit));
+        (!any_bad).then(|| indices.clone())
+    } else {
+        let narrow = indices.integers().into_iter().flatten().enumerate().map(|(i, index)| {
+            let is_used = (first..end).contains(&i);
+            if !is_used { Some(0) } else { i32::try_from(index).ok().filter(|_| !is_bad(index)) }
+        });
+        narrow.collect::<Option<Vec<i32>>>().map(Buffer::from)
+    };
+    let Some(indices) = checked_indices else {
+        let bad = numbers.enumerate().skip(first).take(end - first).find(|&(_, index)| is_bad(index));
+        let (entry, index) = bad.unwrap_or((first, -1));
+        let sample = checked.partition_point(|&offset| offset as usize <= entry) - 1;
+        return Err(format!(
+            "sample {sample} has a value with the index {index}, but a sample has {size} values."
+        ));
+    };
+    Ok(Sparse { values, indices, offsets: checked })
+}

@@ -1,0 +1,263 @@
+//! One sequence, filled by user code that gives sequences one by one.
+
+use super::wrong;
+use crate::Result;
+use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm};
+use crate::stream::{ElementType, Storage, StreamInfo};
+use std::sync::Arc;
+
+/// A type of values: `f32` or `f64`.
+pub trait Value: Copy + sealed::Value {}
+
+impl Value for f32 {}
+impl Value for f64 {}
+
+mod sealed {
+    use super::Values;
+
+    pub trait Value: Sized {
+        fn list(values: &mut Values) -> Option<&mut Vec<Self>>;
+    }
+
+    impl Value for f32 {
+        fn list(values: &mut Values) -> Option<&mut Vec<f32>> {
+            if let Values::Float(list) = values { Some(list) } else { None }
+        }
+    }
+
+    impl Value for f64 {
+        fn list(values: &mut Values) -> Option<&mut Vec<f64>> {
+            if let Values::Double(list) = values { Some(list) } else { None }
+        }
+    }
+}
+
+/// Values of the type that a stream has.
+pub enum Values {
+    Float(Vec<f32>),
+    Double(Vec<f64>),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Values::Float(list) => list.len(),
+            Values::Double(list) => list.len(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Values::Float(list) => list.clear(),
+            Values::Double(list) => list.clear(),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Values::Float(list) => bytes_of(list),
+            Values::Double(list) => bytes_of(list),
+        }
+    }
+}
+
+/// Plain numbers, any of whose bytes may be looked at.
+trait Number: Copy {}
+impl Number for f32 {}
+impl Number for f64 {}
+impl Number for i32 {}
+
+fn bytes_of<T: Number>(numbers: &[T]) -> &[u8] {
+    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `Number` is implemented for types without
+    // padding only, so that every byte is initialized.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
+/// The data of one sequence in all streams of a deserializer. It comes empty and is used again for other sequences, so
+/// that nothing is allocated for each of many short ones.
+pub struct UserSequence {
+    infos: Arc<[StreamInfo]>,
+    streams: Vec<Stream>,
+    key: Option<SequenceKey>,
+    is_invalid: bool,
+}
+
+/// One stream's data.
+struct Stream {
+    values: Values,
+    /// Sparse: the index of each value within its sample, and `samples + 1` entry numbers.
+    indices: Vec<i32>,
+    offsets: Vec<u32>,
+    shape: Vec<usize>,
+    /// Known once it was checked.
+    samples: u32,
+}
+
+impl UserSequence {
+    pub(super) fn new(infos: &Arc<[StreamInfo]>) -> UserSequence {
+        let stream = |info: &StreamInfo| Stream {
+            values: match info.element {
+                ElementType::Float => Values::Float(Vec::new()),
+                ElementType::Double => Values::Double(Vec::new()),
+            },
+            indices: Vec::new(),
+            offsets: vec![0],
+            shape: Vec::new(),
+            samples: 0,
+        };
+        let streams = infos.iter().map(stream).collect();
+        UserSequence { infos: Arc::clone(infos), streams, key: None, is_invalid: false }
+    }
+
+    /// Makes it empty, for another sequence.
+    pub(super) fn clear(&mut self) {
+        for stream in &mut self.streams {
+            stream.values.clear();
+            stream.indices.clear();
+            stream.offsets.truncate(1);
+            stream.shape.clear();
+        }
+        (self.key, self.is_invalid) = (None, false);
+    }
+
+    /// The values of a dense stream, to be filled: those of the first sample, of the second, and so on. `T` is the
+    /// stream's element type.
+    pub fn dense<T: Value>(&mut self, stream: usize) -> Result<&mut Vec<T>> {
+        self.list(stream, Storage::Dense).map(|(values, _)| values)
+    }
+
+    /// Adds a sample to a sparse stream: its values and their indices within the sample, in any order. `T` is the stream's
+    /// element type.
+    pub fn push_sparse<T: Value>(&mut self, stream: usize, values: &[T], indices: &[i32]) -> Result<()> {
+        if values.len() != indices.len() {
+            return Err(wrong(format!(
+                "A sparse sample has {} values, but {} indices.",
+                values.len(),
+                indices.len()
+            )));
+        }
+        let (list, others) = self.list(stream, Storage::SparseCsc)?;
+        list.extend_from_slice(values);
+        let end = u32::try_from(list.len()).map_err(|_| wrong("A sequence has too many values."))?;
+        others.indices.extend_from_slice(indices);
+        others.offsets.push(end);
+        Ok(())
+    }
+
+    /// The key that minibatches report: a number, or the number of a text in the reader's corpus. Without, it is the key
+    /// that was listed.
+    pub fn set_key(&mut self, key: u64) {
+        self.key = Some(key);
+    }
+
+    /// The shape of the samples in a stream whose description leaves it open; the same for all sequences.
+    pub fn set_shape(&mut self, stream: usize, shape: &[usize]) -> Result<()> {
+        let count = self.streams.len();
+        let stream = self.streams.get_mut(stream).ok_or_else(|| no_stream(stream, count))?;
+        stream.shape.clear();
+        stream.shape.extend_from_slice(shape);
+        Ok(())
+    }
+
+    /// The sequence cannot be used: it is left out, and counted against the reader's `maxErrors`.
+    pub fn set_invalid(&mut self) {
+        self.is_invalid = true;
+    }
+
+    /// The values of a stream, and its other lists.
+    fn list<T: Value>(&mut self, stream: usize, storage: Storage) -> Result<(&mut Vec<T>, Others<'_>)> {
+        let count = self.streams.len();
+        let (Some(info), Some(data)) = (self.infos.get(stream), self.streams.get_mut(stream)) else {
+            return Err(no_stream(stream, count));
+        };
+        if info.storage != storage {
+            let message = match storage {
+                Storage::Dense => "The stream is sparse: add its samples with `push_sparse`.",
+                Storage::SparseCsc => "The stream is dense: fill the list that `dense` gives.",
+            };
+            return Err(wrong(message).in_stream(&info.name));
+        }
+        let others = Others { indices: &mut data.indices, offsets: &mut data.offsets };
+        match T::list(&mut data.values) {
+            Some(list) => Ok((list, others)),
+            None => {
+                let message = format!(
+                    "The values are {}, those of the stream {:?}.",
+                    std::any::type_name::<T>(),
+                    info.element
+                );
+                Err(wrong(message).in_stream(&info.name))
+            }
+        }
+    }
+
+    pub(super) fn is_invalid(&self) -> bool {
+        self.is_invalid
+    }
+
+    pub(super) fn key(&self) -> Option<SequenceKey> {
+        self.key
+    }
+
+    /// The shape of the samples in a stream, if the description leaves it open.
+    pub(super) fn shape(&self, stream: usize) -> Option<&[usize]> {
+        let is_late = self.infos.get(stream)?.has_late_shape();
+        is_late.then(|| &*self.streams[stream].shape)
+    }
+
+    /// Checks all that was filled in. Needed before [`UserSequence::view`].
+    pub(super) fn check(&mut self) -> Result<()> {
+        for (info, stream) in self.infos.iter().zip(&mut self.streams) {
+            let shape = if info.has_late_shape() { &stream.shape } else { &info.shape };
+            let sample_size = shape.iter().try_fold(1usize, |size, &dim| size.checked_mul(dim));
+            let sample_size =
+                sample_size.ok_or_else(|| wrong("A sample is too large.").in_stream(&info.name))?;
+            let samples = match info.storage {
+                Storage::Dense => {
+                    let count = stream.values.len();
+                    if count.checked_rem(sample_size).is_none_or(|rest| rest > 0) {
+                        let message =
+                            format!("Its {count} values are no whole number of samples of {sample_size}.");
+                        return Err(wrong(message).in_stream(&info.name));
+                    }
+                    count / sample_size
+                }
+                Storage::SparseCsc => {
+                    let is_good = |index: i32| usize::try_from(index).is_ok_and(|index| index < sample_size);
+                    if let Some(bad) = stream.indices.iter().find(|&&index| !is_good(index)) {
+                        let message =
+                            format!("A value has the index {bad}, but a sample has {sample_size} values.");
+                        return Err(wrong(message).in_stream(&info.name));
+                    }
+                    stream.offsets.len() - 1
+                }
+            };
+            stream.samples = u32::try_from(samples)
+                .map_err(|_| wrong("A sequence has too many samples.").in_stream(&info.name))?;
+        }
+        Ok(())
+    }
+
+    /// The data in a stream, once they were checked.
+    pub(super) fn view(&self, stream: usize) -> Option<SequenceView<'_>> {
+        let (info, data) = (self.infos.get(stream)?, self.streams.get(stream)?);
+        let sparse = (info.storage == Storage::SparseCsc).then(|| SparseView {
+            indices: bytes_of(&data.indices),
+            narrow: false,
+            offsets: &data.offsets,
+            single: false,
+        });
+        let values = data.values.bytes();
+        Some(SequenceView { samples: data.samples, values, form: ValueForm::Whole, sparse })
+    }
+}
+
+/// The lists of a sparse stream beside its values.
+struct Others<'a> {
+    indices: &'a mut Vec<i32>,
+    offsets: &'a mut Vec<u32>,
+}
+
+fn no_stream(stream: usize, count: usize) -> crate::Error {
+    wrong(format!("There is no stream {stream}: the deserializer has {count}."))
+}
