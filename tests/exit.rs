@@ -6,11 +6,10 @@
 use cntk_reader::Result;
 use cntk_reader::config::{self, UserType};
 use cntk_reader::deserialize::custom::{
-    Array, Buffer, ChunkData, Composable, DenseArray, Registered, Scalar, Sequences, Simple, StreamData,
-    UserDeserializer,
+    Buffer, Registered, Scalar, Sequences, StreamData, UserChunk, UserDeserializer,
 };
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::stream::{ElementType, Storage, StreamInfo};
+use cntk_reader::stream::StreamInfo;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +36,7 @@ fn crash_if_gone() {
 }
 
 struct Slow {
-    name: &'static str,
+    streams: [StreamInfo; 1],
     /// Ends the process from within a load, somewhat after the first window.
     exits: bool,
 }
@@ -51,22 +50,20 @@ impl Drop for Owned {
     }
 }
 
-impl Simple for Slow {
-    fn streams(&self) -> Result<Vec<StreamInfo>> {
-        Ok(vec![StreamInfo {
-            name: self.name.to_owned(),
-            storage: Storage::Dense,
-            element: ElementType::Float,
-            shape: vec![1],
-            defines_mb_size: false,
-        }])
+impl UserDeserializer for Slow {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
     }
 
-    fn chunk_count(&self) -> Result<u32> {
-        Ok(CHUNKS)
+    fn chunk_count(&self) -> u32 {
+        CHUNKS
     }
 
-    fn load(&self, chunk: u32) -> Result<ChunkData> {
+    fn sequences(&self, _chunk: u32) -> Result<Option<Sequences>> {
+        Ok(Some(Sequences::of_one_sample(SEQUENCES)))
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
         let loads = LOADS.fetch_add(1, Ordering::SeqCst);
         for _ in 0..8 {
             crash_if_gone();
@@ -80,16 +77,7 @@ impl Simple for Slow {
         let (start, bytes) = (owned.0.as_ptr().cast(), size_of_val(owned.0.as_slice()));
         // SAFETY: `owned` has these bytes and keeps them unchanged until it is dropped.
         let values = unsafe { Buffer::from_raw(start, bytes, Scalar::Float, owned) };
-        Ok(ChunkData {
-            streams: vec![StreamData::Samples(Array::Dense(DenseArray::new(values, SEQUENCES as usize)))],
-            keys: None,
-        })
-    }
-}
-
-impl Composable for Slow {
-    fn sequences(&self, _chunk: u32) -> Result<Sequences> {
-        Ok(Sequences { count: SEQUENCES, ..Sequences::default() })
+        Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
     }
 }
 
@@ -104,9 +92,10 @@ fn read_some(exits: bool) -> Reader {
     );
     let users = types.map(|(name, _)| UserType { name, composable: true });
     let options = config::from_text_with(&text, &users).expect("a configuration");
-    let registered = types.map(|(kind, name)| Registered {
-        name: kind.to_owned(),
-        deserializer: UserDeserializer::Composable(Arc::new(Slow { name, exits: exits && name == "y" })),
+    let registered = types.map(|(kind, name)| {
+        let streams = [StreamInfo::dense(name, &[1])];
+        let slow = Slow { streams, exits: exits && name == "y" };
+        Registered::new(kind, Arc::new(slow)).expect("a deserializer")
     });
     let mut reader =
         Reader::open_with(&options, &Others { registered: &registered, factory: None }).expect("a reader");
