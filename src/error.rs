@@ -62,8 +62,15 @@ pub struct Location {
 }
 
 /// An error with its kind and location. One word wide, so that `Result` stays cheap on the hot path.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
+
+/// The kind and all of the text: what a program shows whose `main` returns an error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Inner {

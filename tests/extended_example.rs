@@ -44,13 +44,10 @@ fn expected() -> Vec<Sequence> {
 /// The samples of each sequence in a stream of `N` values a sample.
 fn samples<const N: usize>(minibatch: &Minibatch, stream: &str) -> Vec<Vec<[f32; N]>> {
     let stream = minibatch.stream(stream).expect("a stream");
-    let columns = stream.dense::<f32>().expect("values").as_chunks::<N>().0;
-    let layout = stream.layout();
+    let values = stream.dense::<f32>().expect("values").as_chunks::<N>().0;
     let mut sequences = vec![Vec::new(); minibatch.sequences()];
-    for record in layout.records.iter().filter(|record| !record.is_gap()) {
-        let steps = record.begin as usize..record.end as usize;
-        let of_lane = steps.map(|step| columns[step * layout.lanes + record.lane as usize]);
-        sequences[record.id as usize] = of_lane.collect();
+    for (sequence, columns) in stream.sequences() {
+        sequences[sequence] = columns.map(|column| values[column]).collect();
     }
     sequences
 }

@@ -167,7 +167,7 @@ fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, S
 
 /// Keys that CNTK reads around every reader. Returns `prefetch`.
 pub(super) fn read_common(section: &Section) -> Result<bool> {
-    // How many sequences run in parallel has no say any more, but a bad value is an error.
+    // The number of parallel sequences has no effect any more, but a bad value is an error.
     section.array_or_empty("nbruttsineachrecurrentiter")?.values::<i32>()?;
     section.get_or("prefetch", true)
 }
@@ -250,8 +250,8 @@ fn is_listed_late(deserializers: &[DeserializerOptions]) -> bool {
     }
 }
 
-/// The window of users' deserializers. CNTK's default, all of the data, would have no end; its API always says 128
-/// chunks where it is not told otherwise.
+/// The window of users' deserializers. CNTK's default, all of the data, would never be filled; its API always writes
+/// 128 chunks unless the caller chooses another window.
 fn read_user_window(section: &Section) -> Result<WindowSize> {
     section.ignore(&["chunkSizeInBytes"]);
     let in_samples = section.get_or("sampleBasedRandomizationWindow", false)?;

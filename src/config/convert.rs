@@ -342,7 +342,7 @@ mod tests {
             ("0x1.8p-1075", 5e-324),
             ("0x1p1024", f64::INFINITY),
             ("0x1.fffffffffffff8p0", 2.0),
-            // One digit far behind the others decides the tie.
+            // One digit far after the others decides the tie.
             ("0x20000000000001000000001", f64::from_bits(0x4580_0000_0000_0001)),
             ("inf", f64::INFINITY),
             ("-inf", f64::NEG_INFINITY),

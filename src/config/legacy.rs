@@ -23,7 +23,7 @@ pub enum ReaderType {
 const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader' and \
                          'CNTKBinaryReader'.";
 
-/// Names of readers and modules that CNTK 2.7 knows and this library does not read yet.
+/// Names of readers and modules that CNTK 2.7 has and this library does not.
 const OTHERS: [&str; 11] = [
     "ImageReader",
     "Cntk.Deserializers.Image",
@@ -133,8 +133,8 @@ fn with_one(
     })
 }
 
-/// Any spelling counts. (CNTK's composite reader takes `Float` for double in one place and for float in another,
-/// and hands out garbage.)
+/// Upper and lower case are the same. (CNTK's composite reader takes `Float` for double in one place and for float in
+/// another, and delivers garbage.)
 pub(super) fn parse_precision(text: &str) -> Option<ElementType> {
     if text.eq_ignore_ascii_case("float") {
         Some(ElementType::Float)

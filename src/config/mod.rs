@@ -143,7 +143,7 @@ pub struct Others<'a> {
     /// Sections that follow those of `deserializers`. That of a user's deserializer is left out if `deserializers` has
     /// one already.
     pub added: &'a [Section],
-    /// Deserializers in modules that the library does not have are left to somebody else, who makes them.
+    /// Deserializers in modules that the library does not have are not errors: the caller makes them.
     pub foreign: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Typed options: what a configuration means to the engine.
+//! Settings: what a configuration means to the engine.
 
 use super::Section;
 use crate::stream::{ElementType, Storage};
@@ -18,10 +18,10 @@ pub struct ReaderSettings {
     pub order: Order,
     /// How minibatches are packed.
     pub packing: Packing,
-    /// Each worker's minibatch size is its share of the total (`localTimeline`); else all workers walk the same
+    /// Each worker's minibatch size is its share of the total (`localTimeline`); otherwise all workers walk the same
     /// global minibatch and keep their share.
     pub local_timeline: bool,
-    /// Invalid sequences tolerated by the reader; bad lines of a text file are the deserializer's own matter.
+    /// Invalid sequences tolerated by the reader; bad lines of a text file are counted by its deserializer.
     pub max_errors: u64,
     /// Type of the delivered values.
     pub element: ElementType,
@@ -79,7 +79,7 @@ pub enum WindowSize {
 /// How minibatches are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Whole sequences in parallel rows.
+    /// Whole sequences in parallel lanes.
     Sequence,
     /// Single samples.
     Frame,
@@ -117,7 +117,7 @@ pub struct ForeignOptions {
     pub composable: bool,
 }
 
-/// Options of a user's deserializer. All else it gets from its user.
+/// Options of a user's deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserOptions {
     /// The name that it was registered by, the section's `type`.

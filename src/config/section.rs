@@ -1,8 +1,8 @@
 //! Sections: the keys of a configuration with their raw texts, and the ways of reading them.
 //!
-//! A value stays text until somebody reads it as something, as in CNTK. Keys compare without regard to (ASCII) case
+//! A value stays text until it is read as a value of a type, as in CNTK. Keys compare without regard to (ASCII) case
 //! and come in that order, never in the order of the file. A key that is absent is looked up in the sections around
-//! it, unless the section is an element of an array: those have nothing around them.
+//! it, unless the section is an element of an array: elements have no section around them.
 //!
 //! CNTK reads values in three ways, which differ:
 //!
@@ -66,7 +66,7 @@ impl Section {
         Self::open(path.to_owned(), text, None, Arc::default())
     }
 
-    /// A section that somebody else has cut into keys and raw texts already. Of two entries with one key the later one
+    /// A section from its keys and their raw texts. Of two entries with one key the later one
     /// counts. `parent` is the section around it.
     pub fn from_entries<'e>(
         path: &str,
@@ -181,7 +181,7 @@ impl Section {
         self.raw(key).is_some()
     }
 
-    /// Declares keys that are known here and mean nothing to this library: no warning tells of them.
+    /// Declares keys that CNTK reads here and this library has no use for: they are not reported as unread.
     pub fn ignore(&self, keys: &[&str]) {
         for key in keys {
             self.0.log.asked(&self.0.path, key);
@@ -203,7 +203,7 @@ impl Section {
         }
     }
 
-    /// Tells sections of one path apart while both exist.
+    /// A number that differs between any two sections that exist at the same time, whatever their paths.
     pub(super) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

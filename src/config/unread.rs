@@ -1,10 +1,10 @@
-//! Tells of keys that nothing reads: CNTK ignores them silently, and a misspelled key goes unnoticed for long.
+//! Reports keys that nothing reads: CNTK ignores them silently, and a misspelled key remains unnoticed.
 
 use crate::log::{Level, Logger};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines of one report; a configuration with more unknown keys is of another kind altogether.
+/// Most lines of one report. More unknown keys mean that the text is for another program.
 const MAX_LINES: usize = 20;
 
 /// What was opened and read of one configuration, by lower-case path of the section.
@@ -77,9 +77,9 @@ impl ReadLog {
     }
 }
 
-/// The known name that is closest to `key` (lower case), if it is close enough to be meant.
+/// The known name closest to `key` (lower case), if it is close enough for a misspelling.
 fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
-    // Longer keys are no typing mistakes, and comparing them would take its time.
+    // Longer keys are no misspellings, and comparing them would take long.
     if key.len() > 64 {
         return None;
     }
@@ -89,20 +89,20 @@ fn nearest<'n>(key: &str, known: &BTreeSet<&'n str>) -> Option<&'n str> {
     (distance <= key.len().min(name.len()) / 3 && distance <= 3).then_some(name)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that make `b` out of `a`.
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
+        let mut current = vec![i; b.len() + 1];
         for j in 1..=b.len() {
             let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            current[j] = replaced.min(last[j] + 1).min(current[j - 1] + 1);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before_last[j - 2] + 1);
+                current[j] = current[j].min(before_last[j - 2] + 1);
             }
         }
-        before_last = std::mem::replace(&mut last, row);
+        before_last = std::mem::replace(&mut last, current);
     }
     last[b.len()]
 }

@@ -12,7 +12,7 @@ use std::iter::FusedIterator;
 /// An error does not end the epoch: the next minibatch continues past the sequences that could not be delivered. After
 /// errors that no later read can recover from ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one.
 ///
-/// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] goes on from there.
+/// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] continues from there.
 #[must_use = "an epoch is read by iterating over it"]
 #[derive(Debug)]
 pub struct EpochIter<'r> {

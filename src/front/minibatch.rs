@@ -163,6 +163,36 @@ impl<'m> MinibatchStream<'m> {
         self.layout().samples()
     }
 
+    /// The sequences, each with its number and the columns of its samples in order; the number is its place in
+    /// [`Minibatch::keys`]. In truncated mode these are the samples of the sequence that this minibatch has.
+    ///
+    /// ```no_run
+    /// # use cntk_reader::{Minibatch, Result};
+    /// # fn example(minibatch: &Minibatch) -> Result<()> {
+    /// let stream = minibatch.stream("words")?;
+    /// let (values, size) = (stream.dense::<f32>()?, stream.sample_size());
+    /// for (sequence, columns) in stream.sequences() {
+    ///     println!("{:?} has {} samples:", minibatch.key_text(sequence), columns.len());
+    ///     for column in columns {
+    ///         println!("{:?}", &values[column * size..][..size]);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sequences(
+        &self,
+    ) -> impl Iterator<Item = (usize, impl ExactSizeIterator<Item = usize> + use<>)> + use<'m> {
+        let Layout { steps, lanes, records, .. } = self.layout();
+        let (steps, lanes) = (*steps, *lanes);
+        records.iter().filter(|record| !record.is_gap()).map(move |record| {
+            let begin = usize::try_from(record.begin).unwrap_or(0);
+            let end = usize::try_from(record.end).unwrap_or(steps).min(steps);
+            let lane = record.lane as usize;
+            (record.id as usize, (begin..end).map(move |step| step * lanes + lane))
+        })
+    }
+
     /// The values of a dense stream: [`columns`](MinibatchStream::columns) times
     /// [`sample_size`](MinibatchStream::sample_size) values, one column after the other; gaps are zeros.
     ///

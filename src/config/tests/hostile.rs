@@ -1,4 +1,4 @@
-//! Texts that nobody writes on purpose: cycles, explosions, depth, noise. They end in a value or an error, soon.
+//! Damaged and malicious texts: cycles, explosions, depth, noise. Each gives a value or an error within a short time.
 
 use super::*;
 use proptest::prelude::*;

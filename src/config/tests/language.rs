@@ -257,7 +257,7 @@ fn arrays() {
     ];
     for (text, expected) in table {
         let array = Array::open("a".into(), text, Default::default()).unwrap();
-        // A star behind a bracket is an empty text, twice.
+        // A star after a bracket is an empty text, twice.
         let expected: &[&str] = if text == "([x=1]*2)" { &["[x=1]", "", ""] } else { expected };
         assert_eq!(array.texts(), expected, "{text}");
     }

@@ -254,7 +254,7 @@ fn visibility_in_a_composite_reader() {
     assert_eq!(element("precision=Float", ""), ElementType::Float);
     assert_eq!(composite("", "frameMode=q").unwrap().packing, Packing::Sequence);
 
-    // Inside a deserializer the chain goes on: deserializer, input, stream.
+    // Inside a deserializer keys are looked up outwards: stream, input, deserializer.
     let defines = |at_deserializer: &str, streams: &str| {
         composite_of("", &format!("file=f;{at_deserializer};input=[{streams}]"))
             .map(|options| text(&options).streams.iter().map(|s| s.defines_mb_size).collect::<Vec<_>>())
