@@ -48,6 +48,7 @@ pub enum ExceptionClass {
 
 /// Where in the data an error lies; every part is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Location {
     /// The file's path as the configuration wrote it.
     pub file: Option<String>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 /// How much a line matters; also the trace levels of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum Level {
     /// Always shown.
     Error = 0,

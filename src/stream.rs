@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 /// Type of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum ElementType {
     /// 32-bit IEEE float. CNTK's number for it.
     Float = 1,
@@ -25,6 +26,7 @@ impl ElementType {
 /// How the values of a stream are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum Storage {
     /// Every value of every sample.
     Dense = 0,
@@ -37,6 +39,7 @@ pub const UNKNOWN_DIMENSION: usize = usize::MAX - 1;
 
 /// Description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamInfo {
     /// Unique name among the streams of a reader.
     pub name: String,

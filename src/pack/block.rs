@@ -49,6 +49,7 @@ mod sealed {
 
 /// The data of a sparse stream's minibatch: compressed sparse columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub struct SparseColumns<'a, T> {
     /// The stored values, in order of columns.
     pub values: &'a [T],

@@ -6,6 +6,7 @@ pub const GAP: u64 = u64::MAX;
 /// A run of time steps in one lane that belongs to one sequence, or to none (a gap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct Record {
     /// Number of the sequence within the minibatch, from 0, or [`GAP`].
     pub id: u64,
@@ -27,6 +28,7 @@ impl Record {
 
 /// Layout of one stream's minibatch: `steps * lanes` columns; step `t` of lane `s` is column `t * lanes + s`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Layout {
     /// Time steps (CNTK's T): the length of a lane.
     pub steps: usize,

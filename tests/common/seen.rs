@@ -29,7 +29,6 @@ impl Seen {
         let stream = |(info, stream): (&StreamInfo, &cntk_reader::pack::StreamMinibatch)| {
             let bytes = stream.block();
             let data = match info.storage {
-                Storage::SparseCsc => bytes.to_vec(),
                 Storage::Dense => {
                     let size = info.sample_size() * info.element.size();
                     assert_eq!(
@@ -42,6 +41,7 @@ impl Seen {
                     let columns = bytes.chunks(size.max(1)).zip(gaps).filter(|&(_, gap)| !gap);
                     columns.flat_map(|(column, _)| column.iter().copied()).collect()
                 }
+                _ => bytes.to_vec(),
             };
             SeenStream { layout: stream.layout.clone(), data }
         };

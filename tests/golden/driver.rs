@@ -365,6 +365,12 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
         info.assume_init()
     };
     assert_eq!(info.kind, status, "the status and the error's kind");
+    let mut location = Box::<Location>::default();
+    location.file = text(info.file);
+    location.offset = (info.offset != u64::MAX).then_some(info.offset);
+    location.line = (info.line != 0).then_some(info.line);
+    location.stream = text(info.stream);
+    location.key = text(info.key);
     let failure = Failure {
         class: match info.exception {
             cntk_reader_exception::CNTK_READER_EXCEPTION_RUNTIME_ERROR => "runtime_error",
@@ -372,13 +378,7 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
             cntk_reader_exception::CNTK_READER_EXCEPTION_INVALID_ARGUMENT => "invalid_argument",
         },
         message: text(info.message).expect("a message"),
-        place: Box::new(Location {
-            file: text(info.file),
-            offset: (info.offset != u64::MAX).then_some(info.offset),
-            line: (info.line != 0).then_some(info.line),
-            stream: text(info.stream),
-            key: text(info.key),
-        }),
+        place: location,
     };
     cntk_reader_error_free(Some(error));
     Err(failure)
