@@ -101,7 +101,7 @@ def fault_state_without_position(r):
     r.read(source, 8, 2)
 
 
-@case(differs='CNTK does not check the rank')
+@case(differs='CNTK does not check the rank', line=1, ours='"error": "ValueError"')
 def fault_rank_too_large(r):
     r.read(r.source([text()], max_sweeps=1), 8, 2, workers=2, rank=2)
 

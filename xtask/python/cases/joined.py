@@ -49,7 +49,11 @@ def joined_checkpoint(r):
     r.read(source, 20)
 
 
-@case(short=True, differs='CNTK 2.5.1 counts a sweep otherwise where one of several files defines the size' if OLD else None)
+# CNTK 2.5.1 draws another size of the sweep into each minibatch's limit, so no line after the first is sure to be the same.
+COUNTS = dict(differs='CNTK 2.5.1 counts a sweep otherwise where one of several files defines the size', anything=True)
+
+
+@case(short=True, **COUNTS if OLD else {})
 def joined_counted_by_one(r):
     first = data.sequences('first.ctf', 30, 11, 's')
     second = data.sequences('second.ctf', 30, 12, 'x')

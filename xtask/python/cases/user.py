@@ -95,7 +95,7 @@ def user_sequences_counted_by_one(r):
     r.read(r.source([Steps(defining=True)], randomization_window_in_chunks=1, max_sweeps=1), 9)
 
 
-# CNTK reads one window more where nothing is left, and a run that goes on from that state skips a chunk.
+# At the end of all sweeps CNTK enters one window more, and a run that continues from that state skips a chunk.
 ENDS = dict(differs='the state at the end of all sweeps: CNTK stands one window too far', only='state')
 
 
@@ -122,7 +122,11 @@ def user_two_workers(r):
         r.read(source, 6, workers=2, rank=rank)
 
 
-@case(**dict(differs='CNTK 2.5.1 gives workers sequences of others, too') if OLD else ENDS)
+# Which sequences of other workers CNTK 2.5.1 adds depends on the minibatch before, so no line is sure to be the same.
+OTHERS = dict(differs='CNTK 2.5.1 gives workers sequences of others, too', anything=True)
+
+
+@case(**OTHERS if OLD else ENDS)
 def user_two_workers_in_order(r):
     for rank in range(2):
         r.read(r.source([Rows()], randomize=False, max_sweeps=2), 6, workers=2, rank=rank)
@@ -148,7 +152,8 @@ def user_checkpoint_randomized(r):
     r.read(source, 5)
 
 
-@case(short=True, differs='after a chunk that failed CNTK gives sequences of the chunk before once more')
+@case(short=True, differs='after a chunk that failed CNTK delivers sequences of the chunk before once more', line=3,
+      ours='SWIG director method error.')
 def user_raises(r):
     source = r.source([Rows(fail=1)], randomize=False, max_sweeps=1)
     for _ in range(3):
@@ -218,13 +223,13 @@ def user_beside_another(r):
     r.source([Rows(), text()])
 
 
-@case(differs='CNTK never ends for a worker without chunks; here its epoch ends')
+@case(dies='CNTK never ends for a worker without chunks; here its epoch ends')
 def user_more_workers_than_chunks(r):
     source = r.source([Rows(chunks=(3,))], randomization_window_in_chunks=1, max_sweeps=1)
     r.read(source, 4, 5, workers=2, rank=1)
 
 
-@case(differs='CNTK dies')
+@case(dies='CNTK divides by zero where a state is restored before the first read')
 def user_restored_before_reading(r):
     first = r.source([Rows()], randomization_window_in_chunks=2, max_sweeps=3)
     r.read(first, 5, 3)
@@ -233,7 +238,7 @@ def user_restored_before_reading(r):
     r.read(second, 5)
 
 
-@case(differs='modules list their sequences when a source is created: another message than of CNTK, which asks too late', only='message')
+@case(differs='modules list their sequences when a source is created: another message than that of CNTK, which asks too late', only='message')
 def user_declared_composable(r):
     """As CNTK wraps a deserializer, but declared composable."""
     section = MinibatchSource._get_config(Rows())

@@ -14,60 +14,78 @@ pub enum Verdict {
     Different(String, String),
 }
 
-/// A difference that a case announces.
+/// A difference that a case announces. All that it does not allow has to be the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announced {
     /// Why both may differ.
     pub reason: String,
-    /// All that may differ: a member of the lines. Anything, from the first difference on, if `None`.
-    pub only: Option<String>,
+    /// What may differ.
+    pub what: Allowed,
+}
+
+/// What may differ in a case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    /// A member of the lines, and nothing else.
+    Member(String),
+    /// All from this line on, where ours must have this text. The lines before are the same.
+    From(usize, String),
+    /// All from the first difference on. The case says beside its rule why this cannot be narrower.
+    Anything,
+    /// CNTK's process dies or hangs. Everything before is the same.
+    Death,
 }
 
 /// Compares one case with what it announces.
 ///
-/// - Values, states and classes of exceptions have to be the same, to the byte.
+/// - Values, states, classes of exceptions and their messages have to be the same, to the byte.
+/// - An exception in the case's own code is a failure, also where both sides have it.
 /// - Memory that is said to be bounded has to be so in ours, whatever CNTK's does.
-/// - An exception's message has to begin with CNTK's; a place may follow.
-/// - Where CNTK's process dies or hangs, everything before has to be the same, and ours has to reach its end. Only
-///   where one of CNTK's modules is at work on both sides ours `may_crash`, too, in the same place.
+/// - Where CNTK's process dies or hangs, the case has to announce it, everything before has to be the same, and ours has
+///   to reach its end. Only where one of CNTK's modules is at work on both sides ours `may_crash`, too, in the same place.
 pub fn judge(announced: Option<&Announced>, may_crash: bool, ours: &Output, cntk: &Output) -> Verdict {
     let lines = ours.lines.len().max(cntk.lines.len());
-    let only = announced.and_then(|announced| announced.only.as_deref());
-    let same = |line: &usize, only: Option<&str>| match (ours.lines.get(*line), cntk.lines.get(*line)) {
+    let allowed = announced.map(|announced| &announced.what);
+    let member = match allowed {
+        Some(Allowed::Member(member)) => Some(member.as_str()),
+        _ => None,
+    };
+    let same = |line: &usize, member: Option<&str>| match (ours.lines.get(*line), cntk.lines.get(*line)) {
         (Some(ours), Some(cntk)) => {
-            ours == cntk
-                || is_same_error(ours, cntk)
-                || only.is_some_and(|member| are_same_without(member, ours, cntk))
+            ours == cntk || member.is_some_and(|member| are_same_without(member, ours, cntk))
         }
         _ => false,
     };
-    let is_growing =
-        |line: &usize| ours.lines.get(*line).is_some_and(|line| line.contains("\"bounded\": false"));
-    let first = |only| (0..lines).find(|line| !same(line, only) || is_growing(line)).unwrap_or(lines);
-    let line = first(only);
+    let ours_has = |line: &usize, text: &str| ours.lines.get(*line).is_some_and(|line| line.contains(text));
+    let is_bad = |line: &usize| ours_has(line, "\"bounded\": false") || ours_has(line, "\"step\": \"case\"");
+    let first = |member| (0..lines).find(|line| !same(line, member) || is_bad(line)).unwrap_or(lines);
+    let line = first(member);
+    let show = |output: &Output| {
+        output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
+    };
+    let known = |announced: &Announced| Verdict::Known(announced.reason.clone());
     if line == lines && ours.end == cntk.end {
         match (ours.end, announced) {
-            (End::Done, Some(announced)) if only.is_some() && first(None) < lines => {
-                return Verdict::Known(announced.reason.clone());
+            (End::Done, Some(announced)) if member.is_some() && first(None) < lines => {
+                return known(announced);
             }
             (End::Done, _) => return Verdict::Same,
             (end, _) if may_crash => return Verdict::Known(format!("both end the same ({end:?})")),
             _ => {}
         }
     }
-    if line >= cntk.lines.len() && cntk.end != End::Done && ours.end == End::Done {
-        return Verdict::Known("CNTK crashes or hangs; everything before is the same".to_owned());
-    }
+    let is_allowed = ours.end == End::Done
+        && !(0..lines).any(|line| is_bad(&line))
+        && match allowed {
+            Some(Allowed::From(from, text)) => line == *from && ours_has(&line, text),
+            Some(Allowed::Anything) => true,
+            Some(Allowed::Death) => line >= cntk.lines.len() && cntk.end != End::Done,
+            Some(Allowed::Member(_)) | None => false,
+        };
     match announced {
-        Some(Announced { reason, only: None }) if ours.end == End::Done => {
-            return Verdict::Known(reason.clone());
-        }
-        _ => {}
+        Some(announced) if is_allowed => known(announced),
+        _ => Verdict::Different(show(ours), show(cntk)),
     }
-    let show = |output: &Output| {
-        output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
-    };
-    Verdict::Different(show(ours), show(cntk))
 }
 
 /// Whether both lines are objects that are the same but for one member.
@@ -80,22 +98,6 @@ fn are_same_without(member: &str, ours: &str, cntk: &str) -> bool {
     rest(ours).is_some_and(|ours| rest(cntk).is_some_and(|cntk| ours == cntk))
 }
 
-/// Whether both lines are exceptions of one class in one step, and ours only adds to CNTK's message.
-fn is_same_error(ours: &str, cntk: &str) -> bool {
-    let parse = |line| serde_json::from_str::<Value>(line).unwrap_or_default();
-    let (ours, cntk) = (parse(ours), parse(cntk));
-    // The driver of BrainScript's interface has results of their own beside the step.
-    let same_step = ours["step"] == cntk["step"] && ours["op"] == cntk["op"];
-    let inner = |line: Value| if line["result"].is_object() { line["result"].clone() } else { line };
-    let (ours, cntk) = (inner(ours), inner(cntk));
-    let message = |line: &Value| line["message"].as_str().map(str::to_owned);
-    let (Some(text), Some(beginning)) = (message(&ours), message(&cntk)) else { return false };
-    same_step
-        && ours["error"].is_string()
-        && ours["error"] == cntk["error"]
-        && text.starts_with(beginning.trim_end_matches('.'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,8 +106,8 @@ mod tests {
         judge(announced, false, ours, cntk)
     }
 
-    fn announced(only: Option<&str>) -> Announced {
-        Announced { reason: "why".to_owned(), only: only.map(str::to_owned) }
+    fn announced(what: Allowed) -> Announced {
+        Announced { reason: "why".to_owned(), what }
     }
 
     fn output(lines: &[&str], end: End) -> Output {
@@ -118,7 +120,8 @@ mod tests {
         assert_eq!(verdict(None, &one, &output(&[r#"{"a": 1}"#], End::Done)), Verdict::Same);
         let other = output(&[r#"{"a": 1.0}"#], End::Done);
         assert!(matches!(verdict(None, &one, &other), Verdict::Different(..)));
-        assert_eq!(verdict(Some(&announced(None)), &one, &other), Verdict::Known("why".to_owned()));
+        let anything = announced(Allowed::Anything);
+        assert_eq!(verdict(Some(&anything), &one, &other), Verdict::Known("why".to_owned()));
     }
 
     #[test]
@@ -128,34 +131,61 @@ mod tests {
     }
 
     #[test]
-    fn messages_may_say_more() {
+    fn an_exception_in_the_case_itself_fails() {
+        let broken = || output(&[r#"{"error": "KeyError", "step": "case"}"#], End::Done);
+        for rule in
+            [None, Some(announced(Allowed::Anything)), Some(announced(Allowed::Member("error".to_owned())))]
+        {
+            assert!(
+                matches!(verdict(rule.as_ref(), &broken(), &broken()), Verdict::Different(..)),
+                "{rule:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn messages_are_the_same() {
         let error = |class: &str, message: &str| {
             let line = format!(r#"{{"step": "read", "error": "{class}", "message": "{message}"}}"#);
             output(&[&line], End::Done)
         };
         let cntk = error("RuntimeError", "No file.");
-        assert_eq!(verdict(None, &error("RuntimeError", "No file (file x)"), &cntk), Verdict::Same);
-        for other in [error("ValueError", "No file."), error("RuntimeError", "Nothing.")] {
+        assert_eq!(verdict(None, &error("RuntimeError", "No file."), &cntk), Verdict::Same);
+        for other in [error("ValueError", "No file."), error("RuntimeError", "No file. (file x)")] {
             assert!(matches!(verdict(None, &other, &cntk), Verdict::Different(..)));
         }
     }
 
     #[test]
-    fn a_crash_of_cntk_excuses_nothing_before_it() {
+    fn a_death_of_cntk_is_announced_and_excuses_nothing_before_it() {
         let ours = output(&["{1}", "{2}"], End::Done);
-        let known = |verdict| matches!(verdict, Verdict::Known(_));
-        assert!(known(verdict(None, &ours, &output(&["{1}"], End::Crashed(11)))));
-        assert!(known(verdict(None, &ours, &output(&["{1}"], End::Hung))));
-        assert!(!known(verdict(None, &ours, &output(&["{3}"], End::Crashed(11)))));
-        assert!(!known(verdict(None, &ours, &output(&["{1}"], End::Done))));
+        let death = announced(Allowed::Death);
+        let known = |cntk: &Output| matches!(verdict(Some(&death), &ours, cntk), Verdict::Known(_));
+        assert!(known(&output(&["{1}"], End::Crashed(11))));
+        assert!(known(&output(&["{1}"], End::Hung)));
+        assert!(!known(&output(&["{3}"], End::Crashed(11))));
+        assert!(!known(&output(&["{1}"], End::Done)));
         let crashed = output(&["{1}"], End::Crashed(6));
+        let is_known = |verdict| matches!(verdict, Verdict::Known(_));
+        assert!(!is_known(verdict(None, &ours, &crashed)), "it was not announced");
+        let anything = announced(Allowed::Anything);
         assert!(
-            !known(verdict(Some(&announced(None)), &crashed, &ours)),
+            !is_known(verdict(Some(&anything), &crashed, &ours)),
             "ours must not crash where CNTK does not"
         );
         let both = (&crashed, &output(&["{1}"], End::Crashed(6)));
-        assert!(!known(judge(None, false, both.0, both.1)), "ours must not crash where CNTK does");
-        assert!(known(judge(None, true, both.0, both.1)), "unless CNTK's own module does");
+        assert!(!is_known(judge(Some(&death), false, both.0, both.1)), "ours must not crash where CNTK does");
+        assert!(is_known(judge(None, true, both.0, both.1)), "unless CNTK's own module does");
+    }
+
+    #[test]
+    fn a_rule_from_a_line_on_is_for_that_line_and_text() {
+        let rule = announced(Allowed::From(1, "error".to_owned()));
+        let of =
+            |lines: &[&str]| verdict(Some(&rule), &output(lines, End::Done), &output(&["a", "b"], End::Done));
+        assert_eq!(of(&["a", "error", "c"]), Verdict::Known("why".to_owned()));
+        assert!(matches!(of(&["error", "b"]), Verdict::Different(..)), "earlier");
+        assert!(matches!(of(&["a", "c"]), Verdict::Different(..)), "another text");
     }
 
     #[test]
@@ -163,7 +193,7 @@ mod tests {
         let line = |state: u32, value: u32| {
             output(&[&format!(r#"{{"step": "read", "state": {state}, "value": {value}}}"#)], End::Done)
         };
-        let state = announced(Some("state"));
+        let state = announced(Allowed::Member("state".to_owned()));
         assert_eq!(verdict(Some(&state), &line(1, 1), &line(1, 1)), Verdict::Same);
         assert_eq!(verdict(Some(&state), &line(1, 1), &line(2, 1)), Verdict::Known("why".to_owned()));
         assert!(matches!(verdict(Some(&state), &line(1, 1), &line(2, 2)), Verdict::Different(..)));

@@ -12,7 +12,7 @@ use crate::oracle::{NOT_INSTALLED, short};
 use crate::project::Project;
 use crate::steps::Tally;
 use anyhow::{Context, Result, bail};
-use judge::{Announced, Verdict, judge};
+use judge::{Allowed, Announced, Verdict, judge};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use side::{Modules, Side};
@@ -161,7 +161,14 @@ fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
         let fits = !options.short || about["short"] == true;
         if asked && fits && (images || about["needs"] != "images") {
             let text = |key: &str| about[key].as_str().map(str::to_owned);
-            let announced = text("differs").map(|reason| Announced { reason, only: text("only") });
+            let what = match (text("only"), about["line"].as_u64(), text("ours")) {
+                (Some(member), None, None) => Allowed::Member(member),
+                (None, Some(line), Some(ours)) => Allowed::From(usize::try_from(line)?, ours),
+                (None, None, None) if about["anything"] == true => Allowed::Anything,
+                (None, None, None) if about["dies"].is_string() => Allowed::Death,
+                _ => Allowed::Member(String::new()),
+            };
+            let announced = text("differs").or(text("dies")).map(|reason| Announced { reason, what });
             cases.push(Case { name, announced, crashes: about["crashes"].is_string() });
         }
     }
