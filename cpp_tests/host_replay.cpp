@@ -8,6 +8,7 @@
 //
 //     bench                  reads to the end of the epoch: counts, times, peak of memory, cost of copying
 //     digest                 reads to the end of the epoch: a number that is the same for equal minibatches
+//     opening                the seconds that the creation of the reader took
 //     exit                   ends the process as `exit` does, without destroying the reader, and prints
 //     nothing
 
@@ -116,6 +117,7 @@ class Replay {
       if (op == "restore") return restore(in);
       if (op == "bench") return time();
       if (op == "digest") return digest();
+      if (op == "opening") return "{\"open\":" + json::Number(open_) + "}";
     } catch (const std::exception& error) {
       std::cerr << line << ": " << error.what() << '\n';
       return json::Error(kind_of(error));

@@ -75,6 +75,13 @@ impl Hosts {
         Ok(path)
     }
 
+    /// A script that only asks for the time that opening took.
+    pub fn script_of_opening(&self) -> Result<PathBuf> {
+        let path = self.scripts.join("opening.script");
+        std::fs::write(&path, "opening\n")?;
+        Ok(path)
+    }
+
     /// A module at some work.
     pub fn subject(&self, module: Module, work: &Work<'_>) -> Subject {
         let (name, path) = match module {
