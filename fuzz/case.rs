@@ -4,7 +4,7 @@ use crate::common::rng::Rng;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Committed inputs, by the name of their folder: each a list of contents in the order of the files' names.
+/// Committed inputs. Each folder's name maps to the contents of its files, in the order of their names.
 pub struct Corpus(BTreeMap<String, Vec<Vec<u8>>>);
 
 impl Corpus {
@@ -25,7 +25,7 @@ impl Corpus {
     }
 }
 
-/// A case. All that it does follows from its seed and the corpus.
+/// A case, a function of its seed and the corpus.
 pub struct Case<'a> {
     pub rng: Rng,
     /// Its own folder, empty at first. It is kept if the case fails.
@@ -39,7 +39,7 @@ impl Case<'_> {
         self.rng.pick(&self.corpus.0[folder]).clone()
     }
 
-    /// Writes a file, and gives its path.
+    /// Writes a file; returns its path.
     pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.folder.join(name);
         std::fs::write(&path, content).expect("writing a file of the case");

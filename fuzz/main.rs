@@ -21,7 +21,7 @@ use targets::{ALL, Target};
 
 const USAGE: &str = "fuzz [--target NAME] [--minutes N] [--seed S] [--cases N] [--list]";
 
-/// Far more than any case takes, and far less than a hang.
+/// Time after which a case counts as hung. Cases take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of address space. Damaged input that makes the library ask for more ends the process.
@@ -29,7 +29,7 @@ const MEMORY: u64 = 16 << 30;
 
 struct Options {
     targets: Vec<&'static Target>,
-    /// For all targets together; without, each has its small number of cases.
+    /// Time for all targets together. Without it, each target runs its small number of cases.
     time: Option<Duration>,
     /// Seed of the first case; the next has the next number.
     seed: u64,
@@ -64,7 +64,7 @@ impl Options {
         if options.targets.is_empty() {
             options.targets = ALL.iter().collect();
         }
-        // Long runs begin elsewhere each time; short ones are the same each time.
+        // Long runs begin with another seed each time; short runs are always the same.
         let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let fresh = options.time.map(|_| clock.as_secs() * 1_000_000);
         options.seed = seed.or(fresh).unwrap_or(options.seed);
@@ -83,7 +83,7 @@ struct Run {
 }
 
 impl Run {
-    /// Runs case after case, and tells the number of each. Stops at the first one that fails, and gives its number.
+    /// Runs case after case, and sends the number of each. Stops at the first one that fails; returns its number.
     fn go(&self, started: &Sender<u64>) -> Option<u64> {
         for number in (self.first..).take(usize::try_from(self.cases).unwrap_or(usize::MAX)) {
             if self.until.is_some_and(|until| Instant::now() >= until) {
@@ -108,7 +108,7 @@ impl Run {
         None
     }
 
-    /// Says in the case's folder how to run it again: all that is left if the process dies.
+    /// Writes the command that runs the case again into its folder, where it remains if the process dies.
     fn note(&self, number: u64) -> std::io::Result<()> {
         let line = format!("cargo xtask fuzz --target {} --seed {number} --cases 1\n", self.target.name);
         std::fs::write(self.folder.join("again.txt"), line)
@@ -123,7 +123,7 @@ fn empty(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)
 }
 
-/// Runs a target on a thread of its own. True if all went well.
+/// Runs a target on a thread of its own. Returns whether all its cases passed.
 fn watch(run: Run) -> bool {
     let (started, cases) = channel();
     let (name, folder, first) = (run.target.name, run.folder.clone(), run.first);
@@ -152,7 +152,7 @@ fn watch(run: Run) -> bool {
     failed.is_none()
 }
 
-/// Makes damage that asks for boundless memory show.
+/// Limits the address space, so that a request for unbounded memory fails.
 fn limit_memory() {
     let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
     // SAFETY: the call reads the struct and nothing else.

@@ -163,7 +163,7 @@ fn run(case: &Value) -> Result<(), String> {
         (Err(failure), Value::String(class)) => {
             return check_failure(&failure, class).map_err(|what| format!("create: {what}"));
         }
-        (Ok(_), Value::String(class)) => return Err(format!("create: no error, CNTK gave {class}")),
+        (Ok(_), Value::String(class)) => return Err(format!("create: no error, CNTK {class}")),
         (Err(failure), _) => return Err(format!("create: {failure}")),
         (_, other) => panic!("{name}: malformed record: {other}"),
     };
@@ -217,7 +217,7 @@ fn take(
         }
         "read" => match (driver.read(), class) {
             (Ok(batch), None) => check_batch(&batch, streams, recorded),
-            (Ok(_), Some(class)) => Err(format!("no error, CNTK gave {class}")),
+            (Ok(_), Some(class)) => Err(format!("no error, CNTK {class}")),
             (Err(failure), Some(class)) => check_failure(&failure, class),
             (Err(failure), None) => Err(failure.to_string()),
         },
@@ -229,7 +229,7 @@ fn parse(word: &str) -> u64 {
     word.parse().expect("a number in a step")
 }
 
-/// The words behind `start` and `config`; the latter has only the first six.
+/// The words after `start` and `config`; the latter has only the first six.
 fn start(words: &[&str]) -> Start {
     Start {
         workers: parse(words[0]),
@@ -254,14 +254,14 @@ fn start(words: &[&str]) -> Start {
 fn without_data(outcome: Result<(), Failure>, class: Option<&str>) -> Result<(), String> {
     match (outcome, class) {
         (Ok(()), None) => Ok(()),
-        (Ok(()), Some(class)) => Err(format!("no error, CNTK gave {class}")),
+        (Ok(()), Some(class)) => Err(format!("no error, CNTK {class}")),
         (Err(failure), Some(class)) => check_failure(&failure, class),
         (Err(failure), None) => Err(failure.to_string()),
     }
 }
 
 fn check_failure(failure: &Failure, class: &str) -> Result<(), String> {
-    if failure.class == class { Ok(()) } else { Err(format!("{failure}, CNTK gave {class}")) }
+    if failure.class == class { Ok(()) } else { Err(format!("{failure}, CNTK {class}")) }
 }
 
 fn check_streams(streams: &[StreamDescription], recorded: &Value) -> Result<(), String> {
@@ -355,7 +355,7 @@ fn check_values(values: &[u64], recorded: &[Value], double: bool) -> Result<(), 
     same("number of values", values.len(), recorded.len())?;
     for (number, (&bits, recorded)) in values.iter().zip(recorded).enumerate() {
         let value = if double { f64::from_bits(bits) } else { f64::from(f32::from_bits(bits as u32)) };
-        // The records do not tell the sign of a zero nor that of a NaN; `signs_that_the_records_lack` does.
+        // The records lack the sign of a zero and of a NaN; `signs_that_the_records_lack` checks those.
         let is_zero = value == 0.0 && recorded.as_u64() == Some(0);
         if is_zero || value.is_nan() && recorded == "nan" {
             continue;
@@ -370,7 +370,7 @@ fn check_values(values: &[u64], recorded: &[Value], double: bool) -> Result<(), 
 
 /// The bits that a recorded value stands for.
 ///
-/// Floats are recorded with 9 digits, and going through `f64` gives the same `f32` as reading the digits at once:
+/// Floats are recorded with 9 digits, and conversion through `f64` yields the same `f32` as direct conversion:
 /// the digits lie within a third of the way from the float they were printed from to the nearest point where rounding
 /// would turn to its neighbour (9 digits are that much finer than 24 bits), and rounding to 53 bits first moves them
 /// by less than 2^-28 of that way.
@@ -409,7 +409,7 @@ fn signs_that_the_records_lack() {
 
 /// Where an error of a `bad-*` case lies: all of them are on the second line, in the sequence with key 1.
 struct Expected {
-    /// Behind `bad-`.
+    /// The part of the name after `bad-`.
     name: &'static str,
     /// The stream of the first error, if it has one.
     stream: Option<&'static str>,

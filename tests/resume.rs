@@ -1,4 +1,4 @@
-//! A run that is interrupted and restored goes on as if nothing had happened: with this library's checkpoints in every
+//! A run that is interrupted and restored continues as if it had not been interrupted: with this library's checkpoints in every
 //! mode, with CNTK's state wherever CNTK's own state is enough, in the same process and in a new one. Checkpoints that
 //! are damaged or belong to something else are refused with a reason.
 
@@ -55,7 +55,7 @@ fn our_checkpoint_continues_exactly() {
         let rest = read_all(&mut reader, LIMIT).expect("the rest of the run");
         compare("in the same reader", &rest, &all[at..]);
 
-        // Once more, from a checkpoint that a restored reader took at once.
+        // From a checkpoint that a restored reader took before it read.
         fresh.restore(&checkpoint).expect("restoring");
         let again = fresh.checkpoint().expect("a checkpoint of a restored reader");
         let mut second = open(&config);
@@ -146,7 +146,7 @@ impl<'a> InOrder<'a> {
         model
     }
 
-    /// The first sequence at or behind a position; the counter starts anew there.
+    /// Goes to the first sequence at or after a position, and restarts the counter there.
     fn seek(&mut self, to: u64) {
         let (mut samples, mut sequences) = (0, 0);
         while samples < to % self.sweep {
@@ -234,7 +234,7 @@ fn a_position_inside_a_sequence_rounds_up() {
                 .iter()
                 .enumerate()
                 .find(|&(_, &start)| start >= position)
-                .expect("a sequence behind it");
+                .expect("a sequence after it");
             let mut fresh = open(&config);
             fresh.start_epoch(&epoch).expect("an epoch");
             fresh.set_state(&[(POSITION_KEY, position)]).expect("a position");

@@ -23,7 +23,7 @@ pub fn run(case: &mut Case<'_>) {
     let mut part = damaged.split_off(if anywhere { 0 } else { progress(&bytes) });
     mutate_words(&mut case.rng, &mut part);
     damaged.extend(part);
-    // A checksum that fits lets the damage through to what is behind it.
+    // With a matching checksum the damage reaches the checks that follow.
     if !case.rng.once_in(8) && damaged.len() > 4 {
         damaged.truncate(damaged.len() - 4);
         damaged.extend(crc32fast::hash(&damaged).to_le_bytes());
@@ -51,7 +51,7 @@ pub fn run(case: &mut Case<'_>) {
     assert_eq!(rest, read_all(&mut reader, LIMIT).expect("the rest of the run"));
 }
 
-/// Where the progress begins in a checkpoint: behind magic, version, pairs of texts, and the numbers of epoch and
+/// Where the progress begins in a checkpoint: after magic, version, pairs of texts, and the numbers of epoch and
 /// configuration.
 fn progress(bytes: &[u8]) -> usize {
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)) as usize;

@@ -27,7 +27,7 @@ pub struct Target {
 pub const ALL: &[Target] = &[
     Target {
         name: "configuration",
-        what: "damaged configurations: errors, or a reader that works",
+        what: "damaged configurations: errors, or a working reader",
         cases: 2_000,
         run: configuration::run,
     },
@@ -45,13 +45,13 @@ pub const ALL: &[Target] = &[
     },
     Target {
         name: "cache",
-        what: "damaged index caches: never another order, nor other data",
+        what: "damaged index caches: never another order or other data",
         cases: 250,
         run: cache::run,
     },
     Target {
         name: "checkpoint",
-        what: "damaged checkpoints: refused, or a reader that goes on",
+        what: "damaged checkpoints: refused, or a reader that continues",
         cases: 1_000,
         run: checkpoint::run,
     },
@@ -63,7 +63,7 @@ pub const ALL: &[Target] = &[
     },
     Target {
         name: "parsers",
-        what: "the fast parser and the exact one give the same, data and errors",
+        what: "the fast parser and the exact one agree, in data and errors",
         cases: 400,
         run: parsers::run,
     },

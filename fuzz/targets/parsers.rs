@@ -1,4 +1,4 @@
-//! The fast parser against the exact one: at trace level 2 everything is to be told, and only the exact one can.
+//! The fast parser against the exact one: at trace level 2 each problem is logged, which only the exact one does.
 
 use super::text::{Way, content};
 use crate::case::Case;

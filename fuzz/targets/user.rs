@@ -1,4 +1,4 @@
-//! Users' deserializers that give what cannot be: wrong counts, shapes, strides, ranges, types, failures and panics.
+//! Users' deserializers that deliver invalid data: wrong counts, shapes, strides, ranges, types, failures and panics.
 
 use crate::case::Case;
 use crate::common::reading::{check_errors, epoch, read_on};

@@ -3,7 +3,7 @@
 usage: dump.py FOLDER NAME ...       each case works in FOLDER/NAME
        dump.py --list                names and properties of all cases
 
-Before a case goes {"case": NAME}, after it {"end": NAME}: a case without its end took the process with it. The last line
+Before a case comes {"case": NAME}, after it {"end": NAME}: a case without an end has ended the process. The last line
 names the reader modules that were loaded.
 """
 
@@ -20,7 +20,7 @@ from cases import binary, endurance, faults, image, joined, mixed, sequences, sp
 
 
 def main(arguments):
-    # Native code prints to standard output now and then; lines go to a copy of it that nobody else knows.
+    # Native code prints to standard output now and then; lines go to a copy of it that only this program has.
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
 
@@ -46,7 +46,7 @@ def main(arguments):
         except recorder.Ended:
             pass
         except Exception as error:
-            traceback.print_exc()   # a mistake in the case itself: the same on both sides, and seen
+            traceback.print_exc()   # a mistake in the case itself, which fails the comparison
             recording.line(step='case', error=type(error).__name__, message=recorder.first_line(error))
         print_line(json.dumps({'end': name}))
     print_line(json.dumps({'modules': recorder.modules()}))

@@ -10,10 +10,10 @@ from cntk.io import MinibatchSource
 
 CASES = []
 
-# The version that does some things otherwise than its successors.
+# The version that differs from its successors in some ways.
 OLD = cntk.__version__ == '2.5.1'
 
-# Sources stay to the end of the process: CNTK crashes where one ends while it reads ahead in Python.
+# Sources are kept to the end of the process: CNTK crashes where one is destroyed while it reads ahead in Python.
 KEPT = []
 
 
@@ -42,7 +42,7 @@ class Ended(Exception):
 
 
 def first_line(error):
-    """Of an exception's text, without the folder of the case: each side has its own."""
+    """The first line of an exception's text, without the folder of the case, which differs between the sides."""
     return str(error).split('\n')[0].replace(os.getcwd() + '/', '')
 
 
@@ -56,12 +56,12 @@ class Recorder:
         self._print(json.dumps(values, sort_keys=True))
 
     def attempt(self, what, action):
-        """Does something; an exception becomes a line. Gives the result, or None."""
+        """Calls `action`; an exception becomes a line. Returns the result, or None."""
         try:
             return action()
         except Ended:
             raise
-        except Exception as error:      # whatever it is, its class is what is compared
+        except Exception as error:      # any class: it is compared
             self.line(step=what, error=type(error).__name__, message=first_line(error))
             return None
 
@@ -73,13 +73,13 @@ class Recorder:
             raise Ended()
         KEPT.append(source)
         infos = sorted(source.stream_infos(), key=lambda info: info.m_name)
-        # Streams that nobody named have another name in each process.
+        # Streams without a name of their own are named differently in each process.
         named = [info for info in infos if not info.m_name.startswith('_ignore')]
         self.line(step='create', streams=[describe(info) for info in named])
         return source
 
     def read(self, source, size, count=200, workers=1, rank=0):
-        """Reads minibatches until there are none or so many were read. False after an error."""
+        """Reads at most `count` minibatches, or to the end. Returns False after an error."""
         for _ in range(count):
             read = self.attempt('read', lambda: [source.next_minibatch(
                 size, num_data_partitions=workers, partition_index=rank)])
@@ -119,7 +119,7 @@ def state_of(source):
 
 
 def contents(data, info):
-    """Everything that a minibatch says of a stream."""
+    """All contents of a minibatch in one stream."""
     result = {'sequences': data.num_sequences, 'samples': data.num_samples, 'sweep_end': bool(data.end_of_sweep),
               'shape': list(data.shape)}
     if data.num_samples == 0:

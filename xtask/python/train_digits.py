@@ -2,7 +2,7 @@
 
 usage: train_digits.py FOLDER EPOCHS DIGITS     DIGITS: the file of the project's examples
 
-Goes on from the checkpoint in FOLDER if there is one, to the end of so many epochs.
+Continues from the checkpoint in FOLDER if there is one, and ends after EPOCHS epochs.
 """
 
 import os

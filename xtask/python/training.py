@@ -24,7 +24,7 @@ class Losses(cntk.cntk_py.ProgressWriter):
 
 
 def train(model, loss, metric, inputs, source, minibatch, epoch, epochs, checkpoint):
-    """Trains to the end of so many epochs (of so many samples), from the checkpoint's place if there is one."""
+    """Trains for `epochs` epochs of `epoch` samples, from the checkpoint's position if there is one."""
     rate = cntk.learning_parameter_schedule(0.005, minibatch_size=1)
     learner = cntk.momentum_sgd(model.parameters, rate, cntk.momentum_schedule(0.9, minibatch_size=minibatch))
     trainer = cntk.Trainer(model, (loss, metric), [learner], [Losses()])
@@ -40,14 +40,14 @@ def train(model, loss, metric, inputs, source, minibatch, epoch, epochs, checkpo
 
 
 def finish():
-    """Ends the process at once: nothing that is left matters."""
+    """Ends the process at once, without the interpreter's own end, at which CNTK may crash."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
 def prepare():
-    """One thread and fixed seeds, so that sums come out the same."""
+    """Sets fixed seeds and deterministic algorithms, so that sums are the same in each run."""
     cntk.cntk_py.set_fixed_random_seed(1)
     cntk.cntk_py.force_deterministic_algorithms()
     cntk.device.try_set_default_device(cntk.device.cpu())

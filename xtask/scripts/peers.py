@@ -1,7 +1,7 @@
 """Times how another library reads a file: peers.py LIBRARY FILE THREADS COLUMNS
 
 Prints one line of JSON: the library's version, the seconds of the call that reads, and, not timed, what it read: rows, values,
-and the sum of (column + 1) * value. THREADS is what the library is told where it can be told.
+and the sum of (column + 1) * value. THREADS is the library's setting, where it has one.
 """
 
 import json

@@ -1,4 +1,4 @@
-//! Building C++ with CMake, against the installed library and nothing else.
+//! Building C++ with CMake, against the installed library alone.
 
 use crate::dist::Dist;
 use crate::machine;
@@ -65,7 +65,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Copies a file to where it is promised. It keeps its time, so that what was built from it need not be built again.
+/// Copies a file and keeps its time, so that what was built from it is not built again.
 pub fn install(from: &Path, to: &Path) -> Result<()> {
     ensure!(from.is_file(), "{} was not built", from.display());
     let folder = to.parent().context("a file has a folder")?;

@@ -1,5 +1,5 @@
-//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after the installed tree has
-//! moved. The program is the one that the README shows.
+//! Uses the installed library as its users do: by CMake and by pkg-config, shared and static, after the installed tree was
+//! moved. The program is the README's.
 
 use crate::cmake::Build;
 use crate::dist::{self, Dist};

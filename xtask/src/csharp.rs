@@ -5,7 +5,7 @@ use crate::project::Project;
 use crate::steps::Tally;
 use anyhow::{Result, ensure};
 
-/// What the example says when all went well.
+/// What the example prints when it succeeds.
 const SAYS: [&str; 4] = [
     "first minibatch: features 64 x 32, labels 10 x 32 with 32 stored values",
     "epoch 2: accuracy 0.9",

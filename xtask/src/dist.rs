@@ -80,7 +80,7 @@ fn libraries(project: &Project, dist: &Dist) -> Result<()> {
     Ok(())
 }
 
-/// Links the shared library once more, so that it loads on older systems than this one.
+/// Links the shared library again, so that it loads on older systems than this one.
 fn link(project: &Project, dist: &Dist, from: &Path) -> Result<PathBuf> {
     let (made, scratch) = (from.join("libcntk_reader.so"), project.target.join("xtask/dist"));
     std::fs::create_dir_all(&scratch)?;

@@ -52,7 +52,7 @@ impl Host {
 pub struct Module {
     /// The first part of its file's name.
     pub stem: &'static str,
-    /// What it has beside [`SHARED`].
+    /// Its sources besides [`SHARED`].
     sources: &'static [&'static str],
     exports: &'static [&'static str],
 }
@@ -79,7 +79,7 @@ pub const MODULES: [Module; 3] = [
     },
 ];
 
-/// What a module of a deserializer shows.
+/// What a module of a deserializer exports.
 const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {
@@ -170,7 +170,7 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
             inputs.push(entry?.path());
         }
     }
-    // A file that is not there was never changed: older than everything.
+    // A missing file counts as older than everything.
     let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
     if built.map(|path| changed(&path)).min() > inputs.iter().map(changed).max() {
         return Ok(());
@@ -197,7 +197,7 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
         let linked =
             Library { file: &file, inputs, exports: &exports, host: Some((&library, &HOST_SYMBOLS)) };
         linked.link(project, &compiler(), &scratch.join(module.stem))?;
-        // The one with its symbols stays where it was linked, for debuggers and profilers.
+        // The module with its symbols stays where it was linked, for debuggers and profilers.
         let stripped = scratch.join(module.stem).join(&name);
         project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
         portable::check(project, &stripped, Some(&library))?;
@@ -236,7 +236,7 @@ fn compile(project: &Project, host: Host, source: &str, scratch: &Path) -> Resul
     run.arg("-o").arg(object(scratch, source)).go().map(drop)
 }
 
-/// Checks that a module shows the symbols that it stands for, and no others: those of others would take their place.
+/// Checks that a module exports the symbols of the module it replaces, and no others, which could shadow symbols elsewhere.
 fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> {
     let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(file).output()?;
     let mut names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -245,7 +245,7 @@ fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> 
     Ok(())
 }
 
-/// Builds a driver of CNTK's native interfaces, for any host; gives its path.
+/// Builds a driver of CNTK's native interfaces, for any host; returns its path.
 pub fn driver(project: &Project, name: &str) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
     let file = project.target.join("drivers").join(name);
@@ -253,7 +253,7 @@ pub fn driver(project: &Project, name: &str) -> Result<PathBuf> {
     let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
     // The standard conversions between strings are deprecated since C++17 and have no successor.
     let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
-    // CNTK's modules are to find the driver's `sleep`.
+    // CNTK's modules must find the driver's `sleep`.
     let run = run.arg("-rdynamic").arg(project.path(&format!("cpp_tests/{name}.cpp")));
     run.args(["-ldl", "-lpthread"]).go()?;
     Ok(file)

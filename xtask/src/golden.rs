@@ -93,7 +93,7 @@ impl Case {
         })
     }
 
-    /// Writes the case's data, configuration and script into a folder; gives the paths of the latter two. `@DIR@` in the
+    /// Writes the case's data, configuration and script into a folder; returns the paths of the latter two. `@DIR@` in the
     /// configuration is left to the driver: it then takes the configuration as text, as CNTK did when it was recorded.
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Differences that are shown.
 const SHOWN: usize = 20;
 
-/// Here CNTK's composite module reads chunks that are not there: what it gives, or whether it crashes, is chance.
+/// A case in which CNTK's composite module reads chunks that do not exist: its output, or a crash, is chance.
 const LOST_CHUNKS: &str = "bundle-missing";
 
 /// CNTK's libraries, and what they need where the system does not have it.
@@ -79,7 +79,7 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
         println!("CNTK {version}, {what}:");
         let tally = check(project, &libraries, setup)?;
         println!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
-        // CNTK's own modules only tell about the records.
+        // A difference of CNTK's own modules is one of the host's version and no failure.
         failed += if matches!(setup, Setup::Original) { 0 } else { tally.failed };
     }
     if failed > 0 { bail!("{failed} cases differ.") } else { Ok(()) }
@@ -132,7 +132,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
         };
         let outcome = read(&composite, &[&modules]).and_then(|output| {
             compare(&case, &output).or_else(|difference| {
-                // The records are those of 2.7. What an older host does counts for that host.
+                // The records are of 2.7. For an older host, its own output counts.
                 let theirs = read(&originals.join(MODULES[0].file(host)), &[&originals])?;
                 let same = !matches!(setup, Setup::Original) && output == theirs;
                 if same { Ok(()) } else { Err(difference) }

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 const RANKS: [usize; 4] = [1, 2, 3, 4];
 /// Sweeps of 45 minibatches.
 const EPOCHS: &str = "6";
-/// Minibatches between two checkpoints, and before the training is stopped: in the middle of an epoch, as a crash would.
+/// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch, as in a
+/// crash.
 const STOP: (&str, &str) = ("50", "170");
-/// Weights of different numbers of ranks may differ by this: gradients are added up in another order.
+/// The most by which weights may differ between numbers of ranks: gradients are added in another order.
 const TOLERANCE: f64 = 1e-12;
-/// Seconds until mpirun ends ranks that hang.
+/// Seconds after which mpirun ends ranks that hang.
 const PATIENCE: &str = "60";
 
 /// Builds the example and checks what its README promises.
@@ -76,7 +77,7 @@ impl Example<'_> {
         run.args(["--epochs", EPOCHS]).args(options).output()
     }
 
-    /// Open MPI in a container: more ranks than cores, perhaps as root.
+    /// `mpirun` with options for a container: more ranks than cores, perhaps as root.
     fn mpirun(&self) -> crate::run::Run {
         let run = self.project.run("mpirun").args(["--oversubscribe", "--timeout", PATIENCE]);
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
@@ -110,7 +111,7 @@ impl Example<'_> {
     }
 }
 
-/// The weights in a checkpoint of the example: behind the hash and the progress.
+/// The weights in a checkpoint of the example, which follow the hash and the progress.
 fn weights(file: &Path) -> Result<Vec<f64>> {
     let bytes = std::fs::read(file)?;
     let mut rest = bytes.get(8..).unwrap_or_default();

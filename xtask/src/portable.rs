@@ -3,7 +3,7 @@
 //! A shared library asks for the versions of symbols that it was linked against, so what is built on a new system does
 //! not load on an old one, though nearly all symbols exist there in an older version. Therefore libraries are linked
 //! against stubs: libraries that have the names of the system's, and of each symbol only the newest version that the
-//! oldest supported system has. The system's own libraries tell which versions there are.
+//! oldest supported system has. The versions that exist are read from the system's own libraries.
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
@@ -44,7 +44,7 @@ pub struct Library<'a> {
     pub file: &'a Path,
     /// Object files, static libraries and options of the linker, in order.
     pub inputs: Vec<String>,
-    /// The symbols that it shows.
+    /// The symbols that it exports.
     pub exports: &'a [String],
     /// A library that is needed beside the system's, and the beginnings of the names of its symbols.
     pub host: Option<(&'a str, &'a [&'a str])>,
@@ -61,7 +61,7 @@ impl Library<'_> {
             let run = run.arg(format!("-Wl,--version-script={}", map.display())).arg("-o").arg(output);
             run.args(&self.inputs)
         };
-        // What is missing when nothing else is linked is what the system and the host have to give.
+        // Symbols that are undefined when nothing else is linked have to come from the system and the host.
         let bare = scratch.join("bare.so");
         let ends = ["-lgcc", "-l:libc_nonshared.a"];
         common(&bare).arg("-Wl,--unresolved-symbols=ignore-all").args(ends).go()?;

@@ -1,4 +1,4 @@
-//! Where things are, and how the commands talk.
+//! The checkout's folders, and how commands print their progress.
 
 use crate::run::Run;
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ pub struct Project {
 impl Project {
     /// The project that this program belongs to.
     pub fn find(verbose: bool) -> Result<Project> {
-        // Cargo sets the variable for `cargo run`; the other value serves those who start the program themselves.
+        // Cargo sets the variable for `cargo run`; the other value is for a program that is started directly.
         let own =
             std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
         let root = Path::new(&own).parent().context("xtask has no parent folder")?.to_owned();
@@ -44,7 +44,7 @@ impl Project {
         self.run(&cargo).named("cargo").arg(command).env("CARGO_TERM_COLOR", "never")
     }
 
-    /// Does one part of a command: says what, and how long it took.
+    /// Does one part of a command; prints its name and the time it took.
     pub fn part<T>(&self, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         print!("  {what} ... ");
         if self.verbose {

@@ -73,7 +73,8 @@ pub fn step(project: &Project) -> Result<Tally> {
         variables(project, &dist.library()).into_iter().fold(run, |run, (name, value)| run.env(name, value));
     let output = run.args(["-s", "examples/python/tests", "-t", "examples/python"]).go()?;
     let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
-    let count: usize = line.and_then(|count| count.parse().ok()).context("unittest told no number")?;
+    let count: usize =
+        line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
     installed(project, &dist, &python)?;
     Tally::passed(count + 1)
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Differences that are shown.
 const SHOWN: usize = 20;
 
-/// Replays all cases, or only every so-many-th one, under a program (Valgrind) if one is given.
+/// Replays every `every`-th case, under a program (Valgrind) if `under` names one.
 pub fn check(project: &Project, every: usize, under: &[&str]) -> Result<Tally> {
     let scratch = project.target.join("xtask/replay");
     empty_folder(&scratch)?;

@@ -1,16 +1,16 @@
-//! Checks on the repository's text: it stands alone, and the links of its documents lead somewhere.
+//! Checks of the repository's text: no file names a machine's paths, and no link of a document is broken.
 
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// First folders of paths that exist on somebody's machine only.
+/// First folders of paths that exist on one machine only.
 const MACHINE_FOLDERS: [&str; 6] = ["home", "root", "Users", "work", "farm", "mnt"];
 /// The one registry that dependencies come from.
 const REGISTRY: &str = "\"registry+https://github.com/rust-lang/crates.io-index\"";
 
-/// Fails if a file names paths of a machine; gives the number of files.
+/// Fails if a file names paths of a machine; returns the number of files.
 pub fn machine_paths(project: &Project) -> Result<usize> {
     let own = project.root.to_string_lossy().into_owned();
     let mut found = Vec::new();
@@ -41,7 +41,7 @@ fn names_machine_path(line: &str) -> bool {
     })
 }
 
-/// Fails if a link in a document leads nowhere; gives the number of links to files and headings of the project.
+/// Fails if a link in a document leads nowhere; returns the number of links to files and headings of the project.
 pub fn links(project: &Project) -> Result<usize> {
     let mut count = 0;
     let mut broken = Vec::new();

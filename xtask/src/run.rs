@@ -1,4 +1,4 @@
-//! Running other programs: quiet when all goes well, complete when it does not.
+//! Running other programs: silent when they succeed, with their output when they fail.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -61,7 +61,7 @@ impl Run {
         self
     }
 
-    /// Runs it and gives what it wrote, to standard output and standard error alike. Fails if it fails.
+    /// Runs it; returns what it wrote to standard output and standard error. Fails if the program fails.
     pub fn go(mut self) -> Result<String> {
         if self.verbose {
             println!("$ {}", self.shown);
@@ -91,7 +91,7 @@ impl Run {
         Ok(output)
     }
 
-    /// Runs it and lets it write to the terminal itself. Fails if it fails.
+    /// Runs it with the terminal as its output. Fails if the program fails.
     pub fn live(mut self) -> Result<()> {
         let status = self.command.status().with_context(|| format!("starting `{}`", self.shown))?;
         if !status.success() {
@@ -100,7 +100,7 @@ impl Run {
         Ok(())
     }
 
-    /// Runs it and gives what it wrote to standard output. Fails if it fails.
+    /// Runs it; returns what it wrote to standard output. Fails if the program fails.
     pub fn output(mut self) -> Result<String> {
         let result = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).output();
         let output = result.with_context(|| format!("starting `{}`", self.shown))?;

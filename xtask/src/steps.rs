@@ -34,7 +34,7 @@ impl Tally {
     }
 
     /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error in continuous
-    /// integration, where nobody reads what was skipped.
+    /// integration, where skipped checks go unnoticed.
     pub fn without_cntk(reason: impl Display) -> Result<Tally> {
         let ci = std::env::var("CI").unwrap_or_default();
         match ci.as_str() {
@@ -80,13 +80,11 @@ pub const ALL: &[Step] = &[
         fmt::rust(project, true).and_then(|()| Tally::passed(1))
     }),
     step("clang-format", "the C++ code is formatted", clang_format),
-    step("links", "the documents' links lead somewhere", |project| {
-        Tally::passed(repository::links(project)?)
-    }),
+    step("links", "no link of a document is broken", |project| Tally::passed(repository::links(project)?)),
     step("paths", "no file names a machine's paths", |project| {
         repository::machine_paths(project).and_then(|_| Tally::passed(1))
     }),
-    step("clippy", "clippy has nothing to say", clippy),
+    step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("header", "the C header is that of the Rust code", |project| {
         header::check(project).and_then(|()| Tally::passed(1))
@@ -146,14 +144,14 @@ fn clang_format(project: &Project) -> Result<Tally> {
 }
 
 fn clippy(project: &Project) -> Result<Tally> {
-    // The fuzzing program is no part of all targets, because `cargo test` shall not run it.
+    // `--all-targets` leaves out the fuzzing program, because `cargo test` must not run it.
     for targets in [["--workspace", "--all-targets"], ["--test", "fuzz"]] {
         project.cargo("clippy").args(targets).args(["--", "-D", "warnings"]).go()?;
     }
     Tally::passed(2)
 }
 
-/// Links to private items are of use to those who read the documentation of private items.
+/// The documentation includes private items, so that links to them are no warnings.
 fn rustdoc(project: &Project) -> Result<Tally> {
     let run =
         project.cargo("doc").args(["--package", "cntk-reader", "--no-deps", "--document-private-items"]);

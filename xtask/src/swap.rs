@@ -49,7 +49,7 @@ impl Place {
         Place { original: folder.join(format!("{name}.original")), module: folder.join(name) }
     }
 
-    /// Puts a file under a name at once.
+    /// Copies a file to a name in one step: the name never has half a file.
     fn put(from: &Path, to: &Path) -> Result<()> {
         let new = to.with_extension("so.new");
         let what = || format!("writing {}", to.display());
@@ -131,7 +131,7 @@ fn put_back(folder: &Path, host: Host) -> Result<usize> {
     Ok(count)
 }
 
-/// Reads a small file through the modules in the folder, and through the originals; both must give the same.
+/// Reads a small file through the modules in the folder, and through the originals; both must deliver equal data.
 fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
     let scratch = project.target.join("xtask/smoke");
     empty_folder(&scratch)?;

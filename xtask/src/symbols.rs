@@ -4,7 +4,7 @@ use crate::project::Project;
 use anyhow::{Result, bail, ensure};
 use std::path::Path;
 
-/// Checks the shared library; gives the number of exported symbols.
+/// Checks the shared library; returns the number of exported symbols.
 pub fn check(project: &Project, library: &Path, soname: &str) -> Result<usize> {
     let symbols =
         project.run("nm").args(["--dynamic", "--defined-only", "--format=posix"]).arg(library).output()?;

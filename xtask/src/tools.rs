@@ -1,4 +1,4 @@
-//! The tools that commands need beside Rust: found, or installed, or asked for in one message.
+//! The tools that commands need besides Rust: found, installed, or named in one message.
 
 use crate::project::Project;
 use anyhow::{Result, bail};
@@ -14,7 +14,7 @@ pub enum Tool {
     CMake,
     /// GoogleTest.
     GoogleTest,
-    /// clang-format in the version that the sources are formatted with: others break lines elsewhere.
+    /// clang-format in the version that the sources are formatted with: other versions break lines elsewhere.
     ClangFormat,
     /// Valgrind.
     Valgrind,
@@ -86,8 +86,8 @@ impl Tool {
     }
 }
 
-/// Sees to it that the tools are there: installs what is missing where that is possible without asking, else names
-/// it.
+/// Ensures that the tools are there. Installs missing ones where that is possible without asking; otherwise the error names
+/// them.
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     let missing =
         |project| tools.iter().copied().filter(|tool| !tool.is_there(project)).collect::<Vec<Tool>>();
@@ -103,13 +103,13 @@ pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     }
     project.part(&format!("installing {} (apt-get)", names.join(", ")), || {
         let apt = || project.run("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
-        // Lists of packages that are missing or old are not an error yet: the packages may be known all the same.
+        // A failed update is no error yet: the packages may be known from older lists.
         let updated = apt().args(["update", "-q"]).go();
         let install = apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages).go();
         install.and(updated).map(drop)
     })?;
     if let Some(tool) = missing(project).first() {
-        bail!("`{install}` went well, but {} still cannot be found.", tool.name());
+        bail!("`{install}` succeeded, but {} still cannot be found.", tool.name());
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ pub fn clang_format(project: &Project) -> Option<String> {
     names.into_iter().find(fits)
 }
 
-/// Where a program is.
+/// The path of a program, if it is on `PATH`.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())

@@ -85,7 +85,7 @@ def speech_of_wrong_dimension(r):
     r.read(source, 20, 2)
 
 
-@case(crashes="CNTK's module throws on a thread of its own, where nobody catches")
+@case(crashes="CNTK's module throws an exception on a thread of its own, which nothing catches")
 def speech_label_without_state(r):
     scp, mlf, states = data.speech(os.getcwd())
     data.write(states, 'sil_s2\n')

@@ -115,7 +115,7 @@ def user_frame_mode(r):
     r.read(r.source([Rows()], frame_mode=True, randomize=False, max_sweeps=1), 5)
 
 
-@case
+@case(dies='CNTK crashes on most orders of chunks where several workers read a deserializer written in Python')
 def user_two_workers(r):
     for rank in range(2):
         source = r.source([Rows(chunks=(4, 3, 5, 2))], randomization_window_in_chunks=1, max_sweeps=2)
@@ -123,7 +123,7 @@ def user_two_workers(r):
 
 
 # Which sequences of other workers CNTK 2.5.1 adds depends on the minibatch before, so no line is sure to be the same.
-OTHERS = dict(differs='CNTK 2.5.1 gives workers sequences of others, too', anything=True)
+OTHERS = dict(differs='CNTK 2.5.1 delivers sequences of other workers, too', anything=True)
 
 
 @case(**OTHERS if OLD else ENDS)
@@ -152,7 +152,7 @@ def user_checkpoint_randomized(r):
     r.read(source, 5)
 
 
-@case(short=True, differs='after a chunk that failed CNTK delivers sequences of the chunk before once more', line=3,
+@case(short=True, differs='after a chunk that failed CNTK delivers sequences of the chunk before again', line=3,
       ours='SWIG director method error.')
 def user_raises(r):
     source = r.source([Rows(fail=1)], randomize=False, max_sweeps=1)

@@ -1,4 +1,4 @@
-//! This library in CNTK's place and CNTK's own modules, in turn, in the same driver.
+//! This library in CNTK's place and CNTK's own modules, run in turn in the same driver.
 
 use super::Outcome;
 use super::data::{Data, Generator};
@@ -262,7 +262,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// This library alone, with more and more threads.
+    /// This library alone, with increasing numbers of threads.
     fn scaling(&self) -> Result<Table> {
         let mut table = Table::new(
             1,
@@ -358,14 +358,14 @@ impl Comparison {
         Comparison { table: Table::new(2, &headings) }
     }
 
-    /// A number that is the better the greater it is.
+    /// A number of which more is better.
     fn rate(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
         let (cntk, own) = (of(&results[0])?, of(&results[1])?);
         self.add(row, cntk, own, true);
         Ok(())
     }
 
-    /// A number that is the better the less it is.
+    /// A number of which less is better.
     fn cost(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
         let (cntk, own) = (of(&results[0])?, of(&results[1])?);
         self.add(row, cntk, own, false);

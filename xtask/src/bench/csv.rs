@@ -57,7 +57,7 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("pandas-ready").exists() && python::is_installed(project)
 }
 
-/// Installs CNTK with pandas unless it is there; gives the reason if that cannot be.
+/// Installs CNTK with pandas unless it is there; returns the reason if that cannot be.
 fn install(project: &Project) -> Result<Option<String>> {
     let folder = folder(project);
     if folder.join("pandas-ready").exists() {
@@ -178,7 +178,7 @@ fn check(reader: &str, found: &Value, expected: &Value, is_shuffled: bool) -> Re
     Ok(())
 }
 
-/// A table of so many megabytes, generated unless it is there already, and what a reader of it must find.
+/// A table of `size` megabytes, generated unless it exists, and the sums that a reader of it must find.
 fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
     let folder = project.target.join("bench-data");
     std::fs::create_dir_all(&folder)?;
@@ -193,7 +193,7 @@ fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
     Ok((Data::new("csv", path)?, serde_json::from_str(&std::fs::read_to_string(&sums)?)?))
 }
 
-/// Writes a label and features with five digits in each row; gives the sums that `benches/csv/read.py` describes.
+/// Writes a label and features with five digits in each row; returns the sums that `benches/csv/read.py` describes.
 fn write_table(path: &Path, rows: u64) -> Result<Value> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     let (mut line, mut state) = (Vec::new(), 88_172_645_463_325_252_u64);

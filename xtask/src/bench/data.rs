@@ -41,7 +41,7 @@ impl Data {
     }
 }
 
-/// Builds a program of `benches/`; gives its path.
+/// Builds a program of `benches/`; returns its path.
 pub fn program(project: &Project, name: &str) -> Result<String> {
     project.part(&format!("the program {name}, release mode"), || {
         let build = project.cargo("build").args(["--release", "--bench", name]);
@@ -74,7 +74,7 @@ impl<'a> Generator<'a> {
         self.project.run(&self.program)
     }
 
-    /// Text of so many megabytes. The sums beside it, written last, say that it is complete.
+    /// Text of `size` megabytes. The file of sums beside it is written last and marks the text as complete.
     pub fn text(&self, shape: &str, size: u64) -> Result<Data> {
         let path = self.folder.join(format!("{shape}-{size}.ctf"));
         if !path.with_extension("sums").exists() || !path.exists() {

@@ -2,7 +2,7 @@
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
 //! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers; [`csv`], users' deserializers. All of them measure [`subject`]s on [`data`] and give a [`table`]; [`record`] keeps it.
+//! readers; [`csv`], users' deserializers. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
 mod cntk;
 mod csv;
@@ -24,10 +24,10 @@ use anyhow::{Result, bail};
 use lexopt::Parser;
 use options::{Mode, Options};
 
-/// What the command exits with when that which it was to compare with cannot be installed.
+/// The command's exit status when the programs to compare with cannot be installed.
 const NOT_INSTALLED: i32 = 3;
 
-/// What a mode came to.
+/// The result of a mode.
 enum Outcome {
     /// Measured, as Markdown; and how many measurements there are.
     Measured(String, usize),

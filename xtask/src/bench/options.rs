@@ -50,7 +50,7 @@ impl Mode {
         }
     }
 
-    /// Whether an option means anything to it.
+    /// Whether it takes an option.
     fn takes(self, option: &str) -> bool {
         match option {
             "--threads" | "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
@@ -75,7 +75,7 @@ impl Mode {
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What beside what.
+    /// What is measured.
     pub mode: Mode,
     /// Megabytes of each shape.
     pub size: u64,
@@ -113,7 +113,7 @@ impl Options {
         }
     }
 
-    /// As quick as can be.
+    /// The quickest run.
     pub fn small(mode: Mode) -> Options {
         let mut options =
             Options { size: 2, first_size: 2, repetitions: 1, record: false, ..Options::new(mode) };

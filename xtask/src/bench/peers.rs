@@ -39,7 +39,7 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Installs the libraries unless they are there; gives the reason if that cannot be.
+/// Installs the libraries unless they are there; returns the reason if that cannot be.
 fn install(project: &Project) -> Result<Option<String>> {
     if are_installed(project) {
         return Ok(None);

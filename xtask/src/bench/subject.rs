@@ -10,7 +10,7 @@ use std::path::Path;
 /// Seconds after which a run is given up.
 const PATIENCE: &str = "3600";
 
-/// A program that may use so many CPUs of those that this one may use, at most all.
+/// A program bound to the first `cpus` of the CPUs that this process may use.
 pub fn bound(program: &str, folder: &Path, cpus: usize) -> Run {
     let cpus: Vec<String> = machine::cpus().iter().take(cpus).map(usize::to_string).collect();
     Run::new("timeout", folder, false).args([PATIENCE, "taskset", "-c", &cpus.join(","), program])
@@ -71,8 +71,8 @@ impl Results {
     }
 }
 
-/// Measures the subjects in turn, so many times, so that what disturbs one disturbs the others. Their numbers at the
-/// JSON pointers `equal` must be the same in all runs.
+/// Measures the subjects in turn, `repetitions` times, so that a disturbance of one disturbs the others. The numbers at the
+/// JSON pointers `equal` must be the same in all runs of all subjects.
 pub fn alternate(
     project: &Project,
     what: &str,

@@ -10,9 +10,9 @@ use crate::project::Project;
 use anyhow::Result;
 
 const NOTE: &str = "\
-Randomized over all data, data in the page cache, minibatches of as many samples as the command says, else 256. Sweep 1 loads and parses, index is the time to open the reader, peak
-is that of the resident memory after four sweeps, allocations are those per minibatch of the fourth. The data of every run
-were checked in a fifth sweep, which is not timed.";
+Randomized over all data, data in the page cache, minibatches of 256 samples unless the command has `--minibatch`. Sweep 1
+loads and parses, index is the time to open the reader, peak is the peak of resident memory after four sweeps, allocations
+are those per minibatch of the fourth sweep. The data of every run were checked in a fifth sweep, which is not timed.";
 
 /// Measures all shapes and numbers of threads.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
@@ -55,7 +55,7 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     Ok(Outcome::Measured(format!("{NOTE}\n\n{table}"), count))
 }
 
-/// This library's reader with so many loading threads on so many CPUs.
+/// This library's reader with `threads` loading threads on `cpus` CPUs.
 pub fn own(
     project: &Project,
     generator: &Generator<'_>,

@@ -1,4 +1,4 @@
-//! Tables in Markdown that read well as plain text, too.
+//! Tables in Markdown that are aligned in plain text, too.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A number with three digits that count, as far as that needs no exponent.
+/// A number with three significant digits, without an exponent.
 pub fn number(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 99.5 => format!("{value:.0}"),

@@ -1,11 +1,11 @@
-//! Compares the lines of both drivers, and knows the differences that are meant to be.
+//! Compares the lines of both drivers, and knows the deliberate differences.
 //!
-//! Both drivers write with the same code, so equal results are equal lines, to the byte, numbers included.
+//! Both drivers write with the same code, so equal results are lines that are equal to the byte.
 
 use super::drive::{End, Output};
 use crate::golden::Case;
 
-/// How a comparison came out.
+/// The result of a comparison.
 pub enum Verdict {
     /// All lines are the same.
     Same,
@@ -186,7 +186,7 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         name: "gaps",
-        what: "where only sequences without samples are left, CNTK gives truncated minibatches of gaps for ever",
+        what: "where only sequences without samples are left, CNTK delivers truncated minibatches of gaps for ever",
         applies: |difference| {
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             let (ours, cntk) = (line(difference.ours), line(difference.cntk));
@@ -197,7 +197,7 @@ const RULES: [Rule; 9] = [
     },
     Rule {
         name: "endless",
-        what: "CNTK gives a worker without chunks empty minibatches for ever, where its epoch ends here",
+        what: "CNTK delivers empty minibatches for ever to a worker without chunks; here its epoch ends",
         applies: |difference| {
             let empty = |output: &Output, ends: bool| {
                 let end = format!("\"end_of_epoch\":{ends},\"streams\":[]");
@@ -350,17 +350,17 @@ mod tests {
     #[test]
     fn what_cntk_accepts_or_counts_before_it_fails_is_known() {
         let error = "{\"error\":\"logic_error\"}";
-        // It opens what is refused here, and crashes with the next step; not later.
+        // CNTK opens what is refused here, and crashes in the next step, not later.
         let steps = ["start ", "read"];
         assert_eq!(verdict("", &steps, &[error], &["c"], End::Crashed(8)), "crash");
         assert_eq!(verdict("", &steps, &[error], &["c"], End::Done), "0");
         assert_eq!(verdict("", &steps, &[error], &["c", "s"], End::Crashed(8)), "0");
-        // It goes elsewhere, and counts the errors of a chunk that it passes.
+        // CNTK goes elsewhere, and counts the errors of a chunk that it passes.
         let (steps, ours, cntk) = (["start ", "read"], ["c", "s", "1"], ["c", "s", error]);
         let config = |errors: &str| format!("randomize = true\n[ file = \"x\" ; maxErrors = {errors} ; ]");
         assert_eq!(verdict(&config("3"), &steps, &ours, &cntk, End::Done), "passed chunks");
         assert_eq!(verdict(&config("0"), &steps, &ours, &cntk, End::Done), "2");
-        // It gives gaps where there are only empty sequences.
+        // It delivers gaps where there are only empty sequences.
         let (ours, cntk) = (["c", "s", error], ["c", "s", "{\"keys\":[]}"]);
         assert_eq!(verdict("truncated = true", &steps, &ours, &cntk, End::Done), "gaps");
         assert_eq!(verdict("truncated = false", &steps, &ours, &cntk, End::Done), "2");

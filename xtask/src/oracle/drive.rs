@@ -29,13 +29,13 @@ const SWEEP_MINIBATCH: u64 = 4096;
 /// How a driver ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// By itself, all done.
+    /// By itself, after the last step.
     Done,
-    /// With an exit code that is no success.
+    /// With an exit code other than 0.
     Failed(i32),
     /// By a signal.
     Crashed(i32),
-    /// It did not, and was stopped.
+    /// It did not end, and was stopped.
     Hung,
 }
 

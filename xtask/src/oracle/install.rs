@@ -52,7 +52,7 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
     })
 }
 
-/// Makes CNTK's image module loadable; gives the reason if that cannot be.
+/// Makes CNTK's image module loadable; returns the reason if that cannot be.
 pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
     let mut missing = None;
     project.part("libraries for CNTK's image module", || {
@@ -62,7 +62,7 @@ pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
     Ok(missing)
 }
 
-/// Runs a script that installs something; gives the reason if it says that it cannot.
+/// Runs a script that installs something; returns the reason if it says that it cannot.
 fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> {
     let path = project.path("xtask/scripts").join(name);
     let (reader, writer) = std::io::pipe()?;

@@ -128,7 +128,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     short_form(project, false)
 }
 
-/// The same for this project's composite module.
+/// The short form for this project's composite module, another step.
 pub fn module_step(project: &Project) -> Result<Tally> {
     short_form(project, true)
 }
@@ -215,7 +215,7 @@ const ATTEMPTS: usize = 10;
 /// Runs of CNTK that are compared among themselves, to see whether its output changes.
 const RUNS_OF_CNTK: usize = 5;
 
-/// How one case came out.
+/// The result of one case.
 enum Report {
     Same,
     Known(String, &'static Rule),

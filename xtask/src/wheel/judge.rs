@@ -1,4 +1,4 @@
-//! Judges what CNTK's Python gave with CNTK's modules and with this project's.
+//! Compares what Python under CNTK printed with CNTK's modules and with this project's.
 
 use crate::oracle::drive::{End, Output};
 use serde_json::Value;
@@ -6,9 +6,9 @@ use serde_json::Value;
 /// How a comparison came out.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All lines say the same.
+    /// All lines are equal.
     Same,
-    /// They differ as they may, for this reason.
+    /// They differ as announced, for this reason.
     Known(String),
     /// They differ: both lines.
     Different(String, String),

@@ -116,8 +116,8 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let mut sums = Sums::default();
     let names: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
     let mut verdicts = compare(&ours, &original, &cases, &names)?;
-    // CNTK reads a binary or secondary file on two threads through one handle: now and then it fails, or gives wrong
-    // values, where it is right the next time.
+    // CNTK reads a binary or secondary file on two threads through one handle: now and then it fails, or delivers wrong
+    // values, and is right the next time.
     for _ in 1..ATTEMPTS {
         let again: Vec<String> = verdicts
             .iter()

@@ -1,4 +1,4 @@
-//! One side of the comparison: Python with an unmodified CNTK, and the modules that it is to load.
+//! One side of the comparison: Python with an unmodified CNTK, and the modules that CNTK loads there.
 
 use crate::dropin::{Host, MODULES};
 use crate::oracle::drive::{self, End, Output};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Python that prints nothing for so long will not go on. CNTK reads bad files five times, with a second between.
+/// Time without a line after which Python counts as hung. CNTK reads bad files five times, with pauses of a second.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Whose modules CNTK loads.
@@ -72,8 +72,8 @@ impl Side {
         })
     }
 
-    /// Runs cases, and gives what each printed. A case that takes its process with it, or prints nothing for too long,
-    /// ends so; the others go on in a new process.
+    /// Runs cases, and returns what each printed. A case that ends its process, or prints nothing for too long, ends there;
+    /// the others continue in a new process.
     pub fn cases(&self, names: &[String]) -> Result<BTreeMap<String, Output>> {
         let mut outputs = BTreeMap::new();
         let mut rest = names.to_vec();
@@ -97,7 +97,7 @@ impl Side {
         Ok(outputs)
     }
 
-    /// A comparison of CNTK's module with itself would always go well: the lines have to name the right one.
+    /// Checks which module was loaded. A comparison of CNTK's module with itself would always succeed.
     fn check_modules(&self, lines: &[String]) -> Result<()> {
         let last: Value = lines.last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
         let loaded: Vec<&str> =
@@ -108,7 +108,7 @@ impl Side {
         Ok(())
     }
 
-    /// What all cases say of themselves.
+    /// The properties of all cases.
     pub fn list(&self) -> Result<Vec<Value>> {
         let mut command = self.script("dump.py");
         command.arg("--list");
@@ -127,7 +127,7 @@ impl Side {
         command
     }
 
-    /// What its files are called.
+    /// The name of its files.
     pub fn name(&self) -> &'static str {
         self.name
     }

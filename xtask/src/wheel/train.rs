@@ -1,4 +1,4 @@
-//! Training in CNTK's Python: the same losses, to the last digit, also when another process goes on from a checkpoint.
+//! Training in CNTK's Python: equal losses, to the last digit, also when another process continues from a checkpoint.
 
 use super::side::Side;
 use crate::project::{Project, empty_folder};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 struct Program {
     name: &'static str,
     script: &'static str,
-    /// After the folder and the number of epochs.
+    /// Its arguments after the folder and the number of epochs.
     arguments: fn(&Project) -> Vec<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ const PROGRAMS: [Program; 3] = [
 
 const EPOCHS: usize = 3;
 
-/// Trains every program on both sides, at one go and in two.
+/// Trains every program on both sides, in one go and in two.
 pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
     let mut tally = Tally::default();
     for (number, program) in PROGRAMS.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn compare(project: &Project, ours: &Side, cntk: &Side) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What a program prints: trained at one go; to the first epoch; and from there to the end in a process of its own.
+/// What a program prints in three runs: the whole training; the first epoch; the other epochs, in another process.
 fn train(project: &Project, side: &Side, program: &Program, folder: &str) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (part, epochs) in [("whole", EPOCHS), ("parts", 1), ("parts", EPOCHS)] {

@@ -137,7 +137,7 @@ const CASES: [Case; 19] = [
     },
 ];
 
-/// Runs every case on both sides, and tells how many came out the same, and what differs.
+/// Runs every case on both sides; returns a verdict for each.
 pub fn compare(project: &Project, version: &str, ours: &Side, cntk: &Side) -> Result<Vec<(String, Verdict)>> {
     let verdict = |(number, case): (usize, &Case)| {
         let folder = project.target.join("wheel").join(version).join(format!("v1/{number}"));

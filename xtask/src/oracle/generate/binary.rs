@@ -71,7 +71,7 @@ fn lengths(rng: &mut Rng, plan: &Plan) -> Vec<u64> {
     (0..=rng.below(most)).map(|_| length(rng)).collect()
 }
 
-/// Appends a chunk; gives its samples.
+/// Appends a chunk; returns its samples.
 fn write_chunk(rng: &mut Rng, plan: &Plan, source: &Source, lengths: &[u64], file: &mut Vec<u8>) -> u32 {
     // One of the streams has as many samples as the sequence, others may have fewer.
     let full: Vec<usize> = lengths.iter().map(|_| rng.below(source.streams.len())).collect();

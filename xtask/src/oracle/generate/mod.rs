@@ -1,6 +1,6 @@
 //! Random cases: data files, a configuration and a script of reader calls, all a function of one seed.
 //!
-//! What is drawn here is what CNTK can do. Left out is what it is known to crash at or to answer with uninitialised
+//! Only inputs that CNTK can read are drawn. Left out is input at which CNTK is known to crash or to deliver uninitialised
 //! memory (docs/differences.md): a last line without line feed whose sample is too short, a rank that is too high,
 //! truncated minibatches with less than a row for each worker, counts in a binary file that contradict each other.
 
@@ -226,7 +226,7 @@ fn streams(rng: &mut Rng, names: &mut Vec<&'static str>, count: usize) -> Vec<St
         .collect()
 }
 
-/// The case of a seed, of the kind that is asked for, else of the seed's own.
+/// The case of a seed: of the given kind, or of the kind that the seed has.
 pub fn case(seed: u64, kind: Option<Kind>) -> Case {
     let mut rng = Rng::new(seed);
     let kind = kind.unwrap_or(Kind::of(seed));
@@ -245,7 +245,7 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         plan.sources.iter().map(|source| (source.name.clone(), write(source, &mut rng))).collect();
     let samples = match &plan.sources[0].sequences {
         Some(sequences) => sequences.iter().map(|(_, length)| length.unwrap_or(1)).sum(),
-        // About as many as there are lines, or as many as bytes make up.
+        // An estimate: one for each line, or one for every 60 bytes.
         None if kind == Kind::Text => files[0].1.iter().filter(|byte| **byte == b'\n').count() as u64,
         None => files[0].1.len() as u64 / 60,
     };

@@ -1,10 +1,10 @@
-//! Scripts: an epoch is started and read, and between the minibatches it is asked for its state, told other sizes, set
-//! to another place, or started anew.
+//! Scripts: an epoch is started and read; between the minibatches the script asks for the state, changes sizes, restores a
+//! position, or starts an epoch.
 
 use super::rng::Rng;
 use super::{Mode, Plan};
 
-/// A script for data of about so many samples.
+/// A script for data of about `samples` samples.
 pub fn write(rng: &mut Rng, plan: &Plan, samples: u64) -> Vec<String> {
     let workers = *rng.pick(&[1, 1, 1, 2, 3, 4]);
     let cross = !rng.once_in(3);

@@ -1,9 +1,9 @@
-//! Text files: sequences of samples in lines, with all the liberties that the format allows, and some it does not.
+//! Text files: sequences of samples in lines, with all the freedom that the format allows, and some mistakes.
 
 use super::rng::Rng;
 use super::{Keys, Mode, Plan, Source, Stream};
 
-/// What a line may contain by mistake. Much of it is malformed in one place and harmless in another.
+/// Mistakes in a line. Most of them are malformed in one place and harmless in another.
 const MISTAKES: [&[u8]; 30] = [
     b"a", b"1,2", b".5", b"nan", b"1e", b"--1", b"+-2", b"1:2", b"9999:1", b"1:", b"x", b":", b"1.5.5",
     b"1e39", b"0e400", b"||", b"| ", b"|q", b"|# c", b"|#", b"\t", b"\r", b"\x0b", b"#", b"\x00", b"\xff",
@@ -19,7 +19,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     let final_line_end = !rng.once_in(7);
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for (number, &(key, length)) in keys.iter().enumerate() {
-        // What a last sample without line end lacks is uninitialised memory in CNTK.
+        // Values that a last sample without line end lacks are uninitialised memory in CNTK.
         let careful = number + 1 == keys.len() && !final_line_end;
         sequence(rng, plan, source, (key, length), careful, &mut lines);
     }
@@ -161,7 +161,7 @@ fn number(rng: &mut Rng) -> String {
     }
 }
 
-/// One to so many digits.
+/// One to `most` digits.
 fn digits(rng: &mut Rng, most: usize) -> String {
     let count = 1 + rng.below(most);
     (0..count).map(|_| char::from(b'0' + rng.below(10) as u8)).collect()
