@@ -18,7 +18,7 @@
 use cntk_reader::config::{self, options::DeserializerOptions};
 use cntk_reader::corpus::Corpus;
 use cntk_reader::deserialize::text::TextDeserializer;
-use cntk_reader::deserialize::{ChunkTable, Deserializer};
+use cntk_reader::deserialize::{ChunkSource, ChunkTable};
 use cntk_reader::pool::{self, Pool};
 use std::error::Error;
 use std::fs::File;
@@ -88,8 +88,8 @@ fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Res
     let clock = Instant::now();
     for chunk in 0..deserializer.chunks().len() {
         let chunk = pool.install(|| deserializer.load(chunk as u32))?;
-        chunk.settle()?;
-        chunk.admit()?;
+        chunk.wait_ready()?;
+        chunk.commit_errors()?;
     }
     Ok(clock.elapsed().as_secs_f64())
 }

@@ -164,7 +164,7 @@ impl cntk_reader_deserializer {
     fn load(&self, chunk: u32) -> Result<*mut cntk_reader_chunk> {
         let sequences = self.chunk(chunk)?.sequences;
         let data = self.pool.install(|| self.deserializer.load(chunk))?;
-        data.admit()?;
+        data.commit_errors()?;
         Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
     }
 

@@ -5,7 +5,7 @@ use super::text::write_sequence;
 use super::{Listener, Progress, check_different, tell};
 use crate::config::options::BinaryOptions;
 use crate::deserialize::binary::BinaryDeserializer;
-use crate::deserialize::{Chunk, ChunkTable, Deserializer};
+use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
 use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::stream::{ElementType, StreamInfo};

@@ -1,7 +1,9 @@
 //! Deserializers: from bytes to chunks of sequences.
 //!
-//! A [`Deserializer`] knows all its sequences before any data is loaded: which chunks there are, how long each
-//! sequence is, what key it has. Loading a chunk gives its data, immutable and shared.
+//! There are two kinds. A [`Deserializer`] knows its sequences before any data are loaded: which chunks there are, how long
+//! each sequence is, what key it has. Of a [`ListingDeserializer`] only the number of chunks is known, and a chunk lists its
+//! sequences when it is loaded. What they have in common is [`ChunkSource`]: streams, and chunks to be loaded, immutable and
+//! shared. Sequences of either kind may have to be [fetched](fetch) one by one from their loaded chunk.
 
 pub mod binary;
 pub mod bundle;
@@ -72,8 +74,8 @@ impl Listing<'_> {
 
 /// How much of a table of chunks is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    /// So many chunks, from the first one on.
+pub struct IndexProgress {
+    /// Number of chunks that are known: the first ones of the data.
     pub chunks: usize,
     /// There are no others.
     pub all: bool,
@@ -81,93 +83,57 @@ pub struct Known {
 
 /// The table of chunks: all that the order of sequences depends on.
 ///
-/// A table may grow at its end while its data are read ([`ChunkTable::grows`]). Who goes through it from front to back by
-/// [`ChunkTable::chunk`] need not wait until it is complete; everybody else may ignore that.
+/// A table may be made while its data are read ([`ChunkTable::is_incremental`]). A caller that goes through it from front to
+/// back by [`ChunkTable::chunk`] need not wait until it is complete; all others may ignore that.
 pub trait ChunkTable: Send + Sync {
-    /// All chunks, in the data's order. May be empty. Waits for a table that grows, and gives what there is if that fails.
+    /// All chunks, in the data's order. May be empty. Waits until an incremental table is complete; if that fails, these are
+    /// the chunks before the failure.
     fn chunks(&self) -> &[ChunkInfo];
 
     /// Declared lengths of the sequences of a chunk that is known.
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_>;
 
-    /// Size of a chunk; `None` behind the last one. Of a table that grows it waits until that is known, and fails if
-    /// the data there are wrong; so it must not be called on a thread of the pool.
+    /// Size of a chunk; `None` past the last one. An incremental table waits until the chunk is known, and fails if the
+    /// data there are wrong; so this must not be called on a thread of the pool, which makes the table.
     fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
         Ok(self.chunks().get(chunk as usize).copied())
     }
 
     /// How much is known without waiting.
-    fn known(&self) -> Known {
-        Known { chunks: self.chunks().len(), all: true }
+    fn index_progress(&self) -> IndexProgress {
+        IndexProgress { chunks: self.chunks().len(), all: true }
     }
 
-    /// Whether it was not known as a whole from the start.
-    fn grows(&self) -> bool {
+    /// Whether the table was not complete from the start.
+    fn is_incremental(&self) -> bool {
         false
     }
 
-    /// Nobody needs what is not known yet: a table need not grow any more, and whoever waits for it gets an error.
-    fn abandon(&self) {}
+    /// What is not known yet is not needed any more: an incremental table need not be completed, and a thread that waits for
+    /// it gets an error.
+    fn cancel(&self) {}
 }
 
-/// A source of sequences. Stateless: any thread may load any chunk at any time, and loading twice gives the same.
-pub trait Deserializer: ChunkTable {
+/// A source of chunks. Stateless: any thread may load any chunk at any time, and loading twice gives the same data.
+pub trait ChunkSource: Send + Sync {
     /// The streams it offers, in the order of their numbers.
     fn streams(&self) -> &[StreamInfo];
-
-    /// Appends the key of each of the given sequences.
-    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
-
-    /// Appends the keys that minibatches, truncated ones or others, carry: different ones where CNTK 2.7 says so.
-    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
-        let _ = truncated;
-        self.keys(sequences, keys);
-    }
-
-    /// Where the sequence with this key is; of several, the one that CNTK finds.
-    fn find(&self, key: SequenceKey) -> Option<SequenceId>;
-
-    /// Appends what is known of each sequence of a chunk.
-    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
-        let (count, lengths) = (self.chunks()[chunk as usize].sequences, self.lengths(chunk));
-        let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
-        let mut keys = Vec::with_capacity(ids.len());
-        self.keys(&ids, &mut keys);
-        let info =
-            |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
-        sequences.extend(ids.into_iter().zip(keys).map(info));
-        Ok(())
-    }
-
-    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
-    fn partner(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
-        Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
-    }
-
-    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`]. Such a deserializer is asked for lists and
-    /// partners one after the other, on the thread that opens the reader.
-    fn is_fetched(&self) -> bool {
-        false
-    }
 
     /// Loads a chunk. Called from a thread of the library's pool; work may be split with rayon's `par_iter` there.
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>>;
 
-    /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunk table,
-    /// lengths and keys, not the values.
-    fn fingerprint(&self) -> u64;
+    /// Appends the keys that minibatches report, truncated ones or others, of sequences whose chunks are loaded.
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
 
-    /// The same of so many chunks from the first one on, which must be known. A number of its own if such parts have
-    /// none: only tables that grow are asked, and those that may take their place.
-    fn fingerprint_of(&self, _chunks: usize) -> u64 {
-        self.fingerprint()
-    }
-
-    /// Whether a chunk tells its sequences only when it is loaded ([`Chunk::listing`]). Its table then has the number
-    /// of chunks and nothing else, no key can be found, and order is the affair of [`crate::randomize::local`].
-    fn lists_when_loaded(&self) -> bool {
+    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`]. Such a deserializer lists and matches sequences
+    /// one after the other, on the thread that opens the reader.
+    fn is_fetched(&self) -> bool {
         false
     }
+
+    /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
+    /// as far as they are known before loading; not the values.
+    fn fingerprint(&self) -> u64;
 
     /// Memory that it holds now.
     fn memory(&self) -> SourceMemory;
@@ -191,6 +157,65 @@ pub trait Deserializer: ChunkTable {
     fn finish(&self) {
         if let Some(loader) = self.loader() {
             loader.drain();
+        }
+    }
+}
+
+/// A deserializer whose sequences are known before they are loaded.
+pub trait Deserializer: ChunkTable + ChunkSource {
+    /// Appends the key of each of the given sequences. The keys that minibatches report are other ones where CNTK 2.7 says
+    /// so.
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>);
+
+    /// Where the sequence with this key is; of several, the one that CNTK finds.
+    fn find(&self, key: SequenceKey) -> Option<SequenceId>;
+
+    /// Appends what is known of each sequence of a chunk.
+    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
+        let (count, lengths) = (self.chunks()[chunk as usize].sequences, self.lengths(chunk));
+        let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
+        let mut keys = Vec::with_capacity(ids.len());
+        self.keys(&ids, &mut keys);
+        let info =
+            |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
+        sequences.extend(ids.into_iter().zip(keys).map(info));
+        Ok(())
+    }
+
+    /// Where the sequence is that belongs to one of another deserializer, and its declared length.
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
+    }
+
+    /// The [fingerprint](ChunkSource::fingerprint) of the first `chunks` chunks, which must be known. A number of its own if
+    /// parts of the data have none: only incremental tables are asked, and those that may take their place.
+    fn fingerprint_of(&self, _chunks: usize) -> u64 {
+        self.fingerprint()
+    }
+}
+
+/// A deserializer whose chunks list their sequences when they are loaded ([`Chunk::listing`]). Order is the affair of
+/// [`crate::randomize::local`].
+pub trait ListingDeserializer: ChunkSource {
+    /// Number of chunks.
+    fn chunk_count(&self) -> u32;
+}
+
+/// A deserializer of either kind.
+#[derive(Clone)]
+pub enum AnyDeserializer {
+    /// Its sequences are known beforehand.
+    Known(Arc<dyn Deserializer>),
+    /// Its chunks list them.
+    Listing(Arc<dyn ListingDeserializer>),
+}
+
+impl AnyDeserializer {
+    /// What both kinds have in common.
+    pub fn source(&self) -> Arc<dyn ChunkSource> {
+        match self {
+            AnyDeserializer::Known(deserializer) => Arc::clone(deserializer) as Arc<dyn ChunkSource>,
+            AnyDeserializer::Listing(deserializer) => Arc::clone(deserializer) as Arc<dyn ChunkSource>,
         }
     }
 }
@@ -224,7 +249,7 @@ pub trait Chunk: Send + Sync {
     /// Waits until all of the chunk is there: it may share parts with other chunks that are still being loaded. The
     /// reader calls this once, before anything else, and never on a thread of the pool, which would have to do the
     /// loading.
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         Ok(())
     }
 
@@ -232,7 +257,7 @@ pub trait Chunk: Send + Sync {
     /// (`maxErrors`), and fails once they are more. Chunks are loaded ahead and in any order; the reader calls this
     /// once for each load, in the order of the timeline, when the chunk enters the window. So the count does not
     /// depend on threads.
-    fn admit(&self) -> Result<()> {
+    fn commit_errors(&self) -> Result<()> {
         Ok(())
     }
 
@@ -242,7 +267,7 @@ pub trait Chunk: Send + Sync {
         Ok(())
     }
 
-    /// Its sequences, if it is for the chunk to tell ([`Deserializer::lists_when_loaded`]).
+    /// Its sequences, if the chunk lists them ([`ListingDeserializer`]).
     fn listing(&self) -> Option<Listing<'_>> {
         None
     }
@@ -262,7 +287,7 @@ pub enum Ahead {
 pub enum Loaded<'a> {
     /// Its data.
     Data(SequenceView<'a>),
-    /// Left out by its deserializer, which has counted it already ([`Chunk::admit`]).
+    /// Left out by its deserializer, which has counted it already ([`Chunk::commit_errors`]).
     Skipped,
     /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
     Invalid,

@@ -4,7 +4,7 @@ use super::{Others, inspect};
 use crate::config::options::Packing;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
 use crate::corpus::Corpus;
-use crate::deserialize::Deserializer;
+use crate::deserialize::AnyDeserializer;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::{Bundle, Member, check_names};
 use crate::deserialize::custom::{self, Request};
@@ -30,73 +30,84 @@ pub(super) fn deserializer(
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
-) -> Result<(Arc<dyn Deserializer>, Vec<inspect::Member>)> {
-    // In the data's own order the table of chunks is needed from front to back: it may grow while data are read.
-    let grows = options.order == Order::InOrder && options.deserializers.len() == 1;
+) -> Result<(AnyDeserializer, Vec<inspect::Member>)> {
+    // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
+    let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     // Truncated minibatches take sequences apart, which their packer does with numbers of full size only.
     let narrow = !matches!(options.packing, Packing::Truncated { .. });
-    let mut members = Vec::with_capacity(options.deserializers.len());
+    let mut opened = Vec::with_capacity(options.deserializers.len());
+    let mut described = Vec::with_capacity(options.deserializers.len());
     for one in &options.deserializers {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, members.is_empty(), others, corpus, pool, (grows, narrow))?;
-        members.push(Member { name: one.name().to_owned(), deserializer });
+        let deserializer = open(one, opened.is_empty(), others, corpus, pool, (incremental, narrow))?;
+        opened.push(deserializer.clone());
+        described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
     }
-    let described = options.deserializers.iter().zip(&members).map(|(one, member)| {
-        inspect::Member::new(
-            member.name.clone(),
-            one.type_name().to_owned(),
-            Arc::clone(&member.deserializer),
-        )
-    });
-    let described = described.collect();
-    let streams: Vec<_> = members.iter().flat_map(|member| member.deserializer.streams()).cloned().collect();
+    let streams: Vec<_> = opened.iter().flat_map(|one| one.source().streams().to_vec()).collect();
     check_names(&streams)?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
-    if members.len() > 1 {
-        let log = Logger { trace_level: options.trace_level };
-        if members.iter().any(|member| member.deserializer.is_fetched()) {
-            // The search by key may have to sort, which is work for the pool; all else stays on this thread.
-            pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
-            return Ok((Arc::new(Bundle::new(members, &log)?), described));
-        }
-        return Ok((Arc::new(pool.install(|| Bundle::new(members, &log))?), described));
+    if opened.len() > 1 {
+        let bundle = join(options, opened, pool)?;
+        return Ok((AnyDeserializer::Known(Arc::new(bundle)), described));
     }
-    let Some(Member { name, deserializer }) = members.pop() else {
+    let (Some(deserializer), Some(options)) = (opened.pop(), options.deserializers.first()) else {
         return Err(Error::argument("A reader needs a deserializer."));
     };
-    // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
-    let is_empty = match deserializer.grows() {
-        true => deserializer.chunk(0)?.is_none(),
-        false => deserializer.chunks().iter().all(|chunk| chunk.samples == 0),
-    };
-    if is_empty && !deserializer.lists_when_loaded() {
-        let message = "Expected input to contain samples, but the number of successfully read samples was 0.";
-        return Err(Error::data(message).in_file(&name));
+    if let AnyDeserializer::Known(table) = &deserializer {
+        // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
+        let is_empty = match table.is_incremental() {
+            true => table.chunk(0)?.is_none(),
+            false => table.chunks().iter().all(|chunk| chunk.samples == 0),
+        };
+        if is_empty {
+            let message =
+                "Expected input to contain samples, but the number of successfully read samples was 0.";
+            return Err(Error::data(message).in_file(options.name()));
+        }
     }
     Ok((deserializer, described))
 }
 
-/// Opens one deserializer. The library's own index their data on the pool; a user's code stays out of it. If it `grows`,
-/// its table may; if it may be `narrow`, it may store small numbers so.
+/// Joins several deserializers by key.
+fn join(options: &ReaderSettings, opened: Vec<AnyDeserializer>, pool: &Pool) -> Result<Bundle> {
+    let members = opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
+        AnyDeserializer::Known(deserializer) => Ok(Member { name: one.name().to_owned(), deserializer }),
+        AnyDeserializer::Listing(_) => Err(Error::argument(format!(
+            "The deserializer '{}' lists its sequences only when they are loaded, so it cannot be joined with others.",
+            one.name()
+        ))),
+    });
+    let members = members.collect::<Result<Vec<_>>>()?;
+    let log = Logger { trace_level: options.trace_level };
+    if members.iter().any(|member| member.deserializer.is_fetched()) {
+        // The search by key may have to sort, which is work for the pool; all else stays on this thread.
+        pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
+        return Bundle::new(members, &log);
+    }
+    pool.install(|| Bundle::new(members, &log))
+}
+
+/// Opens one deserializer. The library's own index their data on the pool; users' code does not run there. `incremental`: its
+/// table may be made while data are read. `narrow`: it may store small numbers in fewer bytes.
 fn open(
     options: &DeserializerOptions,
     is_primary: bool,
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
-    (grows, narrow): (bool, bool),
-) -> Result<Arc<dyn Deserializer>> {
+    (incremental, narrow): (bool, bool),
+) -> Result<AnyDeserializer> {
     Ok(match options {
         DeserializerOptions::Text(text) => {
-            let opened = pool.install(|| match grows {
+            let opened = pool.install(|| match incremental {
                 true => TextDeserializer::open_incremental(text, corpus, pool),
                 false => TextDeserializer::open(text, corpus),
             })?;
-            Arc::new(if narrow { opened.narrow() } else { opened })
+            AnyDeserializer::Known(Arc::new(if narrow { opened.narrow() } else { opened }))
         }
         DeserializerOptions::Binary(binary) => {
             let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
-            Arc::new(if narrow { opened.narrow() } else { opened })
+            AnyDeserializer::Known(Arc::new(if narrow { opened.narrow() } else { opened }))
         }
         DeserializerOptions::User(user) => {
             let found = others.registered.iter().find(|registered| registered.name() == user.name);

@@ -11,14 +11,14 @@
 use super::position::ReaderPosition;
 use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
-use crate::deserialize::Deserializer;
+use crate::deserialize::{AnyDeserializer, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::Queue;
 use crate::randomize::Position;
 use crate::sequence::{ChunkId, SequenceId};
-use crate::stream::{ElementType, Storage};
+use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 const MAGIC: &[u8; 8] = b"cntkrdr\n";
 const VERSION: u32 = 1;
@@ -57,23 +57,31 @@ pub(super) struct Facts {
     settings: Vec<Fact>,
     /// Those about all data; costly, so they wait for the first checkpoint.
     data: OnceLock<Vec<Fact>>,
-    deserializer: Arc<dyn Deserializer>,
+    deserializer: AnyDeserializer,
 }
 
 impl Facts {
-    pub(super) fn new(options: &ReaderSettings, deserializer: Arc<dyn Deserializer>) -> Facts {
-        Facts { settings: settings(options, &*deserializer), data: OnceLock::new(), deserializer }
+    pub(super) fn new(options: &ReaderSettings, deserializer: AnyDeserializer) -> Facts {
+        Facts {
+            settings: settings(options, deserializer.source().streams()),
+            data: OnceLock::new(),
+            deserializer,
+        }
     }
 
-    /// The reader ends: nobody needs to know more about the data.
-    pub(super) fn abandon(&self) {
-        self.deserializer.abandon();
+    /// The reader ends: what is not known about the data is not needed any more.
+    pub(super) fn cancel(&self) {
+        if let AnyDeserializer::Known(table) = &self.deserializer {
+            table.cancel();
+        }
     }
 
     /// The facts for a checkpoint that is taken here.
     pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
-        self.covering(match progress.position {
-            ReaderPosition::Global(position) if self.deserializer.grows() => self.chunks_before(position)?,
+        self.covering(match (progress.position, &self.deserializer) {
+            (ReaderPosition::Global(position), AnyDeserializer::Known(table)) if table.is_incremental() => {
+                chunks_before(&**table, position)?
+            }
             _ => None,
         })
     }
@@ -84,25 +92,25 @@ impl Facts {
         self.covering(covered.and_then(|(_, chunks)| chunks.parse().ok()))
     }
 
-    /// Chunks of the first sweep that begin before this position; `None` if it is in a later one.
-    fn chunks_before(&self, position: Position) -> Result<Option<ChunkId>> {
-        let (mut chunks, mut samples) = (0, 0);
-        while samples < position.samples {
-            let Some(info) = self.deserializer.chunk(chunks)? else { return Ok(None) };
-            samples += info.samples;
-            chunks += 1;
-        }
-        Ok(Some(chunks))
-    }
-
     fn covering(&self, chunks: Option<ChunkId>) -> Result<Vec<Fact>> {
         let mut facts = self.settings.clone();
-        match chunks {
-            None => facts.extend(self.data.get_or_init(|| data(&*self.deserializer)).iter().cloned()),
-            Some(chunks) => facts.extend(first_chunks(&*self.deserializer, chunks)?),
+        match (chunks, &self.deserializer) {
+            (Some(chunks), AnyDeserializer::Known(table)) => facts.extend(first_chunks(&**table, chunks)?),
+            _ => facts.extend(self.data.get_or_init(|| data(&self.deserializer)).iter().cloned()),
         }
         Ok(facts)
     }
+}
+
+/// Chunks of the first sweep that begin before this position; `None` if it is in a later one.
+fn chunks_before(table: &dyn ChunkTable, position: Position) -> Result<Option<ChunkId>> {
+    let (mut chunks, mut samples) = (0, 0);
+    while samples < position.samples {
+        let Some(info) = table.chunk(chunks)? else { return Ok(None) };
+        samples += info.samples;
+        chunks += 1;
+    }
+    Ok(Some(chunks))
 }
 
 /// The facts about the first chunks.
@@ -122,7 +130,7 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     ])
 }
 
-fn settings(options: &ReaderSettings, deserializer: &dyn Deserializer) -> Vec<Fact> {
+fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
         Order::Block { window: WindowSize::Chunks(size), seed } => {
@@ -139,8 +147,7 @@ fn settings(options: &ReaderSettings, deserializer: &dyn Deserializer) -> Vec<Fa
             format!("truncated to {length}, right splice {right_splice}")
         }
     };
-    let streams: Vec<String> = deserializer
-        .streams()
+    let streams: Vec<String> = streams
         .iter()
         .map(|stream| {
             let storage = match stream.storage {
@@ -163,16 +170,20 @@ fn settings(options: &ReaderSettings, deserializer: &dyn Deserializer) -> Vec<Fa
 }
 
 /// The facts about all data.
-fn data(deserializer: &dyn Deserializer) -> Vec<Fact> {
-    let chunks = deserializer.chunks();
-    let sequences: u64 = chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum();
-    let samples: u64 = chunks.iter().map(|chunk| chunk.samples).sum();
-    let data = if deserializer.lists_when_loaded() {
-        format!("{} chunks that list their sequences when loaded", chunks.len())
-    } else {
-        format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())
+fn data(deserializer: &AnyDeserializer) -> Vec<Fact> {
+    let data = match deserializer {
+        AnyDeserializer::Known(table) => {
+            let chunks = table.chunks();
+            let sequences: u64 = chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum();
+            let samples: u64 = chunks.iter().map(|chunk| chunk.samples).sum();
+            format!("{sequences} sequences, {samples} samples, {} chunks", chunks.len())
+        }
+        AnyDeserializer::Listing(listing) => {
+            format!("{} chunks that list their sequences when loaded", listing.chunk_count())
+        }
     };
-    vec![("data", data), ("fingerprint of the data", format!("{:016x}", deserializer.fingerprint()))]
+    let fingerprint = deserializer.source().fingerprint();
+    vec![("data", data), ("fingerprint of the data", format!("{fingerprint:016x}"))]
 }
 
 /// Writes a checkpoint.

@@ -1,7 +1,7 @@
 //! Fetches the sequences of a minibatch, where their chunks do not have them ready: see [`crate::deserialize::fetch`].
 
 use crate::deserialize::fetch::Fetched;
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceKey};
@@ -34,7 +34,7 @@ pub(super) struct Fetcher {
 impl Fetcher {
     /// A fetcher if the deserializer needs one.
     pub(super) fn of(
-        deserializer: &dyn Deserializer,
+        deserializer: &dyn ChunkSource,
         truncated: bool,
         shapes: &Arc<LateShapes>,
         pool: Option<Pool>,
@@ -58,7 +58,7 @@ impl Fetcher {
     /// Fetches sequences, whose chunks are in memory. Of several failures the first in their order counts.
     pub(super) fn fetch(
         &mut self,
-        deserializer: &dyn Deserializer,
+        deserializer: &dyn ChunkSource,
         sequences: &[SequenceId],
         chunks: &[Option<Arc<dyn Chunk>>],
     ) -> Result<()> {
@@ -72,7 +72,7 @@ impl Fetcher {
 
     fn fetch_all(
         &mut self,
-        deserializer: &dyn Deserializer,
+        deserializer: &dyn ChunkSource,
         sequences: &[SequenceId],
         chunks: &[Option<Arc<dyn Chunk>>],
     ) -> Result<()> {
@@ -126,7 +126,7 @@ impl Fetcher {
     /// Fetches one sequence for a packer that had it before.
     pub(super) fn refetch(
         &mut self,
-        deserializer: &dyn Deserializer,
+        deserializer: &dyn ChunkSource,
         id: SequenceId,
         chunk: &Arc<dyn Chunk>,
     ) -> Result<Arc<dyn Chunk>> {
@@ -140,7 +140,7 @@ impl Fetcher {
     }
 
     /// The key that minibatches report.
-    fn key(&self, deserializer: &dyn Deserializer, id: SequenceId, fetched: &Fetched) -> SequenceKey {
+    fn key(&self, deserializer: &dyn ChunkSource, id: SequenceId, fetched: &Fetched) -> SequenceKey {
         let key = fetched.key(self.key_stream).or_else(|| {
             let mut keys = Vec::with_capacity(1);
             deserializer.reported_keys(&[id], self.truncated, &mut keys);

@@ -48,7 +48,7 @@ impl<T: Send + 'static> HandoffThread<T> {
 
 impl<T> HandoffThread<T> {
     /// Forgets the thread without waiting for it: it does not exist in a forked child.
-    pub(super) fn abandon(mut self) {
+    pub(super) fn forget(mut self) {
         std::mem::forget(self.thread.take());
         std::mem::forget(self);
     }

@@ -3,10 +3,10 @@
 
 use super::{Progress, Reader, ReaderPosition};
 use crate::Result;
-use crate::deserialize::Deserializer;
+use crate::deserialize::AnyDeserializer;
 use crate::randomize::SIZE_UNLIMITED;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// How much data there is. `None`: not known, because the index is not complete yet, or because the chunks list their
 /// sequences only when they are loaded.
@@ -23,14 +23,20 @@ pub struct Sizes {
 
 impl Sizes {
     /// Sizes of a deserializer's data, as far as they are known without waiting.
-    fn of(deserializer: &dyn Deserializer) -> Sizes {
-        if !deserializer.known().all {
+    fn of(deserializer: &AnyDeserializer) -> Sizes {
+        let table = match deserializer {
+            AnyDeserializer::Known(table) => table,
+            AnyDeserializer::Listing(listing) => {
+                return Sizes { chunks: Some(listing.chunk_count().into()), ..Sizes::default() };
+            }
+        };
+        if !table.index_progress().all {
             return Sizes::default();
         }
-        let chunks = deserializer.chunks();
+        let chunks = table.chunks();
         let count = Some(chunks.len() as u64);
         // A chunk of a table has sequences, unless its deserializer does not say how many.
-        if deserializer.lists_when_loaded() || chunks.iter().any(|chunk| chunk.sequences == 0) {
+        if chunks.iter().any(|chunk| chunk.sequences == 0) {
             return Sizes { chunks: count, ..Sizes::default() };
         }
         Sizes {
@@ -43,7 +49,7 @@ impl Sizes {
 
 /// A deserializer with its sizes, which are added up once.
 struct Measured {
-    deserializer: Arc<dyn Deserializer>,
+    deserializer: AnyDeserializer,
     sizes: OnceLock<Sizes>,
 }
 
@@ -52,7 +58,7 @@ impl Measured {
         if let Some(sizes) = self.sizes.get() {
             return *sizes;
         }
-        let sizes = Sizes::of(&*self.deserializer);
+        let sizes = Sizes::of(&self.deserializer);
         // An index that is still being made has no number of chunks, and is asked again.
         if sizes.chunks.is_some() { *self.sizes.get_or_init(|| sizes) } else { sizes }
     }
@@ -66,7 +72,7 @@ pub struct Member {
 }
 
 impl Member {
-    pub(super) fn new(name: String, kind: String, deserializer: Arc<dyn Deserializer>) -> Member {
+    pub(super) fn new(name: String, kind: String, deserializer: AnyDeserializer) -> Member {
         Member { name, kind, measured: Measured { deserializer, sizes: OnceLock::new() } }
     }
 
@@ -171,7 +177,7 @@ pub(super) struct Inspection {
 
 impl Inspection {
     pub(super) fn new(
-        deserializer: Arc<dyn Deserializer>,
+        deserializer: AnyDeserializer,
         members: Vec<Member>,
         window: Option<u64>,
     ) -> Inspection {
@@ -228,7 +234,7 @@ impl Reader {
     /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
     /// users' deserializers the arrays that they hand over.
     pub fn memory(&self) -> MemoryUse {
-        let held = self.inspection.whole.deserializer.memory();
+        let held = self.inspection.whole.deserializer.source().memory();
         MemoryUse { window: held.chunks, buffers: self.meter.bytes(), index: held.index }
     }
 
@@ -241,7 +247,7 @@ impl Reader {
     /// window in chunks counts as the whole file. Without a file, as for users' deserializers, it is the default.
     pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
         let Some(primary) = self.inspection.members.first() else { return USUAL_CHUNK };
-        match primary.measured.deserializer.file_bytes() {
+        match primary.measured.deserializer.source().file_bytes() {
             Some(bytes) => chunk_size(bytes, primary.sizes().samples, self.inspection.window, workers),
             None => USUAL_CHUNK,
         }

@@ -1,7 +1,7 @@
 //! The chunks in memory of a deserializer that lists sequences when it loads them: a local timeline asks for each.
 
 use super::loading::{Load, Loads};
-use crate::deserialize::{Chunk, Deserializer, Listing};
+use crate::deserialize::{Chunk, ChunkSource, Listing, ListingDeserializer};
 use crate::pool::Pool;
 use crate::randomize::local::Chunks;
 use crate::sequence::ChunkId;
@@ -22,12 +22,12 @@ pub(super) struct ListedChunks {
 }
 
 impl ListedChunks {
-    pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
+    pub(super) fn new(deserializer: &Arc<dyn ListingDeserializer>, pool: Pool) -> Self {
         ListedChunks {
-            resident: vec![None; deserializer.chunks().len()],
+            resident: vec![None; deserializer.chunk_count() as usize],
             held: Vec::new(),
             loads: HashMap::new(),
-            loader: Loads::new(deserializer, pool),
+            loader: Loads::new(Arc::clone(deserializer) as Arc<dyn ChunkSource>, pool),
         }
     }
 
@@ -60,12 +60,12 @@ impl Chunks for ListedChunks {
             let load = self.loads.remove(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
             let loaded = load.wait()?;
-            loaded.admit()?;
+            loaded.commit_errors()?;
             self.resident[chunk as usize] = Some(loaded);
             self.held.push(chunk);
         }
         let listing = self.resident[chunk as usize].as_ref().and_then(|chunk| chunk.listing());
-        listing.ok_or_else(|| Error::internal(format!("Chunk {chunk} does not tell its sequences.")))
+        listing.ok_or_else(|| Error::internal(format!("Chunk {chunk} does not list its sequences.")))
     }
 
     fn keep(&mut self, chunks: &[ChunkId]) {

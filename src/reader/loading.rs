@@ -1,7 +1,7 @@
 //! Chunks on their way into memory. Whatever is loaded for a reader has ended when the reader is destroyed: users' code may
 //! be unloaded then.
 
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{Chunk, ChunkSource};
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
 use crate::{Error, Result, exit};
@@ -49,7 +49,7 @@ impl Load {
 /// Starts loads, on the deserializer's own threads or on the pool, and ends them when it is dropped: those that have not
 /// begun never do, and it waits for those that have.
 pub(super) struct Loads {
-    deserializer: Arc<dyn Deserializer>,
+    deserializer: Arc<dyn ChunkSource>,
     pool: Pool,
     session: Arc<Session>,
 }
@@ -63,13 +63,13 @@ struct Session {
 
 struct State {
     /// Gone when the reader ends.
-    deserializer: Option<Arc<dyn Deserializer>>,
+    deserializer: Option<Arc<dyn ChunkSource>>,
     running: usize,
 }
 
 impl Session {
     /// The deserializer for a load that begins now; `None` if the reader has ended.
-    fn begin(&self) -> Option<Arc<dyn Deserializer>> {
+    fn begin(&self) -> Option<Arc<dyn ChunkSource>> {
         let mut state = self.state.lock();
         let deserializer = state.deserializer.clone()?;
         state.running += 1;
@@ -106,7 +106,7 @@ impl Session {
 }
 
 impl Loads {
-    pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Loads {
+    pub(super) fn new(deserializer: Arc<dyn ChunkSource>, pool: Pool) -> Loads {
         let state = State { deserializer: Some(Arc::clone(&deserializer)), running: 0 };
         let session = Arc::new(Session { state: Mutex::new(state), idle: Condvar::new() });
         Loads { deserializer, pool, session }

@@ -22,7 +22,7 @@ pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
-use crate::deserialize::Deserializer;
+use crate::deserialize::AnyDeserializer;
 use crate::deserialize::custom::{Factory, Registered};
 use crate::fork::Process;
 use crate::memory::Meter;
@@ -121,7 +121,7 @@ impl Reader {
         let pool = Pool::shared()?;
         let corpus = build::corpus(options);
         let source = build::deserializer(options, others, &corpus, &pool)?;
-        if source.0.is_foreign() {
+        if source.0.source().is_foreign() {
             exit::register();
         }
         let packing_threads = parallel_packer::threads(&pool);
@@ -129,26 +129,28 @@ impl Reader {
     }
 
     fn over(
-        (deserializer, members): (Arc<dyn Deserializer>, Vec<Member>),
+        (deserializer, members): (AnyDeserializer, Vec<Member>),
         options: &ReaderSettings,
         corpus: Arc<Corpus>,
         pool: Pool,
         packing_threads: usize,
         process: Process,
     ) -> Reader {
-        let streams = output_streams(deserializer.streams(), options.packing);
-        let facts = Facts::new(options, Arc::clone(&deserializer));
+        let source = deserializer.source();
+        let streams = output_streams(source.streams(), options.packing);
+        let facts = Facts::new(options, deserializer.clone());
         let window = match options.order {
             Order::Block { window: WindowSize::Samples(samples), .. } => Some(samples),
             _ => None,
         };
-        let inspection = Inspection::new(Arc::clone(&deserializer), members, window);
+        let inspection = Inspection::new(deserializer.clone(), members, window);
         let meter = Meter::default();
         // What users' code makes of a sequence may depend on how often it is asked, as CNTK's random transforms do:
         // nothing is fetched that the caller may not get.
-        let prefetch = options.prefetch && !deserializer.is_fetched();
+        let prefetch = options.prefetch && !source.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
-        let pipeline = Box::new(Pipeline::new(options, deserializer, &shapes, pool, packing_threads, &meter));
+        let pipeline =
+            Box::new(Pipeline::new(options, &deserializer, &shapes, pool, packing_threads, &meter));
         let delivered = pipeline.progress(Progress::default());
         Reader {
             streams,
@@ -372,13 +374,13 @@ impl Drop for Reader {
         let engine = unsafe { ManuallyDrop::take(&mut self.engine) };
         if self.process.is_current() {
             // A minibatch that is assembled ahead may wait for a table that grows.
-            self.facts.abandon();
+            self.facts.cancel();
             return drop(engine);
         }
         let Engine { pipeline, ahead, batch, spare } = engine;
         std::mem::forget((pipeline, batch, spare));
         if let Some(thread) = ahead {
-            thread.abandon();
+            thread.forget();
         }
     }
 }

@@ -9,7 +9,7 @@ use super::handoff::HandoffThread;
 use super::position::ReaderPosition;
 use super::store::Resident;
 use crate::Result;
-use crate::deserialize::Deserializer;
+use crate::deserialize::ChunkSource;
 use crate::memory::Meter;
 use crate::pack::{LoadedSelection, PackScratch, PackSpec, Packed};
 use crate::pool::Pool;
@@ -41,7 +41,7 @@ pub(super) struct PlannedMinibatch {
 #[derive(Clone)]
 pub(super) struct PackContext {
     pub spec: Arc<PackSpec>,
-    pub deserializer: Arc<dyn Deserializer>,
+    pub deserializer: Arc<dyn ChunkSource>,
     pub chunks: Resident,
 }
 

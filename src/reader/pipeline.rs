@@ -10,7 +10,7 @@ use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
 use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings};
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
 use crate::pack::{
@@ -42,7 +42,7 @@ pub(super) struct Pipeline {
 
 /// The timeline with the chunks it needs: what the packer is fed from.
 struct Source {
-    deserializer: Arc<dyn Deserializer>,
+    deserializer: Arc<dyn ChunkSource>,
     timeline: TimelineSource,
     /// For chunks that do not have their sequences ready.
     fetcher: Option<Fetcher>,
@@ -66,7 +66,7 @@ enum TimelineSource {
 impl Pipeline {
     pub(super) fn new(
         options: &ReaderSettings,
-        deserializer: Arc<dyn Deserializer>,
+        deserializer: &AnyDeserializer,
         shapes: &Arc<LateShapes>,
         pool: Pool,
         packing_threads: usize,
@@ -74,8 +74,9 @@ impl Pipeline {
     ) -> Self {
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
+        let timeline = TimelineSource::new(options.order, deserializer, pool);
+        let deserializer = deserializer.source();
         let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
-        let timeline = TimelineSource::new(options.order, &deserializer, pool);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {
@@ -281,14 +282,13 @@ impl Pipeline {
 impl Source {
     /// Refuses queued sequences that the data do not have.
     fn check(&mut self, queues: &[Queue]) -> Result<()> {
-        let listed = self.deserializer.lists_when_loaded();
         for (id, _) in queues.iter().flat_map(|queue| &queue.sequences) {
-            let sequences = match self.deserializer.chunks().get(id.chunk as usize) {
-                None => 0,
-                Some(_) if listed => {
-                    self.timeline.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
+            let sequences = match &mut self.timeline {
+                TimelineSource::Global(_, store) => store.sequences_of(id.chunk),
+                TimelineSource::Local(_, store) if store.chunks().len() <= id.chunk as usize => 0,
+                TimelineSource::Local(_, store) => {
+                    store.fetch(id.chunk)?.listing().map_or(0, |listing| listing.sequences)
                 }
-                Some(chunk) => chunk.sequences,
             };
             if id.index >= sequences {
                 let message = "The checkpoint is damaged: it has sequences that the data do not have.";
@@ -342,12 +342,14 @@ impl Source {
 }
 
 impl TimelineSource {
-    fn new(order: Order, deserializer: &Arc<dyn Deserializer>, pool: Pool) -> TimelineSource {
-        if deserializer.lists_when_loaded() {
-            let chunks = deserializer.chunks().len() as u32;
-            let timeline = Box::new(LocalTimeline::new(chunks, order));
-            return TimelineSource::Local(timeline, ListedChunks::new(deserializer.clone(), pool));
-        }
+    fn new(order: Order, deserializer: &AnyDeserializer, pool: Pool) -> TimelineSource {
+        let deserializer = match deserializer {
+            AnyDeserializer::Known(deserializer) => deserializer,
+            AnyDeserializer::Listing(deserializer) => {
+                let timeline = Box::new(LocalTimeline::new(deserializer.chunk_count(), order));
+                return TimelineSource::Local(timeline, ListedChunks::new(deserializer, pool));
+            }
+        };
         let timeline: Box<dyn Timeline> = match order {
             Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
             Order::Block { window, seed } => {

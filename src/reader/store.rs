@@ -1,7 +1,7 @@
 //! The chunks in memory: those of the timeline's window, and the next ones, loaded ahead on the library's pool.
 
 use super::loading::{Load, Loads};
-use crate::deserialize::{Chunk, Deserializer};
+use crate::deserialize::{Chunk, ChunkSource, Deserializer};
 use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
 use crate::sequence::ChunkId;
@@ -18,12 +18,12 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 /// Loads chunks, keeps those that the timeline needs, lets go of the others.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
-    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::admit`]) and ready
+    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::commit_errors`]) and ready
     /// for packing. Shared with threads that pack, which are done before the window moves.
     resident: Resident,
     /// Which they are.
     held: Vec<ChunkId>,
-    /// Chunks that are being loaded, or wait to be admitted.
+    /// Chunks that are being loaded, or wait for their place in the window.
     loads: HashMap<ChunkId, Arc<Load>>,
     window: Window,
     /// The timeline's stamp when the store last followed it.
@@ -39,7 +39,7 @@ pub(super) struct ChunkStore {
 impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
         ChunkStore {
-            loader: Loads::new(Arc::clone(&deserializer), pool),
+            loader: Loads::new(Arc::clone(&deserializer) as Arc<dyn ChunkSource>, pool),
             deserializer,
             resident: Resident::default(),
             held: Vec::new(),
@@ -123,7 +123,7 @@ impl ChunkStore {
         let mut first = Ok(());
         for i in 0..self.window.resident.len() {
             let chunk = self.window.resident[i];
-            if let Err(error) = self.admit(chunk) {
+            if let Err(error) = self.make_resident(chunk) {
                 self.failed.insert(chunk, error.clone());
                 first = first.and(Err(error));
             }
@@ -154,6 +154,11 @@ impl ChunkStore {
         }
     }
 
+    /// Number of sequences of a chunk; 0 past the last one.
+    pub(super) fn sequences_of(&self, chunk: ChunkId) -> u32 {
+        self.deserializer.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
+    }
+
     /// Loads one chunk for a restored checkpoint, without regard to the window.
     pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         if let Some(Some(loaded)) = self.resident.get(chunk as usize) {
@@ -163,7 +168,7 @@ impl ChunkStore {
             return Err(Error::internal(format!("There is no chunk {chunk}.")));
         }
         let loaded = self.loader.load(chunk)?;
-        loaded.settle()?;
+        loaded.wait_ready()?;
         Ok(loaded)
     }
 
@@ -176,13 +181,13 @@ impl ChunkStore {
     }
 
     /// Waits for a chunk that was started, and makes it resident.
-    fn admit(&mut self, chunk: ChunkId) -> Result<()> {
+    fn make_resident(&mut self, chunk: ChunkId) -> Result<()> {
         if self.resident[chunk as usize].is_none() {
             let load = self.loads.remove(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
             let loaded = load.wait()?;
-            loaded.settle()?;
-            loaded.admit()?;
+            loaded.wait_ready()?;
+            loaded.commit_errors()?;
             Arc::make_mut(&mut self.resident)[chunk as usize] = Some(loaded);
             self.held.push(chunk);
         }

@@ -20,7 +20,7 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         Some(step) => TextDeserializer::open_in_steps(text, &corpus, &pool, step),
         None => TextDeserializer::open(text, &corpus),
     });
-    let deserializer: Arc<dyn Deserializer> = Arc::new(deserializer.expect("good data"));
+    let deserializer = AnyDeserializer::Known(Arc::new(deserializer.expect("good data")));
     Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current())
 }
 

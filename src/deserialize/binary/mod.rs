@@ -23,7 +23,7 @@ pub(crate) mod tests;
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
@@ -162,23 +162,14 @@ impl ChunkTable for BinaryDeserializer {
     }
 }
 
-impl Deserializer for BinaryDeserializer {
+impl ChunkSource for BinaryDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
-    }
-
-    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        let lengths = &self.shared.lengths;
-        keys.extend(sequences.iter().map(|id| lengths.first(id.chunk) + u64::from(id.index)));
     }
 
     /// CNTK 2.7 joins by ordinal, but hands out sequences that are marked with the key 0.
     fn reported_keys(&self, sequences: &[SequenceId], _: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
-    }
-
-    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        self.shared.lengths.find(key)
     }
 
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
@@ -212,6 +203,17 @@ impl Deserializer for BinaryDeserializer {
             }
         }
         mix(hash, self.shared.lengths.total(), self.chunks.len() as u64)
+    }
+}
+
+impl Deserializer for BinaryDeserializer {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        let lengths = &self.shared.lengths;
+        keys.extend(sequences.iter().map(|id| lengths.first(id.chunk) + u64::from(id.index)));
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.lengths.find(key)
     }
 }
 

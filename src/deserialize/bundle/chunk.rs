@@ -55,14 +55,14 @@ impl Chunk for BundleChunk {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
-        self.primary.settle()?;
-        self.parts().try_for_each(|part| part?.settle())
+    fn wait_ready(&self) -> Result<()> {
+        self.primary.wait_ready()?;
+        self.parts().try_for_each(|part| part?.wait_ready())
     }
 
     /// A secondary chunk counts its errors once, with the first bundled chunk that uses it.
-    fn admit(&self) -> Result<()> {
-        self.primary.admit()?;
-        self.parts().try_for_each(|part| part?.admit())
+    fn commit_errors(&self) -> Result<()> {
+        self.primary.commit_errors()?;
+        self.parts().try_for_each(|part| part?.commit_errors())
     }
 }

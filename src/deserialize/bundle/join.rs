@@ -228,7 +228,7 @@ fn join_chunk(
         let mut length = if definer.is_none_or(|definer| definer == 0) { sequence.samples } else { 0 };
         let mut complete = true;
         for (number, secondary) in secondaries.iter().enumerate() {
-            let Some((id, samples)) = secondary.deserializer.partner(sequence)? else {
+            let Some((id, samples)) = secondary.deserializer.matching(sequence)? else {
                 lacking[number] += 1;
                 found[..number].iter_mut().for_each(|found| _ = found.pop());
                 complete = false;

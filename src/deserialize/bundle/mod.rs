@@ -12,7 +12,7 @@ mod share;
 mod tests;
 
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
 use crate::log::Logger;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -53,7 +53,7 @@ struct Shared {
 
 impl Bundle {
     /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool, unless one of them
-    /// is [fetched](Deserializer::is_fetched): then on the thread that opens the reader. One log line tells
+    /// is [fetched](ChunkSource::is_fetched): then on the thread that opens the reader. One log line tells
     /// how many sequences have been dropped and why.
     pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
@@ -139,13 +139,9 @@ impl ChunkTable for Bundle {
     }
 }
 
-impl Deserializer for Bundle {
+impl ChunkSource for Bundle {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
-    }
-
-    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.primary.keys(&self.in_primary(sequences), keys);
     }
 
     /// CNTK 2.7 reports the keys with which its first deserializer marks sequences, and of truncated minibatches those
@@ -159,17 +155,6 @@ impl Deserializer for Bundle {
             _ if truncated => self.primary.keys(&self.in_primary(sequences), keys),
             _ => self.primary.reported_keys(&self.in_primary(sequences), false, keys),
         }
-    }
-
-    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        let SequenceId { chunk, index } = self.primary.find(key)?;
-        let chunks = &self.shared.join.chunks;
-        let chunk = chunks.binary_search_by_key(&chunk, |joined| joined.primary).ok()?;
-        let index = match &chunks[chunk].kept {
-            None => index,
-            Some(kept) => kept.binary_search(&index).ok()? as u32,
-        };
-        Some(SequenceId { chunk: chunk as ChunkId, index })
     }
 
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
@@ -218,5 +203,22 @@ impl Deserializer for Bundle {
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
+    }
+}
+
+impl Deserializer for Bundle {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.primary.keys(&self.in_primary(sequences), keys);
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let SequenceId { chunk, index } = self.primary.find(key)?;
+        let chunks = &self.shared.join.chunks;
+        let chunk = chunks.binary_search_by_key(&chunk, |joined| joined.primary).ok()?;
+        let index = match &chunks[chunk].kept {
+            None => index,
+            Some(kept) => kept.binary_search(&index).ok()? as u32,
+        };
+        Some(SequenceId { chunk: chunk as ChunkId, index })
     }
 }

@@ -6,17 +6,17 @@ use super::{UserDeserializer, start_loader};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Nothing is known of the chunks but how many there are: the table has zeros.
+/// Nothing is known of the chunks but how many there are.
 pub(super) struct LateDeserializer {
     user: Arc<dyn UserDeserializer>,
     streams: Arc<[StreamInfo]>,
-    chunks: Vec<ChunkInfo>,
+    chunks: u32,
     is_fetched: bool,
     corpus: Arc<Corpus>,
     fingerprint: u64,
@@ -31,7 +31,7 @@ impl LateDeserializer {
         Ok(LateDeserializer {
             fingerprint: Fingerprint::of(&streams, chunks).value(),
             streams,
-            chunks: vec![ChunkInfo { samples: 0, sequences: 0 }; chunks as usize],
+            chunks,
             is_fetched: user.fetches_sequences(),
             corpus: Arc::clone(corpus),
             loader: start_loader(&*user)?,
@@ -41,22 +41,12 @@ impl LateDeserializer {
     }
 }
 
-impl ChunkTable for LateDeserializer {
-    fn chunks(&self) -> &[ChunkInfo] {
-        &self.chunks
-    }
-
-    fn lengths(&self, _chunk: ChunkId) -> Lengths<'_> {
-        Lengths::Ones
-    }
-}
-
-impl Deserializer for LateDeserializer {
+impl ChunkSource for LateDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         let loaded = self.loaded.lock();
         let mut last: Option<(ChunkId, Option<Arc<LoadedChunk>>)> = None;
         for sequence in sequences {
@@ -66,10 +56,6 @@ impl Deserializer for LateDeserializer {
             let given = last.as_ref().and_then(|(_, chunk)| chunk.as_ref()?.key(sequence.index));
             keys.push(given.unwrap_or(u64::from(sequence.chunk) << 32 | u64::from(sequence.index)));
         }
-    }
-
-    fn find(&self, _key: SequenceKey) -> Option<SequenceId> {
-        None
     }
 
     fn is_fetched(&self) -> bool {
@@ -87,18 +73,23 @@ impl Deserializer for LateDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        SourceMemory { chunks: self.loader.held(), index: size_of_val(self.chunks.as_slice()) as u64 }
+        SourceMemory {
+            chunks: self.loader.held(),
+            index: u64::from(self.chunks) * size_of::<Weak<LoadedChunk>>() as u64,
+        }
     }
 
     fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    fn lists_when_loaded(&self) -> bool {
-        true
-    }
-
     fn loader(&self) -> Option<&Loader> {
         Some(&self.loader)
+    }
+}
+
+impl ListingDeserializer for LateDeserializer {
+    fn chunk_count(&self) -> u32 {
+        self.chunks
     }
 }

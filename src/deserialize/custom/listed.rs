@@ -7,7 +7,7 @@ use super::table::{self, Table};
 use super::{UserDeserializer, call, start_loader, wrong, wrong_chunk};
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -159,11 +159,45 @@ impl ChunkTable for ListedDeserializer {
     }
 }
 
-impl Deserializer for ListedDeserializer {
+impl ChunkSource for ListedDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
+    fn is_fetched(&self) -> bool {
+        self.is_fetched
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let Some(&number) = self.table.numbers.get(chunk as usize) else {
+            return Err(Error::internal(format!("There is no chunk {chunk}.")));
+        };
+        let (user, streams) = (Arc::clone(&self.user), Arc::clone(&self.streams));
+        let loader = Arc::clone(&self.loader);
+        let loaded =
+            self.loader.run(move || LoadedChunk::load(&*user, number, &streams, &loader, None))??;
+        self.compare(chunk, &loaded)?;
+        Ok(Arc::new(loaded))
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.loader.held(), index: self.table.bytes() as u64 }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    fn loader(&self) -> Option<&Loader> {
+        Some(&self.loader)
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+}
+
+impl Deserializer for ListedDeserializer {
     /// Zeros where keys are not kept: they come with the data then.
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let key = |&sequence: &SequenceId| if self.keeps_keys { self.table.key(sequence) } else { 0 };
@@ -214,7 +248,7 @@ impl Deserializer for ListedDeserializer {
         Ok(())
     }
 
-    fn partner(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         let Some(matcher) = self.user.matcher() else {
             return Ok(self.find(of.key).map(|id| (id, self.table.length(id))));
         };
@@ -229,33 +263,5 @@ impl Deserializer for ListedDeserializer {
             ))
             .for_key(of.key.to_string())),
         }
-    }
-
-    fn is_fetched(&self) -> bool {
-        self.is_fetched
-    }
-
-    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let Some(&number) = self.table.numbers.get(chunk as usize) else {
-            return Err(Error::internal(format!("There is no chunk {chunk}.")));
-        };
-        let (user, streams) = (Arc::clone(&self.user), Arc::clone(&self.streams));
-        let loader = Arc::clone(&self.loader);
-        let loaded =
-            self.loader.run(move || LoadedChunk::load(&*user, number, &streams, &loader, None))??;
-        self.compare(chunk, &loaded)?;
-        Ok(Arc::new(loaded))
-    }
-
-    fn memory(&self) -> SourceMemory {
-        SourceMemory { chunks: self.loader.held(), index: self.table.bytes() as u64 }
-    }
-
-    fn fingerprint(&self) -> u64 {
-        self.fingerprint
-    }
-
-    fn loader(&self) -> Option<&Loader> {
-        Some(&self.loader)
     }
 }

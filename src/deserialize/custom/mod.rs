@@ -37,7 +37,7 @@ pub(crate) use fetched::SequenceSource;
 pub use sequence::{UserSequence, Value};
 
 use super::loader::Loader;
-use super::{ChunkInfo, Deserializer};
+use super::{AnyDeserializer, ChunkInfo};
 use crate::config::Section;
 use crate::corpus::Corpus;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo};
@@ -156,7 +156,7 @@ pub struct Request<'a> {
 }
 
 /// Has a factory make a deserializer.
-pub fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<Arc<dyn Deserializer>> {
+pub fn make(factory: &dyn Factory, request: &Request<'_>) -> Result<AnyDeserializer> {
     let user = call("making it", || factory.make(request))?;
     streams::describe(&*user)?;
     let made = Registered { name: request.name.to_owned(), user, first: None };
@@ -196,16 +196,15 @@ impl Registered {
 
     /// Opens it. Without `composable`, sequences are listed by loaded chunks whatever the deserializer knows beforehand.
     /// `is_primary`: chunks and order of the reader are this deserializer's.
-    pub fn open(
-        &self,
-        composable: bool,
-        is_primary: bool,
-        corpus: &Arc<Corpus>,
-    ) -> Result<Arc<dyn Deserializer>> {
+    pub fn open(&self, composable: bool, is_primary: bool, corpus: &Arc<Corpus>) -> Result<AnyDeserializer> {
         let user = Arc::clone(&self.user);
         Ok(match composable {
-            true => Arc::new(listed::ListedDeserializer::open(user, self.first.clone(), is_primary, corpus)?),
-            false => Arc::new(late::LateDeserializer::open(user, corpus)?),
+            true => {
+                let first = self.first.clone();
+                let opened = listed::ListedDeserializer::open(user, first, is_primary, corpus)?;
+                AnyDeserializer::Known(Arc::new(opened))
+            }
+            false => AnyDeserializer::Listing(Arc::new(late::LateDeserializer::open(user, corpus)?)),
         })
     }
 }

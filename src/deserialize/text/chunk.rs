@@ -20,7 +20,7 @@ pub struct TextChunk {
     pub(super) segments: Vec<Segment>,
     /// Reading ended here; the errors before may be too many, which decides what is reported.
     pub(super) fatal: Option<Failure>,
-    pub(super) admitted: AtomicBool,
+    pub(super) committed: AtomicBool,
 }
 
 /// Times that CNTK tries to load a chunk. Errors of all attempts count.
@@ -134,13 +134,13 @@ impl Chunk for TextChunk {
         }
     }
 
-    fn admit(&self) -> Result<()> {
+    fn commit_errors(&self) -> Result<()> {
         let (errors, skipped) = (self.errors(), self.skipped());
         if errors == 0 && skipped == 0 && self.fatal.is_none() {
             return Ok(());
         }
         // A chunk that is kept in memory was loaded once, so its errors count once.
-        if self.admitted.swap(true, Ordering::Relaxed) {
+        if self.committed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         let broken = {

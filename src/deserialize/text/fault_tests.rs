@@ -3,7 +3,7 @@
 use super::TextDeserializer;
 use crate::config::options::{TextOptions, TextStream};
 use crate::corpus::Corpus;
-use crate::deserialize::{ChunkTable, Deserializer, Loaded};
+use crate::deserialize::{ChunkSource, ChunkTable, Loaded};
 use crate::file::faults::{Fault, Faults, Operation};
 use crate::pool::Pool;
 use crate::stream::{ElementType, Storage};

@@ -5,7 +5,7 @@
 //! into memory of its size ([`crate::compact::arena`]). The [`chunk`] hands out views of them.
 //!
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which these are put to
-//! use. As chunks are loaded in any order, loading only counts; [`Chunk::admit`] decides.
+//! use. As chunks are loaded in any order, loading only counts; [`Chunk::commit_errors`] decides.
 
 mod chunk;
 #[cfg(test)]
@@ -19,7 +19,9 @@ mod tests;
 use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
-use crate::deserialize::{Chunk, ChunkInfo, ChunkTable, Deserializer, Known, Lengths, SourceMemory};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
+};
 use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
@@ -73,7 +75,7 @@ impl TextDeserializer {
         Self::open_by(options, corpus, |file, options| Index::open(file, options, corpus))
     }
 
-    /// Opens the file, and indexes it while it is read from front to back: see [`ChunkTable::grows`]. Runs on a thread
+    /// Opens the file, and indexes it while it is read from front to back: see [`ChunkTable::is_incremental`]. Runs on a thread
     /// of the pool.
     pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
         // Chunks that are kept have their places from the start.
@@ -168,30 +170,22 @@ impl ChunkTable for TextDeserializer {
         self.shared.index.chunk(chunk)
     }
 
-    fn known(&self) -> Known {
-        self.shared.index.known()
+    fn index_progress(&self) -> IndexProgress {
+        self.shared.index.index_progress()
     }
 
-    fn grows(&self) -> bool {
+    fn is_incremental(&self) -> bool {
         self.shared.index.is_incremental()
     }
 
-    fn abandon(&self) {
+    fn cancel(&self) {
         self.shared.index.cancel();
     }
 }
 
-impl Deserializer for TextDeserializer {
+impl ChunkSource for TextDeserializer {
     fn streams(&self) -> &[StreamInfo] {
         &self.streams
-    }
-
-    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.shared.index.keys(sequences, keys);
-    }
-
-    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
-        self.shared.index.find(key)
     }
 
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
@@ -220,13 +214,27 @@ impl Deserializer for TextDeserializer {
         self.shared.index.fingerprint()
     }
 
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+}
+
+impl Deserializer for TextDeserializer {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.shared.index.keys(sequences, keys);
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.index.find(key)
+    }
+
     fn fingerprint_of(&self, chunks: usize) -> u64 {
         self.shared.index.fingerprint_of(chunks)
     }
 }
 
 impl Shared {
-    /// Loads a chunk. Fails if it can be read with no number of errors left, which is known before it is admitted.
+    /// Loads a chunk. Fails if it can be read with no number of errors left, which is known before it is committed.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         match self.element {
             ElementType::Float => self.load_as::<f32>(id),
@@ -282,7 +290,7 @@ impl Shared {
                 shift,
                 segments,
                 fatal,
-                admitted: AtomicBool::new(false),
+                committed: AtomicBool::new(false),
             }),
         }
     }

@@ -90,7 +90,7 @@ impl InOrder {
             selections: 0,
             stamp: 0,
         };
-        if !timeline.table.grows() {
+        if !timeline.table.is_incremental() {
             timeline.learn();
         }
         timeline
@@ -493,7 +493,7 @@ impl Timeline for InOrder {
         if self.sweep_samples == 0 {
             return;
         }
-        let known = self.table.known();
+        let known = self.table.index_progress();
         let (mut next, mut until_own) = (self.next, self.until_own(self.counter));
         // Where the chunk starts on the timeline.
         let mut samples = (self.samples - self.samples % self.sweep_samples).saturating_add(self.before);

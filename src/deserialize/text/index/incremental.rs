@@ -17,7 +17,7 @@ use super::start::Start;
 use super::table::Table;
 use super::{IndexOptions, warnings};
 use crate::corpus::Corpus;
-use crate::deserialize::{ChunkInfo, Known};
+use crate::deserialize::{ChunkInfo, IndexProgress};
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::pool::Pool;
@@ -154,9 +154,9 @@ impl IncrementalIndex {
         self.0.wait(&mut self.0.state.lock(), usize::MAX)
     }
 
-    pub fn known(&self) -> Known {
+    pub fn index_progress(&self) -> IndexProgress {
         let state = self.0.state.lock();
-        Known { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
+        IndexProgress { chunks: state.chunks, all: matches!(state.outcome, Some(Ok(()))) }
     }
 
     /// Ends indexing: the step under way ends early, and threads that wait get an error.

@@ -40,7 +40,7 @@ fn check(text: &[u8], main_stream: Option<&str>, limit: u64, step: u64, new_corp
             assert_eq!(incremental.chunks(), whole.chunks());
             assert_eq!(records(&incremental), records(whole));
             assert_eq!(incremental.fingerprint(), whole.fingerprint());
-            assert_eq!(incremental.known(), Known { chunks: chunks.len(), all: true });
+            assert_eq!(incremental.index_progress(), IndexProgress { chunks: chunks.len(), all: true });
             for count in 0..=chunks.len() {
                 assert_eq!(incremental.fingerprint_of(count), whole.fingerprint_of(count));
             }
@@ -87,7 +87,7 @@ fn an_error_waits_for_its_chunk() {
     assert_eq!(error.location().file.as_deref(), Some("f"));
     assert_eq!(index.chunks().len(), 1);
     assert!(index.chunk(1).is_err() && index.chunk(0).is_ok());
-    assert!(!index.known().all);
+    assert!(!index.index_progress().all);
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn scans_no_further_than_is_needed() {
     let text = line.repeat(1000);
     let options = IndexOptions { chunk_size: 50, ..options(None) };
     let index = incremental(&file_of(&text), &options, &Arc::new(Corpus::Numeric), 100).expect("an index");
-    assert!(index.known().chunks >= 1 && index.known().chunks < 3, "{index:?}");
+    assert!(index.index_progress().chunks >= 1 && index.index_progress().chunks < 3, "{index:?}");
     assert!(index.chunk(20).expect("a chunk").is_some());
     // It stops two steps after the end of that chunk.
     let settled = || {
-        let mut last = index.known();
+        let mut last = index.index_progress();
         loop {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            match index.known() {
+            match index.index_progress() {
                 now if now == last => return now,
                 now => last = now,
             }

@@ -35,7 +35,7 @@ mod warnings;
 
 use crate::Result;
 use crate::corpus::Corpus;
-use crate::deserialize::{ChunkInfo, Known, Lengths};
+use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
 use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
@@ -183,10 +183,10 @@ impl Index {
     }
 
     /// What is indexed, without waiting.
-    pub fn known(&self) -> Known {
+    pub fn index_progress(&self) -> IndexProgress {
         match &self.incremental {
-            None => Known { chunks: self.chunks().len(), all: true },
-            Some(incremental) => incremental.known(),
+            None => IndexProgress { chunks: self.chunks().len(), all: true },
+            Some(incremental) => incremental.index_progress(),
         }
     }
 
@@ -276,6 +276,6 @@ impl Index {
 
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index").field("known", &self.known()).finish_non_exhaustive()
+        f.debug_struct("Index").field("known", &self.index_progress()).finish_non_exhaustive()
     }
 }
