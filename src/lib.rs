@@ -63,7 +63,7 @@
 //! use cntk_reader::{CtfDeserializer, Epoch, Reader, ReaderOptions};
 //!
 //! let mut reader = Reader::builder()
-//!     .options(ReaderOptions::new().seed(1))
+//!     .options(ReaderOptions::new().randomization_seed(1))
 //!     .ctf(CtfDeserializer::new("train.ctf").dense("features", 3).sparse("labels", 10))
 //!     .open()?;
 //! for minibatch in reader.epoch(Epoch::sweeps(2).minibatch_size(256))? {

@@ -44,7 +44,9 @@ pub(super) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Re
     let places = unsafe { outputs(place.cast::<u8>(), capacity, "text") }?;
     if let Some(last) = capacity.checked_sub(1) {
         let fits = text.len().min(last);
-        places[..fits].write_copy_of_slice(&text.as_bytes()[..fits]);
+        for (place, byte) in places[..fits].iter_mut().zip(text.bytes()) {
+            place.write(byte);
+        }
         places[fits].write(0);
     }
     Ok(text.len())

@@ -31,7 +31,7 @@ impl Keys {
 /// ```
 /// use cntk_reader::{Config, ReaderOptions};
 ///
-/// let options = ReaderOptions::new().randomization_window_in_chunks(8).seed(7).frame_mode(true);
+/// let options = ReaderOptions::new().randomization_window_in_chunks(8).randomization_seed(7).frame_mode(true);
 /// // Its text is what a configuration would say.
 /// assert!(options.to_string().contains("randomizationWindow = 8"));
 /// # Config::from_text(&options.to_string())?;
@@ -68,7 +68,7 @@ impl ReaderOptions {
         /// come in the data's own order.
         randomize(randomize: bool) = "randomize";
         /// Added to the number of the sweep to seed its order (`randomizationSeed`; default: 0).
-        seed(seed: u64) = "randomizationSeed";
+        randomization_seed(seed: u64) = "randomizationSeed";
         /// Every sequence is one sample, and minibatches are packed from single samples (`frameMode`; default: false).
         frame_mode(frame_mode: bool) = "frameMode";
         /// Overlap of the truncated minibatches of one sequence in steps (`rightSplice`; default: 0).
@@ -89,6 +89,8 @@ impl ReaderOptions {
         /// Minibatches are packed ahead on another thread where that is worth a change of threads (`prefetch`;
         /// default: true).
         prefetch(prefetch: bool) = "prefetch";
+        /// Accepted because CNTK accepts it (`checkData`); sequences are always checked.
+        check_data(check: bool) = "checkData";
         /// Scales the default window, which is 4 GiB of chunks of this size (`chunkSizeInBytes` of the reader;
         /// default: 32 MiB). The size of the chunks themselves is [`CtfDeserializer::chunk_size`].
         window_chunk_size(bytes: u64) = "chunkSizeInBytes";

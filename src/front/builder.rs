@@ -1,7 +1,6 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::Packing;
 use crate::config::{CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType};
 use crate::deserialize::custom::{Registered, UserDeserializer};
 use crate::reader::{self, Reader as Engine};
@@ -22,7 +21,7 @@ use std::sync::Arc;
 /// use cntk_reader::{CtfDeserializer, Reader, ReaderOptions};
 ///
 /// let reader = Reader::builder()
-///     .options(ReaderOptions::new().seed(7))
+///     .options(ReaderOptions::new().randomization_seed(7))
 ///     .ctf(CtfDeserializer::new("train.ctf").dense("features", 784).sparse("labels", 10))
 ///     .open()?;
 /// # Ok::<(), cntk_reader::Error>(())
@@ -117,8 +116,7 @@ impl Builder {
         let others = Others { users: &users, added: &added, foreign: false };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
         let others = reader::Others { registered: &registered, factory: None };
-        let engine = Engine::open_with(&settings, &others)?;
-        Ok(Reader::new(engine, matches!(settings.packing, Packing::Truncated { .. })))
+        Engine::open_with(&settings, &others).map(Reader::new)
     }
 }
 

@@ -18,7 +18,6 @@ use std::sync::Arc;
 pub struct Reader {
     engine: Engine,
     descriptions: Arc<Descriptions>,
-    is_truncated: bool,
 }
 
 impl Reader {
@@ -27,13 +26,13 @@ impl Reader {
         Builder::default()
     }
 
-    pub(super) fn new(engine: Engine, is_truncated: bool) -> Reader {
+    pub(super) fn new(engine: Engine) -> Reader {
         let descriptions = Arc::new(Descriptions {
             streams: engine.streams().to_vec(),
             shapes: Arc::clone(engine.shapes()),
             corpus: Arc::clone(engine.corpus()),
         });
-        Reader { engine, descriptions, is_truncated }
+        Reader { engine, descriptions }
     }
 
     /// The streams in the order of their numbers: alphabetical for text, as in the file for binary data.
@@ -52,7 +51,7 @@ impl Reader {
     /// Starts an epoch and gives its minibatches.
     pub fn epoch(&mut self, epoch: Epoch) -> Result<EpochIter<'_>> {
         let (read, ..) = epoch.numbers();
-        self.check(&read)?;
+        check_size(&read)?;
         self.engine.start_epoch(&epoch)?;
         Ok(EpochIter::new(self))
     }
@@ -73,7 +72,7 @@ impl Reader {
     /// Changes minibatch size, workers and flags between two minibatches; the position stays. In truncated mode the
     /// rest of sequences that were begun is dropped, as in CNTK.
     pub fn configure(&mut self, config: ReadConfig) -> Result<()> {
-        self.check(&config)?;
+        check_size(&config)?;
         self.engine.configure(&config)
     }
 
@@ -157,22 +156,16 @@ impl Reader {
     pub fn restore_cntk_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.engine.set_state(state)
     }
+}
 
-    /// Refuses what the engine, as CNTK does, would ignore.
-    fn check(&self, read: &ReadConfig) -> Result<()> {
-        if read.minibatch_size == 0 {
-            let message = "The minibatch size is 0. Set it to a number of samples: \
-                           Epoch::sweeps(1).minibatch_size(256), or ReadConfig::new(256).";
-            return Err(Error::argument(message));
-        }
-        if !self.is_truncated && (read.truncation_length != 0 || read.right_splice != 0) {
-            let message = "A truncation length or right splice was given, but the reader was not opened in truncated \
-                           mode. Set ReaderOptions::truncation_length, or 'truncated = true' and 'truncationLength' \
-                           in the configuration.";
-            return Err(Error::argument(message));
-        }
-        Ok(())
+/// Refuses a minibatch size that was not set, with a hint.
+fn check_size(read: &ReadConfig) -> Result<()> {
+    if read.minibatch_size > 0 {
+        return Ok(());
     }
+    let message = "The minibatch size is 0. Set it to a number of samples: Epoch::sweeps(1).minibatch_size(256), or \
+                   ReadConfig::new(256).";
+    Err(Error::argument(message))
 }
 
 impl fmt::Debug for Reader {
