@@ -1,69 +1,198 @@
-//! What the processor can do, found out when the program runs.
+//! Instruction sets: which of them this processor has, and the one place that chooses among them, [`dispatch`].
+//!
+//! Code that exists once for each instruction set is generic over [`InstructionSet`]. A value of such a type is a proof:
+//! it can be made only where the processor has the instructions, so that functions which take it may use them. The generic
+//! function must be inlined into one that is compiled for these instructions. `dispatch!` writes those functions.
 
 use std::sync::LazyLock;
 
-/// Whose instructions are used.
+/// A set of instructions, as a type whose values prove that this processor has them.
+pub trait InstructionSet: Copy {
+    /// The set as a value of [`Processor`], known when compiling.
+    fn processor(self) -> Processor;
+}
+
+/// No instructions beyond those that Rust assumes of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portable;
+
+impl InstructionSet for Portable {
+    #[inline(always)]
+    fn processor(self) -> Processor {
+        Processor::Portable(self)
+    }
+}
+
+/// AVX2, BMI1, BMI2, LZCNT and POPCNT: nearly every x86-64 processor since 2015.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// A value, if this processor has the instructions.
+    fn detect() -> Option<Avx2> {
+        let is_here = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        is_here.then_some(Avx2(()))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl InstructionSet for Avx2 {
+    #[inline(always)]
+    fn processor(self) -> Processor {
+        Processor::Avx2(self)
+    }
+}
+
+/// All of [`Avx2`], and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD since Zen 4.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Avx512(Avx2);
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// A value, if this processor has the instructions.
+    fn detect() -> Option<Avx512> {
+        let is_here = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vbmi2")
+            && is_x86_feature_detected!("avx512vnni");
+        Avx2::detect().filter(|_| is_here).map(Avx512)
+    }
+
+    /// The smaller set, which is part of this one.
+    #[inline(always)]
+    pub fn avx2(self) -> Avx2 {
+        self.0
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl InstructionSet for Avx512 {
+    #[inline(always)]
+    fn processor(self) -> Processor {
+        Processor::Avx512(self)
+    }
+}
+
+/// An instruction set that this processor has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
-    /// What [`Processor::Avx2`] has, and AVX-512 F, BW, DQ, VL, VBMI, VBMI2 and VNNI: Intel since Ice Lake, AMD since Zen 4.
+    /// See [`Avx512`].
     #[cfg(target_arch = "x86_64")]
-    Avx512,
-    /// Newer x86-64: AVX2, BMI1, BMI2, LZCNT, POPCNT.
+    Avx512(Avx512),
+    /// See [`Avx2`].
     #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// Every x86-64.
-    #[cfg(target_arch = "x86_64")]
-    Sse2,
-    /// Any other.
-    Any,
+    Avx2(Avx2),
+    /// See [`Portable`].
+    Portable(Portable),
 }
 
 impl Processor {
-    /// All that this build knows, the best first.
-    pub const ALL: &[Processor] = &[
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx512,
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx2,
-        #[cfg(target_arch = "x86_64")]
-        Processor::Sse2,
-        Processor::Any,
-    ];
-
-    /// This one.
+    /// The largest set of this processor.
     pub fn detect() -> Processor {
-        static HERE: LazyLock<Processor> = LazyLock::new(|| {
-            let here = |processor: &Processor| processor.is_here();
-            Processor::ALL.iter().copied().find(here).unwrap_or(Processor::Any)
-        });
-        *HERE
+        static LARGEST: LazyLock<Processor> =
+            LazyLock::new(|| Processor::all().next().unwrap_or(Processor::Portable(Portable)));
+        *LARGEST
     }
 
-    /// Whether this one has all that `self` needs.
-    pub fn is_here(self) -> bool {
-        match self {
+    /// All sets that this processor has, the largest one first.
+    pub fn all() -> impl Iterator<Item = Processor> {
+        [
             #[cfg(target_arch = "x86_64")]
-            Processor::Avx512 => {
-                Processor::Avx2.is_here()
-                    && is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512vbmi")
-                    && is_x86_feature_detected!("avx512vbmi2")
-                    && is_x86_feature_detected!("avx512vnni")
-            }
+            Avx512::detect().map(Processor::Avx512),
             #[cfg(target_arch = "x86_64")]
-            Processor::Avx2 => {
-                is_x86_feature_detected!("avx2")
-                    && is_x86_feature_detected!("bmi1")
-                    && is_x86_feature_detected!("bmi2")
-                    && is_x86_feature_detected!("lzcnt")
-                    && is_x86_feature_detected!("popcnt")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Processor::Sse2 => true,
-            Processor::Any => true,
-        }
+            Avx2::detect().map(Processor::Avx2),
+            Some(Processor::Portable(Portable)),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
+
+/// Defines a function that calls another one, compiled for the instruction set that it is given:
+///
+/// ```ignore
+/// dispatch! {
+///     /// Sums up.
+///     fn sum<T: Number>(numbers: &[T]) -> T = sum_with;
+/// }
+/// // Defines: fn sum<T: Number>(processor: Processor, numbers: &[T]) -> T
+/// // Calls:   fn sum_with<T: Number, S: InstructionSet>(instructions: S, numbers: &[T]) -> T
+/// ```
+///
+/// The function that is called has to be `#[inline(always)]`, and so has all that it calls: what the compiler leaves on its
+/// own, a closure for example, is compiled without the instructions, and each of them becomes a call. Parsing decimals
+/// with AVX-512 then took three times as long.
+macro_rules! dispatch {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? (
+            $($argument:ident: $type:ty),* $(,)?
+        ) $(-> $result:ty)? = $body:ident;
+    ) => {
+        $(#[$attribute])*
+        $visibility fn $name $(<$($generic: $bound),+>)? (
+            processor: $crate::processor::Processor,
+            $($argument: $type),*
+        ) $(-> $result)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx2 $(<$($generic: $bound),+>)? (
+                instructions: $crate::processor::Avx2,
+                $($argument: $type),*
+            ) $(-> $result)? {
+                $body(instructions, $($argument),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
+            fn avx512 $(<$($generic: $bound),+>)? (
+                instructions: $crate::processor::Avx512,
+                $($argument: $type),*
+            ) $(-> $result)? {
+                $body(instructions, $($argument),*)
+            }
+
+            match processor {
+                // SAFETY: there is a value of `Avx512`, and its features are those of the function.
+                #[cfg(target_arch = "x86_64")]
+                $crate::processor::Processor::Avx512(instructions) => unsafe { avx512(instructions, $($argument),*) },
+                // SAFETY: there is a value of `Avx2`, and its features are those of the function.
+                #[cfg(target_arch = "x86_64")]
+                $crate::processor::Processor::Avx2(instructions) => unsafe { avx2(instructions, $($argument),*) },
+                $crate::processor::Processor::Portable(instructions) => $body(instructions, $($argument),*),
+            }
+        }
+    };
+}
+
+pub(crate) use dispatch;
+
+/// Runs a block for each instruction set that this processor has, with a value of its type.
+#[cfg(test)]
+macro_rules! for_each_instruction_set {
+    ($instructions:ident => $block:block) => {
+        for processor in $crate::processor::Processor::all() {
+            match processor {
+                #[cfg(target_arch = "x86_64")]
+                $crate::processor::Processor::Avx512($instructions) => $block,
+                #[cfg(target_arch = "x86_64")]
+                $crate::processor::Processor::Avx2($instructions) => $block,
+                $crate::processor::Processor::Portable($instructions) => $block,
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+pub(crate) use for_each_instruction_set;

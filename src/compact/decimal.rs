@@ -1,27 +1,28 @@
-//! Decimals in 3 bytes: a whole number of 24 bits and, for all of them, the power of ten that divides it.
+//! Decimals in 3 bytes: each value is a whole number of 24 bits divided by a power of ten that all values share.
 //!
-//! Numbers that a program prints with a fixed number of decimals (`%.6f`) are such, below 8.4 for six decimals and
-//! below 838 for four. Loading waits for memory that was never written before, and packing for memory that no cache
-//! holds; both get along with three quarters of it. What comes back is the same to the bit, or the numbers are not stored so.
+//! Values that a program prints with a fixed number of decimals (`%.6f`) can be stored like this: those below 8.4 with six
+//! decimals, below 838 with four. Values that would not come back to the bit are not stored in this form.
 
-use crate::processor::Processor;
+#[cfg(target_arch = "x86_64")]
+use crate::processor::{Avx2, Avx512};
+use crate::processor::{InstructionSet, Processor, dispatch};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// Bytes of a number.
 pub const SIZE: usize = 3;
 
-/// Decimals that are tried.
+/// The largest number of decimals that is tried.
 const MOST: u8 = 7;
 
-/// Stands for -0: the one number of 24 bits that has no opposite.
+/// Stands for -0: the only number of 24 bits without an opposite.
 const NEGATIVE_ZERO: i32 = -(1 << 23);
 
-/// The sum of a number and 1.5 * 2^52 has it, rounded, as its lowest bits. Unlike a conversion this is the same for all
-/// numbers, so that it is compiled to vector instructions.
+/// 1.5 * 2^52: the sum of this and a number has the number, rounded, as its lowest bits. Unlike a conversion, whose result
+/// depends on the range, the addition is compiled to vector instructions.
 const ROUNDING: f64 = 6_755_399_441_055_744.0;
 
-/// Numbers that are looked at together.
+/// Values that are tested together.
 const BLOCK: usize = 256;
 
 /// 10 to the number of decimals, which is exact.
@@ -29,7 +30,7 @@ fn power(decimals: u8) -> f32 {
     [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7][usize::from(decimals.min(MOST))]
 }
 
-/// The number that is stored for a value, if it can be.
+/// The number to store for a value, if the value can be stored.
 #[inline(always)]
 fn guess(value: f32, power: f32) -> i32 {
     let scaled = f64::from(value) * f64::from(power) + ROUNDING;
@@ -42,55 +43,34 @@ fn value(number: i32, power: f32) -> f32 {
     if number == NEGATIVE_ZERO { -0.0 } else { number as f32 / power }
 }
 
-/// Stores values, if all of them are decimals; says how many decimals they have.
+/// Stores values, if all of them can be, and returns their number of decimals.
 pub fn store(values: &[f32], stored: &mut Vec<u8>) -> Option<u8> {
+    let processor = Processor::detect();
     let (mut decimals, mut done) = (0, 0);
     stored.clear();
-    // Those before the first block that needs more decimals fit with more, too, if they are small enough: from the start.
+    // A block that needs more decimals than those before it starts the work anew: values that fit with fewer decimals fit
+    // with more, too, unless they are too large.
     while done < values.len() {
         let block = &values[done..values.len().min(done + BLOCK)];
-        if store_block(block, power(decimals), stored) {
+        if store_block(processor, block, power(decimals), stored) {
             done += block.len();
             continue;
         }
-        decimals = (decimals + 1..=MOST).find(|&more| store_block(block, power(more), stored))?;
+        decimals = (decimals + 1..=MOST).find(|&more| store_block(processor, block, power(more), stored))?;
         stored.clear();
         done = 0;
     }
     Some(decimals)
 }
 
-/// Appends a block, if all of it can be stored.
-fn store_block(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
-    match Processor::detect() {
-        // SAFETY: it is this processor.
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx512 => unsafe { store_block_avx512(values, power, stored) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Processor::Avx2 => unsafe { store_block_avx2(values, power, stored) },
-        _ => store_block_by(values, power, stored),
-    }
+dispatch! {
+    /// Appends a block, if all of it can be stored.
+    fn store_block(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool = store_block_with;
 }
 
-/// [`store_block_by`] with wider registers.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
-fn store_block_avx512(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
-    store_block_by(values, power, stored)
-}
-
-/// The same.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn store_block_avx2(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
-    store_block_by(values, power, stored)
-}
-
-/// [`store_block`] with what the caller's processor has: the compiler makes vector instructions of it.
+/// See [`store_block`]. The compiler makes vector instructions of it.
 #[inline(always)]
-fn store_block_by(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
+fn store_block_with<S: InstructionSet>(_: S, values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
     let mut numbers = [0; BLOCK];
     let mut same = true;
     for (number, &original) in numbers.iter_mut().zip(values) {
@@ -113,33 +93,40 @@ fn store_block_by(values: &[f32], power: f32, stored: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Writes values in native order, as many as `stored` has and `target` has room for.
+/// Writes values in native byte order, as many as `stored` has and fit into `target`.
 pub fn load(target: &mut [u8], stored: &[u8], decimals: u8) {
-    let (target, stored) = (target.as_chunks_mut().0, stored.as_chunks().0);
-    let power = power(decimals);
-    match Processor::detect() {
-        // SAFETY: it is this processor.
+    load_numbers(Processor::detect(), target.as_chunks_mut().0, stored.as_chunks().0, power(decimals));
+}
+
+dispatch! {
+    /// Writes values, as many as are stored and fit.
+    fn load_numbers(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) = load_with;
+}
+
+/// See [`load_numbers`].
+#[inline(always)]
+fn load_with<S: InstructionSet>(instructions: S, target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
+    match instructions.processor() {
         #[cfg(target_arch = "x86_64")]
-        Processor::Avx512 => unsafe { load_avx512(target, stored, power) },
-        // SAFETY: as above.
+        Processor::Avx512(instructions) => load_avx512(instructions, target, stored, power),
         #[cfg(target_arch = "x86_64")]
-        Processor::Avx2 => unsafe { load_avx2(target, stored, power) },
-        _ => load_by(target, stored, power),
+        Processor::Avx2(instructions) => load_avx2(instructions, target, stored, power),
+        Processor::Portable(_) => load_each(target, stored, power),
     }
 }
 
-/// One by one.
+/// [`load_with`], one by one.
 #[inline(always)]
-fn load_by(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
+fn load_each(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
     for (target, &[a, b, c]) in target.iter_mut().zip(stored) {
         *target = value(i32::from_le_bytes([0, a, b, c]) >> 8, power).to_ne_bytes();
     }
 }
 
-/// [`load_by`], 16 at a time.
+/// [`load_with`], 16 at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn load_avx512(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
+#[inline(always)]
+fn load_avx512(_: Avx512, target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
     // Number i becomes the three upper bytes of lane i.
     const PLACES: [u8; 64] = {
         let mut places = [0; 64];
@@ -151,54 +138,52 @@ fn load_avx512(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
         places
     };
     const UPPER: u64 = 0xeeee_eeee_eeee_eeee;
-    // SAFETY: the array has 64 bytes.
-    let places = unsafe { _mm512_loadu_si512(PLACES.as_ptr().cast()) };
-    let (power, zero) = (_mm512_set1_ps(power), _mm512_set1_ps(-0.0));
-    let negative_zero = _mm512_set1_epi32(NEGATIVE_ZERO);
     for (target, stored) in target.chunks_mut(16).zip(stored.chunks(16)) {
         let count = target.len().min(stored.len());
-        // SAFETY: reads `count` numbers of 3 bytes.
-        let bytes = unsafe { _mm512_maskz_loadu_epi8((1 << (count * SIZE)) - 1, stored.as_ptr().cast()) };
-        let upper = _mm512_maskz_permutexvar_epi8(UPPER, places, bytes);
-        let numbers = _mm512_srai_epi32::<8>(upper);
-        let values = _mm512_div_ps(_mm512_cvtepi32_ps(numbers), power);
-        let values = _mm512_mask_mov_ps(values, _mm512_cmpeq_epi32_mask(numbers, negative_zero), zero);
-        // SAFETY: writes `count` values of 4 bytes.
-        unsafe { _mm512_mask_storeu_ps(target.as_mut_ptr().cast(), ((1_u32 << count) - 1) as u16, values) };
+        // SAFETY: there is a value of `Avx512`. PLACES has 64 bytes; the masks let `count` numbers of 3 bytes be read,
+        // which `stored` has, and `count` values of 4 bytes be written, for which `target` has room.
+        unsafe {
+            let places = _mm512_loadu_si512(PLACES.as_ptr().cast());
+            let bytes = _mm512_maskz_loadu_epi8((1 << (count * SIZE)) - 1, stored.as_ptr().cast());
+            let numbers = _mm512_srai_epi32::<8>(_mm512_maskz_permutexvar_epi8(UPPER, places, bytes));
+            let values = _mm512_div_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(power));
+            let is_zero = _mm512_cmpeq_epi32_mask(numbers, _mm512_set1_epi32(NEGATIVE_ZERO));
+            let values = _mm512_mask_mov_ps(values, is_zero, _mm512_set1_ps(-0.0));
+            _mm512_mask_storeu_ps(target.as_mut_ptr().cast(), ((1_u32 << count) - 1) as u16, values);
+        }
     }
 }
 
-/// [`load_by`], 8 at a time.
+/// [`load_with`], 8 at a time.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn load_avx2(target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
+#[inline(always)]
+fn load_avx2(_: Avx2, target: &mut [[u8; 4]], stored: &[[u8; SIZE]], power: f32) {
     const LANES: usize = 8;
-    /// Numbers that are read for 8: each half reads 16 bytes.
+    /// Numbers that must be stored for 8 to be read: each half of the register reads 16 bytes.
     const READ: usize = 10;
-    let whole = _mm256_set1_ps(power);
-    let negative_zero = _mm256_set1_epi32(NEGATIVE_ZERO);
-    let places = _mm256_setr_epi8(
-        -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, //
-        -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11,
-    );
     let count = target.len().min(stored.len());
     let mut done = 0;
     while done + READ <= count {
-        // SAFETY: reads bytes 0 to 27 of the 30 of ten numbers that are there, and writes eight values.
+        // SAFETY: there is a value of `Avx2`. The loop's condition leaves READ numbers of 3 bytes in `stored`, of which
+        // bytes 0 to 27 are read, and room for READ values in `target`, of which 8 are written.
         unsafe {
+            let places = _mm256_setr_epi8(
+                -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, //
+                -1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11,
+            );
             let from = stored.as_ptr().add(done).cast::<u8>();
             let low = _mm_loadu_si128(from.cast());
             let high = _mm_loadu_si128(from.add(LANES / 2 * SIZE).cast());
             let upper = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), places);
             let numbers = _mm256_srai_epi32::<8>(upper);
-            let values = _mm256_div_ps(_mm256_cvtepi32_ps(numbers), whole);
-            let is_zero = _mm256_castsi256_ps(_mm256_cmpeq_epi32(numbers, negative_zero));
+            let values = _mm256_div_ps(_mm256_cvtepi32_ps(numbers), _mm256_set1_ps(power));
+            let is_zero = _mm256_castsi256_ps(_mm256_cmpeq_epi32(numbers, _mm256_set1_epi32(NEGATIVE_ZERO)));
             let values = _mm256_blendv_ps(values, _mm256_set1_ps(-0.0), is_zero);
             _mm256_storeu_ps(target.as_mut_ptr().add(done).cast(), values);
         }
         done += LANES;
     }
-    load_by(&mut target[done..count], &stored[done..count], power);
+    load_each(&mut target[done..count], &stored[done..count], power);
 }
 
 #[cfg(test)]
@@ -212,25 +197,16 @@ mod tests {
         let decimals = store(values, &mut stored)?;
         assert_eq!(stored.len(), values.len() * SIZE);
         let expected: Vec<[u8; 4]> = values.iter().map(|value| value.to_ne_bytes()).collect();
-        let numbers = stored.as_chunks().0;
-        let check = |load: &dyn Fn(&mut [[u8; 4]])| {
-            // One more, which must stay.
+        for processor in Processor::all() {
+            // One more than there are, which must stay as it is.
             let mut loaded = vec![[9; 4]; values.len() + 1];
-            load(&mut loaded);
-            assert_eq!(loaded.pop(), Some([9; 4]));
-            assert_eq!(loaded, expected);
-        };
-        check(&|target| super::load(target.as_flattened_mut(), &stored, decimals));
-        check(&|target| load_by(target, numbers, power(decimals)));
-        #[cfg(target_arch = "x86_64")]
-        if Processor::Avx2.is_here() {
-            // SAFETY: this processor has it.
-            check(&|target| unsafe { load_avx2(target, numbers, power(decimals)) });
-        }
-        #[cfg(target_arch = "x86_64")]
-        if Processor::Avx512.is_here() {
-            // SAFETY: as above.
-            check(&|target| unsafe { load_avx512(target, numbers, power(decimals)) });
+            load_numbers(processor, &mut loaded, stored.as_chunks().0, power(decimals));
+            assert_eq!(loaded.pop(), Some([9; 4]), "{processor:?}");
+            assert_eq!(loaded, expected, "{processor:?}");
+            let mut again = Vec::new();
+            let all =
+                values.chunks(BLOCK).all(|block| store_block(processor, block, power(decimals), &mut again));
+            assert!(all && again == stored, "{processor:?}");
         }
         Some(decimals)
     }

@@ -1,50 +1,52 @@
-//! What is the same for every sequence and so never stored: the values of samples that only name rows, which are all 1,
-//! and the entry numbers of samples of one entry.
+//! Implied data: what is equal for all sequences and so is not stored at all.
+//!
+//! Samples of one entry each, as words and labels have, only name an index: their values are all 1, and their offsets count
+//! up by one. Both are read from tables that all chunks share.
 
 use super::Value;
 use super::narrow::BLOCK;
 
-/// The most samples and entries that a sequence may have for this.
+/// The largest number of samples, and of entries, of a sequence whose data may be implied: the tables' length.
 pub const LONGEST: usize = 4095;
 
 static FLOATS: [f32; LONGEST] = [1.0; LONGEST];
 static DOUBLES: [f64; LONGEST] = [1.0; LONGEST];
-static STARTS: [u32; LONGEST + 1] = {
-    let mut starts = [0; LONGEST + 1];
+static OFFSETS: [u32; LONGEST + 1] = {
+    let mut offsets = [0; LONGEST + 1];
     let mut i = 0;
     while i <= LONGEST {
-        starts[i] = i as u32;
+        offsets[i] = i as u32;
         i += 1;
     }
-    starts
+    offsets
 };
 
-/// This many values of 1, of `size` bytes each.
+/// `count` values of 1 as bytes; each value has `size` bytes, 4 or 8. At most [`LONGEST`].
 #[inline]
 pub fn ones(count: usize, size: usize) -> &'static [u8] {
     if size == size_of::<f32>() { bytes(&FLOATS[..count]) } else { bytes(&DOUBLES[..count]) }
 }
 
-/// The entry numbers of so many samples of one entry each, and of the sample behind.
+/// The offsets of `samples` samples of one entry each: 0 to `samples`, at most [`LONGEST`].
 #[inline]
-pub fn starts(samples: usize) -> &'static [u32] {
-    &STARTS[..=samples]
+pub fn offsets(samples: usize) -> &'static [u32] {
+    &OFFSETS[..=samples]
 }
 
-/// Whether all values are 1. Looks at many together, which vector instructions do; and so does [`are_single`].
+/// Whether all values are 1. Tests many values before it branches, so that the compiler uses vector instructions.
 pub fn are_ones<T: Value>(values: &[T]) -> bool {
     let one = T::from_u16(1);
     values.chunks(BLOCK).all(|values| values.iter().fold(true, |same, &value| same & (value == one)))
 }
 
-/// Whether these are the starts of samples of one entry each.
-pub fn are_single(starts: &[u32]) -> bool {
-    starts.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(starts, first)| {
-        starts.iter().zip(first..).fold(true, |same, (&start, number)| same & (start == number))
+/// Whether these are the offsets of samples of one entry each. Tests like [`are_ones`].
+pub fn are_single(offsets: &[u32]) -> bool {
+    offsets.chunks(BLOCK).zip((0..).step_by(BLOCK)).all(|(offsets, first)| {
+        offsets.iter().zip(first..).fold(true, |same, (&offset, number)| same & (offset == number))
     })
 }
 
 fn bytes<T: super::arena::Plain>(values: &[T]) -> &[u8] {
-    // SAFETY: every byte of a plain value is initialised.
+    // SAFETY: the bytes are those of `values`, and `Plain` promises that all of them are initialised.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }

@@ -13,14 +13,14 @@
 //! Each module has the encoder and the decoder side by side; [`widen`] is what the packer calls. Whatever is stored
 //! comes back to the bit, or it is stored in its full width.
 
-pub(crate) mod arena;
+pub mod arena;
 pub(crate) mod decimal;
 pub(crate) mod implied;
 pub(crate) mod narrow;
 pub(crate) mod widen;
 
 /// A type of value: `f32` or `f64`.
-pub trait Value: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
     /// The nearest value, ties to even.
     fn from_f64(number: f64) -> Self;
     /// The value of a small integer, which is exact.

@@ -130,7 +130,7 @@ impl Chunk for BinaryChunk {
                 let single = offsets.is_none();
                 let (offsets, before) = match offsets {
                     Some(offsets) => (&offsets[first..=end], offsets[first] as usize),
-                    None => (implied::starts(end - first), first),
+                    None => (implied::offsets(end - first), first),
                 };
                 let count = (offsets[end - first] - offsets[0]) as usize;
                 let size = header.element.size();

@@ -67,11 +67,11 @@ impl Chunk for TextChunk {
         }
         let part = &segment.parts[stream];
         let arena = &segment.arena;
-        let (first, end) = match part.firsts {
+        let (first, end) = match part.sequence_offsets {
             None => (index as usize, index as usize + 1),
-            Some(firsts) => {
-                let firsts = arena.get::<u32>(firsts, index as usize, 2);
-                (firsts[0] as usize, firsts[1] as usize)
+            Some(offsets) => {
+                let offsets = arena.get::<u32>(offsets, index as usize, 2);
+                (offsets[0] as usize, offsets[1] as usize)
             }
         };
         let rule = &self.shared.rules.streams[stream];
@@ -87,25 +87,25 @@ impl Chunk for TextChunk {
             let values = values(first * rule.dim, samples * rule.dim);
             return Loaded::Data(SequenceView { samples: samples as u32, values, form, sparse: None });
         }
-        let (starts, from, count) = match part.starts {
-            Some(starts) => {
-                let starts = arena.get::<u32>(starts, first, samples + 1);
-                (starts, starts[0] as usize, (starts[samples] - starts[0]) as usize)
+        let (offsets, from, count) = match part.offsets {
+            Some(offsets) => {
+                let offsets = arena.get::<u32>(offsets, first, samples + 1);
+                (offsets, offsets[0] as usize, (offsets[samples] - offsets[0]) as usize)
             }
-            None => (implied::starts(samples), first, samples),
+            None => (implied::offsets(samples), first, samples),
         };
-        let rows = arena.bytes_of(part.rows, from, count, if part.narrow_rows { 2 } else { 4 });
+        let indices = arena.bytes_of(part.indices, from, count, if part.narrow_indices { 2 } else { 4 });
         let sparse = Some(SparseView {
-            indices: rows,
-            narrow: part.narrow_rows,
-            offsets: starts,
-            single: part.starts.is_none(),
+            indices,
+            narrow: part.narrow_indices,
+            offsets,
+            single: part.offsets.is_none(),
         });
         Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, sparse })
     }
 
-    // The look-up of a sparse sequence goes from its first sample to that sample's first entry and on to that entry's
-    // row, and each is a miss when sequences come from all over the window.
+    // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's
+    // index. Each step misses the cache when sequences come from all over the window.
     fn prefetch(&self, index: u32, ahead: Ahead) {
         if self.fatal.is_some() {
             return;
@@ -114,19 +114,19 @@ impl Chunk for TextChunk {
         let index = (index & ((1 << self.shift) - 1)) as usize;
         let arena = &segment.arena;
         for (part, rule) in segment.parts.iter().zip(&self.shared.rules.streams) {
-            match (ahead, part.firsts) {
-                (Ahead::Far, Some(firsts)) => arena.prefetch::<u32>(firsts, index),
+            match (ahead, part.sequence_offsets) {
+                (Ahead::Far, Some(offsets)) => arena.prefetch::<u32>(offsets, index),
                 (Ahead::Far, None) => {
-                    if let (true, Some(starts)) = (rule.sparse, part.starts) {
-                        arena.prefetch::<u32>(starts, index);
+                    if let (true, Some(offsets)) = (rule.sparse, part.offsets) {
+                        arena.prefetch::<u32>(offsets, index);
                     }
                 }
-                (Ahead::Near, Some(firsts)) if rule.sparse => {
-                    let first = arena.get::<u32>(firsts, index, 1)[0] as usize;
-                    match part.starts {
-                        Some(starts) => arena.prefetch::<u32>(starts, first),
-                        None if part.narrow_rows => arena.prefetch::<u16>(part.rows, first),
-                        None => arena.prefetch::<u32>(part.rows, first),
+                (Ahead::Near, Some(offsets)) if rule.sparse => {
+                    let first = arena.get::<u32>(offsets, index, 1)[0] as usize;
+                    match part.offsets {
+                        Some(offsets) => arena.prefetch::<u32>(offsets, first),
+                        None if part.narrow_indices => arena.prefetch::<u16>(part.indices, first),
+                        None => arena.prefetch::<u32>(part.indices, first),
                     }
                 }
                 _ => {}

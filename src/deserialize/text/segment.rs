@@ -20,15 +20,15 @@ pub struct Part {
     pub values: Option<usize>,
     /// How they are stored ([`narrow`]).
     pub form: ValueForm,
-    /// Sparse streams: word where the rows begin.
-    pub rows: usize,
-    /// Rows are `u16` ([`narrow`]).
-    pub narrow_rows: bool,
-    /// Sparse streams: word where the samples' first entries begin; `None` if every sample has one entry ([`implied`]).
-    pub starts: Option<usize>,
+    /// Sparse streams: word where the indices begin.
+    pub indices: usize,
+    /// Indices are `u16` ([`narrow`]).
+    pub narrow_indices: bool,
+    /// Sparse streams: word where the samples' offsets begin; `None` if every sample has one entry ([`implied`]).
+    pub offsets: Option<usize>,
     /// Word where the sequences' first samples begin; `None` if every sequence is one sample. Streams of equal lengths
     /// share them.
-    pub firsts: Option<usize>,
+    pub sequence_offsets: Option<usize>,
 }
 
 /// A parsed segment.
@@ -116,6 +116,7 @@ pub fn parse<T: Value>(
 ) -> Result<(), Stop> {
     let (text, length, base) = text;
     output.reset(rules);
+    let mut fast = fast.segment();
     // Not a loop: what `next` returns would be copied, 4 % of the time of samples of 200 bytes.
     spans.try_for_each(|span| {
         let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
@@ -144,41 +145,44 @@ pub fn pack<T: Scratched>(
             None => 0,
             Some(form) => Arena::words_for::<u8>(column.values.len() * form.size(size_of::<T>())),
         };
-        let rows = match stored.rows {
-            Rows::None => 0,
-            Rows::Narrow => Arena::words_for::<u16>(column.rows.len()),
-            Rows::Whole => Arena::words_for::<i32>(column.rows.len()),
+        let indices = match stored.indices {
+            Indices::None => 0,
+            Indices::Narrow => Arena::words_for::<u16>(column.indices.len()),
+            Indices::Whole => Arena::words_for::<i32>(column.indices.len()),
         };
         values
-            + rows
-            + size(stored.starts, Arena::words_for::<u32>(column.starts.len()))
-            + size(stored.firsts == Firsts::Own, Arena::words_for::<u32>(column.firsts.len()))
+            + indices
+            + size(stored.offsets, Arena::words_for::<u32>(column.offsets.len()))
+            + size(
+                stored.sequence_offsets == SequenceOffsets::Own,
+                Arena::words_for::<u32>(column.sequence_offsets.len()),
+            )
     };
     let mut arena =
         recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
     let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
     for (column, stored) in output.columns.iter().zip(&stored) {
         // The order of a look-up.
-        let firsts = match stored.firsts {
-            Firsts::Ones => None,
-            Firsts::Own => Some(arena.push(&column.firsts)),
-            Firsts::Of(stream) => parts[stream].firsts,
+        let sequence_offsets = match stored.sequence_offsets {
+            SequenceOffsets::Ones => None,
+            SequenceOffsets::Own => Some(arena.push(&column.sequence_offsets)),
+            SequenceOffsets::Of(stream) => parts[stream].sequence_offsets,
         };
-        let starts = stored.starts.then(|| arena.push(&column.starts));
-        let rows = match stored.rows {
-            Rows::None => 0,
-            Rows::Narrow => arena.push(&column.narrow_rows),
-            Rows::Whole => arena.push(&column.rows),
+        let offsets = stored.offsets.then(|| arena.push(&column.offsets));
+        let indices = match stored.indices {
+            Indices::None => 0,
+            Indices::Narrow => arena.push(&column.narrow_indices),
+            Indices::Whole => arena.push(&column.indices),
         };
         let values = stored.values.map(|form| match form {
             ValueForm::Whole => arena.push(&column.values),
             ValueForm::Byte | ValueForm::Decimal(_) => arena.push(&column.narrow_values),
         });
         parts.push(Part {
-            firsts,
-            starts,
-            rows,
-            narrow_rows: stored.rows == Rows::Narrow,
+            sequence_offsets,
+            offsets,
+            indices,
+            narrow_indices: stored.indices == Indices::Narrow,
             values,
             form: stored.values.unwrap_or(ValueForm::Whole),
         });
@@ -193,14 +197,14 @@ const LONG_SAMPLE: usize = 16;
 struct Stored {
     /// `None`: [`implied`] has them.
     values: Option<ValueForm>,
-    rows: Rows,
-    starts: bool,
-    firsts: Firsts,
+    indices: Indices,
+    offsets: bool,
+    sequence_offsets: SequenceOffsets,
 }
 
-/// How rows are stored.
+/// How indices are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
+enum Indices {
     /// There are none.
     None,
     Narrow,
@@ -209,7 +213,7 @@ enum Rows {
 
 /// Where sequences begin.
 #[derive(PartialEq, Eq)]
-enum Firsts {
+enum SequenceOffsets {
     /// Every sequence is one sample.
     Ones,
     /// It is stored.
@@ -221,7 +225,7 @@ enum Firsts {
 impl Stored {
     /// Puts what is to be stored narrow into the stream's column.
     fn of<T: Scratched>(rules: &Rules, output: &mut Output<T>, stream: usize, narrow: bool) -> Stored {
-        let firsts = Firsts::of(output, stream);
+        let sequence_offsets = SequenceOffsets::of(output, stream);
         let column = &mut output.columns[stream];
         let rule = &rules.streams[stream];
         let of_values = |column: &mut Column<T>| {
@@ -229,37 +233,42 @@ impl Stored {
                 return ValueForm::Whole;
             }
             let is_long = !rule.sparse && rule.dim >= LONG_SAMPLE;
-            narrow::values(&column.values, is_long, &mut column.narrow_values)
+            narrow::store_values(&column.values, is_long, &mut column.narrow_values)
         };
         if !rule.sparse {
-            return Stored { values: Some(of_values(column)), rows: Rows::None, starts: false, firsts };
+            return Stored {
+                values: Some(of_values(column)),
+                indices: Indices::None,
+                offsets: false,
+                sequence_offsets,
+            };
         }
-        let entry = |sample: u32| column.starts[sample as usize] as usize;
-        let short = column.firsts.windows(2).all(|pair| {
+        let entry = |sample: u32| column.offsets[sample as usize] as usize;
+        let short = column.sequence_offsets.windows(2).all(|pair| {
             let entries = entry(pair[1]) - entry(pair[0]);
             entries.max((pair[1] - pair[0]) as usize) <= implied::LONGEST
         });
-        let starts = !short || !implied::are_single(&column.starts);
+        let offsets = !short || !implied::are_single(&column.offsets);
         let values = match short && implied::are_ones(&column.values) {
             true => None,
             false => Some(of_values(column)),
         };
-        let is_narrow = narrow && narrow::rows(&column.rows, &mut column.narrow_rows);
-        let rows = if is_narrow { Rows::Narrow } else { Rows::Whole };
-        Stored { values, rows, starts, firsts }
+        let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices);
+        let indices = if is_narrow { Indices::Narrow } else { Indices::Whole };
+        Stored { values, indices, offsets, sequence_offsets }
     }
 }
 
-impl Firsts {
-    fn of<T: Scratched>(output: &Output<T>, stream: usize) -> Firsts {
+impl SequenceOffsets {
+    fn of<T: Scratched>(output: &Output<T>, stream: usize) -> SequenceOffsets {
         let column = &output.columns[stream];
         let sequences = output.sequences() as usize;
         // Every sequence has a sample, so as many samples as sequences means one each, unless some were left out.
         let ones = |column: &Column<T>| output.skipped.is_empty() && column.samples == sequences;
         if ones(column) {
-            return Firsts::Ones;
+            return SequenceOffsets::Ones;
         }
-        let same = |other: &Column<T>| !ones(other) && other.firsts == column.firsts;
-        output.columns[..stream].iter().position(same).map_or(Firsts::Own, Firsts::Of)
+        let same = |other: &Column<T>| !ones(other) && other.sequence_offsets == column.sequence_offsets;
+        output.columns[..stream].iter().position(same).map_or(SequenceOffsets::Own, SequenceOffsets::Of)
     }
 }

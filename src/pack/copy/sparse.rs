@@ -2,7 +2,8 @@
 
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::Result;
-use crate::compact::widen::{self, Stored};
+use crate::compact::narrow::Stored;
+use crate::compact::widen;
 use crate::pack::layout::Layout;
 use crate::pack::{block, check};
 use crate::sequence::{SequenceView, SparseView, ValueForm};

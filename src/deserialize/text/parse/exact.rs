@@ -136,7 +136,7 @@ impl<T: Value> Reader<'_, '_, T> {
         if good {
             column.samples += 1;
             if self.rules.streams[stream].sparse {
-                column.starts.push(column.values.len() as u32);
+                column.offsets.push(column.values.len() as u32);
             }
         } else {
             column.truncate(before);
@@ -240,11 +240,16 @@ impl<T: Value> Reader<'_, '_, T> {
     /// is asked for politely.
     fn fill(&mut self, stream: usize, length: usize) -> bool {
         let values = &mut self.output.columns[stream].values;
-        if values.try_reserve(length.saturating_sub(values.len())).is_err() {
-            self.note(Cause::NoMemory { values: self.rules.streams[stream].dim });
-            return false;
+        values.truncate(length);
+        let missing = length - values.len();
+        match values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
+            Some(spare) => spare.fill(T::default()),
+            None => {
+                self.note(Cause::NoMemory { values: self.rules.streams[stream].dim });
+                return false;
+            }
         }
-        values.resize(length, T::default());
+        values.advance(missing);
         true
     }
 
@@ -273,7 +278,7 @@ impl<T: Value> Reader<'_, '_, T> {
             let Some(value) = self.number() else { return false };
             let column = &mut self.output.columns[stream];
             column.values.push(value);
-            column.rows.push(index as i32);
+            column.indices.push(index as i32);
         }
         // Range's end: what counts is whether the stream has any entry in this sequence, in whichever sample.
         self.note(Cause::Ended("a sparse sample"));

@@ -3,6 +3,7 @@
 mod dense;
 pub mod exact;
 pub mod fast;
+mod names;
 pub mod number;
 pub mod output;
 pub mod report;

@@ -118,23 +118,16 @@ pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
     table
 };
 
-/// Bytes that [`quick`] may read behind the last byte of a text.
-pub const OVERRUN: usize = 8;
-
-/// Eight bytes, the first one lowest.
-///
-/// # Safety
-/// `p` must be valid for reading 8 bytes.
+/// Eight bytes from byte `at` of the text on, the first one lowest; `None` if the text ends before.
 #[inline(always)]
-pub unsafe fn load8(p: *const u8) -> u64 {
-    // SAFETY: promised by the caller; the read is unaligned.
-    u64::from_le(unsafe { p.cast::<u64>().read_unaligned() })
+pub fn load8(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Number of digits that `text` (eight bytes, the first one lowest) begins with, and the bytes less `'0'`.
 ///
 /// A byte less `'0'` is a digit if it is below 10: adding 0x76 then leaves the top bit clear. A byte of 0x80 or more
-/// carries into its neighbour above, which spoils only bytes behind the first one that is no digit.
+/// carries into its neighbour above, which spoils only bytes after the first one that is no digit.
 #[inline(always)]
 pub fn leading_digits(text: u64) -> (u32, u64) {
     let digits = text ^ 0x3030_3030_3030_3030;
@@ -158,117 +151,89 @@ pub fn joined(digits: u64, count: u32) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// A run of digits as the double that [`digits`] makes of it, and how many they are.
+/// A run of digits as the double that [`digits`] makes of it, and their number. `None` if the text ends before it is known
+/// where the run does: less than eight bytes after its last digit.
 ///
 /// Up to 16 digits are gathered as an integer: each step of the slow way is exact below 2^53, the last one rounds the
-/// exact sum of 16 digits once, and so does turning the integer into a double. Digits behind are added the slow way.
-///
-/// # Safety
-/// From `p` on there must be a byte that is no digit, and [`OVERRUN`] bytes behind it.
+/// exact sum of 16 digits once, and so does turning the integer into a double. Digits after them are added the slow way.
 #[inline(always)]
-unsafe fn run(p: *const u8) -> (f64, usize) {
-    // SAFETY: at most the byte that ends the run and 7 bytes behind it are read.
-    let (count, first) = leading_digits(unsafe { load8(p) });
+fn run(text: &[u8], at: usize) -> Option<(f64, usize)> {
+    let (count, first) = leading_digits(load8(text, at)?);
     if count < 8 {
-        return (joined(first, count) as f64, count as usize);
+        return Some((joined(first, count) as f64, count as usize));
     }
-    // SAFETY: as before, `p` has 8 digits.
-    let (more, second) = leading_digits(unsafe { load8(p.add(8)) });
+    let (more, second) = leading_digits(load8(text, at + 8)?);
     let scale = [1u64, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000][more as usize];
     let mut sum = (joined(first, 8) * scale + joined(second, more)) as f64;
     let mut count = 8 + more as usize;
     if more == 8 {
-        loop {
-            // SAFETY: all bytes before were digits, so this one exists.
-            let digit = unsafe { *p.add(count) }.wrapping_sub(b'0');
-            if digit > 9 {
-                break;
-            }
-            sum = sum * 10.0 + f64::from(digit);
+        while let Some(digit) = text.get(at + count).filter(|byte| byte.is_ascii_digit()) {
+            sum = sum * 10.0 + f64::from(digit - b'0');
             count += 1;
         }
     }
-    (sum, count)
+    Some((sum, count))
 }
 
-/// A run of 1 to 15 digits as an integer, and the byte behind it.
-///
-/// # Safety
-/// From `p` on there must be a byte that is no digit, and [`OVERRUN`] bytes behind it.
+/// A run of 1 to 15 digits from byte `at` on as an integer, and the place after it. `None` if there is none, or if the text
+/// ends less than eight bytes after it.
 #[inline(always)]
-pub unsafe fn integer(p: *const u8) -> Option<(u64, *const u8)> {
-    // SAFETY: at most the byte that ends the run and 7 bytes behind it are read; `count` bytes lie before it.
-    unsafe {
-        let (count, digits) = leading_digits(load8(p));
-        if count < 8 {
-            return (count > 0).then(|| (joined(digits, count), p.add(count as usize)));
-        }
-        let (more, rest) = leading_digits(load8(p.add(8)));
-        if more == 8 {
-            return None;
-        }
-        let scale = 10u64.pow(more);
-        Some((joined(digits, 8) * scale + joined(rest, more), p.add(8 + more as usize)))
+pub fn integer(text: &[u8], at: usize) -> Option<(u64, usize)> {
+    let (count, digits) = leading_digits(load8(text, at)?);
+    if count < 8 {
+        return (count > 0).then(|| (joined(digits, count), at + count as usize));
     }
+    let (more, rest) = leading_digits(load8(text, at + 8)?);
+    if more == 8 {
+        return None;
+    }
+    let scale = 10u64.pow(more);
+    Some((joined(digits, 8) * scale + joined(rest, more), at + 8 + more as usize))
 }
 
-/// [`read`] for numbers in the middle of a text: the number and the byte behind it; `None` if there is none or it is
-/// so long that [`read`] has to look.
-///
-/// # Safety
-/// From `p` on there must be a byte that cannot be part of a number (a line break), and [`OVERRUN`] bytes behind it.
+/// [`read`] for numbers in the middle of a text: the number that begins at byte `at`, and the place after it. `None` if there
+/// is none, if it is so long that [`read`] has to look, or if the text ends less than eight bytes after it.
 #[inline(always)]
-pub unsafe fn quick(p: *const u8) -> Option<(f64, *const u8)> {
-    // SAFETY: the byte at `p` is within the promise; a sign is not the byte that ends all numbers, so the next byte is
-    // too, and so on behind digits, the point and the exponent's letter and sign.
-    unsafe {
-        let sign = *p;
-        let negative = sign == b'-';
-        let mut p = p.add(usize::from(negative | (sign == b'+')));
-        let (mut number, count) = run(p);
-        if count == 0 {
-            return None;
-        }
-        p = p.add(count);
-        let mut may_have_exponent = true;
-        if *p == b'.' {
-            let (fraction, count) = run(p.add(1));
-            if count > LONGEST_RUN {
-                return None;
-            }
-            // Without digits this adds 0 / 1.
-            number += fraction / DIVISORS[count];
-            may_have_exponent = count > 0;
-            p = p.add(1 + count);
-        }
-        number = f64::from_bits(number.to_bits() | (u64::from(negative) << 63));
-        if (*p | 0x20) == b'e' && may_have_exponent {
-            let (power, end) = exponent(p.add(1))?;
-            return Some((number * power, end));
-        }
-        Some((number, p))
+pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
+    let sign = *text.get(at)?;
+    let negative = sign == b'-';
+    at += usize::from(negative | (sign == b'+'));
+    let (mut number, count) = run(text, at)?;
+    if count == 0 {
+        return None;
     }
+    at += count;
+    let mut may_have_exponent = true;
+    let mut byte = *text.get(at)?;
+    if byte == b'.' {
+        let (fraction, count) = run(text, at + 1)?;
+        // Without digits this adds 0 / 1.
+        number += fraction / DIVISORS.get(count)?;
+        may_have_exponent = count > 0;
+        at += 1 + count;
+        byte = *text.get(at)?;
+    }
+    number = f64::from_bits(number.to_bits() | (u64::from(negative) << 63));
+    if (byte | 0x20) == b'e' && may_have_exponent {
+        let (power, end) = exponent(text, at + 1)?;
+        return Some((number * power, end));
+    }
+    Some((number, at))
 }
 
-/// The power of ten behind an exponent's letter, and the byte behind it.
-///
-/// # Safety
-/// As for [`quick`].
+/// The power of ten after an exponent's letter, and the place after it.
 #[inline(never)]
-unsafe fn exponent(p: *const u8) -> Option<(f64, *const u8)> {
-    // SAFETY: as in `quick`.
-    unsafe {
-        let sign = *p;
-        let negative = sign == b'-';
-        let p = p.add(usize::from(negative | (sign == b'+')));
-        let (count, digits) = leading_digits(load8(p));
-        let size = joined(digits, count) as usize;
-        if count == 0 || count == 8 || size > LARGEST_EXPONENT {
-            return None;
-        }
-        let place = if negative { LARGEST_EXPONENT - size } else { LARGEST_EXPONENT + size };
-        Some((POWERS[place], p.add(count as usize)))
+fn exponent(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
+    let sign = *text.get(at)?;
+    let negative = sign == b'-';
+    at += usize::from(negative | (sign == b'+'));
+    let (count, digits) = leading_digits(load8(text, at)?);
+    let size = joined(digits, count) as usize;
+    if count == 0 || count == 8 || size > LARGEST_EXPONENT {
+        return None;
     }
+    let place = if negative { LARGEST_EXPONENT - size } else { LARGEST_EXPONENT + size };
+    Some((POWERS[place], at + count as usize))
 }
 
 #[cfg(test)]
@@ -279,11 +244,8 @@ mod tests {
     fn quickly(text: &str) -> Option<(f64, usize)> {
         let mut padded = text.as_bytes().to_vec();
         padded.push(b'\n');
-        padded.extend([0xff; OVERRUN]);
-        // SAFETY: the text ends with a line break, and padding follows.
-        unsafe {
-            quick(padded.as_ptr()).map(|(number, end)| (number, end.offset_from(padded.as_ptr()) as usize))
-        }
+        padded.extend([0xff; 8]);
+        quick(&padded, 0)
     }
 
     #[test]

@@ -1,27 +1,90 @@
-//! Where parsers write: growing arrays of the streams of one segment, with a way back to the start of a sequence.
+//! Where parsers write: growing arrays of the streams of one segment, which can be taken back to the start of a sequence.
 //!
-//! An [`Output`] belongs to a thread and is used again for segment after segment, so its pages are warm; a finished
-//! segment is copied out of it into a block of exactly its size.
+//! An [`Output`] belongs to a thread and is used for segment after segment, so that its memory stays in the caches. A finished
+//! segment is copied out of it into memory of its size.
 
 use super::rules::Rules;
-use super::uniform_lines::Template;
 use crate::compact::Value;
+use std::ops::Deref;
+
+/// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
+#[derive(Debug, Default)]
+pub struct ScratchVec<T> {
+    storage: Vec<T>,
+    length: usize,
+}
+
+impl<T: Copy + Default> ScratchVec<T> {
+    /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them.
+    #[inline(always)]
+    pub fn spare(&mut self, count: usize) -> Option<&mut [T]> {
+        if self.storage.len() - self.length < count {
+            self.grow(count)?;
+        }
+        Some(&mut self.storage[self.length..])
+    }
+
+    #[cold]
+    fn grow(&mut self, count: usize) -> Option<()> {
+        let target = self.length.checked_add(count)?;
+        self.storage.try_reserve(target - self.storage.len()).ok()?;
+        // All of what the vector asked for, so that the next growth is far away.
+        let target = if count < self.length { self.storage.capacity() } else { target };
+        self.storage.resize(target, T::default());
+        Some(())
+    }
+
+    /// Lets the next `count` values count. They must have been within [`ScratchVec::spare`].
+    #[inline(always)]
+    pub fn advance(&mut self, count: usize) {
+        debug_assert!(count <= self.storage.len() - self.length);
+        self.length = (self.length + count).min(self.storage.len());
+    }
+
+    /// Appends a value.
+    pub fn push(&mut self, value: T) {
+        if let Some([first, ..]) = self.spare(1) {
+            *first = value;
+            self.length += 1;
+        }
+    }
+
+    /// Drops all values after the first `length`.
+    #[inline(always)]
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    /// Bytes of the memory that it holds.
+    fn bytes(&self) -> usize {
+        self.storage.capacity() * size_of::<T>()
+    }
+}
+
+impl<T> Deref for ScratchVec<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        &self.storage[..self.length]
+    }
+}
 
 /// What one stream got so far.
 #[derive(Debug, Default)]
 pub struct Column<T> {
     /// Dense: the values of all samples. Sparse: the entries' values.
-    pub values: Vec<T>,
-    /// Sparse: the entries' rows, as many as values.
-    pub rows: Vec<i32>,
-    /// Sparse: number of the first entry of each sample, and of the one to come. Starts with 0.
-    pub starts: Vec<u32>,
-    /// Number of the first sample of each finished sequence, and of the one to come. Starts with 0.
-    pub firsts: Vec<u32>,
-    /// Values and rows as [`crate::compact::narrow`] stores them, once the segment is finished.
+    pub values: ScratchVec<T>,
+    /// Sparse: the entries' indices, as many as values.
+    pub indices: ScratchVec<i32>,
+    /// Sparse: the number of the first entry of each sample and of the next sample. Begins with 0.
+    pub offsets: ScratchVec<u32>,
+    /// The number of the first sample of each finished sequence and of the next sequence. Begins with 0.
+    pub sequence_offsets: Vec<u32>,
+    /// Values as [`crate::compact::narrow`] stores them, once the segment is finished.
     pub narrow_values: Vec<u8>,
-    /// See `narrow_values`.
-    pub narrow_rows: Vec<u16>,
+    /// Indices as [`crate::compact::narrow`] stores them.
+    pub narrow_indices: Vec<u16>,
     /// Sparse: the last sample has several entries.
     pub many: bool,
     /// Samples, those of the unfinished sequence included.
@@ -41,67 +104,48 @@ impl<T: Value> Column<T> {
         self.values.len() - self.mark.1
     }
 
-    /// Counts samples of one entry each, which were written behind the others.
-    ///
-    /// # Safety
-    /// So many values, rows and starts must have been written.
-    #[inline(always)]
-    pub unsafe fn count_single(&mut self, samples: usize) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            self.values.set_len(self.values.len() + samples);
-            self.rows.set_len(self.rows.len() + samples);
-            self.starts.set_len(self.starts.len() + samples);
-        }
-        self.samples += samples;
-    }
-
-    /// Forgets values (and rows) behind the first `length`.
+    /// Drops all values, and entries, after the first `length`.
     pub fn truncate(&mut self, length: usize) {
         self.values.truncate(length);
-        self.rows.truncate(length);
+        self.indices.truncate(length);
     }
 }
 
 /// The streams of a segment.
 #[derive(Debug, Default)]
 pub struct Output<T> {
-    /// One per stream.
+    /// One for each stream.
     pub columns: Vec<Column<T>>,
-    /// Sequences that were left out.
+    /// Numbers of the sequences that were left out.
     pub skipped: Vec<u32>,
-    /// What lines look like.
-    pub template: Template,
     sequences: u32,
 }
 
-/// Bytes of capacity that an unused output may keep.
+/// Bytes of memory that an unused output may hold.
 const KEPT: usize = 32 << 20;
 
 impl<T: Value> Output<T> {
     /// Empties it for a segment of a file with these rules.
     pub fn reset(&mut self, rules: &Rules) {
-        let capacity = |column: &Column<T>| column.values.capacity() * 8 + column.rows.capacity() * 4;
-        if self.columns.iter().map(capacity).sum::<usize>() > KEPT {
+        let bytes = |column: &Column<T>| column.values.bytes() + column.indices.bytes();
+        if self.columns.iter().map(bytes).sum::<usize>() > KEPT {
             self.columns.clear();
         }
         self.columns.resize_with(rules.streams.len(), Column::default);
         self.skipped.clear();
-        self.template.reset();
         self.sequences = 0;
         for column in &mut self.columns {
-            column.values.clear();
-            column.rows.clear();
-            column.starts.clear();
-            column.starts.push(0);
-            column.firsts.clear();
-            column.firsts.push(0);
+            column.truncate(0);
+            column.offsets.truncate(0);
+            column.offsets.push(0);
+            column.sequence_offsets.clear();
+            column.sequence_offsets.push(0);
             column.samples = 0;
             column.mark = (0, 0);
         }
     }
 
-    /// Finished sequences.
+    /// Number of finished sequences.
     pub fn sequences(&self) -> u32 {
         self.sequences
     }
@@ -109,18 +153,18 @@ impl<T: Value> Output<T> {
     /// Ends the sequence: what was written since the last one is its data.
     pub fn commit(&mut self) {
         for column in &mut self.columns {
-            column.firsts.push(column.samples as u32);
+            column.sequence_offsets.push(column.samples as u32);
             column.mark = (column.samples, column.values.len());
         }
         self.sequences += 1;
     }
 
-    /// Forgets what was written since the last sequence.
+    /// Drops what was written since the last sequence.
     pub fn roll_back(&mut self) {
         for column in &mut self.columns {
             column.samples = column.mark.0;
             column.truncate(column.mark.1);
-            column.starts.truncate(column.samples + 1);
+            column.offsets.truncate(column.samples + 1);
         }
     }
 

@@ -113,7 +113,7 @@ pub fn spans(rules: &Rules, text: &[u8]) -> Vec<SequenceSpan> {
 pub struct Data {
     pub samples: usize,
     pub values: Vec<u64>,
-    pub rows: Vec<i32>,
+    pub indices: Vec<i32>,
     pub counts: Vec<u32>,
 }
 
@@ -176,15 +176,16 @@ pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences
 fn unpacked<T: Bits>(rules: &Rules, output: &Output<T>) -> Sequences {
     let data = |sequence: usize, stream: usize| {
         let column = &output.columns[stream];
-        let (first, end) = (column.firsts[sequence] as usize, column.firsts[sequence + 1] as usize);
+        let (first, end) =
+            (column.sequence_offsets[sequence] as usize, column.sequence_offsets[sequence + 1] as usize);
         let bits = |values: &[T]| values.iter().map(|value| value.bits()).collect();
         if rules.streams[stream].sparse {
-            let starts = &column.starts[first..=end];
+            let starts = &column.offsets[first..=end];
             let range = starts[0] as usize..starts[end - first] as usize;
             Data {
                 samples: end - first,
                 values: bits(&column.values[range.clone()]),
-                rows: column.rows[range].to_vec(),
+                indices: column.indices[range].to_vec(),
                 counts: starts.windows(2).map(|pair| pair[1] - pair[0]).collect(),
             }
         } else {
@@ -203,7 +204,7 @@ pub fn shown(rules: &Rules, keys: &[SequenceSpan], sequences: &Sequences) -> Str
     let value = |bits: u64| f64::from_bits(bits).to_string();
     let stream = |rule: &StreamRule, data: &Data| {
         let samples: Vec<String> = if rule.sparse {
-            let mut entries = data.rows.iter().zip(&data.values);
+            let mut entries = data.indices.iter().zip(&data.values);
             let entry = |(row, bits): (&i32, &u64)| format!("{row}:{}", value(*bits));
             data.counts
                 .iter()

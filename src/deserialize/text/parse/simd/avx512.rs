@@ -1,20 +1,19 @@
-//! Classification and conversion with AVX-512: a block of 64 bytes is one register, a comparison of its bytes a mask, and
-//! the numbers of a block are converted together, eight in a register.
+//! [`Simd`] with AVX-512: a block of 64 bytes is one register, a comparison of its bytes is a mask, and eight numbers are
+//! converted in one register, whatever their lengths.
 //!
-//! `vpcompressb` gathers what a mask picks, places of bytes for example, into one place per number; `vpermb` copies each
-//! number's digits from there into a lane of its own. No step depends on how long the numbers are, and there is no branch
-//! to mispredict.
+//! `vpcompressb` gathers what a mask picks, places of bytes for example, side by side; `vpermb` copies each number's digits
+//! from there into a lane of its own. No step depends on how long the numbers are, and no branch has to be predicted.
 //!
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
-//! its own has no AVX-512, and each instruction becomes a call.
+//! its own is compiled without AVX-512, and each instruction becomes a call.
 
-use super::super::dense::{Block, Isa, Tokens};
-use super::super::number::DIVISORS;
-use super::avx2::Avx2;
+use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Simd, Tokens, Window};
 use crate::compact::Value;
+use crate::deserialize::text::parse::number::DIVISORS;
+use crate::processor::Avx512;
 use std::arch::x86_64::*;
 
-/// The register of bytes that are `$rule` of their place `$i`.
+/// The register of bytes that are `$rule` of their place `$i`. To be used where AVX-512 is known to be there.
 macro_rules! bytes {
     (|$i:ident| $rule:expr) => {{
         static BYTES: [u8; 64] = {
@@ -30,80 +29,107 @@ macro_rules! bytes {
     }};
 }
 
-/// Processors with all that [`crate::processor::Processor::Avx512`] names.
-pub struct Avx512;
-
-/// Digits behind a point from which on a number is not for this way; [`DIVISORS`] has so many.
+/// A fraction with this many digits is not plain; [`DIVISORS`] has more.
 const TOO_LONG: u32 = 24;
-const _: () = assert!(TOO_LONG as usize <= DIVISORS.len());
+const _: () = assert!((TOO_LONG as usize) < DIVISORS.len());
 
-impl Isa for Avx512 {
+impl Simd for Avx512 {
     const SHORT_INTEGERS: bool = true;
 
+    const UNIFORM_LINES: bool = true;
+
     #[inline(always)]
-    unsafe fn classify(p: *const u8) -> Block {
-        // SAFETY: the caller promises the processor, and 64 bytes.
-        unsafe {
-            let text = load(p);
+    fn classify(self, text: Window<'_>) -> Classes {
+        let text = load::<0>(self, text);
+        // SAFETY: there is a value of `Avx512`.
+        let digit = unsafe {
             let less_zero = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
-            Block {
-                space: equal(text, b' ') | equal(text, b'\t'),
-                digit: _mm512_cmplt_epu8_mask(less_zero, _mm512_set1_epi8(10)),
-                dot: equal(text, b'.'),
-                minus: equal(text, b'-'),
-                colon: equal(text, b':'),
-            }
+            _mm512_cmplt_epu8_mask(less_zero, _mm512_set1_epi8(10))
+        };
+        Classes {
+            space: is_byte(self, text, b' ') | is_byte(self, text, b'\t'),
+            digit,
+            dot: is_byte(self, text, b'.'),
+            minus: is_byte(self, text, b'-'),
+            colon: is_byte(self, text, b':'),
         }
     }
 
     #[inline(always)]
-    unsafe fn lowest(bits: u64, count: u32) -> u64 {
-        // SAFETY: the caller promises the processor.
-        unsafe { _bzhi_u64(bits, count) }
+    fn equal(self, text: Window<'_>, byte: u8) -> u64 {
+        is_byte(self, load::<0>(self, text), byte)
     }
 
-    /// As for [`Avx2`], for all bytes at once; then those where numbers end are picked.
     #[inline(always)]
-    unsafe fn short_integers<T: Value>(p: *const u8, tokens: &Tokens, out: *mut T) {
+    fn lowest(self, bits: u64, count: u32) -> u64 {
+        self.avx2().lowest(bits, count)
+    }
+
+    #[inline(always)]
+    fn extract(self, bits: u64, mask: u64) -> u64 {
+        self.avx2().extract(bits, mask)
+    }
+
+    #[inline(always)]
+    fn places(self, bits: u64) -> u64 {
+        // SAFETY: there is a value of `Avx512`.
+        unsafe { _mm_cvtsi128_si64(_mm512_castsi512_si128(places(self, bits))) as u64 }
+    }
+
+    #[inline(always)]
+    fn differing(self, text: Window<'_>, at: u64, words: &[u64; LANES], masks: &[u64; LANES]) -> u32 {
+        let at = spread::<0>(self, places(self, at));
+        let text = load::<0>(self, text);
+        // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each.
+        unsafe {
+            let at = _mm512_add_epi8(at, _mm512_set1_epi64(0x0807_0605_0403_0201));
+            let found = _mm512_permutexvar_epi8(at, text);
+            let difference = _mm512_xor_si512(found, _mm512_loadu_si512(words.as_ptr().cast()));
+            u32::from(_mm512_test_epi64_mask(difference, _mm512_loadu_si512(masks.as_ptr().cast())))
+        }
+    }
+
+    /// Computes the number that ends at each byte, then picks those of the ends.
+    #[inline(always)]
+    fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
         let Tokens { digit, ends, .. } = *tokens;
         // A byte counts if all bytes between it and the end are digits.
         let two = digit << 1;
         let three = two & (digit << 2);
         let four = three & (digit << 3);
         let lasts = ends >> 1;
-        // SAFETY: the caller promises the processor, 64 bytes at `p` and 3 before, and room for 32 values.
+        let (halves, _) = out.as_chunks_mut::<16>();
+        // SAFETY: there is a value of `Avx512`; nothing is read or written but by `load`, `bytes!` and `store_integers`.
         unsafe {
             let zero = _mm512_set1_epi8(0x30);
             // Looked up by the lower half of a byte.
             let tens = _mm_setr_epi8(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0);
             let tens = _mm512_broadcast_i32x4(tens);
-            let low = _mm512_sub_epi8(load(p), zero);
-            let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, load(p.sub(1))));
-            let high = _mm512_maskz_sub_epi8(three, load(p.sub(2)), zero);
-            let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, load(p.sub(3))));
+            let low = _mm512_sub_epi8(load::<0>(self, text), zero);
+            let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, load::<1>(self, text)));
+            let high = _mm512_maskz_sub_epi8(three, load::<2>(self, text), zero);
+            let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, load::<3>(self, text)));
             // A block has at most 32 numbers.
             let low = _mm512_maskz_compress_epi8(lasts, low);
             let high = _mm512_castsi512_si256(_mm512_maskz_compress_epi8(lasts, high));
             let both = _mm512_inserti64x4::<1>(low, high);
-            for half in 0..2 {
-                let from = _mm512_add_epi8(bytes!(|i| i / 4 + i % 2 * 32), _mm512_set1_epi8(16 * half));
+            for (half, out) in halves.iter_mut().enumerate() {
+                let from = _mm512_add_epi8(bytes!(|i| i / 4 + i % 2 * 32), _mm512_set1_epi8(16 * half as i8));
                 let pairs = _mm512_permutexvar_epi8(from, both);
                 let weights = _mm512_set1_epi32(0x6401);
-                let numbers = _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights);
-                store_integers(numbers, out.add(16 * half as usize));
+                store_integers(self, _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights), out);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn plain_numbers<T: Value>(p: *const u8, tokens: &Tokens, out: *mut T) -> bool {
+    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
         let Tokens { digit, dot, minus, ends } = *tokens;
-        // Each token has one run of digits that is not behind a point: where these begin and end. The sum carries through
-        // each run.
+        // Each token has one run of digits that does not follow a point: where these begin and end.
         let firsts = digit & !(digit << 1) & !(dot << 1);
-        let whole_ends = digit.wrapping_add(firsts) & !digit;
+        let whole_ends = super::run_ends(digit, firsts);
         let whole = whole_ends.wrapping_sub(firsts);
-        // The last of so many digits.
+        // The last of 2, 4, 8 digits and so on.
         let two = digit & (digit << 1);
         let four = two & (two << 2);
         let eight = four & (four << 4);
@@ -117,59 +143,81 @@ impl Isa for Avx512 {
         if ends == 0 {
             return true;
         }
-        // SAFETY: promised by the caller; the masks were looked at.
-        unsafe {
-            if nine == 0 {
-                convert::<T, false>(p, tokens, firsts, whole_ends, out);
-            } else {
-                convert::<T, true>(p, tokens, firsts, whole_ends, out);
-            }
+        if nine == 0 {
+            convert::<T, false>(self, text, tokens, firsts, whole_ends, out);
+        } else {
+            convert::<T, true>(self, text, tokens, firsts, whole_ends, out);
         }
         true
     }
 
     #[inline(always)]
-    unsafe fn joined_pair(a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
-        // SAFETY: processors with AVX-512 have AVX2.
-        unsafe { Avx2::joined_pair(a, a_count, b, b_count) }
+    fn entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> bool {
+        let count = entries.ends.count_ones();
+        let text = load::<0>(self, text);
+        let places = [entries.starts, entries.colons, entries.ends].map(|bits| places(self, bits));
+        let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
+        let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
+        let first = convert_entries::<T, 0>(self, text, &places, limit, first_indices, first_values);
+        let mut large = u32::from(first);
+        if count > LANES as u32 {
+            let second =
+                convert_entries::<T, LANES>(self, text, &places, limit, second_indices, second_values);
+            large |= u32::from(second) << LANES;
+        }
+        large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
+    }
+
+    #[inline(always)]
+    fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
+        self.avx2().joined_pair(a, a_count, b, b_count)
     }
 }
 
-/// Converts tokens of a whole part that begins at `firsts` and ends before `whole_ends`, with up to 8 digits, and of
-/// a fraction or none: up to 8 digits, or below [`TOO_LONG`] if `LONG`.
-///
-/// # Safety
-/// As for [`Isa::plain_numbers`]; every token has a bit in each mask.
+/// Converts the tokens whose whole parts begin at `firsts` and end before `whole_ends`, with up to 8 digits, and whose
+/// fractions, if any, have up to 8 digits, or less than [`TOO_LONG`] if `LONG`.
 #[inline(always)]
-unsafe fn convert<T: Value, const LONG: bool>(
-    p: *const u8,
+fn convert<T: Value, const LONG: bool>(
+    simd: Avx512,
+    text: Window<'_>,
     tokens: &Tokens,
     firsts: u64,
     whole_ends: u64,
-    out: *mut T,
+    out: &mut [T; MOST_NUMBERS],
 ) {
-    // SAFETY: the caller promises the processor, 64 bytes at `p`, and room for the values and 8 more.
+    let text = load::<0>(simd, text);
+    let total = tokens.ends.count_ones() as usize;
+    let (firsts_at, whole_ends_at, ends_at) =
+        (places(simd, firsts), places(simd, whole_ends), places(simd, tokens.ends));
+    // SAFETY: there is a value of `Avx512`. Memory is read by `bytes!`, from tables of 8 doubles and of DIVISORS, where the
+    // index is limited to the last element; it is written by `store`.
     unsafe {
-        let digits = _mm512_sub_epi8(load(p), _mm512_set1_epi8(0x30));
-        let (firsts_at, whole_ends_at) = (places(firsts), places(whole_ends));
-        let ends_at = places(tokens.ends);
+        let digits = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
         let mut negative = _pext_u64(tokens.minus << 1, firsts);
-        let total = tokens.ends.count_ones() as usize;
         let mut lanes = bytes!(|i| i / 8);
-        let mut written = 0;
-        loop {
-            // In all bytes of a lane. Lanes behind the last number have no digits: all places are 0.
+        for (group, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            if group * LANES >= total {
+                return;
+            }
+            // In all bytes of a lane. Lanes after the last number have no digits: all places are 0.
             let first = _mm512_permutexvar_epi8(lanes, firsts_at);
             let whole_end = _mm512_permutexvar_epi8(lanes, whole_ends_at);
             let end = _mm512_permutexvar_epi8(lanes, ends_at);
             let before_first = _mm512_sub_epi8(first, _mm512_set1_epi8(1));
-            let whole = _mm512_cvtepi64_pd(spelt(digits, before_first, whole_end));
+            let whole = _mm512_cvtepi64_pd(spelt(simd, digits, before_first, whole_end));
             let (fraction, divisor) = if LONG {
-                // As `number::run`: 16 digits make an integer, those behind are added one by one.
+                // As `number::run`: 16 digits make an integer, those after them are added one by one.
                 let stop = _mm512_min_epi8(end, _mm512_add_epi8(whole_end, _mm512_set1_epi8(17)));
-                let high = spelt(digits, whole_end, _mm512_sub_epi8(stop, _mm512_set1_epi8(8)));
+                let high = spelt(simd, digits, whole_end, _mm512_sub_epi8(stop, _mm512_set1_epi8(8)));
                 let scaled = _mm512_mul_epu32(high, _mm512_set1_epi64(100_000_000));
-                let low = spelt(digits, whole_end, stop);
+                let low = spelt(simd, digits, whole_end, stop);
                 let mut fraction = _mm512_cvtepi64_pd(_mm512_add_epi64(scaled, low));
                 let mut at = stop;
                 loop {
@@ -186,20 +234,17 @@ unsafe fn convert<T: Value, const LONG: bool>(
                 let count = _mm512_sub_epi8(end, whole_end);
                 let count =
                     _mm512_subs_epu8(_mm512_and_si512(count, _mm512_set1_epi64(255)), _mm512_set1_epi64(1));
+                let count = _mm512_min_epu64(count, _mm512_set1_epi64(DIVISORS.len() as i64 - 1));
                 (fraction, _mm512_i64gather_pd::<8>(count, DIVISORS.as_ptr()))
             } else {
                 // The lookup takes 3 bits. Without digits the divisor does not matter.
                 let place = _mm512_sub_epi8(end, whole_end);
                 let divisor = _mm512_permutexvar_pd(place, _mm512_loadu_pd(DIVISORS_BEFORE.as_ptr()));
-                (_mm512_cvtepi64_pd(spelt(digits, whole_end, end)), divisor)
+                (_mm512_cvtepi64_pd(spelt(simd, digits, whole_end, end)), divisor)
             };
             let number = _mm512_add_pd(whole, _mm512_div_pd(fraction, divisor));
             let number = _mm512_mask_xor_pd(number, negative as u8, number, _mm512_set1_pd(-0.0));
-            store(number, out.add(written));
-            written += 8;
-            if written >= total {
-                return;
-            }
+            store(simd, number, out);
             negative >>= 8;
             lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(8));
         }
@@ -217,167 +262,143 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// The 64 bytes at `p`.
+/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places: a bit for each whose
+/// index is not below `limit`. Entries that are missing become zeros.
 ///
-/// # Safety
-/// They must be readable; the processor must be [`Avx512`].
+/// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
+/// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 #[inline(always)]
-pub(super) unsafe fn load(p: *const u8) -> __m512i {
-    // SAFETY: promised by the caller.
-    unsafe { _mm512_loadu_si512(p.cast()) }
+fn convert_entries<T: Value, const FROM: usize>(
+    simd: Avx512,
+    text: __m512i,
+    places: &[__m512i; 3],
+    limit: u32,
+    indices: &mut [i32; LANES],
+    values: &mut [T; LANES],
+) -> u8 {
+    let [starts, colons, ends] = places.map(|places| spread::<FROM>(simd, places));
+    // SAFETY: there is a value of `Avx512`; 32 bytes are written to `indices`, which has as many.
+    unsafe {
+        // The 8 bytes before an end: -8 to -1.
+        let before = _mm512_set1_epi64(0xfffe_fdfc_fbfa_f9f8_u64 as i64);
+        let (in_index, in_value) = (_mm512_add_epi8(colons, before), _mm512_add_epi8(ends, before));
+        let digits = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
+        let is_index = _mm512_cmpge_epi8_mask(in_index, starts);
+        let is_value = _mm512_cmpgt_epi8_mask(in_value, colons);
+        let index_digits = _mm512_maskz_permutexvar_epi8(is_index, in_index, digits);
+        let value_digits = _mm512_maskz_permutexvar_epi8(is_value, in_value, digits);
+        let both = _mm512_packus_epi32(fours(simd, index_digits), fours(simd, value_digits));
+        let both = _mm512_madd_epi16(both, _mm512_set1_epi32(0x0001_2710));
+        // Two indices and two values by turns become eight indices and eight values.
+        let order = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+        let both = _mm512_permutexvar_epi32(order, both);
+        let found = _mm512_castsi512_si256(both);
+        _mm256_storeu_si256(indices.as_mut_ptr().cast(), found);
+        store_eight_integers(simd, _mm512_extracti64x4_epi64::<1>(both), values);
+        _mm256_cmpge_epu32_mask(found, _mm256_set1_epi32(limit as i32))
+    }
 }
 
-/// The bytes that are this one.
-///
-/// # Safety
-/// The processor must be [`Avx512`].
+/// The 64 bytes that begin `BACK` bytes before the block.
 #[inline(always)]
-pub(super) unsafe fn equal(text: __m512i, byte: u8) -> u64 {
-    // SAFETY: promised by the caller.
+fn load<const BACK: usize>(_: Avx512, text: Window<'_>) -> __m512i {
+    // SAFETY: there is a value of `Avx512`; the 64 bytes are those of the array.
+    unsafe { _mm512_loadu_si512(text.back::<BACK>().as_ptr().cast()) }
+}
+
+/// The bytes that are `byte`.
+#[inline(always)]
+fn is_byte(_: Avx512, text: __m512i, byte: u8) -> u64 {
+    // SAFETY: there is a value of `Avx512`.
     unsafe { _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8)) }
 }
 
-/// The places of the bits, one a byte.
-///
-/// # Safety
-/// The processor must be [`Avx512`].
+/// The places of the bits, one a byte; 0 after the last one.
 #[inline(always)]
-pub(super) unsafe fn places(bits: u64) -> __m512i {
-    // SAFETY: promised by the caller.
+fn places(_: Avx512, bits: u64) -> __m512i {
+    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
     unsafe { _mm512_maskz_compress_epi8(bits, bytes!(|i| i)) }
 }
 
-/// For each lane the number that the digits behind place `before` and before place `end` spell, the last 8 of them.
-///
-/// # Safety
-/// The processor must be [`Avx512`].
+/// Each of eight bytes from number `FROM` on, eight times.
 #[inline(always)]
-unsafe fn spelt(digits: __m512i, before: __m512i, end: __m512i) -> __m512i {
-    // SAFETY: promised by the caller.
+fn spread<const FROM: usize>(_: Avx512, bytes: __m512i) -> __m512i {
+    const { assert!(FROM + LANES <= 64) };
+    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
+    unsafe {
+        let lanes = bytes!(|i| i / 8);
+        let lanes = _mm512_add_epi8(lanes, _mm512_set1_epi8(FROM as i8));
+        _mm512_permutexvar_epi8(lanes, bytes)
+    }
+}
+
+/// For each lane the number that the digits after place `before` and before place `end` spell, the last 8 of them.
+#[inline(always)]
+fn spelt(simd: Avx512, digits: __m512i, before: __m512i, end: __m512i) -> __m512i {
+    // SAFETY: there is a value of `Avx512`; `bytes!` reads the 64 bytes of its own table.
     unsafe {
         let from = _mm512_add_epi8(end, bytes!(|i| (i % 8).wrapping_sub(8)));
         let is_part = _mm512_cmpgt_epi8_mask(from, before);
-        let digits = _mm512_maskz_permutexvar_epi8(is_part, from, digits);
-        let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
-        let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
+        let fours = fours(simd, _mm512_maskz_permutexvar_epi8(is_part, from, digits));
         // The first four, times 10000, are added to the last four.
         _mm512_dpwssd_epi32(_mm512_srli_epi64::<32>(fours), fours, _mm512_set1_epi64(10_000))
     }
 }
 
-/// Stores 8 values.
-///
-/// # Safety
-/// `out` must be valid for writing them; the processor must be [`Avx512`].
+/// Eight digits in each lane as two numbers of four.
 #[inline(always)]
-unsafe fn store<T: Value>(numbers: __m512d, out: *mut T) {
-    // SAFETY: promised by the caller; a `Value` is `f32` or `f64`.
+fn fours(_: Avx512, digits: __m512i) -> __m512i {
+    // SAFETY: there is a value of `Avx512`.
     unsafe {
-        if size_of::<T>() == 4 {
-            _mm256_storeu_ps(out.cast(), _mm512_cvtpd_ps(numbers));
+        let twos = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
+        _mm512_madd_epi16(twos, _mm512_set1_epi32(0x0001_0064))
+    }
+}
+
+/// Stores eight doubles as values.
+#[inline(always)]
+fn store<T: Value>(_: Avx512, numbers: __m512d, out: &mut [T; LANES]) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
+    // value, because a `Value` is `Plain`.
+    unsafe {
+        if size_of::<T>() == size_of::<f32>() {
+            _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm512_cvtpd_ps(numbers));
         } else {
-            _mm512_storeu_pd(out.cast(), numbers);
+            _mm512_storeu_pd(out.as_mut_ptr().cast(), numbers);
         }
     }
 }
 
-/// Stores 16 values.
-///
-/// # Safety
-/// As for [`store`].
+/// Stores eight integers as values.
 #[inline(always)]
-unsafe fn store_integers<T: Value>(numbers: __m512i, out: *mut T) {
-    // SAFETY: promised by the caller; a `Value` is `f32` or `f64`.
+fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LANES]) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx512`. Eight values of 4 or 8 bytes are written, as many as `out` has, and any bits are a
+    // value, because a `Value` is `Plain`.
     unsafe {
-        if size_of::<T>() == 4 {
-            _mm512_storeu_ps(out.cast(), _mm512_cvtepi32_ps(numbers));
+        if size_of::<T>() == size_of::<f32>() {
+            _mm256_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtepi32_ps(numbers));
+        } else {
+            _mm512_storeu_pd(out.as_mut_ptr().cast(), _mm512_cvtepi32_pd(numbers));
+        }
+    }
+}
+
+/// Stores sixteen integers as values.
+#[inline(always)]
+fn store_integers<T: Value>(_: Avx512, numbers: __m512i, out: &mut [T; 2 * LANES]) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx512`. Sixteen values of 4 bytes, or two times eight of 8 bytes, are written, as many as
+    // `out` has, and any bits are a value, because a `Value` is `Plain`.
+    unsafe {
+        if size_of::<T>() == size_of::<f32>() {
+            _mm512_storeu_ps(out.as_mut_ptr().cast(), _mm512_cvtepi32_ps(numbers));
         } else {
             let second = _mm512_extracti64x4_epi64::<1>(numbers);
-            _mm512_storeu_pd(out.cast(), _mm512_cvtepi32_pd(_mm512_castsi512_si256(numbers)));
-            _mm512_storeu_pd(out.add(8).cast(), _mm512_cvtepi32_pd(second));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::dense::{BLOCK, LEAD, SLACK};
-    use super::super::super::number::read;
-    use super::*;
-    use crate::processor::Processor;
-    use proptest::prelude::*;
-
-    /// The numbers of a text of at most a block, if they are taken all together, and whether they are short integers;
-    /// else `None`.
-    fn together<T: Value>(text: &str) -> Option<(Vec<T>, bool)> {
-        let mut padded = vec![b'7'; LEAD];
-        padded.extend(text.bytes());
-        padded.resize(LEAD + BLOCK, b' ');
-        let mut values = vec![T::default(); SLACK + SLACK];
-        // SAFETY: there are LEAD and BLOCK bytes, and room for all values; the caller asked for the processor.
-        unsafe {
-            let p = padded.as_ptr().add(LEAD);
-            let Block { digit, dot, minus, .. } = Avx512::classify(p);
-            let token = digit | dot | minus;
-            let tokens = Tokens { digit, dot, minus, ends: !token & (token << 1) };
-            let short = dot | minus == 0 && text.split(' ').all(|word| word.len() <= 4);
-            if short {
-                Avx512::short_integers(p, &tokens, values.as_mut_ptr());
-            } else if !Avx512::plain_numbers(p, &tokens, values.as_mut_ptr()) {
-                return None;
-            }
-            values.truncate(tokens.ends.count_ones() as usize);
-            Some((values, short))
-        }
-    }
-
-    fn alike<T: Value>(text: &str) -> bool {
-        let expected: Vec<T> = text
-            .split_ascii_whitespace()
-            .map(|word| T::from_f64(read(word.as_bytes()).value.expect("a number")))
-            .collect();
-        let found = together::<T>(text);
-        assert!(
-            found.iter().all(|(values, _)| format!("{values:?}") == format!("{expected:?}")),
-            "{found:?}"
-        );
-        found.is_some()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20_000) })]
-
-        #[test]
-        fn plain_numbers_are_taken(
-            text in " {0,2}((-?[0-9]{1,8}(\\.[0-9]{0,8})?|[0-9]) {1,2}){0,20}",
-            long in " ?(-?[0-9]{1,8}(\\.[0-9]{0,23})? {1,2}){0,4}",
-        ) {
-            if Processor::Avx512.is_here() {
-                for text in [text, long] {
-                    let text = &text[..text.len().min(BLOCK)];
-                    let text = text.rfind(' ').map_or("", |end| &text[..=end]);
-                    prop_assert!(alike::<f32>(text) && alike::<f64>(text), "{text}");
-                }
-            }
-        }
-
-        #[test]
-        fn short_integers_are_picked(text in "([0-9]{1,4} {1,2}){0,32}", tail in "( [0-9]){0,32}") {
-            if Processor::Avx512.is_here() {
-                for text in [text, tail + " "] {
-                    let text = &text[..text.len().min(BLOCK)];
-                    let text = text.rfind(' ').map_or("", |end| &text[..=end]);
-                    prop_assert!(alike::<f32>(text) && alike::<f64>(text), "{text}");
-                }
-            }
-        }
-
-        #[test]
-        fn what_is_not_plain_is_left(words in "[0-9]{1,9}|-|-?[0-9]\\.\\.[0-9]|[0-9]\\.[0-9]\\.[0-9]|1\\.[0-9]{24,30}|[0-9]{9,12}\\.5") {
-            let is_plain = words.len() <= 8 && words.bytes().all(|byte| byte.is_ascii_digit());
-            if Processor::Avx512.is_here() {
-                prop_assert_eq!(together::<f32>(&format!("1.5 {words} 2.5 ")).is_some(), is_plain);
-            }
+            let out = out.as_mut_ptr().cast::<f64>();
+            _mm512_storeu_pd(out, _mm512_cvtepi32_pd(_mm512_castsi512_si256(numbers)));
+            _mm512_storeu_pd(out.add(LANES), _mm512_cvtepi32_pd(second));
         }
     }
 }

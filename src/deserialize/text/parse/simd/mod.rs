@@ -1,228 +1,292 @@
-//! Entries of short whole numbers, as most are: where they lie in a block is known, and they are converted.
+//! Bytes, masks and numbers: what the shapes of lines ask of an instruction set.
+//!
+//! Text is looked at through a [`Window`] of 64 bytes. [`Simd::classify`] turns the bytes into masks of one bit each: which
+//! bytes are digits, points, signs, white space, colons. Where tokens begin and end then falls out of shifts and additions
+//! of masks; the text itself is read again only to convert digits. Conversions get masks of the places where numbers begin
+//! and end, and write into arrays whose lengths are those of the most numbers that 64 bytes can hold. How many of them
+//! count is known from the masks. So the number of writes need not be predicted, and no check of a length is left inside.
+//!
+//! This module knows bytes, masks and numbers, and nothing of streams, samples or lines. There is one trait, [`Simd`], with
+//! three implementations. The values that implement it prove that the processor has the instructions
+//! ([`crate::processor`]), so all functions are safe to call.
 
 #[cfg(target_arch = "x86_64")]
-pub mod avx2;
+mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub mod avx512;
-#[cfg(target_arch = "x86_64")]
-pub mod entries512;
+mod avx512;
+mod portable;
+#[cfg(test)]
+mod tests;
 
-#[cfg(target_arch = "x86_64")]
-use super::dense::BLOCK;
-use super::dense::{Isa, Portable};
-use super::number::{joined, load8};
-use super::output::Column;
-use super::uniform_lines::{self as lines, Lines, Template};
+use super::number::{DIVISORS, joined, quick};
 use crate::compact::Value;
-#[cfg(target_arch = "x86_64")]
-use avx2::{Avx2, Sse2, numbers_ending};
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use crate::processor::InstructionSet;
 
-/// Values, rows and starts that may be written behind the last ones.
-pub const SLACK: usize = 8;
+/// Bytes of a block: one for each bit of a mask.
+pub const BLOCK: usize = 64;
+
+/// Bytes of a window before its block: the digits of a number of four digits but its last one.
+pub const LEAD: usize = 3;
+
+/// Bytes of a window after its block: eight bytes can be read from the block's end.
+pub const TAIL: usize = 8;
+
+/// Bytes of a window.
+const WINDOW: usize = LEAD + BLOCK + TAIL;
+
+/// The most numbers of a block: one byte each, and one between two.
+pub const MOST_NUMBERS: usize = BLOCK / 2;
+
+/// The most entries of a block: `1:2` and what ends it.
+pub const MOST_ENTRIES: usize = BLOCK / 4;
+
+/// Numbers that are converted together.
+pub const LANES: usize = 8;
 
 /// Eight times `0`.
 pub const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Entries of a block, one bit per byte: the masks have as many bits each, and these take turns.
+/// A block of 64 bytes of text, the [`LEAD`] bytes before and the [`TAIL`] bytes after it.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
-    /// First digits of the rows.
-    pub starts: u64,
-    /// Colons, which end the rows; the byte behind is the value's first digit.
-    pub colons: u64,
-    /// Bytes behind the values' last digits.
+pub struct Window<'a>(&'a [u8; WINDOW]);
+
+impl<'a> Window<'a> {
+    /// The window whose block begins at byte `at` of the text; `None` if the text has not all of its bytes.
+    #[inline(always)]
+    pub fn at(text: &'a [u8], at: usize) -> Option<Self> {
+        text.get(at.checked_sub(LEAD)?..)?.first_chunk().map(Window)
+    }
+
+    /// The 64 bytes that begin `BACK` bytes before the block.
+    #[inline(always)]
+    pub fn back<const BACK: usize>(self) -> &'a [u8; BLOCK] {
+        const { assert!(BACK <= LEAD) };
+        // SAFETY: the window has LEAD - BACK bytes, then BLOCK bytes, which lie within its LEAD + BLOCK + TAIL bytes; the
+        // result borrows what the window borrows.
+        unsafe { &*self.0.as_ptr().add(LEAD - BACK).cast() }
+    }
+
+    /// The byte at place `at % 64` of the block.
+    #[inline(always)]
+    pub fn byte(self, at: u32) -> u8 {
+        self.0[LEAD + at as usize % BLOCK]
+    }
+
+    /// The eight bytes from place `at % 64` of the block on, the first one lowest.
+    #[inline(always)]
+    pub fn eight(self, at: u32) -> u64 {
+        // SAFETY: `at % 64` is at most 63, so the last byte that is read is number LEAD + 63 + 7 of WINDOW, which has
+        // LEAD + 64 + 8. The read is unaligned.
+        u64::from_le(unsafe {
+            self.0.as_ptr().add(LEAD + at as usize % BLOCK).cast::<u64>().read_unaligned()
+        })
+    }
+
+    /// All bytes from place `at % 64` of the block on.
+    #[inline(always)]
+    pub fn rest(self, at: u32) -> &'a [u8] {
+        &self.0[LEAD + at as usize % BLOCK..]
+    }
+}
+
+/// What the bytes of a block are: one bit for each byte, the first byte lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Classes {
+    /// Space or tab.
+    pub space: u64,
+    /// `0` to `9`.
+    pub digit: u64,
+    /// The decimal point.
+    pub dot: u64,
+    /// The minus sign.
+    pub minus: u64,
+    /// `:`.
+    pub colon: u64,
+}
+
+/// Tokens of a block that are complete: `-1`, `2.5`, or something unusual. A point follows a digit, a sign begins a token.
+#[derive(Debug, Clone, Copy)]
+pub struct Tokens {
+    /// Digits of these tokens.
+    pub digit: u64,
+    /// Points in them.
+    pub dot: u64,
+    /// Signs before them.
+    pub minus: u64,
+    /// The byte after each token.
     pub ends: u64,
 }
 
-/// What differs between processors.
-pub trait Pairs: Isa + Sized {
-    /// Which of the 64 bytes at `p` are `byte`.
-    ///
-    /// # Safety
-    /// `p` must be valid for reading 64 bytes, and the processor must have what the implementation names.
-    unsafe fn equal(p: *const u8, byte: u8) -> u64;
+/// Entries `index:value` of whole numbers in a block, all complete and none with more than 8 digits. The masks have one bit
+/// for each entry, in turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entries {
+    /// First digits of the indices.
+    pub starts: u64,
+    /// Colons, which end the indices; the next byte is the value's first digit.
+    pub colons: u64,
+    /// The bytes after the values' last digits.
+    pub ends: u64,
+}
 
-    /// Whether masks cost so little that [`lines::lines`] pays.
-    const LINES: bool = true;
+/// What the shapes of lines ask of an instruction set.
+pub trait Simd: InstructionSet {
+    /// Whether [`Simd::short_integers`] is faster than converting one number after the other.
+    const SHORT_INTEGERS: bool;
 
-    /// Entries that [`Pairs::convert`] takes, at most.
-    const AT_ONCE: u32 = 64;
+    /// Whether masks cost so little that [`super::uniform_lines`] pays.
+    const UNIFORM_LINES: bool;
 
-    /// What numbers of the block at `p` are read from.
-    type Digits;
+    /// Classifies the bytes of a block.
+    fn classify(self, text: Window<'_>) -> Classes;
 
-    /// See [`Pairs::Digits`].
-    ///
-    /// # Safety
-    /// `p` must be valid for reading 64 bytes, and [`super::dense::LEAD`] bytes before; the processor must have what the
-    /// implementation names.
-    unsafe fn digits(p: *const u8) -> Self::Digits;
+    /// Which bytes of a block are `byte`.
+    fn equal(self, text: Window<'_>, byte: u8) -> u64;
 
-    /// The number that begins at byte `start` of the block at `p` and ends before byte `end`, with 1 to 8 digits.
-    ///
-    /// # Safety
-    /// `start` must be in the block, and 8 bytes behind it readable. The processor must have what the implementation names.
+    /// The lowest `count` bits, 0 to 64.
     #[inline(always)]
-    unsafe fn number(p: *const u8, digits: &Self::Digits, start: u32, end: u32) -> i32 {
-        let _ = digits;
-        // SAFETY: promised by the caller.
-        joined(unsafe { load8(p.add(start as usize)) } ^ ZEROS, end - start) as i32
+    fn lowest(self, bits: u64, count: u32) -> u64 {
+        if count < 64 { bits & ((1 << count) - 1) } else { bits }
     }
 
-    /// Converts the first `count` entries of the block at `p`, none of whose numbers has more than 8 digits. False
-    /// if a row is not below `dim`.
-    ///
-    /// # Safety
-    /// The entries must lie so in the 64 bytes at `p`, 8 bytes behind which must be readable; there must be room for
-    /// `count` values and rows, and [`SLACK`] more. The processor must have what the implementation names.
+    /// The bits that `mask` picks, side by side.
     #[inline(always)]
-    unsafe fn convert<T: Value>(
-        p: *const u8,
-        found: Found,
-        count: u32,
-        dim: usize,
-        values: *mut T,
-        rows: *mut i32,
-    ) -> bool {
-        let Found { mut starts, mut colons, mut ends } = found;
-        // SAFETY: promised by the caller.
-        let digits = unsafe { Self::digits(p) };
-        for i in 0..count as usize {
-            let (start, colon, end) =
-                (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
-            starts &= starts.wrapping_sub(1);
-            colons &= colons.wrapping_sub(1);
-            ends &= ends.wrapping_sub(1);
-            // SAFETY: the numbers begin in the block.
-            let (row, value) =
-                unsafe { (Self::number(p, &digits, start, colon), Self::number(p, &digits, colon + 1, end)) };
-            if row as usize >= dim {
-                return false;
-            }
-            // SAFETY: there is room for `count`.
-            unsafe {
-                rows.add(i).write(row);
-                values.add(i).write(T::from_i32(value));
-            }
+    fn extract(self, bits: u64, mut mask: u64) -> u64 {
+        let mut result = 0;
+        for i in 0..mask.count_ones() {
+            result |= (bits >> mask.trailing_zeros() & 1) << i;
+            mask &= mask - 1;
         }
-        true
+        result
     }
 
-    /// Gives the columns the entries of lines, of which there are [`Pairs::AT_ONCE`] at most. False, and nothing counts,
-    /// if the lines do not fit the template.
-    ///
-    /// # Safety
-    /// As for [`lines::lines`]; the marks must be those of the lines at `p`.
+    /// The places of the first eight bits, one a byte, the first one lowest. What stands for bits that are missing is not
+    /// specified, but is below 128.
     #[inline(always)]
-    unsafe fn deliver<T: Value>(
-        p: *const u8,
-        lines: Lines,
-        template: &Template,
-        columns: &mut [Column<T>],
-    ) -> bool {
-        // SAFETY: promised by the caller.
-        unsafe { lines::deliver::<T, Self>(p, lines, template, columns) }
-    }
-}
-
-impl Pairs for Portable {
-    const LINES: bool = false;
-
-    type Digits = ();
-
-    #[inline(always)]
-    unsafe fn digits(_: *const u8) {}
-
-    #[inline(always)]
-    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-        (0..8).fold(0, |mask, i| {
-            // SAFETY: 8 of the 64 bytes.
-            let other = unsafe { load8(p.add(8 * i)) } ^ u64::from_ne_bytes([byte; 8]);
-            // The top bit of each byte that is zero, then these side by side.
-            let tops = !(((other & LOW) + LOW) | other | LOW);
-            mask | ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * i)
-        })
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Pairs for Sse2 {
-    type Digits = ();
-
-    #[inline(always)]
-    unsafe fn digits(_: *const u8) {}
-
-    #[inline(always)]
-    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        let mut mask = 0;
-        for i in 0..4 {
-            // SAFETY: SSE2 is part of x86-64; 16 of the 64 bytes are read.
-            let equal = unsafe {
-                let text = _mm_loadu_si128(p.add(16 * i).cast());
-                _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8(byte as i8)))
-            };
-            mask |= u64::from(equal as u16) << (16 * i);
+    fn places(self, mut bits: u64) -> u64 {
+        let mut places = 0;
+        for i in 0..LANES {
+            places |= u64::from(bits.trailing_zeros()) << (8 * i);
+            bits &= bits.wrapping_sub(1);
         }
-        mask
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Pairs for Avx2 {
-    /// The last 4 digits, at most, of the number that ends at each byte.
-    type Digits = [u16; BLOCK];
-
-    #[inline(always)]
-    unsafe fn digits(p: *const u8) -> [u16; BLOCK] {
-        // SAFETY: promised by the caller.
-        unsafe { numbers_ending(p) }
+        places
     }
 
+    /// Compares the bytes that follow each of the first eight bits of `at` with the word of the same number: a bit for each
+    /// that differs where `masks` has ones. What is found is not specified for bits that are missing, and where `masks`
+    /// reaches beyond the block.
     #[inline(always)]
-    unsafe fn number(_: *const u8, digits: &[u16; BLOCK], start: u32, end: u32) -> i32 {
-        let last = |end: u32| i32::from(digits[end.wrapping_sub(1) as usize % BLOCK]);
-        let is_long = if end - start > 4 { -1 } else { 0 };
-        last(end) + 10_000 * (last(end.wrapping_sub(4)) & is_long)
-    }
-
-    #[inline(always)]
-    unsafe fn equal(p: *const u8, byte: u8) -> u64 {
-        let mut mask = 0;
-        for i in 0..2 {
-            // SAFETY: the caller promises AVX2; 32 of the 64 bytes are read.
-            let equal = unsafe {
-                let text = _mm256_loadu_si256(p.add(32 * i).cast());
-                _mm256_movemask_epi8(_mm256_cmpeq_epi8(text, _mm256_set1_epi8(byte as i8)))
-            };
-            mask |= u64::from(equal as u32) << (32 * i);
+    fn differing(self, text: Window<'_>, mut at: u64, words: &[u64; LANES], masks: &[u64; LANES]) -> u32 {
+        let mut differing = 0;
+        for i in 0..LANES {
+            let word = text.eight(at.trailing_zeros() + 1);
+            differing |= u32::from((word ^ words[i]) & masks[i] != 0) << i;
+            at &= at.wrapping_sub(1);
         }
-        mask
+        differing
+    }
+
+    /// Converts the tokens of a block, whole numbers without signs and with at most 4 digits, to the first values of
+    /// `out`. What the other values become is not specified.
+    #[inline(always)]
+    fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
+        let _ = (text, tokens, out);
+    }
+
+    /// Converts the tokens of a block to the first values of `out`, if all of them are plain: at most 8 digits before the
+    /// point and not too many after it. Otherwise, and where one after the other is as fast, it returns false. What the
+    /// other values become is not specified.
+    #[inline(always)]
+    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
+        let _ = (text, tokens, out);
+        false
+    }
+
+    /// Converts the entries of a block. Returns whether all indices are below `limit`; if not, or beyond the entries, what
+    /// is in `indices` and `values` is not specified.
+    fn entries<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        limit: u32,
+        indices: &mut [i32; MOST_ENTRIES],
+        values: &mut [T; MOST_ENTRIES],
+    ) -> bool;
+
+    /// `joined(a, a_count)` and `joined(b, b_count)` as doubles; counts 0 to 8.
+    #[inline(always)]
+    fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
+        (joined(a, a_count) as f64, joined(b, b_count) as f64)
     }
 }
 
-/// The place of bit number `n`, from 0, of those that are set; 64 if there are not as many.
+/// The number from place `start` to place `end` of the block: `None` if it is none, or needs a closer look. Takes its point
+/// off `dots`, which has those of this and later numbers; `minus` has all signs, of which one may be at `start`.
+///
+/// One branch for the point and one for the length, which go alike for numbers that look alike; sign, leading zeros and the
+/// number of digits are no branches. Conversions of several numbers overlap in the processor.
 #[inline(always)]
-pub fn nth(mut mask: u64, n: u32) -> u32 {
-    for _ in 0..n {
-        mask &= mask.wrapping_sub(1);
-    }
-    mask.trailing_zeros()
+pub fn number<S: Simd>(
+    simd: S,
+    text: Window<'_>,
+    start: u32,
+    end: u32,
+    dots: &mut u64,
+    minus: u64,
+) -> Option<f64> {
+    let negative = minus >> (start % 64) & 1;
+    let first = start + negative as u32;
+    let dot = dots.trailing_zeros();
+    let magnitude = if dot < end {
+        *dots &= *dots - 1;
+        // A second point in the number before makes `whole` huge, and the branch below refuses it.
+        let (whole, fraction) = (dot.wrapping_sub(first), end - dot - 1);
+        if whole.wrapping_sub(1) < 8 && fraction <= 8 {
+            let (whole_digits, fraction_digits) = (text.eight(first) ^ ZEROS, text.eight(dot + 1) ^ ZEROS);
+            let (whole, part) = simd.joined_pair(whole_digits, whole, fraction_digits, fraction);
+            whole + part / DIVISORS[fraction as usize]
+        } else if dot > start {
+            return long(text, start, end);
+        } else {
+            return None;
+        }
+    } else {
+        let digits = end.wrapping_sub(first);
+        if digits.wrapping_sub(1) >= 8 {
+            return long(text, start, end);
+        }
+        joined(text.eight(first) ^ ZEROS, digits) as f64
+    };
+    Some(f64::from_bits(magnitude.to_bits() | negative << 63))
 }
 
-/// The entries in a block where there is nothing else but white space; one that is cut off at its end may have no value or no
-/// end. `None` if that is not so, or if a number has more than 8 digits.
+/// A number with more than eight digits on one side of its point.
 #[inline(always)]
-pub fn whole_numbers(digit: u64, colons: u64) -> Option<Found> {
-    let runs = digit & !(digit << 1);
-    let (starts, values) = (runs & !(colons << 1), runs & (colons << 1));
-    // Adding its first bit to a run of ones carries through the run and comes out where it ends.
-    let row_ends = digit.wrapping_add(starts) & !digit;
-    let ends = digit.wrapping_add(values) & !digit;
-    let wrong = (row_ends ^ colons) | ((colons << 1) & !digit) | long_runs(digit);
-    (wrong == 0).then_some(Found { starts, colons, ends })
+fn long(text: Window<'_>, start: u32, end: u32) -> Option<f64> {
+    let (value, length) = quick(text.rest(start), 0)?;
+    (length == end.wrapping_sub(start) as usize).then_some(value)
+}
+
+impl Entries {
+    /// The entries of a block in which there is nothing but digits, colons and white space. An entry that the block's end
+    /// cuts off may have no value or no end; its bits are left out of `ends`. `None` if these are no entries, or if a number
+    /// has more than 8 digits.
+    #[inline(always)]
+    pub fn of(digit: u64, colons: u64) -> Option<Entries> {
+        let runs = digit & !(digit << 1);
+        let (starts, values) = (runs & !(colons << 1), runs & (colons << 1));
+        let index_ends = run_ends(digit, starts);
+        let ends = run_ends(digit, values);
+        let wrong = (index_ends ^ colons) | ((colons << 1) & !digit) | long_runs(digit);
+        (wrong == 0).then_some(Entries { starts, colons, ends })
+    }
+}
+
+/// The bytes after those runs of ones that begin at `firsts`: adding its first bit to a run carries through the run and comes
+/// out where it ends.
+#[inline(always)]
+pub fn run_ends(runs: u64, firsts: u64) -> u64 {
+    runs.wrapping_add(firsts) & !runs
 }
 
 /// Not 0 if one of the runs of ones has more than 8.

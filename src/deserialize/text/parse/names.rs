@@ -1,0 +1,64 @@
+//! Names of streams in a line, compared eight bytes at a time.
+
+use super::number::load8;
+use super::rules::{StreamRule, ends_name};
+
+/// What the fast parser looks at of a stream's rule.
+#[derive(Debug)]
+pub struct Stream {
+    /// Up to 8 bytes of the name, the first one lowest.
+    pub name: u64,
+    /// Ones in the bytes of `name` that count; 0 if no name in a text can be this one.
+    pub mask: u64,
+    /// The whole name.
+    pub alias: Vec<u8>,
+    /// Values of a sample.
+    pub dim: usize,
+    /// Whether samples are written as `index:value`.
+    pub sparse: bool,
+}
+
+impl Stream {
+    /// The stream with this rule.
+    pub fn new(rule: &StreamRule) -> Stream {
+        let (mut name, mut mask) = ([0; 8], [0; 8]);
+        for (i, &byte) in rule.alias.iter().take(8).enumerate() {
+            name[i] = byte;
+            mask[i] = 0xff;
+        }
+        // A name that the parser cannot read (one with a space in it, for example) never matches.
+        let is_readable = !rule.alias.is_empty()
+            && rule.alias[0] != b'#'
+            && !rule.alias.iter().any(|&byte| ends_name(byte));
+        if !is_readable {
+            (name, mask) = ([0xff; 8], [0; 8]);
+        }
+        Stream {
+            name: u64::from_le_bytes(name),
+            mask: u64::from_le_bytes(mask),
+            alias: rule.alias.clone(),
+            dim: rule.dim,
+            sparse: rule.sparse,
+        }
+    }
+}
+
+/// The stream whose name begins at byte `at` of the text, and the name's length; `guess` is the stream that is tried first.
+#[inline(always)]
+pub fn find(streams: &[Stream], text: &[u8], at: usize, guess: usize) -> Option<(usize, usize)> {
+    let word = load8(text, at)?;
+    let count = streams.len();
+    let mut number = guess;
+    for _ in 0..count {
+        let stream = streams.get(number)?;
+        if (word ^ stream.name) & stream.mask == 0 && stream.mask != 0 {
+            let length = stream.alias.len();
+            let is_found = length <= 8 || text.get(at + 8..at + length) == stream.alias.get(8..);
+            if is_found && ends_name(*text.get(at + length)?) {
+                return Some((number, length));
+            }
+        }
+        number = if number + 1 == count { 0 } else { number + 1 };
+    }
+    None
+}

@@ -1,0 +1,259 @@
+//! Each instruction set held against plain code, on random input.
+
+use super::*;
+use crate::deserialize::text::parse::number::read;
+use crate::processor::{Processor, for_each_instruction_set};
+use proptest::prelude::*;
+
+/// Text with what a window has around it: digits, which a conversion must not take for its own.
+fn padded(text: &str) -> Vec<u8> {
+    let mut padded = vec![b'7'; LEAD];
+    padded.extend(text.bytes().take(BLOCK));
+    padded.resize(LEAD + BLOCK, b' ');
+    padded.extend([b'7'; TAIL]);
+    padded
+}
+
+fn window(padded: &[u8]) -> Window<'_> {
+    Window::at(padded, LEAD).expect("a window")
+}
+
+/// The part of a text that fits into a block and ends with a space.
+fn whole_words(text: &str) -> &str {
+    let text = &text[..text.len().min(BLOCK)];
+    text.rfind(' ').map_or("", |end| &text[..=end])
+}
+
+/// The complete tokens of a block.
+fn tokens(classes: &Classes) -> Tokens {
+    let Classes { digit, dot, minus, .. } = *classes;
+    let token = digit | dot | minus;
+    Tokens { digit, dot, minus, ends: !token & (token << 1) }
+}
+
+/// The numbers of a block, if they are converted together, and whether they are short integers; else `None`.
+fn together<T: Value, S: Simd>(simd: S, text: &str) -> Option<(Vec<T>, bool)> {
+    let padded = padded(text);
+    let window = window(&padded);
+    let tokens = tokens(&simd.classify(window));
+    let mut values = [T::default(); MOST_NUMBERS];
+    let is_short =
+        S::SHORT_INTEGERS && tokens.dot | tokens.minus == 0 && text.split(' ').all(|word| word.len() <= 4);
+    if is_short {
+        simd.short_integers(window, &tokens, &mut values);
+    } else if !simd.plain_numbers(window, &tokens, &mut values) {
+        return None;
+    }
+    Some((values[..tokens.ends.count_ones() as usize].to_vec(), is_short))
+}
+
+/// The numbers of a block, one after the other.
+fn one_by_one<S: Simd>(simd: S, text: &str) -> Option<Vec<f64>> {
+    let padded = padded(text);
+    let window = window(&padded);
+    let Tokens { mut dot, minus, mut ends, digit } = tokens(&simd.classify(window));
+    let token = digit | dot | minus;
+    let mut starts = token & !(token << 1);
+    let mut values = Vec::new();
+    while ends != 0 {
+        values.push(number(simd, window, starts.trailing_zeros(), ends.trailing_zeros(), &mut dot, minus)?);
+        starts &= starts - 1;
+        ends &= ends - 1;
+    }
+    (dot == 0).then_some(values)
+}
+
+/// What the exact parser reads.
+fn expected(text: &str) -> Vec<f64> {
+    text.split_ascii_whitespace().map(|word| read(word.as_bytes()).value.expect("a number")).collect()
+}
+
+/// Holds numbers that are converted together against the exact parser; whether they are.
+fn agree<T: Value, S: Simd>(simd: S, text: &str) -> bool {
+    let expected: Vec<T> = expected(text).into_iter().map(T::from_f64).collect();
+    let found = together::<T, S>(simd, text);
+    assert!(found.iter().all(|(values, _)| format!("{values:?}") == format!("{expected:?}")), "{found:?}");
+    found.is_some()
+}
+
+/// Whether this instruction set converts numbers with fractions together.
+fn is_wide<S: Simd>(simd: S) -> bool {
+    together::<f32, S>(simd, "1.5 ").is_some()
+}
+
+/// Whether this instruction set converts short integers together.
+fn has_short_integers<S: Simd>(_: S) -> bool {
+    S::SHORT_INTEGERS
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+
+    #[test]
+    fn bytes_are_classified(
+        text in proptest::collection::vec(any::<u8>(), LEAD + BLOCK + TAIL),
+        likely in proptest::collection::vec(prop::sample::select(&b" \t0123456789.-:|\n"[..]), BLOCK),
+        is_likely: bool,
+    ) {
+        let mut text = text;
+        if is_likely {
+            text[LEAD..LEAD + BLOCK].copy_from_slice(&likely);
+        }
+        let block = &text[LEAD..LEAD + BLOCK];
+        let mask = |rule: &dyn Fn(u8) -> bool| {
+            block.iter().rev().fold(0u64, |mask, &byte| mask << 1 | u64::from(rule(byte)))
+        };
+        let expected = Classes {
+            space: mask(&|byte| byte == b' ' || byte == b'\t'),
+            digit: mask(&|byte| byte.is_ascii_digit()),
+            dot: mask(&|byte| byte == b'.'),
+            minus: mask(&|byte| byte == b'-'),
+            colon: mask(&|byte| byte == b':'),
+        };
+        for_each_instruction_set!(simd => {
+            prop_assert_eq!(simd.classify(window(&text)), expected);
+            for byte in [b'|', b'\n', b'\r', 0, 0xff] {
+                prop_assert_eq!(simd.equal(window(&text), byte), mask(&|other| other == byte));
+            }
+        });
+    }
+
+    #[test]
+    fn masks_are_taken_apart(bits: u64, mask: u64, thin: u64, count in 0u32..=64) {
+        for mask in [mask, mask & thin & thin.rotate_left(7)] {
+            let places: Vec<u32> = (0..64).filter(|i| mask >> i & 1 == 1).collect();
+            let picked = places.iter().rev().fold(0, |picked, i| picked << 1 | (bits >> i & 1));
+            let lowest = (0..count).fold(0, |lowest, i| lowest | (bits & 1 << i));
+            for_each_instruction_set!(simd => {
+                prop_assert_eq!(simd.lowest(bits, count), lowest);
+                prop_assert_eq!(simd.extract(bits, mask), picked);
+                let found = simd.places(mask).to_le_bytes();
+                for (&place, found) in places.iter().zip(found) {
+                    prop_assert_eq!(place, u32::from(found));
+                }
+                prop_assert!(found.iter().all(|&place| place < 128));
+            });
+        }
+    }
+
+    #[test]
+    fn words_are_compared(
+        text in "[ab|]{75}",
+        words in proptest::array::uniform8("[ab|]{8}"),
+        masks in proptest::array::uniform8(0u32..=3),
+    ) {
+        let at: Vec<usize> = (0..BLOCK - 8).filter(|&i| text.as_bytes()[LEAD + i] == b'|').take(LANES).collect();
+        let bits = at.iter().fold(0, |bits, i| bits | 1u64 << i);
+        let words = words.map(|word| u64::from_le_bytes(word.as_bytes().try_into().expect("8 bytes")));
+        let masks = masks.map(|bytes| (1u64 << (8 * bytes)) - 1);
+        let window = window(text.as_bytes());
+        for_each_instruction_set!(simd => {
+            let found = simd.differing(window, bits, &words, &masks);
+            for (i, &at) in at.iter().enumerate() {
+                let word = text.as_bytes()[LEAD + at + 1..][..8].try_into().map(u64::from_le_bytes);
+                let differs = (word.expect("8 bytes") ^ words[i]) & masks[i] != 0;
+                prop_assert_eq!(found >> i & 1 == 1, differs);
+            }
+        });
+    }
+
+    #[test]
+    fn plain_numbers_are_converted(
+        text in " {0,2}((-?[0-9]{1,8}(\\.[0-9]{0,8})?|[0-9]) {1,2}){0,20}",
+        long in " ?(-?[0-9]{1,8}(\\.[0-9]{0,23})? {1,2}){0,4}",
+    ) {
+        for text in [&text, &long] {
+            let text = whole_words(text);
+            for_each_instruction_set!(simd => {
+                let are_together = agree::<f32, _>(simd, text) && agree::<f64, _>(simd, text);
+                prop_assert!(are_together || !is_wide(simd), "{text}");
+                let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
+                prop_assert_eq!(one_by_one(simd, text).map(bits), Some(bits(expected(text))));
+            });
+        }
+    }
+
+    #[test]
+    fn short_integers_are_converted(text in "([0-9]{1,4} {1,2}){0,32}", tail in "( [0-9]){0,32}") {
+        for text in [text, tail + " "] {
+            let text = whole_words(&text);
+            for_each_instruction_set!(simd => {
+                let are_together = agree::<f32, _>(simd, text) && agree::<f64, _>(simd, text);
+                prop_assert!(are_together || !has_short_integers(simd), "{text}");
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left(
+        words in "[0-9]{1,9}|-|-?[0-9]\\.\\.[0-9]|[0-9]\\.[0-9]\\.[0-9]|1\\.[0-9]{24,30}|[0-9]{9,12}\\.5"
+    ) {
+        let is_plain = words.len() <= 8 && words.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = !(words.contains("..") || words == "-" || words.matches('.').count() > 1);
+        let text = format!("1.5 {words} 2.5 ");
+        for_each_instruction_set!(simd => {
+            prop_assert!(!is_wide(simd) || together::<f32, _>(simd, &text).is_some() == is_plain, "{text}");
+            prop_assert_eq!(one_by_one(simd, &text).is_some(), is_number, "{}", text);
+        });
+    }
+
+    #[test]
+    fn entries_are_converted(
+        entries in proptest::collection::vec(("[0-9]{1,8}", "[0-9]{1,8}", " {1,2}"), 0..16),
+        short in proptest::collection::vec(("[0-9]", "[0-9]", " "), 0..16),
+        limit in prop_oneof![Just(u32::MAX), 0u32..100_000_000, 0u32..12],
+    ) {
+        for entries in [entries, short] {
+            let text: String = entries.iter().map(|(index, value, gap)| format!("{index}:{value}{gap}")).collect();
+            let text = whole_words(&text);
+            let pairs = text.split_ascii_whitespace().map(|entry| entry.split_once(':').expect("a colon"));
+            let (indices, values): (Vec<i32>, Vec<f64>) = pairs
+                .map(|(index, value)| (index.parse::<i32>().expect("an index"), value.parse::<f64>().expect("a value")))
+                .unzip();
+            let are_below = indices.iter().all(|&index| (index as u32) < limit);
+            let padded = padded(text);
+            for_each_instruction_set!(simd => {
+                let classes = simd.classify(window(&padded));
+                let found = Entries::of(classes.digit, classes.colon).expect("entries");
+                prop_assert_eq!(found.ends.count_ones() as usize, indices.len());
+                let mut to_indices = [0; MOST_ENTRIES];
+                let (mut floats, mut doubles) = ([0f32; MOST_ENTRIES], [0f64; MOST_ENTRIES]);
+                prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut floats), are_below);
+                prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut doubles), are_below);
+                if are_below {
+                    prop_assert_eq!(&to_indices[..indices.len()], &indices[..]);
+                    prop_assert_eq!(&doubles[..values.len()], &values[..]);
+                    let as_floats: Vec<f32> = values.iter().map(|&value| value as f32).collect();
+                    prop_assert_eq!(&floats[..values.len()], &as_floats[..]);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn numbers_are_joined(a: u64, b: u64, a_count in 0u32..=8, b_count in 0u32..=8) {
+        let digits = |n: u64| u64::from_le_bytes(n.to_le_bytes().map(|byte| byte % 10));
+        let (a, b) = (digits(a), digits(b));
+        let spelt = |n: u64, count: u32| {
+            n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit))
+        };
+        let expected = (spelt(a, a_count), spelt(b, b_count));
+        for_each_instruction_set!(simd => {
+            prop_assert_eq!(simd.joined_pair(a, a_count, b, b_count), expected);
+        });
+    }
+}
+
+/// Otherwise the tests above would not notice if nothing were converted together.
+#[test]
+fn wider_instructions_convert_together() {
+    for_each_instruction_set!(simd => {
+        match simd.processor() {
+            #[cfg(target_arch = "x86_64")]
+            Processor::Avx512(_) => assert!(is_wide(simd) && has_short_integers(simd)),
+            #[cfg(target_arch = "x86_64")]
+            Processor::Avx2(_) => assert!(has_short_integers(simd)),
+            Processor::Portable(_) => {}
+        }
+    });
+}
