@@ -25,7 +25,8 @@ use crate::processor::InstructionSet;
 /// Bytes of a block: one for each bit of a mask.
 pub const BLOCK: usize = 64;
 
-/// Bytes of a window before its block: the digits of a number of four digits but its last one.
+/// Bytes of a window before its block: a number of four digits whose last one is the block's first byte begins there. Such a
+/// number is not among those that are converted: where a block begins with a digit, the byte before it must be none.
 pub const LEAD: usize = 3;
 
 /// Bytes of a window after its block: eight bytes can be read from the block's end.

@@ -5,9 +5,11 @@ use crate::deserialize::text::parse::number::read;
 use crate::processor::{Processor, for_each_instruction_set};
 use proptest::prelude::*;
 
-/// Text with what a window has around it: digits, which a conversion must not take for its own.
+/// Text with what a window has around it: digits, which a conversion must not take for its own. A number at a block's start
+/// has no digit before it.
 fn padded(text: &str) -> Vec<u8> {
     let mut padded = vec![b'7'; LEAD];
+    padded[LEAD - 1] = b' ';
     padded.extend(text.bytes().take(BLOCK));
     padded.resize(LEAD + BLOCK, b' ');
     padded.extend([b'7'; TAIL]);
