@@ -156,7 +156,7 @@ fn lines<T: Value, S: Simd>(
     let mut guess = 0;
     while at < end {
         if S::UNIFORM_LINES && template.is_known() {
-            let (after, alike) = uniform_lines::read(simd, text, at, end, template, output);
+            let (after, alike) = uniform_lines::read(simd, text, at, end, template, output)?;
             if alike > 0 {
                 at = after;
                 count += alike;

@@ -11,6 +11,7 @@ use std::ops::Deref;
 #[derive(Debug, Default)]
 pub struct ScratchVec<T> {
     storage: Vec<T>,
+    /// How many values count: at most those of `storage`.
     length: usize,
 }
 
@@ -34,11 +35,17 @@ impl<T: Copy + Default> ScratchVec<T> {
         Some(())
     }
 
-    /// Lets the next `count` values count. They must have been within [`ScratchVec::spare`].
+    /// The next `N` values after the last value, if [`ScratchVec::spare`] made room for them before.
+    #[inline(always)]
+    pub fn chunk<const N: usize>(&mut self) -> Option<&mut [T; N]> {
+        self.storage.get_mut(self.length..)?.first_chunk_mut()
+    }
+
+    /// Lets the next `count` values count. They must be within what [`ScratchVec::spare`] gave.
     #[inline(always)]
     pub fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.storage.len() - self.length);
-        self.length = (self.length + count).min(self.storage.len());
+        self.length += count;
     }
 
     /// Appends a value.

@@ -9,10 +9,11 @@
 use super::names::Stream;
 use super::output::{Column, Output};
 use super::rules::ends_name;
-use super::simd::{BLOCK, Entries, LANES, MOST_ENTRIES, Simd, Window, long_runs, run_ends};
+use super::simd::{BLOCK, Entries, LANES, Simd, Window, long_runs, run_ends};
 use crate::compact::Value;
 
-/// What lines look like. Arrays have the entries of several lines, as many whole lines as fit.
+/// What lines look like. Arrays have the entries of several lines, as many whole lines as fit: `streams` to `distances` in the
+/// order of the text, `order` and `limits` with all entries of the first stream, then all of the second one, and so on.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
     /// Entries of a line; 0 if it is not known what lines look like.
@@ -24,6 +25,8 @@ pub struct Template {
     masks: [u64; LANES],
     /// Bytes from the `|` before a name to the first digit of the index, one a byte.
     distances: u64,
+    /// The entry that each lane gets.
+    order: [u32; LANES],
     /// Indices are below these.
     limits: [u32; LANES],
     /// The entries that end a line.
@@ -69,7 +72,7 @@ impl Template {
     fn learn(&mut self, line: &[u8], streams: &[Stream]) {
         self.credit -= FINE;
         let mut new = Template { credit: self.credit, ..Template::default() };
-        let mut distances = [0; LANES];
+        let (mut distances, mut limits) = ([0; LANES], [0; LANES]);
         for sample in line.split(|&byte| byte == b'|').skip(1) {
             let length = sample.iter().position(|&byte| ends_name(byte)).unwrap_or(0);
             let Some(number) = streams.iter().position(|stream| stream.alias == sample[..length]) else {
@@ -87,7 +90,7 @@ impl Template {
             new.names[new.entries] = stream.name;
             new.masks[new.entries] = stream.mask;
             distances[new.entries] = length as u8 + 2;
-            new.limits[new.entries] = stream.dim as u32;
+            limits[new.entries] = stream.dim as u32;
             new.entries += 1;
         }
         let count = new.entries;
@@ -98,17 +101,23 @@ impl Template {
             new.names[lane] = new.names[lane - count];
             new.masks[lane] = new.masks[lane - count];
             distances[lane] = distances[lane - count];
-            new.limits[lane] = new.limits[lane - count];
+            limits[lane] = limits[lane - count];
         }
         new.distances = u64::from_le_bytes(distances);
+        let lines = LANES / count;
+        for lane in 0..LANES {
+            let entry = if lane < lines * count { lane % lines * count + lane / lines } else { lane };
+            new.order[lane] = entry as u32;
+            new.limits[lane] = limits[entry];
+        }
         new.lasts = (count - 1..LANES).step_by(count).fold(0, |lasts, entry| lasts | 1 << entry);
         *self = new;
     }
 }
 
 /// Reads lines from byte `at` of the text on, up to byte `end`, as long as they fit the template: the place after them, and
-/// their number. `at` must be the start of a line, and `end` that of the line after the last one; `size`, the sequence's number
-/// of bytes, bounds the number of samples.
+/// their number. `at` must be the start of a line, and `end` that of the line after the last one. `None` if there is no memory
+/// for what the lines have.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(
     simd: S,
@@ -117,17 +126,37 @@ pub fn read<T: Value, S: Simd>(
     end: usize,
     template: &mut Template,
     output: &mut Output<T>,
-) -> (usize, u32) {
+) -> Option<(usize, u32)> {
+    // A line takes 7 bytes at least (`|w 1:1` and a line feed), and LANES are written for one of them.
+    let most = (end - at) / 4 + LANES;
+    for &stream in template.streams.get(..template.entries)? {
+        let column = output.columns.get_mut(stream)?;
+        column.values.spare(most)?;
+        column.indices.spare(most)?;
+        column.offsets.spare(most)?;
+    }
     let mut count = 0;
+    let (mut indices, mut values) = ([0; LANES], [T::default(); LANES]);
     while at < end {
         let Some(window) = Window::at(text, at) else { break };
         let Some((lines, size)) = Lines::find(simd, window, end - at, template.entries) else { break };
-        let Some(samples) = deliver(simd, window, &lines, template, &mut output.columns) else { break };
+        let columns = &mut output.columns;
+        if !convert(simd, window, &lines, template, &mut indices, &mut values) {
+            break;
+        }
+        let samples = lines.breaks.count_ones() as usize;
+        let streams = template.streams.get(..template.entries)?;
+        match streams.len() {
+            1 => give::<T, 8>(samples, streams, &indices, &values, columns),
+            2 => give::<T, 4>(samples, streams, &indices, &values, columns),
+            3 | 4 => give::<T, 2>(samples, streams, &indices, &values, columns),
+            _ => give::<T, 1>(samples, streams, &indices, &values, columns),
+        }?;
         count += samples as u32;
         at += size as usize;
     }
     template.credit = (template.credit + count as i32).min(CREDIT);
-    (at, count)
+    Some((at, count))
 }
 
 /// Marks of whole lines in a block, one bit for each byte.
@@ -192,19 +221,20 @@ impl Lines {
     }
 }
 
-/// Gives the columns the entries of lines: the number of lines. `None`, and nothing counts, if they do not fit the template.
+/// Converts the entries of lines, in the template's order. False if the lines do not fit the template.
 #[inline(always)]
-fn deliver<T: Value, S: Simd>(
+fn convert<T: Value, S: Simd>(
     simd: S,
     window: Window<'_>,
     lines: &Lines,
     template: &Template,
-    columns: &mut [Column<T>],
-) -> Option<usize> {
+    indices: &mut [i32; LANES],
+    values: &mut [T; LANES],
+) -> bool {
     let Lines { pipes, entries, breaks } = *lines;
     let count = entries.ends.count_ones();
     if count as usize > LANES {
-        return None;
+        return false;
     }
     // One bit and one byte for each entry.
     let (bits, bytes) = ((1u32 << count) - 1, simd.lowest(u64::MAX, 8 * count));
@@ -212,52 +242,31 @@ fn deliver<T: Value, S: Simd>(
     let shape = simd.extract(breaks, entries.ends) ^ (template.lasts & u64::from(bits));
     let names = simd.differing(window, pipes, &template.names, &template.masks) & bits;
     let starts = (simd.places(pipes).wrapping_add(template.distances) ^ simd.places(entries.starts)) & bytes;
-    let mut indices = [0; MOST_ENTRIES];
-    let mut values = [T::default(); MOST_ENTRIES];
-    simd.entries(window, entries, u32::MAX, &mut indices, &mut values);
-    let indices = indices.first_chunk()?;
-    let is_large = indices
-        .iter()
-        .zip(&template.limits)
-        .fold(false, |any, (&index, &limit)| any | (index as u32 >= limit));
-    if shape | starts | u64::from(names) != 0 || is_large {
-        return None;
-    }
-    let values = values.first_chunk()?;
-    let samples = breaks.count_ones() as usize;
-    let streams = template.streams.get(..template.entries)?;
-    match streams.len() {
-        1 => give::<T, 1, 8>(samples, streams, indices, values, columns),
-        2 => give::<T, 2, 4>(samples, streams, indices, values, columns),
-        3 => give::<T, 3, 2>(samples, streams, indices, values, columns),
-        4 => give::<T, 4, 2>(samples, streams, indices, values, columns),
-        _ => give::<T, 1, 1>(samples, streams, indices, values, columns),
-    }?;
-    Some(samples)
+    let are_below =
+        simd.entries_in_order(window, entries, &template.order, &template.limits, indices, values);
+    shape | starts | u64::from(names) == 0 && are_below
 }
 
-/// Gives each stream its entries of `samples` lines. With more than four streams a block has one line (`STREAMS` is 1). The most
-/// lines that a block can have (`MOST`) are written, the last ones in vain, so that their number need not be predicted.
+/// Gives each stream its entries of `samples` lines. The most lines that a block can have (`MOST`) are written, the last ones
+/// in vain, so that their number need not be predicted.
 #[inline(always)]
-fn give<T: Value, const STREAMS: usize, const MOST: usize>(
+fn give<T: Value, const MOST: usize>(
     samples: usize,
     streams: &[usize],
     indices: &[i32; LANES],
     values: &[T; LANES],
     columns: &mut [Column<T>],
 ) -> Option<()> {
-    for (entry, &stream) in streams.iter().enumerate().take(LANES) {
+    let numbers = indices.as_chunks::<MOST>().0.iter().zip(values.as_chunks::<MOST>().0);
+    for (&stream, (indices, values)) in streams.iter().zip(numbers) {
         let column = columns.get_mut(stream)?;
         let first = column.values.len() as u32;
-        let to_values = column.values.spare(MOST)?.first_chunk_mut::<MOST>()?;
-        *to_values = std::array::from_fn(|line| values[(line * STREAMS + entry) % LANES]);
-        let to_indices = column.indices.spare(MOST)?.first_chunk_mut::<MOST>()?;
-        *to_indices = std::array::from_fn(|line| indices[(line * STREAMS + entry) % LANES]);
-        let to_offsets = column.offsets.spare(MOST)?.first_chunk_mut::<MOST>()?;
-        *to_offsets = std::array::from_fn(|line| first + line as u32 + 1);
-    }
-    for &stream in streams {
-        let column = columns.get_mut(stream)?;
+        *column.values.chunk()? = *values;
+        *column.indices.chunk()? = *indices;
+        let offsets = column.offsets.chunk::<MOST>()?;
+        for line in 0..MOST {
+            offsets[line] = first + line as u32 + 1;
+        }
         column.values.advance(samples);
         column.indices.advance(samples);
         column.offsets.advance(samples);
@@ -288,7 +297,7 @@ mod tests {
         padded.extend(text.as_bytes());
         padded.extend([b'7'; PADDING]);
         let end = FRONT + text.len();
-        let (at, lines) = read(simd, &padded, FRONT, end, &mut template, &mut output);
+        let (at, lines) = read(simd, &padded, FRONT, end, &mut template, &mut output).expect("memory");
         assert!(at == end || lines < text.lines().count() as u32);
         assert!(output.columns.iter().all(|column| column.samples == 0 || column.samples == lines as usize));
         lines

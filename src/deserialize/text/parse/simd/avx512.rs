@@ -162,17 +162,36 @@ impl Simd for Avx512 {
     ) -> bool {
         let count = entries.ends.count_ones();
         let text = load::<0>(self, text);
-        let places = [entries.starts, entries.colons, entries.ends].map(|bits| places(self, bits));
+        let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
         let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
         let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
-        let first = convert_entries::<T, 0>(self, text, &places, limit, first_indices, first_values);
-        let mut large = u32::from(first);
+        let order = in_turn(self, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        // SAFETY: there is a value of `Avx512`.
+        let limits = unsafe { _mm256_set1_epi32(limit as i32) };
+        let first = convert_entries::<0>(self, text, &places);
+        let mut large = store_entries(self, first, order, limits, first_indices, first_values);
         if count > LANES as u32 {
-            let second =
-                convert_entries::<T, LANES>(self, text, &places, limit, second_indices, second_values);
-            large |= u32::from(second) << LANES;
+            let second = convert_entries::<LANES>(self, text, &places);
+            large |= store_entries(self, second, order, limits, second_indices, second_values) << LANES;
         }
         large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
+    }
+
+    #[inline(always)]
+    fn entries_in_order<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        order: &[u32; LANES],
+        limits: &[u32; LANES],
+        indices: &mut [i32; LANES],
+        values: &mut [T; LANES],
+    ) -> bool {
+        let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
+        let numbers = convert_entries::<0>(self, load::<0>(self, text), &places);
+        // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `limits`.
+        let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
+        store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
     }
 
     #[inline(always)]
@@ -262,22 +281,17 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places: a bit for each whose
-/// index is not below `limit`. Entries that are missing become zeros.
+/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places: two indices and two values
+/// by turns. Entries that are missing become zeros.
 ///
 /// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 #[inline(always)]
-fn convert_entries<T: Value, const FROM: usize>(
-    simd: Avx512,
-    text: __m512i,
-    places: &[__m512i; 3],
-    limit: u32,
-    indices: &mut [i32; LANES],
-    values: &mut [T; LANES],
-) -> u8 {
-    let [starts, colons, ends] = places.map(|places| spread::<FROM>(simd, places));
-    // SAFETY: there is a value of `Avx512`; 32 bytes are written to `indices`, which has as many.
+fn convert_entries<const FROM: usize>(simd: Avx512, text: __m512i, places: &[__m512i; 3]) -> __m512i {
+    let [starts, colons, ends] = *places;
+    let (starts, colons) = (spread::<FROM>(simd, starts), spread::<FROM>(simd, colons));
+    let ends = spread::<FROM>(simd, ends);
+    // SAFETY: there is a value of `Avx512`.
     unsafe {
         // The 8 bytes before an end: -8 to -1.
         let before = _mm512_set1_epi64(0xfffe_fdfc_fbfa_f9f8_u64 as i64);
@@ -288,14 +302,41 @@ fn convert_entries<T: Value, const FROM: usize>(
         let index_digits = _mm512_maskz_permutexvar_epi8(is_index, in_index, digits);
         let value_digits = _mm512_maskz_permutexvar_epi8(is_value, in_value, digits);
         let both = _mm512_packus_epi32(fours(simd, index_digits), fours(simd, value_digits));
-        let both = _mm512_madd_epi16(both, _mm512_set1_epi32(0x0001_2710));
-        // Two indices and two values by turns become eight indices and eight values.
-        let order = _mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-        let both = _mm512_permutexvar_epi32(order, both);
+        _mm512_madd_epi16(both, _mm512_set1_epi32(0x0001_2710))
+    }
+}
+
+/// Where [`convert_entries`] has the indices of these entries, below 8, and then their values.
+#[inline(always)]
+fn in_turn(_: Avx512, entries: &[u32; LANES]) -> __m512i {
+    // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `entries`.
+    unsafe {
+        let entries = _mm256_loadu_si256(entries.as_ptr().cast());
+        // Two indices, two values: 0 1 4 5 8 9 12 13.
+        let indices = _mm256_add_epi32(entries, _mm256_and_si256(entries, _mm256_set1_epi32(6)));
+        let values = _mm256_add_epi32(indices, _mm256_set1_epi32(2));
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(indices), values)
+    }
+}
+
+/// Stores indices and values, which lie at the places `order` of what [`convert_entries`] gives: a bit for each index that is
+/// not below its limit.
+#[inline(always)]
+fn store_entries<T: Value>(
+    simd: Avx512,
+    numbers: __m512i,
+    order: __m512i,
+    limits: __m256i,
+    indices: &mut [i32; LANES],
+    values: &mut [T; LANES],
+) -> u32 {
+    // SAFETY: there is a value of `Avx512`; 32 bytes are written to `indices`, which has as many.
+    unsafe {
+        let both = _mm512_permutexvar_epi32(order, numbers);
         let found = _mm512_castsi512_si256(both);
         _mm256_storeu_si256(indices.as_mut_ptr().cast(), found);
         store_eight_integers(simd, _mm512_extracti64x4_epi64::<1>(both), values);
-        _mm256_cmpge_epu32_mask(found, _mm256_set1_epi32(limit as i32))
+        u32::from(_mm256_cmpge_epu32_mask(found, limits))
     }
 }
 

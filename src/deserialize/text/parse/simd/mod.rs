@@ -214,6 +214,30 @@ pub trait Simd: InstructionSet {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool;
 
+    /// Converts at most eight entries of a block, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
+    /// Returns whether all indices are below their limits.
+    #[inline(always)]
+    fn entries_in_order<T: Value>(
+        self,
+        text: Window<'_>,
+        entries: Entries,
+        order: &[u32; LANES],
+        limits: &[u32; LANES],
+        indices: &mut [i32; LANES],
+        values: &mut [T; LANES],
+    ) -> bool {
+        let (mut unordered_indices, mut unordered_values) = ([0; MOST_ENTRIES], [T::default(); MOST_ENTRIES]);
+        self.entries(text, entries, u32::MAX, &mut unordered_indices, &mut unordered_values);
+        let mut are_below = true;
+        for lane in 0..LANES {
+            let entry = order[lane] as usize % LANES;
+            indices[lane] = unordered_indices[entry];
+            values[lane] = unordered_values[entry];
+            are_below &= (indices[lane] as u32) < limits[lane];
+        }
+        are_below
+    }
+
     /// `joined(a, a_count)` and `joined(b, b_count)` as doubles; counts 0 to 8.
     #[inline(always)]
     fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {

@@ -204,6 +204,7 @@ proptest! {
         entries in proptest::collection::vec(("[0-9]{1,8}", "[0-9]{1,8}", " {1,2}"), 0..16),
         short in proptest::collection::vec(("[0-9]", "[0-9]", " "), 0..16),
         limit in prop_oneof![Just(u32::MAX), 0u32..100_000_000, 0u32..12],
+        order in Just([0u32, 1, 2, 3, 4, 5, 6, 7]).prop_shuffle(),
     ) {
         for entries in [entries, short] {
             let text: String = entries.iter().map(|(index, value, gap)| format!("{index}:{value}{gap}")).collect();
@@ -222,6 +223,18 @@ proptest! {
                 let (mut floats, mut doubles) = ([0f32; MOST_ENTRIES], [0f64; MOST_ENTRIES]);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut floats), are_below);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut doubles), are_below);
+                if indices.len() <= LANES {
+                    let limits = order.map(|entry| limit.saturating_add(entry));
+                    let (mut ordered, mut ordered_values) = ([9; LANES], [9f32; LANES]);
+                    let are_below = simd.entries_in_order(
+                        window(&padded), found, &order, &limits, &mut ordered, &mut ordered_values
+                    );
+                    let of = |lane: usize| indices.get(order[lane] as usize).copied().unwrap_or(0);
+                    let value = |lane: usize| values.get(order[lane] as usize).map_or(0.0, |&value| value as f32);
+                    prop_assert_eq!(are_below, (0..LANES).all(|lane| (of(lane) as u32) < limits[lane]));
+                    prop_assert_eq!(ordered, std::array::from_fn(of));
+                    prop_assert_eq!(ordered_values, std::array::from_fn(value));
+                }
                 if are_below {
                     prop_assert_eq!(&to_indices[..indices.len()], &indices[..]);
                     prop_assert_eq!(&doubles[..values.len()], &values[..]);
