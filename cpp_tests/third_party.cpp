@@ -1,4 +1,4 @@
-// A module as somebody else might have written it for CNTK: a deserializer and two transforms, over nothing
+// A module as a third party might have written it for CNTK: a deserializer and two transforms, over nothing
 // but the binary interface of CNTK's plugins. `cargo xtask test dropin` builds it, and compares what it
 // delivers through CNTK's composite module and through this project's.
 //
