@@ -1,4 +1,4 @@
-"""Data files for the cases: small, and the same bytes wherever and whenever they are made."""
+"""Data files for the cases: small, with the same bytes on every machine."""
 
 import base64
 import os
@@ -7,7 +7,7 @@ import struct
 
 
 def numbers(rng, count):
-    """Values that text holds exactly or not, as the draw will have it."""
+    """Random values, some of which text holds exactly."""
     return [rng.choice(['%d', '%.1f', '%.3f', '%.7f', '%.3e']) % rng.uniform(-100, 100) for _ in range(count)]
 
 

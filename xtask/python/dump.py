@@ -51,7 +51,7 @@ def main(arguments):
         print_line(json.dumps({'end': name}))
     print_line(json.dumps({'modules': recorder.modules()}))
     sys.stderr.flush()
-    # Sources that still read make the interpreter's own end a gamble.
+    # The interpreter's own end may crash while CNTK's sources still read.
     os._exit(0)
 
 

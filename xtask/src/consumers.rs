@@ -43,7 +43,7 @@ fn start(project: &Project, program: &Path, dist: &Dist) -> Result<String> {
     project.run(&program.to_string_lossy()).env("LD_LIBRARY_PATH", dist.folder.join("lib")).output()
 }
 
-/// Builds the program with the flags that pkg-config gives.
+/// Builds the program with the flags that pkg-config prints.
 fn by_pkg_config(project: &Project, dist: &Dist, program: &Path, is_static: bool) -> Result<PathBuf> {
     let search = dist.folder.join("lib/pkgconfig");
     let mut ask = vec!["--cflags", "--libs", "cntk_reader"];
@@ -51,7 +51,7 @@ fn by_pkg_config(project: &Project, dist: &Dist, program: &Path, is_static: bool
         ask.push("--static");
     }
     let flags = project.run("pkg-config").args(&ask).env("PKG_CONFIG_PATH", search).output()?;
-    // Linkers prefer the shared library where there are both.
+    // A linker prefers the shared library where both exist.
     let archive = dist.folder.join("lib/libcntk_reader.a");
     let flags = flags.split_whitespace().map(|flag| match flag {
         "-lcntk_reader" if is_static => archive.to_string_lossy().into_owned(),

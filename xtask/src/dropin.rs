@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// As in its file names.
+    /// The version as in the host's file names.
     pub version: &'static str,
-    /// As the C++ code has it.
+    /// The version as a number, `CNTK_DROPIN_HOST` in the C++ code.
     number: u32,
 }
 

@@ -24,7 +24,7 @@ pub struct Case {
     pub rewritten: Option<Rewritten>,
 }
 
-/// How a binary file is written anew.
+/// How a binary file is rewritten.
 pub struct Rewritten {
     /// Its streams, as the converter takes them.
     pub streams: String,
@@ -98,7 +98,7 @@ impl Case {
     pub fn unpack(&self, folder: &Path) -> Result<(PathBuf, PathBuf)> {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {
-            // Lists of files have their places in them.
+            // Lists of files contain paths.
             match name.ends_with(".scp") {
                 true => {
                     let text = String::from_utf8_lossy(content);

@@ -16,7 +16,7 @@ const SHOWN: usize = 20;
 /// A case in which CNTK's composite module reads chunks that do not exist: its output, or a crash, is chance.
 const LOST_CHUNKS: &str = "bundle-missing";
 
-/// CNTK's libraries, and what they need where the system does not have it.
+/// CNTK's libraries, and other libraries that they need and the system lacks.
 pub struct Libraries {
     /// The version of the host.
     pub host: Host,
@@ -27,7 +27,7 @@ pub struct Libraries {
 }
 
 impl Libraries {
-    /// From folders as the loader takes them, separated by colons; one of them has CNTK.
+    /// From a search path: folders separated by colons, one of which has CNTK.
     pub fn find(path: &str) -> Result<Libraries> {
         let mut folders = Vec::new();
         for folder in path.split(':').filter(|folder| !folder.is_empty()) {

@@ -63,7 +63,7 @@ struct Example<'a> {
 }
 
 impl Example<'_> {
-    /// Trains to the end, and makes sure that every sample was read once and that ranks agree.
+    /// Trains to the end, and checks that every sample was read once and that ranks agree.
     fn train(&self, ranks: usize, options: &[&str]) -> Result<()> {
         let output = self.run(ranks, options)?;
         let complete = output.contains("each of 1437 samples was read once in each of");
@@ -83,7 +83,7 @@ impl Example<'_> {
         run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     }
 
-    /// One of two ranks has broken data, or none: both end, and say where the error is.
+    /// One of two ranks has broken data, or no data: both end, and report where the error is.
     fn failures(&self) -> Result<usize> {
         let broken = self.scratch.join("broken");
         std::fs::create_dir(&broken)?;

@@ -1,9 +1,9 @@
 //! Linking shared libraries for older systems than the one that builds them.
 //!
-//! A shared library asks for the versions of symbols that it was linked against, so what is built on a new system does
-//! not load on an old one, though nearly all symbols exist there in an older version. Therefore libraries are linked
-//! against stubs: libraries that have the names of the system's, and of each symbol only the newest version that the
-//! oldest supported system has. The versions that exist are read from the system's own libraries.
+//! A shared library needs the versions of symbols that it was linked against. So a library built on a new system does not
+//! load on an old one, though nearly all symbols exist there in an older version. Therefore libraries are linked against
+//! stubs: libraries with the names of the system's, which have of each symbol only the newest version that the oldest
+//! supported system has. The versions that exist are read from the system's own libraries.
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Newest versions that libraries may ask for: those of glibc 2.17 and of GCC 5's libraries.
+/// Newest versions that libraries may need: those of glibc 2.17 and of GCC 5's libraries.
 const NEWEST: [(&str, &[u32]); 4] =
     [("GLIBC", &[2, 17]), ("GLIBCXX", &[3, 4, 21]), ("CXXABI", &[1, 3, 9]), ("GCC", &[4, 2, 0])];
 
@@ -46,7 +46,7 @@ pub struct Library<'a> {
     pub inputs: Vec<String>,
     /// The symbols that it exports.
     pub exports: &'a [String],
-    /// A library that is needed beside the system's, and the beginnings of the names of its symbols.
+    /// A library that is needed besides the system's, and the beginnings of the names of its symbols.
     pub host: Option<(&'a str, &'a [&'a str])>,
 }
 
@@ -105,8 +105,7 @@ impl Library<'_> {
     }
 }
 
-/// The library that has a symbol on old systems. New ones have all of threads and dynamic loading in libc.so.6; the
-/// dynamic linker itself is always there.
+/// The library that has a symbol on old systems. New systems have threads and dynamic loading in libc.so.6.
 fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
     match symbol {
         _ if library != "libc.so.6" => library,
@@ -127,7 +126,7 @@ fn number(version: &str) -> Option<Vec<u32>> {
 /// All versions of all symbols of the system's libraries, with the library.
 fn versions(project: &Project, compiler: &str) -> Result<BTreeMap<String, Vec<(String, String)>>> {
     let mut versions = BTreeMap::<String, Vec<(String, String)>>::new();
-    // The dynamic linker's symbols are bound through the C library, which always brings it along.
+    // The dynamic linker's symbols are bound through the C library, which always loads it.
     let files = SYSTEM.map(|library| (library, library)).into_iter();
     for (file, library) in files.chain([("ld-linux-x86-64.so.2", "libc.so.6")]) {
         let path = project.run(compiler).arg(format!("-print-file-name={file}")).output()?;
@@ -149,7 +148,7 @@ fn versions(project: &Project, compiler: &str) -> Result<BTreeMap<String, Vec<(S
     Ok(versions)
 }
 
-/// Makes a library that has symbols and nothing else.
+/// Makes a library of symbols without code.
 fn stub<'a>(
     project: &Project,
     compiler: &str,

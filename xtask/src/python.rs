@@ -7,7 +7,7 @@ use crate::{dist, tools};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// What tests and examples need. setuptools makes packages by itself from 70.1 on.
+/// Packages that tests and examples need. setuptools builds wheels without other packages from 70.1 on.
 const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools>=70.1"];
 
 /// The oldest Python that the module runs on.
@@ -52,7 +52,7 @@ pub fn is_installed(project: &Project) -> bool {
     project.target.join("python/ready").exists()
 }
 
-/// What is set for a Python program that uses the module of the checkout and this library.
+/// Environment variables of a Python program that uses the module of the checkout and this library.
 pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 3] {
     [
         ("PYTHONPATH", project.path("examples/python")),

@@ -1,4 +1,4 @@
-//! Runs the golden cases through the driver `replay`, which is written over the C++ header, and compares bit by bit.
+//! Runs the golden cases through the driver `replay`, which uses the C++ header, and compares bit by bit.
 
 use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
@@ -126,7 +126,7 @@ fn same_values(got: &Value, recorded: &Value, double: bool) -> Result<()> {
     };
     ensure!(got.len() == recorded.len(), "{} values, CNTK has {}", got.len(), recorded.len());
     for (number, (got, recorded)) in got.iter().zip(recorded).enumerate() {
-        // A whole 0 in the records lost its sign; tests/golden.rs has a test of its own for that.
+        // A 0 in the records has lost its sign; tests/golden.rs has a test of its own for signs.
         let unsigned_zero = recorded.as_u64() == Some(0) && got.as_f64() == Some(0.0);
         let equal = unsigned_zero
             || match (got.as_f64(), recorded.as_f64()) {

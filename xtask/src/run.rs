@@ -24,7 +24,7 @@ impl Run {
         Run { command, shown: program.to_owned(), verbose }
     }
 
-    /// Shows the program under another name. Only before arguments are given.
+    /// Shows the program under another name. Call it before arguments are added.
     pub fn named(mut self, name: &str) -> Run {
         name.clone_into(&mut self.shown);
         self

@@ -1,8 +1,8 @@
-//! Puts the modules into an installed CNTK, and takes them out again.
+//! Puts the modules into an installed CNTK, and restores the originals.
 //!
-//! An original is kept beside as `<name>.original`, and that file is what says that a module was swapped. Each step is a
-//! rename, so that an interruption leaves either module under the name, never half of one. Programs that run keep
-//! the module that they have loaded.
+//! An original is kept beside the module as `<name>.original`; that file marks a swapped module. Each step is a rename, so
+//! that an interruption leaves one of the two modules under the name, never half of one. Running programs keep the module
+//! that they have loaded.
 
 use crate::dropin::{self, HOSTS, Host, MODULES, Module};
 use crate::project::{Project, empty_folder};
@@ -39,7 +39,7 @@ pub fn host_of(folder: &Path) -> Result<Host> {
 struct Place {
     /// What CNTK loads.
     module: PathBuf,
-    /// CNTK's own, while ours is in its place.
+    /// CNTK's own module, while this project's is in its place.
     original: PathBuf,
 }
 
@@ -69,7 +69,7 @@ impl Place {
         Self::put(ours, &self.module)
     }
 
-    /// Whether there was something to put back.
+    /// Puts the original back. Returns whether there was one.
     fn restore(&self) -> Result<bool> {
         if !self.original.exists() {
             return Ok(false);
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// Swaps the modules of the CNTK in a folder, and reads a little to see that it works; puts everything back if not.
+/// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals back if that fails.
 pub fn install(project: &Project, folder: &Path) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_by_their_library() {
+    fn hosts_are_recognized_by_their_library() {
         let known = folder("known", &["libCntk.Math-2.6.so"]);
         assert_eq!(host_of(&known).expect("known").version, "2.6");
         for (name, files) in [("none", &[][..]), ("old", &["libCntk.Math-2.3.so"])] {
@@ -196,7 +196,7 @@ mod tests {
         let folder = folder("swap", &["Cntk.Composite-2.7.so", "ours"]);
         let place = Place::new(&folder, &MODULES[0], HOSTS[0]);
         let content = || std::fs::read_to_string(&place.module).expect("a module");
-        // Twice: the second time ours is there already, and must not be taken for the original.
+        // Twice: the second time this project's module is there already, and must not be taken for the original.
         for _ in 0..2 {
             place.swap(&folder.join("ours")).expect("swapping");
             assert_eq!(content(), "ours");

@@ -1,4 +1,4 @@
-"""Long runs, sources that end in the middle, and several at once."""
+"""Long runs, sources that are destroyed while they read, and several sources at a time."""
 
 import gc
 
@@ -11,7 +11,7 @@ from recorder import case, memory
 
 
 def grow(r, source, size):
-    """Reads 10,000 minibatches; memory must not follow their number."""
+    """Reads 10,000 minibatches; memory must not grow with their number."""
     at = {}
     samples = 0
     for count in range(1, 10001):

@@ -1,4 +1,4 @@
-"""Sequences in text data: lengths, what defines the minibatch's size, truncation."""
+"""Sequences in text data: lengths, the stream that defines the minibatch's size, truncation."""
 
 import data
 from cntk.io import CTFDeserializer, StreamDef, StreamDefs

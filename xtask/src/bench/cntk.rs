@@ -23,7 +23,7 @@ const SMALL_SHAPES: [&str; 2] = ["integers", "words"];
 const BINARY_SHAPES: [&str; 2] = ["floats", "words"];
 /// Shapes on which the time to the first minibatch is measured: a sequence is a line, and lines with ids.
 const FIRST_SHAPES: [&str; 2] = ["floats", "words"];
-/// Text that the binary data are made of, in units of the size: they are read faster.
+/// Size of the text that binary data are made of, as a multiple of `--size`: binary data are read faster.
 const BINARY_FACTOR: u64 = 2;
 /// Loading threads of the last table.
 const THREADS: [usize; 4] = [1, 2, 3, 4];
@@ -163,7 +163,7 @@ impl Bench<'_> {
         self.cpus.iter().map(measure).collect()
     }
 
-    /// What both modules measured, CNTK's first, after their minibatches have been compared.
+    /// Measurements of both modules, CNTK's first, after their minibatches have been compared.
     fn both(&self, what: &str, config: &Path, read: &Read<'_>, cpus: usize) -> Result<Vec<Results>> {
         let (project, hosts) = (self.project, &self.hosts);
         let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
@@ -184,7 +184,7 @@ impl Bench<'_> {
         for size in SMALL {
             let read = Read { minibatch: size, samples: "inf", sweeps: "2" };
             let results = self.both(&format!("{shape}, minibatches of {size}"), &config, &read, cpus)?;
-            // Those of both sweeps are counted.
+            // The count is of both sweeps.
             let each = |results: &Results| -> Result<f64> {
                 Ok(results.median("/sweeps/1")? * 2e6 / results.median("/minibatches")?)
             };
@@ -319,7 +319,7 @@ struct Row {
     goal: Goal,
 }
 
-/// What a row shall reach.
+/// What a row should reach.
 #[derive(Clone, Copy)]
 struct Goal {
     /// How many times better than CNTK.

@@ -164,7 +164,7 @@ fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]>
 fn check(reader: &str, found: &Value, expected: &Value, is_shuffled: bool) -> Result<()> {
     let rows = &expected["samples"];
     ensure!(found["samples"] == *rows, "{reader} read {} rows of {rows}", found["samples"]);
-    // Values are rounded either way: ten times the error to be expected of their sum, by the size of the weights.
+    // Values are rounded up or down: allow ten times the expected error of their weighted sum.
     let unit = 10.0 * 6e-8 * (rows.as_f64().unwrap_or(0.0) * COLUMNS as f64).sqrt();
     let sums: &[(&str, f64)] = if is_shuffled {
         &[("pairs", 6.0)]
@@ -197,7 +197,7 @@ fn generated(project: &Project, size: u64) -> Result<(Data, Value)> {
 fn write_table(path: &Path, rows: u64) -> Result<Value> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     let (mut line, mut state) = (Vec::new(), 88_172_645_463_325_252_u64);
-    // In units of the last digit: exact.
+    // In units of the last digit, so that sums are exact.
     let (mut labels, mut features, mut pairs) = (0i64, 0i64, 0i64);
     for row in 0..rows {
         let (weight, label) = ((row % 1009 + 1) as i64, (row % 10) as i64);
@@ -212,7 +212,7 @@ fn write_table(path: &Path, rows: u64) -> Result<Value> {
             features += weight * value;
             pairs += (label + 1) * value;
             line.extend(if value < 0 { b",\"-0.".as_slice() } else { b",\"0." });
-            // Formatting by the library takes minutes where this program is not optimized.
+            // The standard library's formatting takes minutes in a program that is not optimized.
             let digit = |power| b'0' + (value.abs() / power % 10) as u8;
             line.extend([digit(10_000), digit(1000), digit(100), digit(10), digit(1), b'"']);
         }

@@ -29,7 +29,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// A file that is there.
+    /// An existing file.
     pub fn new(shape: &str, path: PathBuf) -> Result<Data> {
         let bytes = std::fs::metadata(&path).with_context(|| path.display().to_string())?.len();
         Ok(Data { shape: shape.to_owned(), path, bytes })
@@ -53,7 +53,7 @@ pub fn program(project: &Project, name: &str) -> Result<String> {
     })
 }
 
-/// Generates data and converts them; what is there already is used.
+/// Generates data and converts them. Existing files are used.
 pub struct Generator<'a> {
     project: &'a Project,
     /// The program `sweeps`.
@@ -96,7 +96,7 @@ impl<'a> Generator<'a> {
         Data::new(&text.shape, path)
     }
 
-    /// The values of some text as one table, with what a reader of it must find.
+    /// The values of some text as one table, and the sums that a reader of it must find.
     pub fn table(&self, text: &Data, extension: &str) -> Result<(Data, Value)> {
         let path = text.path.with_extension(extension);
         let sums = text.path.with_extension(format!("{extension}.sums"));

@@ -48,7 +48,7 @@ pub fn is_race(outputs: &[Output], line: usize) -> bool {
     heads.len() - most.unwrap_or(0) >= 2
 }
 
-/// Where the reader stood in the data before each step of a case, and after the last one. `None`: it could not say.
+/// The reader's position before each step of a case, and after the last one. `None` where it reported none.
 pub struct Positions {
     /// Samples of a sweep.
     pub sweep: u64,
@@ -57,8 +57,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Whether the reader, when it does a step, is in a sweep that it has gone back in. Truncated minibatches hold data
-    /// that were read before, so that `truncated` ones may come from one sweep further back.
+    /// Whether, before a step, the reader is in a sweep in which it has gone back. `truncated` minibatches hold data that
+    /// were read earlier, so for them the sweep before counts as well.
     fn is_after_going_back(&self, steps: &[String], step: usize, truncated: bool) -> bool {
         let mut sweep = 0;
         let mut gone_back = None;
@@ -233,7 +233,7 @@ pub fn compare(
     let different = (0..lines).find(|&line| ours.lines.get(line) != cntk.lines.get(line));
     let line = match different {
         Some(line) => line,
-        // A crash of ours is never right.
+        // A crash of this library is never right.
         None if ours.end == cntk.end && !matches!(ours.end, End::Crashed(_) | End::Hung) => {
             return Verdict::Same;
         }

@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 
 /// Time without a line after which CNTK's driver counts as hung: steps take milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The same for this library's driver. It must not hang at all, so that only a very busy machine may not look like a hang.
+/// Time without a line after which this library's driver counts as hung. A hang of this library is a failure, so the time
+/// is long enough for a very busy machine.
 const OWN_PATIENCE: Duration = Duration::from_secs(60);
 /// How often CNTK's driver is run if it hangs. On a busy machine it may have been slow.
 const ATTEMPTS_IF_HUNG: usize = 3;
 /// Before its first line a driver loads CNTK's libraries, hundreds of megabytes.
 const PATIENCE_AT_FIRST: Duration = Duration::from_secs(120);
 
-/// Minibatches, and samples of each, that are more than a sweep of any case.
+/// Number of minibatches, and samples of each, that together exceed a sweep of any case.
 const SWEEP_MINIBATCHES: usize = 100;
 const SWEEP_MINIBATCH: u64 = 4096;
 
@@ -118,8 +119,8 @@ impl Drivers {
         ours
     }
 
-    /// Where the reader stands before and after each step of a case that ran in `folder`. `None` if the size of a sweep
-    /// cannot be found out.
+    /// The reader's positions before and after each step of a case that ran in `folder`. `None` if the size of a sweep is
+    /// unknown, because no sweep can be read to its end.
     pub fn positions(&self, case: &Case, folder: &Path) -> Result<Option<Positions>> {
         let run_steps = |name: &str, steps: &[&str]| -> Result<Vec<Value>> {
             let script = folder.join(format!("{name}.txt"));
@@ -133,7 +134,7 @@ impl Drivers {
         };
         let position = |result: &Value| result["state"]["minibatchSourcePosition"].as_u64();
 
-        // One sweep in a few large minibatches, of parallel sequences as long as the case's own.
+        // One sweep in a few large minibatches, with the case's truncation length.
         let first = case.steps.first().map(String::as_str).unwrap_or_default();
         let words: Vec<&str> = first.split(' ').collect();
         let Some([_, _, _, _, truncation, right_splice, ..]) = words.get(..) else { return Ok(None) };

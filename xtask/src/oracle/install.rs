@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// The versions that can be installed, the one that the golden cases come from first.
 pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
 
-/// What the scripts exit with when this machine cannot have what they install.
+/// The scripts' exit status when this machine cannot have what they install.
 const CANNOT: i32 = 3;
 
 /// An installed CNTK.
@@ -52,7 +52,7 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
     })
 }
 
-/// Makes CNTK's image module loadable; returns the reason if that cannot be.
+/// Makes CNTK's image module loadable; returns the reason if that is impossible.
 pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
     let mut missing = None;
     project.part("libraries for CNTK's image module", || {

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What the command exits with when CNTK cannot be installed: nothing was compared.
+/// The command's exit status when CNTK cannot be installed and nothing was compared.
 pub const NOT_INSTALLED: i32 = 3;
 /// Random cases of the step in `cargo xtask test`.
 const STEP_CASES: u64 = 150;
@@ -210,7 +210,7 @@ impl Folders {
     }
 }
 
-/// How often a case that differs is run altogether. On a busy machine CNTK needs several attempts to be right once.
+/// How often, at most, a case that differs is run. On a busy machine CNTK needs several attempts to be right once.
 const ATTEMPTS: usize = 10;
 /// Runs of CNTK that are compared among themselves, to see whether its output changes.
 const RUNS_OF_CNTK: usize = 5;
@@ -257,7 +257,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                 }
             }
         }
-        // Two equal errors at once would prove nothing of a third party's module.
+        // Two equal errors prove nothing about a third party's module: something must have been read.
         let is_read = || runs[0].lines.iter().any(|line| line.contains("\"keys\":[\""));
         Ok(match verdict {
             Verdict::Same if case.name.starts_with(third_party::NAMES) && !is_read() => {

@@ -82,7 +82,7 @@ const PLANS: [Plan; 13] = [
     },
 ];
 
-/// Builds the module, returns the cases that read with it.
+/// Builds the module; returns the cases that read with it.
 pub fn cases(project: &Project) -> Result<Vec<Case>> {
     let module = build(project)?;
     let ramp = format!(r#"type = "Ramp" ; module = "{}" ; sequences = 23 ; perChunk = 4"#, module.display());

@@ -1,4 +1,4 @@
-//! Programs in Python that end by themselves while chunks are loaded ahead: none may crash.
+//! Programs in Python that return from their last line while chunks are loaded ahead: none may crash.
 
 use super::side::Side;
 use crate::project::{Project, empty_folder};

@@ -3,7 +3,7 @@
 use crate::oracle::drive::{End, Output};
 use serde_json::Value;
 
-/// How a comparison came out.
+/// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All lines are equal.

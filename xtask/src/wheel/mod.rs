@@ -18,7 +18,7 @@ use lexopt::prelude::*;
 use side::{Modules, Side};
 use std::collections::BTreeMap;
 
-/// How often cases are run, if they differ.
+/// How often, at most, a case that differs is run.
 const ATTEMPTS: usize = 3;
 
 /// What to compare.

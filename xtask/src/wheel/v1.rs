@@ -59,7 +59,7 @@ const CASES: [Case; 19] = [
                 input = [ y = [ dim = 3 ; format = "dense" ] ] ]
             second = [ readerType = "CNTKTextFormatReader" ; randomize = false ; file = "@DIR@/samples.ctf"
                 input = [ z = [ alias = "y" ; dim = 3 ; format = "dense" ] ] ]"#,
-        // Each of them refuses the other's inputs, by chance the one or the other first: nothing is read.
+        // Each reader refuses the inputs of the other, in an order that is chance, so nothing is read.
         script: "inputs y; epoch 8 0 40; end",
     },
     Case {
@@ -212,7 +212,7 @@ fn binary() -> Vec<u8> {
     out
 }
 
-/// What a binary file and its header begin with.
+/// The first bytes of a binary file and of its header.
 const MAGIC: [u32; 2] = [0x5f62_696e, 0x636e_746b];
 
 fn words(out: &mut Vec<u8>, words: &[u32]) {

@@ -1,5 +1,5 @@
-//! Binary files, byte by byte as CNTK's own converter lays them out, with more liberties than it takes: chunks of any
-//! size, streams of different lengths, unsorted and repeated rows, bytes that mean nothing.
+//! Binary files in the layout of CNTK's own converter, with more variety than it writes: chunks of any size, streams of
+//! different lengths, unsorted and repeated sparse indices, bytes without a meaning.
 
 use super::rng::Rng;
 use super::{Mode, Plan, Source, Stream};
@@ -47,8 +47,8 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Ve
     file
 }
 
-/// How the converters write a file anew. Samples without values get lost on the way, so that some sequences may be without
-/// samples then.
+/// How the converters rewrite a file. Samples without values are lost on the way, so that some sequences may have no
+/// samples afterwards.
 pub fn rewritten(rng: &mut Rng, source: &Source, one_chunk: bool) -> Rewritten {
     let line = |stream: &Stream| {
         let kind = if stream.sparse { "sparse" } else { "dense" };
@@ -105,7 +105,7 @@ fn write_sequence(rng: &mut Rng, source: &Source, stream: &Stream, samples: u64,
     counts.iter().for_each(|&count| file.extend((count as i32).to_le_bytes()));
 }
 
-/// A value of any bits that are no number that was not: those print alike and need not be alike.
+/// A value of any bits except a NaN: all NaNs print alike, whatever their bits.
 fn value(rng: &mut Rng, source: &Source, file: &mut Vec<u8>) {
     let unit = rng.range(0, 2_000_000) as f64 / 1e6 - 1.0;
     let value = match rng.below(10) {

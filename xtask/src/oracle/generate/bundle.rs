@@ -1,4 +1,4 @@
-//! What the files of a bundle have in common: keys, and how many samples each has there.
+//! The keys of a bundle's files, and the number of samples that each key has in each file.
 
 use super::rng::Rng;
 use super::{Format, Keys, Mode, Plan, Source};
@@ -20,14 +20,14 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
     let count = 2 + rng.below(most) as u64;
     let step = *rng.pick(&[1, 1, 3, 1_000_000_007]);
     let binary = plan.sources[0].format == Format::Binary;
-    // Those of a binary file are ordinals, those of lines without ids their numbers.
+    // Keys of a binary file are ordinals; keys of lines without ids are line numbers.
     let counted = binary || plan.sources.iter().any(|source| !source.ids);
     let step = if counted { 1 } else { step };
     let mut keys: Vec<u64> = (0..count).map(|number| number * step).collect();
     if !binary && plan.sources[0].ids && !rng.once_in(3) {
         shuffle(rng, &mut keys);
         if rng.once_in(4) {
-            // A key that comes again is another sequence, unless it comes again at once.
+            // A key that comes again is another sequence, unless it follows itself.
             let again = keys[rng.below(keys.len())];
             if keys.last() != Some(&again) {
                 keys.push(again);
@@ -66,7 +66,7 @@ pub fn keys(rng: &mut Rng, plan: &mut Plan) -> Match {
             shuffle(rng, &mut own);
         }
         if rng.once_in(4) {
-            // Of several sequences with one key a sort picks one; beyond 16 sequences in an order of its own.
+            // Of several sequences with one key a sort picks one; the sort of more than 16 sequences is unstable.
             for _ in 0..1 + rng.below(20) {
                 let again = own[rng.below(own.len())];
                 if own.last() != Some(&again) {

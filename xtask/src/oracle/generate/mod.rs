@@ -2,7 +2,7 @@
 //!
 //! Only inputs that CNTK can read are drawn. Left out is input at which CNTK is known to crash or to deliver uninitialised
 //! memory (docs/differences.md): a last line without line feed whose sample is too short, a rank that is too high,
-//! truncated minibatches with less than a row for each worker, counts in a binary file that contradict each other.
+//! truncated minibatches with fewer parallel sequences than workers, counts in a binary file that contradict each other.
 
 mod binary;
 mod bundle;
@@ -120,11 +120,11 @@ struct Source {
     mistakes: bool,
     /// A binary file has doubles.
     double: bool,
-    /// Keys with the samples of each, if they are not the file's own affair.
+    /// Keys with the samples of each, if the bundle decides them and not the file.
     sequences: Option<Vec<(u64, Option<u64>)>>,
 }
 
-/// What data, configuration and script of one case have in common.
+/// The choices that data, configuration and script of one case share.
 struct Plan {
     mode: Mode,
     sources: Vec<Source>,
@@ -200,13 +200,13 @@ fn one_binary(rng: &mut Rng, plan: &Plan) -> Source {
         streams: streams(rng, &mut names(), count),
         ids: true,
         mistakes: false,
-        // Other values than those that the reader is to deliver are refused.
+        // CNTK refuses values of another type than the reader delivers.
         double: plan.double != rng.once_in(20),
         sequences: None,
     }
 }
 
-/// Names that sort in one order and are written in another.
+/// Names whose alphabetical order is not the order in which they are written.
 fn names() -> Vec<&'static str> {
     vec!["x", "y", "S0", "aa", "A1", "b", "label", "Feat"]
 }
@@ -235,7 +235,7 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
         Kind::Bundle => bundle::keys(&mut rng, &mut plan),
         Kind::Text | Kind::Binary => Match::Whole,
     };
-    // Chunks of the first file that have no partners at all are what CNTK loses where it does not randomize.
+    // Without randomization CNTK loses chunks of the first file whose keys are all missing in another file.
     let config = config::write(&mut rng, &plan, how);
     let write = |source: &Source, rng: &mut Rng| match source.format {
         Format::Text => text::write(rng, &plan, source),
@@ -252,7 +252,7 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
     let rewritten = (plan.sources[0].format == Format::Binary && rng.once_in(3))
         .then(|| binary::rewritten(&mut rng, &plan.sources[0], how == Match::Partial));
     Case {
-        // The comparison knows by the name where CNTK loses chunks.
+        // The comparison recognizes by the name the cases in which CNTK loses chunks.
         name: if how == Match::Lost { format!("{seed}-bundle-missing") } else { seed.to_string() },
         config,
         files,

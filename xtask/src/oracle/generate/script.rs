@@ -53,7 +53,7 @@ fn sizes(rng: &mut Rng, plan: &Plan, workers: u64, cross: bool) -> String {
     } else {
         *rng.pick(&[1, 2, 3, 4, 5, 8, 9, 16, 50])
     };
-    // The configuration's truncation counts when an epoch starts, the step's when it changes the sizes.
+    // At the start of an epoch the configuration's truncation length counts; a change of sizes uses the step's.
     let truncation = if rng.once_in(10) {
         rng.range(plan.truncation.min(plan.right_splice + 1), plan.truncation)
     } else {

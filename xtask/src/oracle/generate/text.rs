@@ -10,7 +10,7 @@ const MISTAKES: [&[u8]; 30] = [
     b"-", b"1e+", b" 7", b"\n",
 ];
 
-/// A file's content. A source of a bundle has its keys already; others get some here.
+/// A file's content. A bundle's source has its keys already; the keys of other sources are drawn here.
 pub fn write(rng: &mut Rng, plan: &Plan, source: &Source) -> Vec<u8> {
     let keys = match &source.sequences {
         Some(sequences) => sequences.clone(),
@@ -106,7 +106,7 @@ fn sequence(
     }
 }
 
-/// Samples of a stream in a sequence. Truncated minibatches want the same number in all streams; the stream that
+/// Samples of a stream in a sequence. Truncated minibatches need the same number in all streams; the stream that
 /// defines the size may be shorter than others.
 fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length: u64) -> u64 {
     if source.mistakes && rng.once_in(200) {
@@ -125,7 +125,7 @@ fn samples(rng: &mut Rng, plan: &Plan, source: &Source, stream: &Stream, length:
     }
 }
 
-/// The values of a sample. Dense ones may be too few unless care is taken.
+/// The values of a sample. A dense sample may lack values unless `careful`.
 fn sample(rng: &mut Rng, stream: &Stream, careful: bool) -> String {
     let values: Vec<String> = if stream.sparse {
         let count = rng.below(stream.dim.min(4) + 1);
