@@ -25,11 +25,10 @@ def case(function=None, **about):
     crashes='why': a module that is CNTK's on both sides may end the process.
     differs='why': the two sides differ, deliberately, and one of these says where:
         only='state': in this member of the lines and nowhere else;
-        line=1, ours='text': from this line on, the first being 0, where this project's has the text;
-        anything=True: from the first difference on, with a comment beside it that says why this cannot be narrower.
+        line=1, ours='text': from this line on, the first being 0, where this project's has the text.
     """
     if about.get('differs'):
-        rules = [rule for rule in ('only', 'line', 'anything') if rule in about]
+        rules = [rule for rule in ('only', 'line') if rule in about]
         assert len(rules) == 1 and ('line' in about) == ('ours' in about), 'a difference needs one rule'
     def register(function):
         CASES.append((function, about))

@@ -164,9 +164,8 @@ fn choose(side: &Side, options: &Options, images: bool) -> Result<Vec<Case>> {
             let what = match (text("only"), about["line"].as_u64(), text("ours")) {
                 (Some(member), None, None) => Allowed::Member(member),
                 (None, Some(line), Some(ours)) => Allowed::From(usize::try_from(line)?, ours),
-                (None, None, None) if about["anything"] == true => Allowed::Anything,
-                (None, None, None) if about["dies"].is_string() => Allowed::Death,
-                _ => Allowed::Member(String::new()),
+                (None, None, None) => Allowed::Death,
+                _ => bail!("{name}: a difference is in one member, from one line on, or CNTK's end"),
             };
             let announced = text("differs").or(text("dies")).map(|reason| Announced { reason, what });
             cases.push(Case { name, announced, crashes: about["crashes"].is_string() });
