@@ -228,7 +228,8 @@ impl MinibatchPool {
     }
 
     /// Bytes of the blocks that idle minibatches hold.
-    pub fn idle_bytes(&self) -> usize {
+    #[cfg(test)]
+    fn idle_bytes(&self) -> usize {
         let bytes = |minibatch: &Minibatch| -> usize {
             minibatch.streams.iter().map(|stream| stream.block.capacity()).sum()
         };

@@ -88,4 +88,6 @@ impl Packer for SequencePacker {
 }
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;

@@ -376,4 +376,6 @@ fn copy_run(
 }
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 //! The order is a pure function of seed, sweep, window and chunk table, wherever it is entered. A sequence belongs to
 //! the worker `position of its chunk mod workers`, so a worker has different chunks in every sweep.
 
+#[cfg(test)]
+mod differential;
 mod order;
 mod ring;
 mod rolling;

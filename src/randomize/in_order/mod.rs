@@ -8,6 +8,8 @@
 //! then sweeps count as endless, which makes no difference for positions before that end.
 
 #[cfg(test)]
+mod differential;
+#[cfg(test)]
 mod tests;
 
 use super::{

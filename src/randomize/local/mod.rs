@@ -8,6 +8,8 @@
 //!
 //! A position is resolved at the next read, because chunks have to be loaded for that.
 
+#[cfg(test)]
+mod differential;
 mod in_order;
 #[cfg(test)]
 mod reference;

@@ -1,15 +1,13 @@
-//! Orders and states that CNTK 2.7 gave, and random scenarios against the reference.
+//! Orders and states that CNTK 2.7 gave, and what happens at the edges.
 
-use super::reference::ReferenceTimeline;
 use super::*;
 use crate::config::options::WindowSize;
 use crate::deserialize::Listing;
 use crate::randomize::SIZE_UNLIMITED;
-use crate::randomize::random::Random;
 use std::collections::BTreeSet;
 
 /// Chunks made from lists of lengths, which count their loads.
-struct Lists<'a> {
+pub(super) struct Lists<'a> {
     lengths: &'a [Vec<u32>],
     held: BTreeSet<ChunkId>,
     loads: Vec<ChunkId>,
@@ -18,11 +16,11 @@ struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    fn new(lengths: &'a [Vec<u32>]) -> Self {
+    pub(super) fn new(lengths: &'a [Vec<u32>]) -> Self {
         Lists { lengths, held: BTreeSet::new(), loads: Vec::new(), most_held: 0, broken: None }
     }
 
-    fn number(&self, id: SequenceId) -> usize {
+    pub(super) fn number(&self, id: SequenceId) -> usize {
         assert!(self.held.contains(&id.chunk), "chunk {} is selected but not in memory", id.chunk);
         self.lengths[..id.chunk as usize].iter().map(Vec::len).sum::<usize>() + id.index as usize
     }
@@ -55,23 +53,23 @@ fn ones(chunks: &[usize]) -> Vec<Vec<u32>> {
     chunks.iter().map(|&count| vec![1; count]).collect()
 }
 
-fn chunks(size: u64, seed: u64) -> Order {
+pub(super) fn chunks(size: u64, seed: u64) -> Order {
     Order::Block { window: WindowSize::Chunks(size), seed }
 }
 
-fn samples(size: u64, seed: u64) -> Order {
+pub(super) fn samples(size: u64, seed: u64) -> Order {
     Order::Block { window: WindowSize::Samples(size), seed }
 }
 
-fn workers(workers: u64, rank: u64) -> WorkerConfig {
+pub(super) fn workers(workers: u64, rank: u64) -> WorkerConfig {
     WorkerConfig { workers, rank, cross_sweeps: true }
 }
 
-fn sweeps(sweeps: u64, share: WorkerConfig) -> EpochConfig {
+pub(super) fn sweeps(sweeps: u64, share: WorkerConfig) -> EpochConfig {
     EpochConfig { workers: share, samples: SIZE_UNLIMITED, sweeps, index: 0 }
 }
 
-fn started(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig) -> LocalTimeline {
+pub(super) fn started(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig) -> LocalTimeline {
     let mut timeline = LocalTimeline::new(lengths.len() as u32, order);
     timeline.start_epoch(&epoch).expect("an epoch");
     timeline
@@ -290,87 +288,6 @@ fn limits_are_checked() {
     let nothing = EpochConfig { samples: 0, sweeps: SWEEPS_UNLIMITED, ..late };
     assert!(timeline.start_epoch(&EpochConfig { index: 0, ..nothing }).is_err());
     assert!(timeline.start_epoch(&sweeps(1, workers(2, 2))).is_err());
-}
-
-/// Reads, resumes in the same timeline and in new ones, for all kinds of data, with the reference alongside.
-#[test]
-fn random_scenarios_agree_with_the_reference() {
-    let mut random = Random::new(2024);
-    for scenario in 0..3000 {
-        let count = random.range(1, 7);
-        let longest = if random.range(0, 2) == 0 { 1 } else { 4 };
-        let mut data: Vec<Vec<u32>> = (0..count)
-            .map(|_| (0..random.range(0, 6)).map(|_| random.range(1, longest + 1) as u32).collect())
-            .collect();
-        if data.iter().all(Vec::is_empty) {
-            data[0].push(1);
-        }
-        let seed = if random.range(0, 3) == 0 { u64::MAX } else { random.range(0, 9) };
-        let order = match random.range(0, 3) {
-            0 => Order::InOrder,
-            1 => chunks(random.range(1, 12), seed),
-            _ => samples(random.range(1, 30), seed),
-        };
-        let count = random.range(1, 4);
-        let share = workers(count, random.range(0, count));
-        let total = data.iter().map(Vec::len).sum::<usize>() as u64;
-        // Where the reference would run for ever, there is nothing to compare.
-        let barren = match order {
-            Order::InOrder => share.rank >= total,
-            Order::Block { .. } => {
-                share.rank >= data.len() as u64 || data.iter().any(Vec::is_empty) && count > 1
-            }
-        };
-        if barren {
-            continue;
-        }
-        let mut reference = ReferenceTimeline::new(&data, order, share.workers, share.rank);
-        let epoch = if random.range(0, 2) == 0 {
-            reference.max_sweeps = random.range(1, 6);
-            sweeps(reference.max_sweeps, share)
-        } else {
-            let size = random.range(1, 60);
-            reference.max_samples = size / share.workers + u64::from(size % share.workers > share.rank);
-            EpochConfig { workers: share, samples: size, sweeps: SWEEPS_UNLIMITED, index: 0 }
-        };
-        reference.start();
-        let mut lists = Lists::new(&data);
-        let mut timeline = started(&data, order, epoch);
-        let mut selection = Selection::default();
-        let mut seen = vec![timeline.position()];
-        for step in 0..40 {
-            let what = format!("scenario {scenario} step {step}: {order:?} {share:?} {epoch:?} {data:?}");
-            match random.range(0, 8) {
-                0 => {
-                    let back = seen[random.range(0, seen.len() as u64) as usize];
-                    timeline.resume(back).expect("a position");
-                    reference.resume(back);
-                }
-                1 => {
-                    let position = timeline.position();
-                    timeline = started(&data, order, epoch);
-                    timeline.resume(position).expect("a position");
-                    lists = Lists::new(&data);
-                }
-                _ => {
-                    let local = random.range(1, 9);
-                    timeline.next(local, &mut lists, &mut selection).expect("a minibatch");
-                    let expected = reference.next(local);
-                    assert_eq!(selection.sequences, expected.sequences, "{what}");
-                    assert_eq!(selection.end_of_sweep, expected.end_of_sweep, "{what}");
-                    assert_eq!(selection.end_of_epoch, expected.end_of_epoch, "{what}");
-                    selection.sequences.iter().for_each(|&id| assert!(lists.number(id) < 100));
-                    seen.push(timeline.position());
-                }
-            }
-            // The reference refills at once where a window has nothing for the worker; the timeline when it reads on.
-            if !data.iter().any(Vec::is_empty) && order != Order::InOrder
-                || share.workers == 1 && !data.iter().any(Vec::is_empty)
-            {
-                assert_eq!(timeline.position(), reference.position(), "{what}");
-            }
-        }
-    }
 }
 
 #[test]

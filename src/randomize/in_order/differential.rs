@@ -1,0 +1,97 @@
+//! The data's own order compared with its reference in random scenarios.
+
+use super::tests::Growing;
+use super::*;
+use crate::randomize::random::Random;
+use crate::randomize::reference::{Lists, ReferenceInOrder};
+use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+
+fn random_workers(random: &mut Random) -> WorkerConfig {
+    let workers = if random.range(0, 2) == 0 { 1 } else { random.range(1, 6) };
+    let workers = if random.range(0, 20) == 0 { random.range(1, 200) } else { workers };
+    WorkerConfig { workers, rank: random.range(0, workers), cross_sweeps: random.range(0, 3) > 0 }
+}
+
+fn random_epoch(random: &mut Random, sweep: u64) -> EpochConfig {
+    let workers = random_workers(random);
+    let (samples, sweeps, index) = match random.range(0, 5) {
+        0 => (SIZE_UNLIMITED, random.range(0, 5), random.range(0, 3)),
+        1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 4)),
+        2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, random.range(0, 2)),
+        _ => (random.range(1, 3 * sweep + 1), SWEEPS_UNLIMITED, random.range(0, 4)),
+    };
+    EpochConfig { workers, samples, sweeps, index }
+}
+
+#[test]
+fn fast_and_reference_agree() {
+    let mut random = Random::new(1);
+    let (mut selection, mut window) = (Selection::default(), Window::default());
+    for scenario in 0..5000 {
+        let table = Lists::random(&mut random, 8, u64::from(scenario % 3 > 0));
+        // Where a sweep ends is not known in time only of text, which has no empty sequences.
+        let may_grow = table.lengths.iter().flatten().all(|&length| length > 0);
+        // With several workers, one may get only empty sequences, which this timeline notices and the reference does not.
+        let alone = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
+        let some = |workers| if may_grow { workers } else { alone };
+        let mut fast = match random.range(0, 2) {
+            _ if !may_grow => InOrder::new(table.clone()),
+            0 => InOrder::new(table.clone()),
+            _ => InOrder::new(Growing::new(&table, random.range(0, 3) as usize, ChunkId::MAX)),
+        };
+        let mut reference = ReferenceInOrder::new(table.clone());
+        let mut epoch = random_epoch(&mut random, table.samples());
+        epoch.workers = some(epoch.workers);
+        fast.start_epoch(&epoch).expect("a good epoch");
+        reference.start_epoch(&epoch);
+        let mut stamp = u64::MAX;
+        for step in 0..random.range(5, 40) {
+            let what = format!("scenario {scenario}, step {step}: {:?}, {epoch:?}", table.lengths);
+            match random.range(0, 20) {
+                0 => {
+                    epoch = random_epoch(&mut random, table.samples());
+                    epoch.workers = some(epoch.workers);
+                    fast.start_epoch(&epoch).expect("a good epoch");
+                    reference.start_epoch(&epoch);
+                }
+                1 => {
+                    epoch.workers = some(random_workers(&mut random));
+                    fast.configure(&epoch.workers).expect("good workers");
+                    reference.configure(&epoch.workers);
+                }
+                2 => {
+                    let target = random.range(0, 4 * table.samples());
+                    fast.seek(target).expect("a position");
+                    reference.seek(target);
+                }
+                3 => {
+                    let position = fast.position();
+                    fast.seek(random.range(0, 4 * table.samples())).expect("a position");
+                    fast.resume(position).expect("its own position");
+                }
+                _ => {
+                    let local =
+                        if random.range(0, 10) == 0 { random.range(1, 200) } else { random.range(1, 20) };
+                    let global = if random.range(0, 2) == 0 { u64::MAX } else { local };
+                    fast.next(global, local, &mut selection).expect("no error");
+                    let expected = reference.next(global, local);
+                    assert_eq!(selection.sequences, expected.sequences, "{what}");
+                    assert_eq!(selection.end_of_sweep, expected.end_of_sweep, "{what}");
+                    assert_eq!(selection.end_of_epoch, expected.end_of_epoch, "{what}");
+                    if stamp != fast.window_stamp() {
+                        stamp = fast.window_stamp();
+                        fast.window(3, &mut window);
+                    }
+                    let resident = |id: &SequenceId| window.resident.contains(&id.chunk);
+                    assert!(selection.sequences.iter().all(resident), "{what}: {window:?}");
+                    let unique = |chunk: &ChunkId| {
+                        window.resident.iter().chain(&window.ahead).filter(|other| *other == chunk).count()
+                            == 1
+                    };
+                    assert!(window.resident.iter().chain(&window.ahead).all(unique), "{what}: {window:?}");
+                }
+            }
+            assert_eq!(fast.position(), reference.position(), "{what}");
+        }
+    }
+}
