@@ -39,6 +39,7 @@ pub const UNKNOWN_DIMENSION: usize = usize::MAX - 1;
 
 /// Description of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamInfo {
     /// Unique name among the streams of a reader.
     pub name: String,

@@ -4,23 +4,15 @@
 //!
 //! Reads one sweep of the file; the first column is the stream `label`, the others are `features`. Prints one line of
 //! JSON: samples and the seconds of the sweep, opening included. With `check` it takes sums instead:
-//! (position mod 1009 + 1) times value, of the labels and of the features; and for any order of the rows, (label + 1) times the
-//! row's features.
+//! (position mod 1009 + 1) times value, of the labels and of the features; and for any order of the lines, (label + 1) times the
+//! features of the line.
 
-use cntk_reader::config;
-use cntk_reader::deserialize::custom::{
-    Buffer, DenseArray, Registered, StreamData, UserChunk, UserDeserializer,
-};
-use cntk_reader::pack::{Minibatch, StreamMinibatch};
-use cntk_reader::randomize::SIZE_OF_SWEEP;
-use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
-use cntk_reader::stream::StreamInfo;
-use cntk_reader::{Error, Result};
+use cntk_reader::user::{Buffer, DenseArray, StreamData, UserChunk, UserDeserializer};
+use cntk_reader::{Epoch, Error, Minibatch, Reader, ReaderOptions, Result, StreamInfo};
 use std::cell::RefCell;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes of the file that make a chunk. Small enough for a chunk to stay in the cache while it is parsed.
@@ -29,10 +21,10 @@ const CHUNK: u64 = 1 << 20;
 /// Longest line that is looked for, in bytes.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Powers of ten, by the digits behind the point.
+/// Powers of ten, by the digits after the point.
 const POWERS: [f64; 8] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
-/// Whole numbers below it are the last bits of its sum with them.
+/// A whole number below it is the last bits of the sum of both.
 const TWO_TO_52: f64 = (1u64 << 52) as f64;
 
 thread_local! {
@@ -45,26 +37,26 @@ struct Csv {
     file: File,
     path: String,
     size: u64,
-    columns: usize,
-    streams: Vec<StreamInfo>,
     chunks: u32,
+    columns: usize,
+    streams: [StreamInfo; 2],
 }
 
 impl Csv {
     fn open(path: &str, columns: usize) -> Result<Csv> {
-        let wrong = |cause: std::io::Error| broken(format!("{path}: {cause}"));
+        let wrong = |cause: std::io::Error| Error::user(format!("{path}: {cause}"));
         let file = File::open(path).map_err(wrong)?;
         let size = file.metadata().map_err(wrong)?.len();
         let chunks = u32::try_from(size.div_ceil(CHUNK).max(1));
-        let chunks = chunks.map_err(|_| broken(format!("{path} is too large.")))?;
-        let streams = vec![StreamInfo::dense("label", &[1]), StreamInfo::dense("features", &[columns - 1])];
-        Ok(Csv { file, path: path.to_owned(), size, columns, streams, chunks })
+        let chunks = chunks.map_err(|_| Error::user(format!("{path} is too large: it has {size} bytes.")))?;
+        let streams = [StreamInfo::dense("label", &[1]), StreamInfo::dense("features", &[columns - 1])];
+        Ok(Csv { file, path: path.to_owned(), size, chunks, columns, streams })
     }
 
     /// Reads from `begin` to `end`, or to the end of the file.
     fn read(&self, begin: u64, end: u64, text: &mut Vec<u8>) -> Result<()> {
         text.resize(end.min(self.size).saturating_sub(begin) as usize, 0);
-        self.file.read_exact_at(text, begin).map_err(|cause| broken(format!("{}: {cause}", self.path)))
+        self.file.read_exact_at(text, begin).map_err(|cause| Error::user(format!("{}: {cause}", self.path)))
     }
 
     /// Where the first line begins that does not begin before `offset`.
@@ -83,7 +75,7 @@ impl Csv {
             }
             length *= 16;
         }
-        Err(broken(format!("{}: the line at byte {offset} is too long.", self.path)))
+        Err(Error::user(format!("{}: the line at byte {offset} is too long.", self.path)))
     }
 }
 
@@ -107,23 +99,24 @@ impl UserDeserializer for Csv {
             let end = self.line_start(offset + CHUNK)?;
             self.read(begin, end, text)?;
             let values = parse(text, self.columns).map_err(|(place, what)| {
-                broken(format!("{}: byte {}: {what}.", self.path, begin + place as u64))
+                Error::user(format!("{}: byte {}: {what}.", self.path, begin + place as u64))
             })?;
             let lines = values.len() / self.columns;
             let values = Buffer::from(values);
             // Both streams are columns of the same table.
-            let part = |first: usize| {
+            let columns = |first: usize, width: usize| {
                 StreamData::Samples(
                     DenseArray {
                         offset: first * size_of::<f32>(),
                         samples: Some(lines),
+                        shape: Some(vec![width]),
                         strides: Some(vec![4, (self.columns * size_of::<f32>()) as isize]),
                         ..DenseArray::new(values.clone())
                     }
                     .into(),
                 )
             };
-            Ok(UserChunk::arrays(vec![part(0), part(1)]))
+            Ok(UserChunk::arrays(vec![columns(0, 1), columns(1, self.columns - 1)]))
         })
     }
 }
@@ -131,7 +124,7 @@ impl UserDeserializer for Csv {
 /// A mistake in the text: where it is, and what.
 type Mistake = (usize, &'static str);
 
-/// The rows of a table, one after the other.
+/// The lines of a table, one after the other.
 fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> {
     let mut values = Vec::with_capacity(text.len() / 8);
     let mut forms = vec![Form::NONE; columns];
@@ -139,16 +132,16 @@ fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> 
         let filled = values.len();
         values.resize(filled + columns, 0.0);
         match text[line.start] {
-            b'"' => row::<true>(text, line, &mut forms, &mut values[filled..])?,
-            _ => row::<false>(text, line, &mut forms, &mut values[filled..])?,
+            b'"' => parse_line::<true>(text, line, &mut forms, &mut values[filled..])?,
+            _ => parse_line::<false>(text, line, &mut forms, &mut values[filled..])?,
         }
     }
     Ok(values)
 }
 
-/// Fills in the values of a row. If its first number is `QUOTED`, so should the others be; it is slow else.
+/// Fills in the values of a line. If its first number is `QUOTED`, the others should be too; otherwise they take the slow way.
 #[inline(always)]
-fn row<const QUOTED: bool>(
+fn parse_line<const QUOTED: bool>(
     text: &[u8],
     line: Range<usize>,
     forms: &mut [Form],
@@ -185,9 +178,10 @@ const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// How a number looks that has up to eight characters, a sign not counted: which of them are digits. The numbers of a
-/// column mostly look alike. Then all about them is known but the digits' values, and where the next one begins does
-/// not wait for where this one ends. Masks are for words that have the first character in their lowest byte.
+/// The form of a number of up to eight characters, not counting a sign: which of them are digits. The numbers of a
+/// column mostly have the same form. Then only the values of the digits have to be found out, and reading the next
+/// number need not wait until the end of this one is known. Masks are for words with the first character in their
+/// lowest byte.
 #[derive(Clone)]
 struct Form {
     characters: usize,
@@ -200,7 +194,7 @@ struct Form {
 }
 
 impl Form {
-    /// No number looks so: all of it would be points and digits.
+    /// The form of no number: every character would be both a point and a digit.
     const NONE: Form =
         Form { characters: 8, point: u64::MAX, whole: u64::MAX, fraction: 0, shift: 0, scale: 1.0 };
 
@@ -228,7 +222,7 @@ impl Form {
         })
     }
 
-    /// A number of this form and the place behind it.
+    /// A number of this form and the place after it.
     #[inline(always)]
     fn read<const QUOTED: bool>(&self, text: &[u8], at: usize) -> Option<(f32, usize)> {
         let quote = usize::from(QUOTED);
@@ -254,17 +248,17 @@ impl Form {
         let pairs = (digits.wrapping_mul(10).wrapping_add(digits >> 8)) & 0x00ff_00ff_00ff_00ff;
         let fours = (pairs.wrapping_mul(100).wrapping_add(pairs >> 16)) & 0x0000_ffff_0000_ffff;
         let eight = fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff;
-        // As the last bits of a double. The processor's instruction for this would wait for the number before, whose register
-        // it keeps half of.
+        // The number as the last bits of a double. The processor's conversion instruction keeps half of its target
+        // register, and so would wait for the number before.
         let eight = f64::from_bits(TWO_TO_52.to_bits() | eight) - TWO_TO_52;
-        // With so few digits no double is so near to the middle of two floats that rounding twice would matter.
+        // With eight digits or fewer no double is close enough to the middle of two floats for rounding twice to matter.
         let value = (eight / self.scale) as f32;
-        // Signs cannot be foreseen, so there is no branch.
+        // Signs cannot be predicted, so there is no branch.
         let value = f32::from_bits(value.to_bits() | u32::from(is_negative) << 31);
         Some((value, at + end + quote))
     }
 
-    /// Any number and the place behind it. From now on others are expected to look like it.
+    /// Any number and the place after it. From now on numbers of this column are expected to have its form.
     #[cold]
     fn learn(&mut self, text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
         let begin = rest.start;
@@ -278,7 +272,7 @@ impl Form {
     }
 }
 
-/// Any number, quoted or not, at the start of the rest of a line, and the place behind it.
+/// Any number, quoted or not, at the start of the rest of a line, and the place after it.
 fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usize), Mistake> {
     let quote = usize::from(text[rest.clone()].starts_with(b"\""));
     let begin = rest.start + quote;
@@ -291,35 +285,22 @@ fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usiz
     Ok((number.ok_or((begin, "no number"))?, begin + length + quote))
 }
 
-fn broken(message: String) -> Error {
-    Error::user(message)
-}
-
 /// Reads a sweep; gives each minibatch to `see`.
 fn sweep(
     path: &str,
     columns: usize,
-    minibatch: u64,
-    text: &str,
-    mut see: impl FnMut(&Minibatch),
+    minibatch_size: u64,
+    shuffled: bool,
+    mut see: impl FnMut(&Minibatch) -> Result<()>,
 ) -> Result<()> {
-    let registered = [Registered::new("csv", Arc::new(Csv::open(path, columns)?))?];
-    let users = [config::UserType { name: "csv", composable: false }];
-    let others = Others { registered: &registered, ..Others::default() };
-    let mut reader = Reader::open_with(&config::from_text_with(text, &users)?, &others)?;
-    let read = ReadConfig::new(minibatch);
-    reader.start_epoch(&Epoch::from_numbers(read, SIZE_OF_SWEEP, 1, 0))?;
-    loop {
-        let minibatch = reader.read()?;
-        see(&minibatch);
-        if minibatch.end_of_epoch {
-            return Ok(());
-        }
+    let mut reader = Reader::builder()
+        .options(ReaderOptions::new().randomize(shuffled))
+        .deserializer("csv", Csv::open(path, columns)?)
+        .open()?;
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(minibatch_size))? {
+        see(&minibatch?)?;
     }
-}
-
-fn samples(minibatch: &Minibatch) -> usize {
-    minibatch.streams.first().map_or(0, |stream| stream.layout.samples())
+    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -330,32 +311,34 @@ fn main() -> Result<()> {
         eprintln!("usage: csv FILE COLUMNS [MINIBATCH] [shuffled] [check]");
         std::process::exit(2);
     };
-    let (columns, minibatch) = (columns as usize, number(2).unwrap_or(128));
-    let text = if has("shuffled") { "" } else { "randomize = false" };
-    let (mut rows, mut sums) = (0usize, [0f64; 3]);
+    let (columns, minibatch_size, shuffled) = (columns as usize, number(2).unwrap_or(128), has("shuffled"));
     let start = Instant::now();
     if has("check") {
-        sweep(path, columns, minibatch, text, |minibatch| {
-            if let [labels, features] = &minibatch.streams[..] {
-                let of_rows = |stream: &StreamMinibatch, width| {
-                    let values = stream.dense::<f32>().unwrap_or_default().chunks(width);
-                    let sum = |row: &[f32]| row.iter().map(|&value| f64::from(value)).sum();
-                    values.map(sum).collect::<Vec<f64>>()
-                };
-                for (label, features) in of_rows(labels, 1).into_iter().zip(of_rows(features, columns - 1)) {
-                    let weight = (rows % 1009 + 1) as f64;
-                    sums[0] += weight * label;
-                    sums[1] += weight * features;
-                    sums[2] += (label + 1.0) * features;
-                    rows += 1;
-                }
+        let (mut lines, mut sums) = (0usize, [0f64; 3]);
+        sweep(path, columns, minibatch_size, shuffled, |minibatch| {
+            let labels = minibatch.stream("label")?.dense::<f32>()?;
+            let features = minibatch.stream("features")?.dense::<f32>()?.chunks(columns - 1);
+            for (&label, features) in labels.iter().zip(features) {
+                let weight = (lines % 1009 + 1) as f64;
+                let features: f64 = features.iter().map(|&value| f64::from(value)).sum();
+                sums[0] += weight * f64::from(label);
+                sums[1] += weight * features;
+                sums[2] += (f64::from(label) + 1.0) * features;
+                lines += 1;
             }
+            Ok(())
         })?;
         let [label, features, pairs] = sums;
-        println!("{{\"samples\": {rows}, \"label\": {label}, \"features\": {features}, \"pairs\": {pairs}}}");
+        println!(
+            "{{\"samples\": {lines}, \"label\": {label}, \"features\": {features}, \"pairs\": {pairs}}}"
+        );
     } else {
-        sweep(path, columns, minibatch, text, |minibatch| rows += samples(minibatch))?;
-        println!("{{\"samples\": {rows}, \"seconds\": {}}}", start.elapsed().as_secs_f64());
+        let mut samples = 0;
+        sweep(path, columns, minibatch_size, shuffled, |minibatch| {
+            samples += minibatch.stream("label")?.samples();
+            Ok(())
+        })?;
+        println!("{{\"samples\": {samples}, \"seconds\": {}}}", start.elapsed().as_secs_f64());
     }
     Ok(())
 }

@@ -1,0 +1,330 @@
+//! The crate as a Rust program uses it: by the names at its root alone.
+
+use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
+use cntk_reader::{
+    CbfDeserializer, Config, CtfDeserializer, ElementType, Epoch, Error, ErrorKind, ReadConfig, Reader,
+    ReaderOptions, Result, StreamInfo,
+};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// Twenty images of two values with a label of ten; key and values are the line's number.
+fn digits() -> (TempDir, CtfDeserializer) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..20).map(|i| format!("{i} |features {i} {i}.5 |labels {}:1\n", i % 10)).collect();
+    let file = write(folder.path(), "digits.ctf", &lines);
+    (folder, CtfDeserializer::new(file).dense("features", 2).sparse("labels", 10))
+}
+
+fn write(folder: &Path, name: &str, text: &str) -> std::path::PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("writing data");
+    path
+}
+
+fn open(ctf: &CtfDeserializer, options: ReaderOptions) -> Reader {
+    Reader::builder().options(options.trace_level(0)).ctf(ctf.clone()).open().expect("a reader")
+}
+
+fn in_order() -> ReaderOptions {
+    ReaderOptions::new().randomize(false)
+}
+
+/// The keys of the minibatches that are left.
+fn keys(minibatches: impl Iterator<Item = Result<cntk_reader::Minibatch>>) -> Vec<u64> {
+    minibatches.flat_map(|minibatch| minibatch.expect("a minibatch").keys().to_vec()).collect()
+}
+
+#[test]
+fn values_are_found_by_name() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let names: Vec<_> = reader.streams().iter().map(|stream| stream.name.clone()).collect();
+    assert_eq!(names, ["features", "labels"]);
+    let mut line = 0;
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch") {
+        let minibatch = minibatch.expect("a minibatch");
+        let features = minibatch.stream("features").expect("a stream");
+        let labels = minibatch.stream("labels").expect("a stream");
+        assert_eq!((features.sample_size(), labels.shape()), (2, &[10][..]));
+        assert_eq!((features.samples(), features.columns()), (minibatch.sequences(), minibatch.sequences()));
+        let labels = labels.sparse::<f32>().expect("sparse values");
+        for (column, values) in features.dense::<f32>().expect("values").chunks_exact(2).enumerate() {
+            assert_eq!(values, [line as f32, line as f32 + 0.5]);
+            assert_eq!(labels.column(column), Some((&[line % 10][..], &[1.0][..])));
+            assert_eq!(minibatch.key_text(column), Some(line.to_string()));
+            line += 1;
+        }
+        assert_eq!(minibatch.end_of_epoch(), line == 20);
+    }
+    assert_eq!(line, 20);
+    assert_eq!(reader.sizes().samples, Some(20));
+    assert_eq!(reader.members().len(), 1);
+}
+
+#[test]
+fn a_wrong_stream_lists_those_there_are() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let minibatch = reader.epoch(Epoch::sweeps(1).minibatch_size(8)).expect("an epoch").next();
+    let minibatch = minibatch.expect("one").expect("a minibatch");
+    for error in [
+        minibatch.stream("feature").expect_err("no such stream"),
+        reader.stream("feature").expect_err("no such stream"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("'feature'") && text.contains("'features', 'labels'"), "{text}");
+    }
+    let features = minibatch.stream("features").expect("a stream");
+    let labels = minibatch.stream("labels").expect("a stream");
+    for (error, hint) in [
+        (features.dense::<f64>().expect_err("floats"), "dense::<f32>"),
+        (features.sparse::<f32>().expect_err("dense"), "dense::<f32>"),
+        (labels.dense::<f32>().expect_err("sparse"), "sparse::<f32>"),
+    ] {
+        assert!(error.to_string().contains(&format!("read it with {hint}")), "{error}");
+    }
+    assert!(format!("{minibatch:?} {reader:?}").contains("features"));
+}
+
+#[test]
+fn doubles_are_read_as_doubles() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order().precision(ElementType::Double));
+    let minibatch = reader.epoch(Epoch::samples(3).minibatch_size(8)).expect("an epoch").next();
+    let minibatch = minibatch.expect("one").expect("a minibatch");
+    let values = minibatch.stream("features").and_then(|stream| stream.dense::<f64>()).expect("doubles");
+    assert_eq!(values, [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]);
+}
+
+#[test]
+fn epochs_end_and_go_on() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, ReaderOptions::new());
+    let first = keys(reader.epoch(Epoch::sweeps(1).minibatch_size(6)).expect("an epoch"));
+    assert_eq!(keys(reader.rest_of_epoch()), []);
+    let minibatch = reader.read().expect("nothing");
+    assert!(minibatch.is_empty() && minibatch.end_of_epoch());
+    // The streams of a minibatch without data are there, and empty.
+    assert_eq!(minibatch.stream("features").and_then(|stream| stream.dense::<f32>()).expect("nothing"), []);
+    let nothing = minibatch.stream("labels").and_then(|stream| stream.sparse::<f32>()).expect("nothing");
+    assert_eq!((nothing.columns(), nothing.values.len()), (0, 0));
+
+    let second = keys(reader.epoch(Epoch::sweeps(1).index(1).minibatch_size(6)).expect("an epoch"));
+    let both = keys(reader.epoch(Epoch::sweeps(2).minibatch_size(6)).expect("an epoch"));
+    assert_eq!([first.as_slice(), &second].concat(), both);
+    assert_ne!(first, second);
+    let endless = reader.epoch(Epoch::unlimited().minibatch_size(6)).expect("an epoch").take(100);
+    assert_eq!(keys(endless).len(), 600);
+    let shares: Vec<_> = (0..3)
+        .flat_map(|rank| {
+            let (_folder, ctf) = digits();
+            let ctf = ctf.chunk_size(50);
+            let mut reader = open(&ctf, ReaderOptions::new());
+            keys(reader.epoch(Epoch::sweeps(1).minibatch_size(6).worker(rank, 3)).expect("an epoch"))
+        })
+        .collect();
+    let mut all = shares;
+    all.sort_unstable();
+    assert_eq!(all, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_loop_may_be_left_and_configured_and_resumed() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(4)).expect("an epoch") {
+        assert_eq!(minibatch.expect("a minibatch").sequences(), 4);
+        break;
+    }
+    let mut rest = reader.rest_of_epoch();
+    assert_eq!(rest.next().expect("one").expect("a minibatch").keys(), [4, 5, 6, 7]);
+    rest.reader_mut().configure(ReadConfig::new(2)).expect("a configuration");
+    assert_eq!(rest.next().expect("one").expect("a minibatch").keys(), [8, 9]);
+    assert_eq!(rest.reader().progress().expect("progress").delivered, 10);
+    let bytes = rest.reader().checkpoint().expect("a checkpoint");
+    let state = rest.reader().cntk_state();
+    assert_eq!(keys(rest), (10..20).collect::<Vec<_>>());
+    assert_eq!(reader.config().expect("a configuration").minibatch_size, 2);
+
+    let mut fresh = open(&ctf, in_order());
+    fresh.restore(&bytes).expect("restoring");
+    assert_eq!(keys(fresh.rest_of_epoch()), (10..20).collect::<Vec<_>>());
+    fresh.restore_cntk_state(&state).expect("restoring");
+    assert_eq!(keys(fresh.rest_of_epoch()), (10..20).collect::<Vec<_>>());
+    let refused = open(&ctf, ReaderOptions::new()).restore(&bytes).expect_err("another order");
+    assert_eq!(refused.kind(), ErrorKind::Checkpoint);
+}
+
+#[test]
+fn an_error_does_not_end_an_epoch_unless_it_must() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String =
+        (0..12).map(|i| if i == 6 { "|x 1 zz\n".to_owned() } else { format!("|x {i:02} 1\n") }).collect();
+    let file = write(folder.path(), "bad.ctf", &lines);
+    let ctf = CtfDeserializer::new(file).dense("x", 2).chunk_size(32);
+    let mut reader = open(&ctf, in_order());
+    let outcomes: Vec<_> = reader.epoch(Epoch::sweeps(1).minibatch_size(4)).expect("an epoch").collect();
+    let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert_eq!(bad.len(), 1);
+    assert_eq!(bad[0].as_ref().expect_err("an error").location().line, Some(7));
+    assert_eq!(keys(good.into_iter()), [0, 1, 2, 3, 8, 9, 10, 11]);
+    // Reading before an epoch was started fails once, not for ever.
+    let mut reader = open(&ctf, in_order());
+    let errors: Vec<_> = reader.rest_of_epoch().collect();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].as_ref().expect_err("no epoch").kind(), ErrorKind::State);
+}
+
+#[test]
+fn sizes_that_mean_nothing_are_refused() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let error = reader.epoch(Epoch::sweeps(1)).expect_err("no minibatch size");
+    assert!(error.to_string().contains("minibatch_size(256)"), "{error}");
+    let read = ReadConfig::new(4).truncation_length(3);
+    let error = reader.epoch(Epoch::sweeps(1).read_config(read)).expect_err("not truncated");
+    assert!(error.to_string().contains("'truncated = true'"), "{error}");
+    let error = reader.epoch(Epoch::sweeps(1).minibatch_size(4).worker(3, 3)).expect_err("no such worker");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    // In truncated mode sizes may change, and sparse streams are dense.
+    let mut reader = open(&ctf, in_order().truncation_length(2));
+    let mut minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
+    minibatches.reader_mut().configure(read).expect("a longer minibatch");
+    let minibatch = minibatches.next().expect("one").expect("a minibatch");
+    minibatch.stream("labels").and_then(|stream| stream.dense::<f32>()).expect("dense values");
+}
+
+/// Sequences of different lengths stand side by side, or are cut: their columns are theirs alone, and all of them come.
+#[test]
+fn the_columns_of_sequences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text: String = (0..7)
+        .flat_map(|key| (0..=key % 4).map(move |step| format!("{key} |x {}\n", 10 * key + step)))
+        .collect();
+    let ctf = CtfDeserializer::new(write(folder.path(), "x.ctf", &text)).dense("x", 1);
+    for options in [in_order(), ReaderOptions::new(), in_order().truncation_length(2)] {
+        let mut reader = open(&ctf, options);
+        let mut seen = vec![Vec::new(); 7];
+        for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(6)).expect("an epoch") {
+            let minibatch = minibatch.expect("a minibatch");
+            let x = minibatch.stream("x").expect("a stream");
+            let values = x.dense::<f32>().expect("values");
+            let mut taken = vec![false; values.len()];
+            for (sequence, columns) in x.sequences() {
+                let key = minibatch.keys()[sequence] as usize;
+                for column in columns {
+                    assert!(!std::mem::replace(&mut taken[column], true), "column {column} is given twice");
+                    seen[key].push(values[column] as usize);
+                }
+            }
+            assert_eq!(taken.iter().filter(|&&taken| taken).count(), x.samples());
+        }
+        for (key, values) in seen.into_iter().enumerate() {
+            assert_eq!(values, (0..=key % 4).map(|step| 10 * key + step).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Squares of the numbers below a limit, ten to a chunk; the key is the number.
+struct Squares {
+    streams: [StreamInfo; 1],
+    limit: u32,
+}
+
+impl Squares {
+    fn below(limit: u32) -> Squares {
+        Squares { streams: [StreamInfo::dense("squares", &[1])], limit }
+    }
+
+    fn numbers(&self, chunk: u32) -> std::ops::Range<u32> {
+        chunk * 10..(chunk * 10 + 10).min(self.limit)
+    }
+}
+
+impl UserDeserializer for Squares {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn chunk_count(&self) -> u32 {
+        self.limit.div_ceil(10)
+    }
+
+    fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
+        Ok(Some(Sequences::of_one_sample(self.numbers(chunk).len() as u32)))
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
+        let values: Vec<f32> = self.numbers(chunk).map(|number| (number * number) as f32).collect();
+        Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
+    }
+}
+
+fn check_squares(reader: &mut Reader) {
+    let mut seen = 0;
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(7)).expect("an epoch") {
+        let minibatch = minibatch.expect("a minibatch");
+        let squares = minibatch.stream("squares").and_then(|stream| stream.dense::<f32>()).expect("squares");
+        let features =
+            minibatch.stream("features").and_then(|stream| stream.dense::<f32>()).expect("features");
+        for ((key, square), features) in minibatch.keys().iter().zip(squares).zip(features.chunks_exact(2)) {
+            assert_eq!((*square, features[0]), ((key * key) as f32, *key as f32));
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 20);
+}
+
+#[test]
+fn formats_of_ones_own_are_joined_with_files() {
+    let (folder, ctf) = digits();
+    let mut reader = Reader::builder().ctf(ctf.clone()).deserializer("squares", Squares::below(20)).open();
+    check_squares(reader.as_mut().expect("a reader"));
+    // A configuration decides where a user's deserializer stands.
+    let config = format!("randomize = true\ndeserializers = ( [ type = \"squares\" ] : {ctf} )");
+    let file = write(folder.path(), "digits.cntk", &config);
+    let reader = Reader::builder().config_file(file).and_then(|builder| {
+        builder
+            .deserializer("squares", Squares::below(20))
+            .options(ReaderOptions::new().randomization_seed(3))
+            .open()
+    });
+    let mut reader = reader.expect("a reader");
+    assert_eq!(reader.members()[0].name(), "squares");
+    check_squares(&mut reader);
+}
+
+#[test]
+fn mistakes_are_told_when_the_reader_is_opened() {
+    let (_folder, ctf) = digits();
+    let open = |builder: cntk_reader::Builder| -> Error { builder.open().expect_err("a mistake") };
+    let twice = Reader::builder().deserializer("a", Squares::below(3)).deserializer("a", Squares::below(3));
+    assert!(open(twice).to_string().contains("'a'"));
+    let error = open(Reader::builder());
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let missing = open(Reader::builder().ctf(CtfDeserializer::new("no/such.ctf").dense("x", 1)));
+    assert_eq!((missing.kind(), missing.location().file.as_deref()), (ErrorKind::Io, Some("no/such.ctf")));
+    let one_file =
+        "readerType = \"CNTKTextFormatReader\"\nfile = f\ninput = [ x = [ dim = 1 ; format = dense ] ]";
+    let config: Config = one_file.parse().expect("a configuration");
+    assert!(open(Reader::builder().config(config).ctf(ctf)).to_string().contains("deserializers = ( ... )"));
+    assert!(Reader::builder().config_text("a = [").is_err());
+    assert!(Reader::builder().config_file("no/such.cntk").is_err());
+    open(Reader::builder().cbf(CbfDeserializer::new("no/such.cbf")));
+}
+
+#[test]
+fn minibatches_outlive_their_reader_on_other_threads() {
+    let (_folder, ctf) = digits();
+    let mut reader = open(&ctf, in_order());
+    let minibatch = reader.epoch(Epoch::sweeps(1).minibatch_size(20)).expect("an epoch").next();
+    let minibatch = minibatch.expect("one").expect("a minibatch");
+    let thread = std::thread::spawn(move || -> Result<_> {
+        drop(reader);
+        Ok((minibatch.stream("features")?.dense::<f32>()?.iter().sum::<f32>(), minibatch.key_text(19)))
+    });
+    let (sum, key) = thread.join().expect("a thread").expect("values");
+    assert_eq!((sum, key.as_deref()), (390.0, Some("19")));
+}
