@@ -32,12 +32,14 @@ const ODD: [u64; 10] = [0, 1, 2, 3, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 62, i6
 impl Hostile {
     fn random(rng: &mut Rng) -> Hostile {
         let honesty = *rng.pick(&[5, 30, 200, u64::MAX]);
-        let stream = |rng: &mut Rng, name: &str| StreamInfo {
-            name: if rng.bits().is_multiple_of(honesty) { String::new() } else { name.to_owned() },
-            storage: *rng.pick(&[Storage::Dense, Storage::SparseCsc]),
-            element: *rng.pick(&[ElementType::Float, ElementType::Float, ElementType::Double]),
-            shape: (0..rng.below(3)).map(|_| rng.range(1, 4) as usize).collect(),
-            defines_mb_size: rng.once_in(3),
+        let stream = |rng: &mut Rng, name: &str| {
+            let name = if rng.bits().is_multiple_of(honesty) { "" } else { name };
+            let mut stream = StreamInfo::dense(name, &[]);
+            stream.storage = *rng.pick(&[Storage::Dense, Storage::SparseCsc]);
+            stream.element = *rng.pick(&[ElementType::Float, ElementType::Float, ElementType::Double]);
+            stream.shape = (0..rng.below(3)).map(|_| rng.range(1, 4) as usize).collect();
+            stream.defines_mb_size = rng.once_in(3);
+            stream
         };
         let mut streams = vec![stream(rng, "a")];
         if rng.once_in(2) {
