@@ -3,7 +3,7 @@
 //! A user's deserializer may live in a module of its own, and uses objects that its static destructors destroy while
 //! `exit` runs. The library's threads go on all the same: one that loads a chunk at that moment would crash in code whose
 //! objects are gone. So each thread that is about to run foreign code, or to read memory that foreign code owns,
-//! [enters](enter) first. A handler of `atexit` closes the entrance, and waits until whoever is inside has left.
+//! [enters](enter) first. A handler of `atexit` closes the entrance, and waits until all threads inside have left.
 //!
 //! Handlers and destructors run in the opposite order of their registration, so the handler has to be registered after the
 //! destructors of all objects that foreign code uses. These are made when its module is loaded, when a deserializer is
@@ -16,9 +16,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often anybody is inside, on all threads together.
+/// How many times threads have entered and not left.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// The process ends: nobody enters any more.
+/// The process ends: no thread enters any more.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 /// Pieces of work that foreign threads have done.
 static JOBS: AtomicU64 = AtomicU64::new(0);

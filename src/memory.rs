@@ -67,7 +67,8 @@ pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) {
     // The last page may never be needed if it is not needed whole.
     let size = (before + memory.len()) / PAGE * PAGE;
     if size > PAGE {
-        // SAFETY: the contents of pages do not change, whoever they belong to; an error changes nothing at all.
+        // SAFETY: the range is `memory`, grown to the start of its first page and cut at the end of its last whole one; those
+        // bytes before it are in the same page, so they are mapped too. Populating changes no content, and an error nothing.
         unsafe { libc::madvise(start.wrapping_sub(before).cast(), size, libc::MADV_POPULATE_WRITE) };
     }
 }
@@ -76,37 +77,40 @@ pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn populate(_: &mut [MaybeUninit<u8>]) {}
 
-/// Bytes of a huge page, which begins at a multiple of as many.
+/// Bytes of a huge page; it begins at a multiple of its size.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// The same for the place of one huge page, if the system still has some at hand. False if it was left as it is.
+/// Gets one huge page for memory of its size and alignment, if the system has one at hand. False if the memory was left as
+/// it is.
 ///
-/// Zeroing a huge page takes half as long as zeroing as many small ones, and whoever looks things up in it seldom waits for
-/// the processor's tables of pages. But where memory is fragmented the system first makes room for it, which takes
-/// several times what it saves. So this gives up, for the whole process, where more than some have been slow.
+/// Zeroing a huge page takes half as long as zeroing as many bytes of small ones, and look-ups in it seldom wait for the
+/// processor's tables of pages. But where memory is fragmented the system first has to move other pages, which takes several
+/// times what a huge page saves. A single slow page proves nothing; for the rest of the process no more are asked for once
+/// slow pages have outnumbered one in 8 by a few.
 #[cfg(target_os = "linux")]
 pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
-    /// Several times what getting a huge page takes if it is there, and what as many small ones take.
+    /// Several times what a huge page takes that is at hand, and what as many bytes of small pages take.
     const SLOW: Duration = Duration::from_millis(2);
-    /// Single ones are slow for other reasons: one in so many may be, and so many more.
-    const PATIENCE: u32 = 8;
+    /// One slow page in this many is tolerated.
+    const TOLERATED: u32 = 8;
+    /// Grows by `TOLERATED` with a slow page, and shrinks by 1 with each other one.
     static DOUBT: AtomicU32 = AtomicU32::new(0);
 
     let start = memory.as_mut_ptr();
     let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
-    if !fits || DOUBT.load(Ordering::Relaxed) >= PATIENCE * 4 {
+    if !fits || DOUBT.load(Ordering::Relaxed) >= TOLERATED * 4 {
         return false;
     }
     let before = Instant::now();
-    // SAFETY: the contents of pages do not change, of whatever size they are; an error changes nothing at all.
+    // SAFETY: `fits` holds, so the range is exactly `memory`. Neither call changes its content, and an error changes nothing.
     let is_huge = unsafe {
         libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0
             && libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0
     };
     let changed = |doubt: u32| match before.elapsed() > SLOW {
-        true => Some(doubt + PATIENCE),
+        true => Some(doubt + TOLERATED),
         false => doubt.checked_sub(1),
     };
     let _ = DOUBT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
@@ -143,7 +147,8 @@ mod tests {
         let mut memory: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
         let expected = memory.clone();
         for (from, to) in [(0, 0), (1, 2), (5_000, 5_001), (1, 99_999), (0, 100_000)] {
-            // SAFETY: bytes that are left as they are stay initialised.
+            // SAFETY: the slice is part of `memory`, which is not used otherwise while it lives; `populate` writes nothing to
+            // it, so its bytes stay initialised.
             let part =
                 unsafe { std::slice::from_raw_parts_mut(memory[from..].as_mut_ptr().cast(), to - from) };
             populate(part);
@@ -154,11 +159,11 @@ mod tests {
     #[test]
     fn only_the_place_of_a_huge_page_gets_one() {
         let mut memory: Vec<u8> = Vec::with_capacity(3 * HUGE_PAGE);
-        let room = memory.spare_capacity_mut();
-        let first = room.as_ptr().addr().next_multiple_of(HUGE_PAGE) - room.as_ptr().addr();
-        assert!(!populate_huge(&mut room[first..][..HUGE_PAGE - 1]));
-        assert!(!populate_huge(&mut room[first + 1..][..HUGE_PAGE]));
-        let place = &mut room[first..][..HUGE_PAGE];
+        let spare = memory.spare_capacity_mut();
+        let first = spare.as_ptr().addr().next_multiple_of(HUGE_PAGE) - spare.as_ptr().addr();
+        assert!(!populate_huge(&mut spare[first..][..HUGE_PAGE - 1]));
+        assert!(!populate_huge(&mut spare[first + 1..][..HUGE_PAGE]));
+        let place = &mut spare[first..][..HUGE_PAGE];
         place.fill(MaybeUninit::new(7));
         // Whether there is one is the system's choice.
         populate_huge(place);

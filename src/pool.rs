@@ -97,7 +97,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Inherited by a forked child: its threads are not here to be told to stop, and whatever lock they held
+            // Inherited by a forked child: its threads are not here to be stopped, and every lock that they held
             // stays locked. Leaking one reference keeps the destructor from ever running.
             std::mem::forget(self.threads.clone());
         }

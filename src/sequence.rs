@@ -56,3 +56,14 @@ pub struct SparseView<'a> {
     /// Each sample is known to have exactly one value, so that readers need not look at `offsets` to find out.
     pub single: bool,
 }
+
+/// What loading made of one sequence.
+#[derive(Debug, Clone, Copy)]
+pub enum Loaded<'a> {
+    /// Its data.
+    Data(SequenceView<'a>),
+    /// Left out by its deserializer, which has counted it already ([`crate::deserialize::Chunk::commit_errors`]).
+    Skipped,
+    /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
+    Invalid,
+}

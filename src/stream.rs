@@ -89,29 +89,30 @@ impl StreamInfo {
         self.shape.iter().product()
     }
 
-    /// Whether the first data tell the shape.
+    /// Whether the shape becomes known only with the first data.
     pub fn has_late_shape(&self) -> bool {
         self.shape == [UNKNOWN_DIMENSION]
     }
 }
 
-/// The shapes that the first data tell, by stream; shared by all who need them. Once told, a shape stays.
+/// Shapes that become known with the first data, by stream; shared between a reader, its pipeline and its descriptions. A
+/// shape that is set does not change.
 #[derive(Debug, Default)]
 pub struct LateShapes(Box<[OnceLock<Box<[usize]>>]>);
 
 impl LateShapes {
-    /// None is told yet.
+    /// None is known yet.
     pub fn new(streams: usize) -> LateShapes {
         LateShapes((0..streams).map(|_| OnceLock::new()).collect())
     }
 
-    /// The shape of a stream, if the data have told it.
+    /// The shape of a stream, if it is known.
     pub fn get(&self, stream: usize) -> Option<&[usize]> {
         self.0.get(stream)?.get().map(|shape| &**shape)
     }
 
-    /// Tells a shape, and gives the one that was told first.
-    pub fn tell(&self, stream: usize, shape: &[usize]) -> Option<&[usize]> {
+    /// Sets a shape unless there is one, and gives the one that counts.
+    pub fn set(&self, stream: usize, shape: &[usize]) -> Option<&[usize]> {
         self.0.get(stream).map(|place| &**place.get_or_init(|| shape.into()))
     }
 

@@ -57,8 +57,9 @@ fn write(file: &Path, longest: u32) {
     let mut text = String::new();
     for id in 0..SEQUENCES {
         for sample in 0..=id * 7 % longest {
-            let (row, count) = ((id * 31 + sample) % 100, 2 + id % 7);
-            text += &format!("{id} |w {row}:1 |b {row}:{count} {}:1 |x {id} {sample}\n", (row + 1) % 100);
+            let (index, count) = ((id * 31 + sample) % 100, 2 + id % 7);
+            text +=
+                &format!("{id} |w {index}:1 |b {index}:{count} {}:1 |x {id} {sample}\n", (index + 1) % 100);
         }
     }
     std::fs::write(file, text).expect("writing the data");

@@ -58,7 +58,7 @@ fn epoch(workers: u64, rank: u64, minibatch: u64, sweeps: u64) -> Epoch {
     Epoch::from_numbers(read, SIZE_UNLIMITED, sweeps, 0)
 }
 
-/// Position behind each minibatch, and the values of each stream without gaps, in column order.
+/// Position after each minibatch, and the values of each stream without gaps, in column order.
 fn run(reader: &mut Reader, epoch: &Epoch) -> Vec<(u64, Vec<Vec<f32>>)> {
     reader.start_epoch(epoch).expect("an epoch");
     let mut all = Vec::new();

@@ -25,7 +25,7 @@ const SEQUENCES: u32 = 5;
 
 /// The objects that the deserializers' module uses are gone.
 static GONE: AtomicBool = AtomicBool::new(false);
-/// Calls of user code, so that a test can tell that anything was loaded ahead.
+/// Calls of user code, so that the child sees whether more was loaded.
 static LOADS: AtomicUsize = AtomicUsize::new(0);
 
 /// What a crash in code whose objects are gone looks like.

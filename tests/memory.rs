@@ -67,7 +67,7 @@ fn a_window_bounds_the_memory() {
     assert!(peak <= limit, "peak resident memory is {peak} MB, more than {limit} MB");
 }
 
-/// Reads one sweep and tells its samples and the peak of its memory; does nothing unless the test above started it.
+/// Reads one sweep and prints its samples and its peak memory; does nothing unless the test above started it.
 #[test]
 fn child_reads() {
     let Some(folder) = common::child::directory() else { return };
@@ -119,7 +119,7 @@ fn an_index_is_small() {
     assert!(peak <= INDEX_LIMIT, "peak resident memory is {} MB", peak / MEGABYTE);
 }
 
-/// Opens the data and tells the peak of its memory; does nothing unless the test above started it.
+/// Opens the data and prints its peak memory; does nothing unless the test above started it.
 #[test]
 fn child_indexes() {
     let Some(folder) = common::child::directory() else { return };

@@ -202,7 +202,7 @@ fn files_that_change_under_the_reader() {
     });
 }
 
-/// An error does not end a reader: the next read goes on behind it, and a new epoch starts afresh.
+/// An error does not end a reader: the next read goes on after it, and a new epoch starts afresh.
 #[test]
 fn a_reader_outlives_errors() {
     common::quiet();

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The two directions of a symbolic corpus. Numbers count up from 0 in order of first appearance.
 pub struct Symbols {
-    /// All texts, one behind the other, and where each ends.
+    /// All texts, one after the other, and where each ends.
     texts: Vec<u8>,
     ends: Vec<u64>,
     /// Open addressing: a text is in the first slots from its hash's place on. Their number is a power of two.

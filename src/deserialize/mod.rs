@@ -9,13 +9,16 @@ pub mod binary;
 pub mod bundle;
 pub mod custom;
 pub mod fetch;
+pub mod fetched;
 mod fingerprint;
 pub mod loader;
 mod sort;
 pub mod text;
 
+pub use crate::sequence::Loaded;
+
 use crate::Result;
-use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
+use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use loader::Loader;
 use std::sync::Arc;
@@ -280,15 +283,4 @@ pub enum Ahead {
     Far,
     /// Shortly before: what that leads to.
     Near,
-}
-
-/// What loading made of one sequence.
-#[derive(Debug, Clone, Copy)]
-pub enum Loaded<'a> {
-    /// Its data.
-    Data(SequenceView<'a>),
-    /// Left out by its deserializer, which has counted it already ([`Chunk::commit_errors`]).
-    Skipped,
-    /// Invalid (a broken image ...): left out, and counted against the reader's `maxErrors`.
-    Invalid,
 }

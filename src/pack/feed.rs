@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::deserialize::Chunk;
-use crate::deserialize::fetch::Fetched;
+use crate::deserialize::fetched::Fetched;
 use crate::sequence::{SequenceId, SequenceKey};
 use crate::stream::LateShapes;
 use std::sync::Arc;

@@ -1,19 +1,28 @@
 //! From options to deserializers.
 
-use super::{Others, inspect};
+use super::inspect;
 use crate::config::options::Packing;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::{Bundle, Member, check_names};
-use crate::deserialize::custom::{self, Request};
+use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::text::TextDeserializer;
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::{Error, Result};
 use std::sync::Arc;
+
+/// Deserializers that are not the library's own.
+#[derive(Default)]
+pub struct Others<'a> {
+    /// Those of users, by name.
+    pub registered: &'a [Registered],
+    /// Makes those that the configuration names and this library does not have.
+    pub factory: Option<&'a dyn Factory>,
+}
 
 /// The corpus that the keys of all deserializers live in.
 pub(super) fn corpus(options: &ReaderSettings) -> Arc<Corpus> {

@@ -8,8 +8,8 @@
 //! for the rest: its facts cover the chunks up to where it was taken, and say how many these are. The same chunks
 //! are compared when it is restored, so the facts do not depend on how far ahead of reading the table has grown.
 
+use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::deserialize::{AnyDeserializer, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;

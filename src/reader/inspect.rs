@@ -1,7 +1,9 @@
 //! What a caller can ask of a reader beside minibatches: how much data there is, how far the epoch has come, how much
 //! memory is in use, and which size of chunks suits a number of workers.
 
-use super::{Progress, Reader, ReaderPosition};
+use super::checkpoint::Progress;
+use super::epoch::Epoch;
+use super::position::ReaderPosition;
 use crate::Result;
 use crate::deserialize::AnyDeserializer;
 use crate::randomize::SIZE_UNLIMITED;
@@ -183,25 +185,24 @@ impl Inspection {
     ) -> Inspection {
         Inspection { whole: Measured { deserializer, sizes: OnceLock::new() }, members, window }
     }
-}
 
-impl Reader {
-    /// How much data the reader has: of several deserializers the sequences that all of them have.
-    pub fn sizes(&self) -> Sizes {
-        self.inspection.whole.sizes()
+    pub(super) fn sizes(&self) -> Sizes {
+        self.whole.sizes()
     }
 
-    /// The deserializers, in the configuration's order; the first one is primary.
-    pub fn members(&self) -> &[Member] {
-        &self.inspection.members
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
     }
 
-    /// How far the epoch has come with the minibatch last delivered, however much is read ahead. After
-    /// [`Reader::restore`] it is as it was when the checkpoint was taken. An error before the first epoch.
-    pub fn progress(&self) -> Result<EpochProgress> {
-        let (epoch, _) = self.epoch()?;
-        let (start, sweep_samples) = (self.start, self.sizes().samples);
-        let Progress { position, held, .. } = &self.delivered;
+    /// Progress in an epoch, at the end of what was delivered.
+    pub(super) fn progress(
+        &self,
+        epoch: &Epoch,
+        start: EpochStart,
+        delivered: &Progress,
+    ) -> Result<EpochProgress> {
+        let sweep_samples = self.sizes().samples;
+        let Progress { position, held, .. } = delivered;
         Ok(match position {
             ReaderPosition::Global(position) => {
                 let config = epoch.timeline();
@@ -223,32 +224,24 @@ impl Reader {
                         .unwrap_or(0),
                 }
             }
-            ReaderPosition::Local(position) => {
-                let expected = start.own.filter(|_| epoch.timeline().samples < SIZE_UNLIMITED);
-                let delivered = position.samples.saturating_sub(*held);
-                EpochProgress { delivered, expected, sweep: position.sweeps }
-            }
+            ReaderPosition::Local(position) => EpochProgress {
+                delivered: position.samples.saturating_sub(*held),
+                expected: start.own.filter(|_| epoch.timeline().samples < SIZE_UNLIMITED),
+                sweep: position.sweeps,
+            },
         })
     }
 
-    /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
-    /// users' deserializers the arrays that they hand over.
-    pub fn memory(&self) -> MemoryUse {
-        let held = self.inspection.whole.deserializer.source().memory();
-        MemoryUse { window: held.chunks, buffers: self.meter.bytes(), index: held.index }
+    /// Memory of the deserializers, with minibatches of these bytes.
+    pub(super) fn memory(&self, buffers: u64) -> MemoryUse {
+        let held = self.whole.deserializer.source().memory();
+        MemoryUse { window: held.chunks, buffers, index: held.index }
     }
 
-    /// A `chunkSizeInBytes` with which this many workers share the data evenly.
-    ///
-    /// Randomized sequences go to the worker that their chunk is dealt to. So a window should have several chunks for
-    /// each worker: the suggestion is `bytes of a window / (8 * workers)`, between 256 KiB and CNTK's default of 32 MiB, and
-    /// less than 256 KiB only where all data together would not have 8 chunks a worker otherwise. The bytes of a window
-    /// are the share of the primary deserializer's file that the window, if it is given in samples, has of all samples; a
-    /// window in chunks counts as the whole file. Without a file, as for users' deserializers, it is the default.
-    pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
-        let Some(primary) = self.inspection.members.first() else { return USUAL_CHUNK };
+    pub(super) fn suggest_chunk_size(&self, workers: u64) -> u64 {
+        let Some(primary) = self.members.first() else { return USUAL_CHUNK };
         match primary.measured.deserializer.source().file_bytes() {
-            Some(bytes) => chunk_size(bytes, primary.sizes().samples, self.inspection.window, workers),
+            Some(bytes) => chunk_size(bytes, primary.sizes().samples, self.window, workers),
             None => USUAL_CHUNK,
         }
     }

@@ -1,5 +1,6 @@
 //! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
+mod adaptive_executor;
 mod build;
 mod checkpoint;
 mod epoch;
@@ -16,6 +17,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use build::Others;
 pub use epoch::{Epoch, ReadConfig};
 pub use inspect::{EpochProgress, Member, MemoryUse, Sizes};
 pub use position::{LOCAL_KEYS, POSITION_KEY, State};
@@ -23,7 +25,6 @@ pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::AnyDeserializer;
-use crate::deserialize::custom::{Factory, Registered};
 use crate::fork::Process;
 use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
@@ -31,20 +32,13 @@ use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
 use crate::{Error, Result, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
-use handoff::HandoffThread;
+use handoff::{HandoffThread, WORTH_A_THREAD};
 use inspect::{EpochStart, Inspection};
 use pipeline::Pipeline;
-use position::ReaderPosition;
 use prefetch_batch::{Assembled, BatchSizer, PrefetchBatch};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A batch is read ahead if both that and what the caller does between taking the minibatches of one take at least this
-/// long: handing the pipeline to another thread and back, with the waking of both, costs about as much, and there is
-/// nothing to gain where the caller only waits. (Counts of words in minibatches of 256, one by one, read by a caller that
-/// does nothing: a fifth of the time went into changing threads.) Chunks are loaded ahead in any case.
-const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// Reads minibatches.
 ///
@@ -77,15 +71,6 @@ pub struct Reader {
     process: Process,
 }
 
-/// Deserializers that are not the library's own.
-#[derive(Default)]
-pub struct Others<'a> {
-    /// Those of users, by name.
-    pub registered: &'a [Registered],
-    /// Makes those that the configuration names and this library does not have.
-    pub factory: Option<&'a dyn Factory>,
-}
-
 /// The pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
 struct Engine {
     pipeline: Option<Box<Pipeline>>,
@@ -110,7 +95,7 @@ impl PrefetchJob {
 
 impl Reader {
     /// Builds a reader; opens and indexes its files, loads no data yet. A large text file that is read in its own order
-    /// is indexed while it is read; what is wrong behind its start is an error of the minibatch that would need it.
+    /// is indexed while it is read; an error in it past its start is an error of the minibatch that would need it.
     pub fn open(options: &ReaderSettings) -> Result<Reader> {
         Reader::open_with(options, &Others::default())
     }
@@ -182,7 +167,7 @@ impl Reader {
         &self.streams
     }
 
-    /// Shapes of streams that the first data tell: those are incomplete in the descriptions.
+    /// Shapes that become known with the first data, of streams whose descriptions leave them open.
     pub fn shapes(&self) -> &Arc<LateShapes> {
         &self.shapes
     }
@@ -224,7 +209,7 @@ impl Reader {
 
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
     ///
-    /// After an error the reader goes on behind the sequences that could not be delivered, as CNTK 2.7 does.
+    /// After an error the reader goes on after the sequences that could not be delivered, as CNTK 2.7 does.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
         if self.engine.batch.ready.is_empty() {
@@ -238,7 +223,7 @@ impl Reader {
 
     /// Gets the next batch, and has the one after that read ahead if that is worth it.
     fn refill(&mut self) -> Result<()> {
-        // Who reads for the first time is taken to have something to do in between.
+        // At the first read the caller is assumed to do something between reads.
         let away = self.returned.map_or(Duration::MAX, |returned| returned.elapsed());
         let refilled = self.refill_after(away);
         self.returned = Some(Instant::now());
@@ -275,6 +260,40 @@ impl Reader {
         Ok(())
     }
 
+    /// How much data the reader has: of several deserializers the sequences that all of them have.
+    pub fn sizes(&self) -> Sizes {
+        self.inspection.sizes()
+    }
+
+    /// The deserializers, in the configuration's order; the first one is primary.
+    pub fn members(&self) -> &[Member] {
+        self.inspection.members()
+    }
+
+    /// How far the epoch has come with the minibatch last delivered, however much is read ahead. After
+    /// [`Reader::restore`] it is as it was when the checkpoint was taken. An error before the first epoch.
+    pub fn progress(&self) -> Result<EpochProgress> {
+        let (epoch, _) = self.epoch()?;
+        self.inspection.progress(&epoch, self.start, &self.delivered)
+    }
+
+    /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
+    /// users' deserializers the arrays that they hand over.
+    pub fn memory(&self) -> MemoryUse {
+        self.inspection.memory(self.meter.bytes())
+    }
+
+    /// A `chunkSizeInBytes` with which this many workers share the data evenly.
+    ///
+    /// Randomized sequences go to the worker that their chunk is dealt to. So a window should have several chunks for
+    /// each worker: the suggestion is `bytes of a window / (8 * workers)`, between 256 KiB and CNTK's default of 32 MiB, and
+    /// less than 256 KiB only where all data together would not have 8 chunks a worker otherwise. The bytes of a window
+    /// are the share of the primary deserializer's file that the window, if it is given in samples, has of all samples; a
+    /// window in chunks counts as the whole file. Without a file, as for users' deserializers, it is the default.
+    pub fn suggest_chunk_size(&self, workers: u64) -> u64 {
+        self.inspection.suggest_chunk_size(workers)
+    }
+
     /// CNTK's checkpoint state: that of the minibatch last delivered.
     pub fn state(&self) -> State {
         self.delivered.position.state(self.window_keys)
@@ -292,7 +311,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A checkpoint that continues exactly behind the minibatch last delivered, in every mode: opaque, versioned,
+    /// A checkpoint that continues exactly after the minibatch last delivered, in every mode: opaque, versioned,
     /// checksummed. In the first sweep over a file that is still being indexed it knows the data by the chunks up to
     /// here; it never waits for the rest.
     pub fn checkpoint(&self) -> Result<Vec<u8>> {

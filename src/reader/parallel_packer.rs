@@ -4,8 +4,7 @@
 //! time, and no minibatch needs another one for that. So each thread gets some of a batch's minibatches with all it
 //! needs to pack them, and gives them back packed.
 
-use super::WORTH_A_THREAD;
-use super::handoff::HandoffThread;
+use super::handoff::{HandoffThread, WORTH_A_THREAD};
 use super::position::ReaderPosition;
 use super::store::Resident;
 use crate::Result;
@@ -60,7 +59,7 @@ impl PackJob {
     }
 
     fn pack(&mut self) {
-        // Gone when this is done: the window moves when nobody looks at it.
+        // Dropped when this is done: the window may only move when no thread uses its chunks.
         let Some(PackContext { spec, deserializer, chunks }) = self.context.take() else { return };
         for PlannedMinibatch { selection, .. } in &self.planned {
             let loaded = LoadedSelection {

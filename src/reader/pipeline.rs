@@ -1,6 +1,7 @@
 //! The pipeline: timeline, chunks and packer, one batch of minibatches per read. Reads nothing ahead but chunks.
 
 use super::checkpoint::Progress;
+use super::epoch::{Epoch, ReadConfig};
 use super::fetcher::Fetcher;
 use super::inspect::EpochStart;
 use super::listed::ListedChunks;
@@ -8,7 +9,6 @@ use super::parallel_packer::{PackContext, ParallelPacker, PlannedMinibatch};
 use super::position::{ReaderPosition, local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
-use super::{Epoch, ReadConfig};
 use crate::config::options::{Order, Packing, ReaderSettings};
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;

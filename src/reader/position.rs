@@ -9,7 +9,7 @@ use crate::{Error, Result};
 pub const POSITION_KEY: &str = "minibatchSourcePosition";
 
 /// CNTK's names of entries in the state of a reader whose chunks list their sequences when they are loaded. Two more
-/// tell where the current window begins: `currentChunkPosition` and `currentSequencePosition` without randomization,
+/// say where the current window begins: `currentChunkPosition` and `currentSequencePosition` without randomization,
 /// `chunkPosition` and `sweepIndex` with it.
 pub const LOCAL_KEYS: [&str; 3] =
     ["baseSweepCount", "baseSampleCount", "baseCurrentSequencePositionInWindow"];

@@ -35,7 +35,7 @@ pub(super) struct PrefetchBatch {
 }
 
 impl PrefetchBatch {
-    /// Whether there is something to be read behind it at once: no error, and not the end of the epoch.
+    /// Whether more can be read after it at once: it has no error, and not the end of the epoch.
     pub(super) fn goes_on(&self) -> bool {
         let last = self.ready.back().map(|last| &last.minibatch);
         last.is_some_and(|last| last.as_ref().is_ok_and(|minibatch| !minibatch.end_of_epoch))
@@ -47,8 +47,8 @@ impl PrefetchBatch {
     }
 }
 
-/// How many minibatches the next batch has; depends on nothing but their sizes. Starts with one, so that nobody waits for
-/// more than the first, and starts again where minibatches read ahead were of no use.
+/// How many minibatches the next batch has; depends on nothing but their sizes. Starts with one, so that the
+/// caller waits for no more than the first, and starts again where minibatches read ahead were of no use.
 pub(super) struct BatchSizer {
     next: usize,
     threads: usize,
@@ -57,7 +57,7 @@ pub(super) struct BatchSizer {
 }
 
 impl BatchSizer {
-    /// For so many threads that pack. One alone gains nothing by batches.
+    /// For this many threads that pack. One alone gains nothing by batches.
     pub(super) fn new(threads: usize) -> BatchSizer {
         BatchSizer { next: 1, threads, found: false }
     }

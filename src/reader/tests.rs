@@ -11,7 +11,7 @@ use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A reader of this configuration, its index whole or growing in steps of so many bytes.
+/// A reader of this configuration, its index whole, or made in steps of `step` bytes while data are read.
 fn open(config: &str, step: Option<u64>) -> Reader {
     let options = from_text(config).expect("a configuration");
     let DeserializerOptions::Text(text) = &options.deserializers[0] else { panic!("no text") };
@@ -24,7 +24,7 @@ fn open(config: &str, step: Option<u64>) -> Reader {
     Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current())
 }
 
-/// A reader of this configuration in which so many threads pack.
+/// A reader of this configuration in which `threads` threads pack.
 fn open_packing(config: &str, threads: usize) -> Reader {
     let mut options = from_text(config).expect("a configuration");
     options.prefetch = threads > 1;
@@ -154,11 +154,11 @@ fn a_growing_index_changes_nothing() {
 }
 
 #[test]
-fn bursts_change_nothing() {
+fn batches_change_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("data.ctf");
     let mut random = Random::new(12);
-    let mut long_bursts = 0;
+    let mut long_batches = 0;
     for scenario in 0..300 {
         let is_broken = random.range(0, 3) == 0;
         write_data(&mut random, &file, is_broken);
@@ -172,12 +172,12 @@ fn bursts_change_nothing() {
         let ready = hold_together(&mut random, &what, false, open_packing(&config, 1), |random| {
             open_packing(&config, random.range(2, 5) as usize)
         });
-        long_bursts += usize::from(ready > 3);
+        long_batches += usize::from(ready > 3);
     }
-    assert!(long_bursts > 30, "{long_bursts}");
+    assert!(long_batches > 30, "{long_batches}");
 }
 
-/// Long dense samples, most of them with as many decimals, and rows with values.
+/// Long dense samples, most of them with the same number of decimals, and sparse ones.
 fn write_long(random: &mut Random, file: &Path) {
     let mut text = String::new();
     let (decimals, largest) = (random.range(0, 9) as usize, random.range(1, 9_000_000) as i64);
@@ -256,7 +256,7 @@ fn a_checkpoint_compares_what_was_read() {
     (0..30).for_each(|_| drop(reader.read().expect("a minibatch")));
     let late = reader.checkpoint().expect("a checkpoint");
 
-    // Data that differ behind the first checkpoint, then before it.
+    // Data that differ after the first checkpoint, then before it.
     let refused = |checkpoint: &[u8]| open(&config, Some(40)).restore(checkpoint).is_err();
     let change = |line: usize| {
         let mut lines = lines.clone();

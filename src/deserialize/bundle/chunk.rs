@@ -1,6 +1,6 @@
 //! A loaded chunk of a bundle: the primary's chunk and its partners. It copies nothing and hands out their views.
 
-use super::Shared;
+use super::join::Join;
 use super::share::Part;
 use crate::Result;
 use crate::deserialize::fetch::Parts;
@@ -8,9 +8,18 @@ use crate::deserialize::{Chunk, Loaded};
 use crate::sequence::ChunkId;
 use std::sync::Arc;
 
+/// Where a bundle's streams and sequences come from: what it shares with its chunks.
+pub struct BundleMap {
+    pub join: Join,
+    /// For each stream its deserializer and its number there.
+    pub routes: Vec<(usize, usize)>,
+    /// The first stream of each deserializer.
+    pub firsts: Vec<usize>,
+}
+
 /// The chunk.
 pub struct BundleChunk {
-    pub(super) shared: Arc<Shared>,
+    pub(super) map: Arc<BundleMap>,
     pub(super) id: ChunkId,
     pub(super) primary: Arc<dyn Chunk>,
     /// For each secondary deserializer its chunks, in the order of the join.
@@ -29,8 +38,8 @@ impl BundleChunk {
 
 impl Chunk for BundleChunk {
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
-        let joined = &self.shared.join.chunks[self.id as usize];
-        match self.shared.routes[stream] {
+        let joined = &self.map.join.chunks[self.id as usize];
+        match self.map.routes[stream] {
             (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
             (member, stream) => {
                 let (part, index) = joined.partners[member - 1].places.get(index);
@@ -44,9 +53,9 @@ impl Chunk for BundleChunk {
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
-        let joined = &self.shared.join.chunks[self.id as usize];
+        let joined = &self.map.join.chunks[self.id as usize];
         self.primary.fetch(joined.primary_index(index), first, parts)?;
-        let members = joined.partners.iter().zip(&self.partners).zip(&self.shared.firsts[1..]);
+        let members = joined.partners.iter().zip(&self.partners).zip(&self.map.firsts[1..]);
         for ((partner, chunks), own_first) in members {
             let (part, index) = partner.places.get(index);
             // Settled before, so it is there.

@@ -1,12 +1,20 @@
 //! The join: which sequences have partners in all deserializers, where these are, and how long the whole is.
 
-use super::Member;
 use crate::deserialize::{ChunkInfo, Deserializer};
 use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use rayon::prelude::*;
+use std::sync::Arc;
+
+/// One of the deserializers of a bundle.
+pub struct Member {
+    /// What it is called in messages: its file.
+    pub name: String,
+    /// It.
+    pub deserializer: Arc<dyn Deserializer>,
+}
 
 /// The table of a bundle.
 pub struct Join {
@@ -196,7 +204,7 @@ impl Join {
             for index in 0..info.sequences {
                 let (chunk, index) = partner.places.get(index);
                 let position = firsts[partner.chunks[chunk] as usize] + index as usize;
-                // Users' deserializers need not have told their sizes.
+                // Users' deserializers need not give the sizes of their chunks.
                 if let Some(word) = used.get_mut(position / 64) {
                     *word |= 1 << (position % 64);
                 }

@@ -1,7 +1,7 @@
 //! Several deserializers as one: their sequences are joined by key, and their streams stand side by side.
 //!
 //! The first deserializer is the *primary* one: its chunks and its order are the bundle's. A sequence that a secondary
-//! deserializer lacks is dropped; a chunk that loses all its samples disappears, and those behind it move up, in the
+//! deserializer lacks is dropped; a chunk that loses all its samples disappears, and those after it move up, in the
 //! table and in what is loaded. The [`join`] is worked out once. Loading a [`chunk`] loads the primary's chunk and those
 //! chunks of the others that have its sequences; these are shared by all bundled chunks in memory.
 
@@ -11,6 +11,8 @@ mod share;
 #[cfg(test)]
 mod tests;
 
+pub use join::Member;
+
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
@@ -18,42 +20,25 @@ use crate::log::Logger;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
-use chunk::BundleChunk;
+use chunk::{BundleChunk, BundleMap};
 use join::Join;
 use rayon::prelude::*;
 use share::Secondary;
 use std::sync::Arc;
-
-/// One of the deserializers of a bundle.
-pub struct Member {
-    /// What it is called in messages: its file.
-    pub name: String,
-    /// It.
-    pub deserializer: Arc<dyn Deserializer>,
-}
 
 /// Several deserializers joined by key.
 pub struct Bundle {
     streams: Vec<StreamInfo>,
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,
-    shared: Arc<Shared>,
+    map: Arc<BundleMap>,
     is_fetched: bool,
     fingerprint: u64,
 }
 
-/// What the bundle and its chunks share.
-struct Shared {
-    join: Join,
-    /// For each stream its deserializer and its number there.
-    routes: Vec<(usize, usize)>,
-    /// The first stream of each deserializer.
-    firsts: Vec<usize>,
-}
-
 impl Bundle {
     /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool, unless one of them
-    /// is [fetched](ChunkSource::is_fetched): then on the thread that opens the reader. One log line tells
+    /// is [fetched](ChunkSource::is_fetched): then on the thread that opens the reader. One log line says
     /// how many sequences have been dropped and why.
     pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
@@ -86,7 +71,7 @@ impl Bundle {
             streams,
             primary,
             secondaries,
-            shared: Arc::new(Shared { join, routes, firsts }),
+            map: Arc::new(BundleMap { join, routes, firsts }),
             is_fetched,
             fingerprint,
         })
@@ -94,13 +79,13 @@ impl Bundle {
 
     /// The partner of a sequence in the last deserializer.
     fn in_last(&self, id: SequenceId) -> Option<SequenceId> {
-        let partner = self.shared.join.chunks[id.chunk as usize].partners.last()?;
+        let partner = self.map.join.chunks[id.chunk as usize].partners.last()?;
         let (chunk, index) = partner.places.get(id.index);
         Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
 
     fn in_primary(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
-        let chunks = &self.shared.join.chunks;
+        let chunks = &self.map.join.chunks;
         let place = |id: &SequenceId| {
             let joined = &chunks[id.chunk as usize];
             SequenceId { chunk: joined.primary, index: joined.primary_index(id.index) }
@@ -126,11 +111,11 @@ pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
 
 impl ChunkTable for Bundle {
     fn chunks(&self) -> &[ChunkInfo] {
-        &self.shared.join.infos
+        &self.map.join.infos
     }
 
     fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
-        let joined = &self.shared.join.chunks[chunk as usize];
+        let joined = &self.map.join.chunks[chunk as usize];
         match &joined.lengths {
             join::Declared::Primary => self.primary.lengths(joined.primary),
             join::Declared::Ones => Lengths::Ones,
@@ -158,7 +143,7 @@ impl ChunkSource for Bundle {
     }
 
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
-        let joined = &self.shared.join.chunks[chunk as usize];
+        let joined = &self.map.join.chunks[chunk as usize];
         let mut missing = Vec::new();
         let partners = self
             .secondaries
@@ -178,7 +163,7 @@ impl ChunkSource for Bundle {
         // What others are loading already is waited for later, and not here: see `share`.
         let load_missing = || missing.par_iter().for_each(|(secondary, id, part)| secondary.load(*id, part));
         let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
-        Ok(Arc::new(BundleChunk { shared: Arc::clone(&self.shared), id: chunk, primary: primary?, partners }))
+        Ok(Arc::new(BundleChunk { map: Arc::clone(&self.map), id: chunk, primary: primary?, partners }))
     }
 
     fn is_fetched(&self) -> bool {
@@ -196,7 +181,7 @@ impl ChunkSource for Bundle {
     }
 
     fn memory(&self) -> SourceMemory {
-        let own = SourceMemory { chunks: 0, index: self.shared.join.bytes() as u64 };
+        let own = SourceMemory { chunks: 0, index: self.map.join.bytes() as u64 };
         let secondaries = self.secondaries.iter().map(|secondary| secondary.deserializer().memory());
         secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
     }
@@ -213,7 +198,7 @@ impl Deserializer for Bundle {
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.primary.find(key)?;
-        let chunks = &self.shared.join.chunks;
+        let chunks = &self.map.join.chunks;
         let chunk = chunks.binary_search_by_key(&chunk, |joined| joined.primary).ok()?;
         let index = match &chunks[chunk].kept {
             None => index,

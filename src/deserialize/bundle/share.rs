@@ -51,18 +51,18 @@ impl Secondary {
         keys.pop()
     }
 
-    /// Loads a chunk into its part. Whatever happens, nobody waits for it forever.
+    /// Loads a chunk into its part. The part is always set, also after a failure or a panic, so no thread waits for it forever.
     pub fn load(&self, chunk: ChunkId, part: &Arc<Part>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.deserializer.load(chunk)))
             .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
         if outcome.is_err() {
-            // The next one who needs it tries again.
+            // The next bundled chunk that needs it tries again.
             let mut parts = self.parts.lock();
             if parts.get(&chunk).is_some_and(|known| known.as_ptr() == Arc::as_ptr(part)) {
                 parts.remove(&chunk);
             }
         }
-        // Only the one who made the part loads it.
+        // Only the thread that made the part loads it, so it is not set yet.
         let _ = part.set(outcome);
     }
 }

@@ -1,0 +1,75 @@
+//! A fetched sequence in a chunk's place.
+
+use super::Chunk;
+use super::fetch::{Parts, Share};
+use crate::Result;
+use crate::sequence::{Loaded, SequenceKey};
+use std::sync::Arc;
+
+/// A sequence in all streams: what was fetched, and the rest where it lies in the chunk. Takes a chunk's place before
+/// the packer, whatever index that asks for. One that was released can be used for another sequence: frames are too many
+/// to allocate for each.
+#[derive(Default)]
+pub struct Fetched {
+    parts: Parts,
+    chunk: Option<Arc<dyn Chunk>>,
+    index: u32,
+}
+
+impl Fetched {
+    /// Fetches a sequence of a chunk in place of the one before.
+    pub fn take(&mut self, chunk: &Arc<dyn Chunk>, index: u32) -> Result<()> {
+        self.release();
+        self.index = index;
+        self.chunk.insert(Arc::clone(chunk)).fetch(index, 0, &mut self.parts)
+    }
+
+    /// Lets go of the sequence, and then of its chunk.
+    pub fn release(&mut self) {
+        self.parts.release();
+        self.chunk = None;
+    }
+
+    /// Whether there are data in each of the first `streams` streams.
+    pub fn is_whole(&self, streams: usize) -> bool {
+        (0..streams).all(|stream| match self.part(stream) {
+            Some((part, _)) => part.data.is_valid(),
+            None => matches!(self.ready(stream), Loaded::Data(_)),
+        })
+    }
+
+    /// See [`FetchedData::prepare`].
+    pub fn prepare(&mut self, position: u32) -> Result<()> {
+        self.parts.parts.iter_mut().try_for_each(|part| part.data.prepare(position))
+    }
+
+    /// The shape of the samples in a stream whose description leaves that open.
+    pub fn shape(&self, stream: usize) -> Option<&[usize]> {
+        self.part(stream).and_then(|(part, inner)| part.data.shape(inner))
+    }
+
+    /// The key that a stream gives its sequence, if it was fetched.
+    pub fn key(&self, stream: usize) -> Option<SequenceKey> {
+        self.part(stream).and_then(|(part, inner)| part.data.key(inner))
+    }
+
+    fn part(&self, stream: usize) -> Option<(&Share, usize)> {
+        let has = |part: &&Share| (part.first..part.first + part.count).contains(&stream);
+        self.parts.parts.iter().find(has).map(|part| (part, stream - part.first))
+    }
+
+    /// What the chunk has of it.
+    fn ready(&self, stream: usize) -> Loaded<'_> {
+        self.chunk.as_ref().map_or(Loaded::Invalid, |chunk| chunk.sequence(stream, self.index))
+    }
+}
+
+impl Chunk for Fetched {
+    fn sequence(&self, stream: usize, _index: u32) -> Loaded<'_> {
+        match self.part(stream) {
+            Some((part, _)) if !part.data.is_valid() => Loaded::Invalid,
+            Some((part, inner)) => part.data.view(inner),
+            None => self.ready(stream),
+        }
+    }
+}
