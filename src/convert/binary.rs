@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use super::text::write_sequence;
-use super::{Listener, Progress, check_different, tell};
+use super::{Listener, Progress, check_different, report};
 use crate::config::options::BinaryOptions;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 /// Sequences that one thread turns into text at a time.
 const BATCH: usize = 256;
 
-/// Converts a binary file of either layout. Gives its size and the number of sequences.
+/// Converts a binary file of either layout. Returns the bytes of its chunks and the number of sequences.
 pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) -> Result<Progress> {
     let pool = Pool::shared()?;
     let options = BinaryOptions {
@@ -23,7 +23,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         renamed: Vec::new(),
         keep_data_in_memory: false,
         trace_level: 0,
-        // Any: see `open_any`.
+        // `open_any` reads streams of either type.
         element: ElementType::Float,
     };
     let source = pool.install(|| BinaryDeserializer::open_any(&options, None))?;
@@ -38,7 +38,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         let streams = source.streams();
         let mut done = 0;
         while done < info.sequences {
-            // A bounded part of the chunk at a time: text takes several times the memory of values.
+            // A part of the chunk at a time, as text takes several times the memory of values.
             let end = info.sequences.min(done + (BATCH * 4 * pool.threads()) as u32);
             let indexes: Vec<u32> = (done..end).collect();
             let write = |indexes: &[u32]| sequences(&*chunk, streams, first, indexes);
@@ -49,7 +49,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         }
         progress.bytes += source.chunk_bytes(id);
         progress.sequences += u64::from(info.sequences);
-        tell(listener, progress)?;
+        report(listener, progress)?;
     }
     out.commit()?;
     Ok(progress)
@@ -63,11 +63,13 @@ fn sequences(chunk: &dyn Chunk, streams: &[StreamInfo], first: u64, indexes: &[u
     Ok(text)
 }
 
-/// Refuses names that text cannot have.
+/// Refuses names that cannot be written in the text format.
 fn check_name(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|';
     if !name.is_empty() && !name.starts_with('#') && name.bytes().all(plain) {
         return Ok(());
     }
-    Err(Error::data(format!("The stream name '{name}' cannot be written as text.")).in_stream(name))
+    let error = Error::data(format!("The stream name '{name}' cannot be written as text."));
+    let detail = "A name in the text format has printable ASCII characters, no white space, no '|', and no '#' in front.";
+    Err(error.with_detail(detail).in_stream(name))
 }

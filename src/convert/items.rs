@@ -1,11 +1,11 @@
 //! CTF to CBF: reads text as `ctf2bin.py` does and writes the layout that CNTK 2.7 reads.
 //!
-//! The script has rules of its own, which are not those of the text reader: ids are compared as text, a name without
-//! values adds no sample, every `|` starts an item, also in a comment, and numbers are rounded correctly.
+//! The script's rules differ from those of the text reader: ids are compared as text, a name without values adds no sample,
+//! every `|` starts an item, even in a comment, and numbers are rounded correctly.
 
 use super::output::Output;
 use super::streams::StreamRule;
-use super::{Listener, Progress, REPORT_EVERY, check_different, tell};
+use super::{Listener, Progress, REPORT_EVERY, check_different, report};
 use crate::deserialize::binary::header::{MAGIC, VERSION};
 use crate::file::DataFile;
 use crate::stream::{ElementType, Storage};
@@ -17,21 +17,21 @@ use std::io::{BufRead, BufReader};
 pub struct TextToBinary {
     /// Path of the text file.
     pub input: String,
-    /// Path of the binary file; a file of this name is replaced.
+    /// Path of the binary file. An earlier file of this name is replaced.
     pub output: String,
     /// The streams, in the order in which the binary file is to have them.
     pub streams: Vec<StreamRule>,
-    /// Bytes of a chunk, by the script's estimate: a chunk ends with the sequence that reaches them. 0: every sequence
-    /// is a chunk.
+    /// Bytes of a chunk, by the script's estimate: a chunk ends with the sequence that reaches them. With 0 every sequence is
+    /// a chunk.
     pub chunk_size: u64,
     /// Type of all values.
     pub element: ElementType,
-    /// Cut chunks as the script does, which forgets to start its estimate over: behind the first chunk every sequence
-    /// becomes a chunk of its own. For files that have to be the same byte for byte.
+    /// Whether chunks are cut as the script cuts them. It never resets its estimate, so that after the first chunk every
+    /// sequence becomes a chunk of its own. For files that have to equal the script's byte for byte.
     pub ctf2bin_compatible: bool,
 }
 
-/// Converts a text file. Gives its size and the number of sequences.
+/// Converts a text file. Returns its size and the number of sequences.
 pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Result<Progress> {
     let path = &options.input;
     let file = DataFile::open(path)?;
@@ -55,11 +55,11 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
         let before = progress.bytes / REPORT_EVERY;
         progress.bytes += count as u64;
         if progress.bytes / REPORT_EVERY != before {
-            tell(listener, Progress { sequences: writer.sequences, ..progress })?;
+            report(listener, Progress { sequences: writer.sequences, ..progress })?;
         }
     }
     progress.sequences = writer.finish()?;
-    tell(listener, progress)?;
+    report(listener, progress)?;
     writer.output.commit()?;
     Ok(progress)
 }
@@ -69,10 +69,10 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
 struct Column {
     /// Sequences as the file has them.
     block: Vec<u8>,
-    /// The open sequence.
+    /// Number of samples, values, indices and counts of the open sequence.
     samples: u32,
     values: Vec<u8>,
-    rows: Vec<u8>,
+    indices: Vec<u8>,
     counts: Vec<u8>,
 }
 
@@ -120,7 +120,8 @@ impl<'a> Writer<'a> {
         let mut pieces = line.split(|&byte| byte == b'|');
         let id = trimmed(pieces.next().unwrap_or_default());
         if id.len() == line.len() {
-            return Err(Error::data("The line has no '|'."));
+            return Err(Error::data("The line has no '|'.")
+                .with_detail("A line is an optional id and items that begin with '|'."));
         }
         let begins = match &self.id {
             None => true,
@@ -146,7 +147,8 @@ impl<'a> Writer<'a> {
         }
         let Some(number) = self.options.streams.iter().position(|stream| stream.alias.as_bytes() == alias)
         else {
-            return Err(Error::data(format!("There is no stream '{}'.", String::from_utf8_lossy(alias))));
+            let error = Error::data(format!("There is no stream '{}'.", String::from_utf8_lossy(alias)));
+            return Err(error.with_detail("Every alias in the file has to be one of the streams to convert."));
         };
         let stream = &self.options.streams[number];
         let sample = match stream.storage {
@@ -182,27 +184,29 @@ impl<'a> Writer<'a> {
         self.entries.clear();
         for word in words(values) {
             let mut parts = word.split(|&byte| byte == b':');
-            let (Some(row), Some(value), None) = (parts.next(), parts.next(), parts.next()) else {
+            let (Some(index), Some(value), None) = (parts.next(), parts.next(), parts.next()) else {
                 return Err(Error::data(format!("'{}' is no index:value.", String::from_utf8_lossy(word))));
             };
-            let row: i64 =
-                std::str::from_utf8(row).ok().and_then(|row| row.parse().ok()).ok_or_else(|| {
+            let index: i64 =
+                std::str::from_utf8(index).ok().and_then(|index| index.parse().ok()).ok_or_else(|| {
                     Error::data(format!("'{}' has no integer for an index.", String::from_utf8_lossy(word)))
                 })?;
-            let Some(row) = i32::try_from(row).ok().filter(|row| (0..stream.dim as i32).contains(row)) else {
+            let Some(index) =
+                i32::try_from(index).ok().filter(|index| (0..stream.dim as i32).contains(index))
+            else {
                 let (name, dim) = (&stream.name, stream.dim);
                 return Err(Error::data(format!(
-                    "Invalid sample dimension for input {name}. Max {dim}, given {row}"
+                    "Invalid sample dimension for input {name}. Max {dim}, given {index}"
                 )));
             };
-            self.entries.push((row, parse(value)?));
+            self.entries.push((index, parse(value)?));
         }
         self.entries.sort_by_key(|entry| entry.0);
-        for &(row, value) in &self.entries {
+        for &(index, value) in &self.entries {
             put(&mut column.values, self.options.element, value);
-            column.rows.extend(row.to_le_bytes());
+            column.indices.extend(index.to_le_bytes());
         }
-        if column.rows.len() / 4 > i32::MAX as usize {
+        if column.indices.len() / 4 > i32::MAX as usize {
             return Err(Error::data("The sequence has too many values."));
         }
         let count = self.entries.len() as u32;
@@ -217,9 +221,9 @@ impl<'a> Writer<'a> {
             length = length.max(column.samples);
             column.block.extend(column.samples.to_le_bytes());
             if stream.storage == Storage::SparseCsc {
-                column.block.extend(((column.rows.len() / 4) as u32).to_le_bytes());
+                column.block.extend(((column.indices.len() / 4) as u32).to_le_bytes());
             }
-            for part in [&mut column.values, &mut column.rows, &mut column.counts] {
+            for part in [&mut column.values, &mut column.indices, &mut column.counts] {
                 column.block.append(part);
             }
             column.samples = 0;
@@ -228,7 +232,7 @@ impl<'a> Writer<'a> {
         self.lengths.push(length);
         self.samples += u64::from(length);
         self.estimate += std::mem::take(&mut self.estimate_open);
-        // The table's fields have 32 bits; no sequence may overflow them that the next line begins.
+        // The fields of the chunk table have 32 bits: a chunk ends before another sequence could overflow them.
         let full = self.samples > u64::from(u32::MAX / 2) || self.lengths.len() >= i32::MAX as usize;
         if more && (self.estimate >= self.options.chunk_size || full) {
             self.end_chunk()?;

@@ -1,8 +1,8 @@
 //! Conversion between the text format (CTF) and the binary one (CBF).
 //!
-//! [`text_to_binary`] makes what CNTK's script `ctf2bin.py` makes, except that chunks have the size that was asked for.
-//! [`binary_to_text`] writes text that reads back to the same bits, by CNTK's arithmetic. Both write to a file without
-//! a name, which takes the output's name when it is complete: whatever interrupts them, no half file is left.
+//! [`text_to_binary`] writes what CNTK's script `ctf2bin.py` writes, except that chunks have the size that was asked for.
+//! [`binary_to_text`] writes text that reads back to the same bits by CNTK's arithmetic. Both write to a file without a
+//! name, which gets the output's name when it is complete: no interruption leaves half a file.
 
 mod binary;
 mod digits;
@@ -22,7 +22,7 @@ use crate::file::DataFile;
 use crate::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 
-/// How far a conversion has come, and what it amounts to when it is done.
+/// How far a conversion has come; at its end, how much was converted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the input that are done.
@@ -33,13 +33,13 @@ pub struct Progress {
     pub sequences: u64,
 }
 
-/// Hears of the progress, several times a second or so; `Break` stops the conversion.
+/// Called with the progress several times a second; `Break` stops the conversion.
 pub type Listener<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Bytes of input between two reports.
 const REPORT_EVERY: u64 = 4 << 20;
 
-fn tell(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
+fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
     match listener(progress) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => {

@@ -1,4 +1,4 @@
-//! A file that comes into being when it is complete.
+//! An output file that appears under its name only when it is complete.
 //!
 //! It is written without a name (`O_TMPFILE`), so that the system removes it when the process ends, however that
 //! happens. File systems that cannot do this get a file with a temporary name beside the output, which is removed on
@@ -17,18 +17,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes gathered for one write.
 const BUFFER: usize = 1 << 20;
 
-/// Tells the temporary names of one process apart.
+/// Distinguishes the temporary names of one process.
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// The file. Dropped without [`Output::commit`], it never existed.
+/// The output. If it is dropped without [`Output::commit`], no file is left.
 pub struct Output {
     path: String,
     file: File,
     buffer: Vec<u8>,
     /// Bytes written so far.
     at: u64,
-    /// The temporary name; when there is no file of this name, the file has none.
+    /// The temporary name ...
     temporary: PathBuf,
+    /// ... and whether the file has it; otherwise the file has no name.
     named: bool,
 }
 
@@ -46,7 +47,7 @@ impl Output {
         let temporary = folder.join(format!(".{}.{}-{number}.tmp", name.display(), std::process::id()));
         let nameless = OpenOptions::new().write(true).mode(0o666).custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match nameless {
-            // The name is given through here.
+            // Through this folder `commit` gives the file its name.
             Ok(file) if Path::new("/proc/self/fd").exists() => (file, false),
             _ => {
                 let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
@@ -90,10 +91,10 @@ impl Output {
         Error::io("Error writing file", &self.path, cause)
     }
 
-    /// Gives the complete file its name, in place of a file that may have had it.
+    /// Gives the complete file its name. An earlier file of this name is replaced.
     pub fn commit(mut self) -> Result<()> {
         self.flush()?;
-        // Else a crash of the machine could leave the name with nothing behind it.
+        // Otherwise a crash of the machine could leave the name without the data.
         self.file.sync_data().map_err(|cause| self.error(&cause))?;
         if !self.named {
             link(&self.file, &self.temporary).map_err(|cause| self.error(&cause))?;
@@ -108,18 +109,19 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.named {
-            // It is all that can be done about it.
+            // A failure leaves the temporary file; there is nothing else to try.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Gives a file without a name this one.
+/// Gives a file without a name the name `name`.
 fn link(file: &File, name: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(name.as_os_str().as_bytes())?;
     let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
-    // SAFETY: both are NUL-terminated strings that outlive the call.
+    // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this function; the call reads
+    // them and keeps neither.
     match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

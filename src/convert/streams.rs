@@ -1,7 +1,10 @@
-//! Which streams of a text file are converted: the header file of `ctf2bin.py`.
+//! The streams of a text file that are converted, as the header file of `ctf2bin.py` lists them.
 
 use crate::stream::Storage;
 use crate::{Error, Result};
+
+/// What a line has to be.
+const FORMAT: &str = "A line is: name alias dense|sparse dimension.";
 
 /// A stream to convert.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +19,8 @@ pub struct StreamRule {
     pub dim: u32,
 }
 
-/// Reads the content of a header file: one line per stream, `name alias dense|sparse dimension`. Their order is that of
-/// the streams in the binary file. Of two lines with one alias the later one counts, in the place of the earlier.
+/// Reads the content of a header file: one line per stream, `name alias dense|sparse dimension`. The streams of the binary
+/// file are in the order of the lines. Of two lines with one alias the later one counts, at the position of the earlier.
 pub fn parse_streams(text: &str) -> Result<Vec<StreamRule>> {
     let mut streams: Vec<StreamRule> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -25,18 +28,23 @@ pub fn parse_streams(text: &str) -> Result<Vec<StreamRule>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, alias, format, dim] = words.as_slice() else {
             let count = words.len();
-            return Err(refuse(format!("not enough values to unpack (expected 4, got {count})")));
+            return Err(
+                refuse(format!("not enough values to unpack (expected 4, got {count})")).with_detail(FORMAT)
+            );
         };
         let storage = if format.eq_ignore_ascii_case("dense") {
             Storage::Dense
         } else if format.eq_ignore_ascii_case("sparse") {
             Storage::SparseCsc
         } else {
-            return Err(refuse(format!("Invalid input format {format}")));
+            return Err(refuse(format!("Invalid input format {format}")).with_detail(FORMAT));
         };
         let dim = match dim.parse() {
             Ok(dim) if (1..=i32::MAX as u32).contains(&dim) => dim,
-            _ => return Err(refuse(format!("'{dim}' is no dimension"))),
+            _ => {
+                let error = refuse(format!("'{dim}' is no dimension"));
+                return Err(error.with_detail("A dimension is a number from 1 to 2147483647."));
+            }
         };
         let stream = StreamRule { name: (*name).to_owned(), alias: (*alias).to_owned(), storage, dim };
         match streams.iter_mut().find(|other| other.alias == stream.alias) {

@@ -56,12 +56,12 @@ fn write_sample(
     let base = sparse.offsets[0];
     let entries = (sparse.offsets[sample] - base) as usize..(sparse.offsets[sample + 1] - base) as usize;
     if entries.is_empty() {
-        // A name alone is a sample too, if something ends it.
+        // A name alone is a sample, if a byte follows that ends the name.
         out.push(b' ');
     }
-    let rows = sparse.indices.as_chunks::<4>().0;
+    let indices = sparse.indices.as_chunks::<4>().0;
     for entry in entries {
-        let _ = write!(out, " {}:", i32::from_le_bytes(rows[entry]));
+        let _ = write!(out, " {}:", i32::from_le_bytes(indices[entry]));
         write_value(&view.values[entry * size..][..size], stream.element, out)?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! A loaded chunk: its segments, and the errors that were met on the way.
 
-use super::Shared;
+use super::TextFile;
 use super::parse::report::Failure;
 use super::segment::Segment;
 use crate::Result;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The data of a chunk.
 pub struct TextChunk {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<TextFile>,
     pub(super) id: ChunkId,
     /// A segment has `1 << shift` sequences.
     pub(super) shift: u32,

@@ -1,11 +1,11 @@
 //! CNTK text format (CTF): lines of named samples, dense or sparse, grouped into sequences.
 //!
-//! The [`index`] knows where sequences are. Loading a chunk cuts it into [`segment`]s of a power of two of sequences;
-//! each is read and parsed by one thread ([`parse::fast`], or [`parse::exact`] where anything is unusual) into flat arrays and copied
-//! into memory of its size ([`crate::compact::arena`]). The [`chunk`] hands out views of them.
+//! The [`index`] has the place of every sequence. To be loaded, a chunk is cut into [`segment`]s of `2^n` sequences each. One
+//! thread reads and parses a segment into flat arrays ([`parse::fast`], or [`parse::exact`] for whatever is unusual), which
+//! are then copied into memory of their size ([`crate::compact::arena`]). The [`chunk`] hands out views of that memory.
 //!
-//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which these are put to
-//! use. As chunks are loaded in any order, loading only counts; [`Chunk::commit_errors`] decides.
+//! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
+//! are loaded in any order, loading only counts the errors of a chunk; [`Chunk::commit_errors`] adds them up.
 
 mod chunk;
 #[cfg(test)]
@@ -40,20 +40,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Bytes of text that a segment should have: enough to make a task worth its start, little enough that its text and
-/// data stay in a core's cache.
+/// Bytes of text of a segment, about: so many that starting a task for it costs little, and so few that its text and data
+/// stay in a core's cache.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
 /// The deserializer of a text file.
 pub struct TextDeserializer {
     streams: Vec<StreamInfo>,
-    shared: Arc<Shared>,
-    /// Chunks that were loaded, if they are to be kept.
+    shared: Arc<TextFile>,
+    /// Chunks that were loaded, if they are kept in memory.
     kept: Option<Vec<Mutex<Option<Arc<TextChunk>>>>>,
 }
 
-/// What the deserializer and its chunks share.
-struct Shared {
+/// An open file: what the deserializer and its chunks share.
+struct TextFile {
     rules: Rules,
     fast: Fast,
     file: DataFile,
@@ -61,7 +61,7 @@ struct Shared {
     element: ElementType,
     value_size: usize,
     recycler: Recycler,
-    /// Small numbers are stored narrow.
+    /// Whether small numbers are stored narrow.
     narrow: bool,
     /// Errors that are still tolerated.
     errors_left: Mutex<u64>,
@@ -75,17 +75,16 @@ impl TextDeserializer {
         Self::open_by(options, corpus, |file, options| Index::open(file, options, corpus))
     }
 
-    /// Opens the file, and indexes it while it is read from front to back: see [`ChunkTable::is_incremental`]. Runs on a thread
-    /// of the pool.
+    /// Opens the file, and indexes it while it is read from front to back. Runs on a thread of the pool.
     pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
-        // Chunks that are kept have their places from the start.
+        // The list of chunks that are kept has its length from the start.
         if options.keep_data_in_memory {
             return Self::open(options, corpus);
         }
         Self::open_by(options, corpus, |file, options| Index::open_incremental(file, options, corpus, pool))
     }
 
-    /// The same with steps of another size, small files and those with a cache excepted.
+    /// [`TextDeserializer::open_incremental`] with steps of another size.
     #[cfg(test)]
     pub(crate) fn open_in_steps(
         options: &TextOptions,
@@ -98,8 +97,8 @@ impl TextDeserializer {
         })
     }
 
-    /// Lets small numbers be stored narrow ([`crate::compact::narrow`]), for packers of whole sequences: others cannot read them. Before
-    /// anything is loaded.
+    /// Allows small numbers to be stored narrow ([`crate::compact::narrow`]). Only packers of whole sequences can read them. To
+    /// be called before anything is loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -141,7 +140,7 @@ impl TextDeserializer {
             .collect();
         let kept =
             options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
-        let shared = Shared {
+        let shared = TextFile {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
             skipped: AtomicU64::new(0),
@@ -192,8 +191,8 @@ impl ChunkSource for TextDeserializer {
         let Some(kept) = &self.kept else {
             return Ok(Arc::new(self.shared.load(chunk)?));
         };
-        // Not locked while it is loaded: this thread takes up other work of the pool while it waits, and that may be
-        // the same chunk. Should two threads load it, the first one's stays.
+        // Not locked during loading: a thread that waits for others takes up other jobs of the pool, and one of these may load
+        // the same chunk. If two threads load it, the chunk of the first is kept.
         if let Some(loaded) = &*kept[chunk as usize].lock() {
             return Ok(loaded.clone());
         }
@@ -202,7 +201,7 @@ impl ChunkSource for TextDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let Shared { recycler, index, .. } = &*self.shared;
+        let TextFile { recycler, index, .. } = &*self.shared;
         SourceMemory { chunks: recycler.bytes(), index: index.memory() as u64 }
     }
 
@@ -233,8 +232,8 @@ impl Deserializer for TextDeserializer {
     }
 }
 
-impl Shared {
-    /// Loads a chunk. Fails if it can be read with no number of errors left, which is known before it is committed.
+impl TextFile {
+    /// Loads a chunk. Fails here, and not only in [`Chunk::commit_errors`], if no number of errors that are left can be enough.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
         match self.element {
             ElementType::Float => self.load_as::<f32>(id),
@@ -252,7 +251,7 @@ impl Shared {
             .map(|segment| self.load_segment::<T>(id, self.range(sequences, shift, segment)))
             .collect::<Result<Vec<Segment>>>()?;
 
-        // From here on as if the segments had been read one after the other.
+        // From here on everything is as if the segments had been read one after the other.
         let tolerated = self.rules.max_errors;
         let mut errors = 0;
         let mut fatal = None;
@@ -276,7 +275,7 @@ impl Shared {
         let mut before = tolerated;
         if fatal.is_some() {
             before = before.min(errors.saturating_sub(1));
-            // Errors of all of CNTK's attempts count, and the last attempt's failure is the one that is seen.
+            // CNTK counts the errors of all its attempts, and reports the failure of the last one.
             broken |= errors * ATTEMPTS > tolerated;
         }
         if broken {
@@ -295,7 +294,7 @@ impl Shared {
         }
     }
 
-    /// Segments of this chunk have `1 << shift` sequences.
+    /// The power of two of sequences in a segment: `1 << shift`.
     fn shift(&self, id: ChunkId, sequences: u32) -> u32 {
         let bytes = byte_range(self.index.spans(id, 0..1), self.index.spans(id, sequences - 1..sequences));
         let average = ((bytes.end - bytes.start) / u64::from(sequences)).max(1);
@@ -323,7 +322,7 @@ impl Shared {
         })
     }
 
-    /// Reads and parses; the outer result is about the file, the inner one about its content.
+    /// Reads and parses a segment. The outer result is about reading the file, the inner one about its content.
     fn parse_segment<T: Scratched>(
         &self,
         id: ChunkId,
@@ -340,8 +339,8 @@ impl Shared {
         Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
     }
 
-    /// The error for error number `before` (from 0) of a chunk, which is one too many. Where it lies was not kept, so
-    /// the segment is parsed once more.
+    /// The error to report if error number `before` (from 0) of a chunk is one too many. Its location was not kept, so the
+    /// segment is parsed once more.
     fn limit_error(&self, id: ChunkId, shift: u32, segments: &[Segment], before: u64) -> Error {
         let mut left = before;
         let sequences = self.index.info(id).sequences;
@@ -377,7 +376,7 @@ impl Shared {
         failure.into_error(&self.rules, line)
     }
 
-    /// Says that there was more to say.
+    /// Logs CNTK's hint that warnings were not shown, if they were not.
     fn hint(&self) {
         if !self.rules.log.shows(Level::Warning) {
             self.rules.log.write(
@@ -397,7 +396,7 @@ fn open_file(path: &str) -> Result<DataFile> {
     })
 }
 
-/// From the first byte of one sequence to the last one of another.
+/// From the first byte of one sequence to the last byte of another.
 fn byte_range(
     mut first: impl Iterator<Item = SequenceSpan>,
     mut last: impl Iterator<Item = SequenceSpan>,

@@ -13,21 +13,22 @@ use crate::log::Level;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. What follows from a rule is not stored: packing a randomized
-/// minibatch waits for memory, and of words and labels this leaves a third.
+/// minibatch waits for memory, and words and labels then take a third of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
-    /// Word where the values begin; `None` if they are all 1 ([`implied`]).
+    /// The word at which the values begin; `None` if they are all 1 ([`implied`]).
     pub values: Option<usize>,
     /// How they are stored ([`narrow`]).
     pub form: ValueForm,
-    /// Sparse streams: word where the indices begin.
+    /// Sparse streams: the word at which the indices begin.
     pub indices: usize,
-    /// Indices are `u16` ([`narrow`]).
+    /// Whether indices are `u16` ([`narrow`]).
     pub narrow_indices: bool,
-    /// Sparse streams: word where the samples' offsets begin; `None` if every sample has one entry ([`implied`]).
+    /// Sparse streams: the word at which the table of entries before each sample begins; `None` if every sample has one entry
+    /// ([`implied`]).
     pub offsets: Option<usize>,
-    /// Word where the sequences' first samples begin; `None` if every sequence is one sample. Streams of equal lengths
-    /// share them.
+    /// The word at which the table of samples before each sequence begins; `None` if every sequence is one sample. Streams
+    /// with equal tables share one.
     pub sequence_offsets: Option<usize>,
 }
 
@@ -51,7 +52,7 @@ pub struct Segment {
 /// A thread's memory for reading and parsing, used again for segment after segment.
 #[derive(Debug, Default)]
 pub struct Scratch<T> {
-    /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes behind.
+    /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes after it.
     pub text: Vec<u8>,
     /// What was parsed.
     pub output: Output<T>,
@@ -85,11 +86,11 @@ macro_rules! scratched {
 scratched!(f32, FLOATS);
 scratched!(f64, DOUBLES);
 
-/// Bytes of text that a thread keeps room for.
+/// Most bytes of text whose memory a thread keeps.
 const TEXT_KEPT: usize = 8 << 20;
 
 impl<T: Value> Scratch<T> {
-    /// Room for a text of `size` bytes and its padding.
+    /// Memory for a text of `size` bytes, with its padding around it.
     pub fn room(&mut self, size: usize) -> &mut [u8] {
         if self.text.len() < FRONT + size + PADDING {
             self.text.resize(FRONT + size + PADDING, 0);
@@ -104,8 +105,8 @@ impl<T: Value> Scratch<T> {
     }
 }
 
-/// Parses the sequences of a segment. `text` is a buffer (see [`Scratch`]), with `length` bytes that the file has from
-/// `base` on.
+/// Parses the sequences of a segment. `text` is the buffer of a [`Scratch`], the number of bytes in it, and the offset in the
+/// file at which they begin.
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -117,7 +118,7 @@ pub fn parse<T: Value>(
     let (text, length, base) = text;
     output.reset(rules);
     let mut fast = fast.segment();
-    // Not a loop: what `next` returns would be copied, 4 % of the time of samples of 200 bytes.
+    // Not a `for` loop, which would copy what `next` returns: that took 4 % of the time for samples of 200 bytes.
     spans.try_for_each(|span| {
         let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
         let end = (at + span.size as usize).min(FRONT + length);
@@ -130,7 +131,7 @@ pub fn parse<T: Value>(
     })
 }
 
-/// Copies what was parsed into memory of its size. `narrow`: small numbers may be stored narrow.
+/// Copies what was parsed into memory of its size. With `narrow`, small numbers may be stored narrow.
 pub fn pack<T: Scratched>(
     rules: &Rules,
     output: &mut Output<T>,
@@ -190,7 +191,7 @@ pub fn pack<T: Scratched>(
     (arena, parts)
 }
 
-/// Values of a dense sample from which on decimals are stored small: each sample is loaded by a call of its own.
+/// Least number of values of a dense sample whose decimals are stored small: each sample is widened by a call of its own.
 const LONG_SAMPLE: usize = 16;
 
 /// What of a stream is stored.
