@@ -109,8 +109,8 @@ class Source {
     return 0;
   }
 
-  static int32_t prepare(void* userdata, void* handle, uint32_t position, cntk_reader_user_sequence_data* streams,
-                         cntk_reader_failure* failure) {
+  static int32_t prepare(void* userdata, void* handle, uint32_t position,
+                         cntk_reader_user_sequence_data* streams, cntk_reader_failure* failure) {
     return cntk_dropin::guarded(failure, [&] {
       if (position == 1) static_cast<Source*>(userdata)->refuse(Refuses::preparing);
       Sequence& own = *static_cast<Sequence*>(handle);

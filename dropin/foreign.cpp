@@ -58,8 +58,8 @@ class IdleSequences {
   static constexpr size_t kMost = 16384;
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  // Threads do not wait here: one that finds another inside allocates instead. That costs half of what a mutex costs,
-  // twice for each frame.
+  // Threads do not wait here: one that finds another inside allocates instead. That costs half of what a
+  // mutex costs, twice for each frame.
   bool enter() { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() { busy_.clear(std::memory_order_release); }
 
@@ -151,8 +151,8 @@ thread_local uint32_t first_length = 0;
 constexpr size_t kMostCopied = 4096;
 
 // Has the streams point to copies of their data in `memory`, unless that takes too much.
-bool copy(const std::vector<host::StreamInformation>& infos, std::vector<cntk_reader_user_sequence_data>& streams,
-          std::vector<char>& memory) {
+bool copy(const std::vector<host::StreamInformation>& infos,
+          std::vector<cntk_reader_user_sequence_data>& streams, std::vector<char>& memory) {
   const auto values_of = [&](size_t i) {
     const size_t element = infos[i].element == host::Element::float32 ? sizeof(float) : sizeof(double);
     return streams[i].value_count * element;
@@ -202,7 +202,8 @@ uint32_t element_of(const host::StreamInformation& stream) {
 // A deserializer with its transforms: the engine's callbacks lead here.
 class ForeignDeserializer {
  public:
-  // `has_primary`: the reader's first deserializer, or this one if it is the first, is one of the host's modules.
+  // `has_primary`: the reader's first deserializer, or this one if it is the first, is one of the host's
+  // modules.
   ForeignDeserializer(const cntk_reader_request& request, bool has_primary,
                       cntk_reader_user_deserializer& table) {
     const ModuleConfig config(request.section);
@@ -215,7 +216,8 @@ class ForeignDeserializer {
     is_expanded_ = !is_primary_ && is_expanded(request.section);
     if (is_expanded_ && !has_primary) {
       throw std::runtime_error(
-          "expandToUtterance needs the lengths of the sequences in the reader's first stream, which other modules do "
+          "expandToUtterance needs the lengths of the sequences in the reader's first stream, which other "
+          "modules do "
           "not get where text or binary data come first: put a deserializer of CNTK's modules first.");
     }
     streams_ = deserializer_->StreamInfos();
@@ -386,7 +388,8 @@ class ForeignDeserializer {
     cntk_reader_user_sequence_data none = {};
     none.struct_size = sizeof none;
     sequence.described.assign(streams_.size(), none);
-    for (size_t i = 0; i < streams_.size(); ++i) view(streams_[i], *sequence.streams[i], sequence.described[i]);
+    for (size_t i = 0; i < streams_.size(); ++i)
+      view(streams_[i], *sequence.streams[i], sequence.described[i]);
     if (copy(streams_, sequence.described, sequence.memory)) sequence.streams.clear();
   }
 
@@ -421,7 +424,8 @@ class ForeignDeserializer {
   }
 
   bool is_primary_ = false;
-  // The engine has sequences listed beforehand, or found by those of the first deserializer; else chunks list them.
+  // The engine has sequences listed beforehand, or found by those of the first deserializer; else chunks list
+  // them.
   bool is_composable_ = true;
   bool is_expanded_ = false;
   // Sequences come out as they are fetched: no transforms, no shapes that only they tell.
@@ -443,8 +447,8 @@ class ForeignDeserializer {
   IdleSequences idle_;
 };
 
-int32_t ForeignModules::make(void* self, const cntk_reader_request* request, cntk_reader_user_deserializer* made,
-                             cntk_reader_failure* failure) {
+int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
+                             cntk_reader_user_deserializer* made, cntk_reader_failure* failure) {
   return guarded(failure, [&] {
     auto& own = *static_cast<ForeignModules*>(self);
     if (request->is_primary != 0) own.has_primary_ = true;

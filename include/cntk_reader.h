@@ -404,8 +404,8 @@ typedef struct cntk_reader_error cntk_reader_error;
 typedef struct cntk_reader_failure cntk_reader_failure;
 
 /**
- * How the keys of a reader's sequences become numbers, the same in all its deserializers. A deserializer of one's own
- * gets it when it is made (cntk_reader_request), and takes a reference of its own to keep it.
+ * How the keys of a reader's sequences become numbers, in all its deserializers. A factory gets it with its request
+ * (cntk_reader_request), and takes a reference of its own to keep it.
  *
  * Threads: may be shared.
  */
@@ -1953,19 +1953,19 @@ void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
                                    cntk_reader_finalizer finalizer);
 
 /**
- * Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
+ * Adds a reference: gives another handle to the same keys, to be given back with cntk_reader_keys_release.
  */
 cntk_reader_status cntk_reader_keys_retain(const cntk_reader_keys *keys,
-                                           cntk_reader_keys **shared,
+                                           cntk_reader_keys **retained,
                                            cntk_reader_error **error);
 
 /**
- * Frees a handle. NULL is allowed.
+ * Gives a handle back. NULL is allowed.
  */
 void cntk_reader_keys_release(cntk_reader_keys *keys);
 
 /**
- * Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+ * Says whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
  */
 cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
                                              uint32_t *numeric,

@@ -1,8 +1,12 @@
 //! Users' deserializers through readers: orders, states, checkpoints, failures, threads and releases.
 
 use cntk_reader::config::{self, UserType};
-use cntk_reader::deserialize::custom::{Registered, Sequences, StreamData, UserChunk, UserDeserializer};
+use cntk_reader::deserialize::custom::{
+    FetchedChunk, Keys, Registered, SequenceMatcher, Sequences, StreamData, UserChunk, UserDeserializer,
+    UserSequence,
+};
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
+use cntk_reader::sequence::{SequenceId, SequenceInfo};
 use cntk_reader::stream::StreamInfo;
 use cntk_reader::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -333,6 +337,103 @@ fn truncated_and_frame_modes_take_users_data() {
                 reader.restore(&checkpoint).expect("restores");
             }
             assert_eq!(keys, 8, "{text}");
+        }
+    }
+}
+
+/// Twelve sequences of one sample in three chunks, with the keys 0 to 11: the value is the key.
+struct Keyed {
+    streams: [StreamInfo; 1],
+    /// It finds its sequences itself: the one with the key 11 - k belongs to the key k, and 3 has none.
+    reverses: bool,
+    /// Sequences are fetched one by one.
+    fetches: bool,
+    /// The threads that asked for sequences.
+    askers: Arc<Mutex<HashSet<ThreadId>>>,
+}
+
+struct KeyedChunk(u32);
+
+impl FetchedChunk for KeyedChunk {
+    fn fetch(&self, index: u32, sequence: &mut UserSequence) -> Result<()> {
+        sequence.dense(0)?.push((self.0 * 4 + index) as f32);
+        Ok(())
+    }
+}
+
+impl UserDeserializer for Keyed {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn chunk_count(&self) -> u32 {
+        3
+    }
+
+    fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
+        self.askers.lock().expect("a lock").insert(std::thread::current().id());
+        let first = u64::from(chunk) * 4;
+        Ok(Some(Sequences::of_one_sample(4).with_keys(Keys::Numbers((first..first + 4).collect()))))
+    }
+
+    fn matcher(&self) -> Option<&dyn SequenceMatcher> {
+        self.reverses.then_some(self)
+    }
+
+    fn fetches_sequences(&self) -> bool {
+        self.fetches
+    }
+
+    fn load(&self, chunk: u32) -> Result<UserChunk> {
+        if self.fetches {
+            return Ok(UserChunk::fetched(KeyedChunk(chunk)));
+        }
+        let values: Vec<f32> = (chunk * 4..chunk * 4 + 4).map(|key| key as f32).collect();
+        Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
+    }
+}
+
+impl SequenceMatcher for Keyed {
+    fn find(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        self.askers.lock().expect("a lock").insert(std::thread::current().id());
+        let key = 11 - of.key as u32;
+        Ok((of.key != 3).then_some((SequenceId { chunk: key / 4, index: key % 4 }, 1)))
+    }
+}
+
+#[test]
+fn each_kind_may_come_first_or_be_joined_to_others() {
+    for (fetches, reverses) in [(false, false), (false, true), (true, false), (true, true)] {
+        for others_fetch in [false, true] {
+            let askers = Arc::<Mutex<HashSet<ThreadId>>>::default();
+            let keyed = |name, fetches, reverses| Keyed {
+                streams: [StreamInfo::dense(name, &[1])],
+                reverses,
+                fetches,
+                askers: Arc::clone(&askers),
+            };
+            let mut reader = cntk_reader::Reader::builder()
+                .config_text("randomize = false")
+                .expect("a configuration")
+                .deserializer("first", keyed("x", others_fetch, false))
+                .deserializer("second", keyed("y", fetches, reverses))
+                .open()
+                .expect("a reader");
+            let mut pairs = Vec::new();
+            for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(5)).expect("an epoch") {
+                let minibatch = minibatch.expect("a minibatch");
+                let values =
+                    |name| minibatch.stream(name).and_then(|stream| stream.dense::<f32>()).expect("values");
+                pairs.extend(values("x").iter().copied().zip(values("y").iter().copied()));
+            }
+            let belongs = |key: u32| if reverses { 11 - key } else { key };
+            let expected: Vec<(f32, f32)> = (0..12u32)
+                .filter(|&key| !reverses || key != 3)
+                .map(|key| (key as f32, belongs(key) as f32))
+                .collect();
+            assert_eq!(pairs, expected, "fetches {fetches}, reverses {reverses}, others {others_fetch}");
+            let askers: Vec<ThreadId> = askers.lock().expect("a lock").iter().copied().collect();
+            assert_eq!(askers, [std::thread::current().id()], "only the thread that opens the reader asks");
         }
     }
 }

@@ -32,8 +32,8 @@ class SequenceMatcher {
   SequenceMatcher& operator=(const SequenceMatcher&) = delete;
   virtual ~SequenceMatcher() = default;
 
-  /// Where the sequence is that belongs to `of`, a sequence of the reader's first deserializer; nothing leaves
-  /// `of` out. Called by the thread that opens the reader.
+  /// Where the sequence is that belongs to `of`, a sequence of the reader's first deserializer; nothing
+  /// leaves `of` out. Called by the thread that opens the reader.
   virtual std::optional<SequencePlace> FindSequence(const SequenceInfo& of) = 0;
 };
 
@@ -153,7 +153,8 @@ class UserTable {
       if (chunk->data.fetched_ != nullptr) {
         if (!table.user_->FetchesSequences())
           throw std::logic_error(
-              "GetChunk has given a chunk whose sequences are fetched (UserChunk::Fetched), but FetchesSequences "
+              "GetChunk has given a chunk whose sequences are fetched (UserChunk::Fetched), but "
+              "FetchesSequences "
               "says false; it has to say true.");
         table.List(*chunk, *out);
       } else {
@@ -172,7 +173,8 @@ class UserTable {
     if (!listed) {
       if (table_.list_sequences != nullptr) return;
       throw std::logic_error(
-          "UserDeserializer::GetSequences gives no list, and neither does FetchedChunk::GetSequences: one of them has "
+          "UserDeserializer::GetSequences gives no list, and neither does FetchedChunk::GetSequences: one of "
+          "them has "
           "to.");
     }
     CheckEqual(*listed);
@@ -234,10 +236,9 @@ class UserTable {
     std::size_t size = value_size;
     for (const std::size_t dimension : stream.shape) size *= dimension;
     if (size == 0 || array.values_size_ % size != 0)
-      throw std::invalid_argument("Stream '" + stream.name + "': " +
-                                  std::to_string(array.values_size_ / value_size) +
-                                  " values are no whole number of samples of " +
-                                  std::to_string(size / value_size) + ".");
+      throw std::invalid_argument(
+          "Stream '" + stream.name + "': " + std::to_string(array.values_size_ / value_size) +
+          " values are no whole number of samples of " + std::to_string(size / value_size) + ".");
     return array.values_size_ / size;
   }
 

@@ -96,7 +96,8 @@ class UserArray {
                   "indices are std::int32_t or std::int64_t");
     static_assert(std::is_integral_v<Offset> && std::is_signed_v<Offset> && sizeof(Offset) >= 4,
                   "offsets are std::int32_t or std::int64_t");
-    if (offsets.empty()) throw std::invalid_argument("A sparse array has no offsets; for no samples there is one.");
+    if (offsets.empty())
+      throw std::invalid_argument("A sparse array has no offsets; for no samples there is one.");
     indices_ = indices.data();
     index_count_ = indices.size();
     index_size_ = sizeof(Index);
@@ -144,8 +145,9 @@ class DenseArray : public UserArray {
     return *this;
   }
 
-  /// Has `samples` samples read by strides, from the value with the number `first` on: `strides` are the values from one
-  /// index to the next, for each dimension of a sample and then for the samples, negative or 0 too.
+  /// Has `samples` samples read by strides, from the value with the number `first` on: `strides` are the
+  /// values from one index to the next, for each dimension of a sample and then for the samples, negative or
+  /// 0 too.
   DenseArray& SetStrides(std::size_t samples, std::size_t first, std::vector<std::ptrdiff_t> strides) {
     samples_ = samples;
     byte_offset_ = first * sizeof(T);
@@ -155,8 +157,8 @@ class DenseArray : public UserArray {
   }
 };
 
-/// A sparse array of samples: sample s owns the entries from offsets[s] to before offsets[s + 1], each with its
-/// index within the sample. There is one offset more than samples.
+/// A sparse array of samples: sample s owns the entries from offsets[s] to before offsets[s + 1], each with
+/// its index within the sample. There is one offset more than samples.
 template <typename T, typename Index, typename Offset>
 class SparseArray : public UserArray {
  public:
@@ -223,8 +225,8 @@ class UserSequence {
     for (const std::size_t dimension : (*described_)[stream].shape) size *= dimension;
     for (const std::int32_t index : indices)
       if (index < 0 || static_cast<std::size_t>(index) >= size)
-        throw std::invalid_argument("A value has the index " + std::to_string(index) +
-                                    ", but a sample has " + std::to_string(size) + " values.");
+        throw std::invalid_argument("A value has the index " + std::to_string(index) + ", but a sample has " +
+                                    std::to_string(size) + " values.");
     list.insert(list.end(), values.begin(), values.end());
     streams_[stream].indices.insert(streams_[stream].indices.end(), indices.begin(), indices.end());
     streams_[stream].counts.push_back(static_cast<std::int32_t>(values.size()));
@@ -280,9 +282,9 @@ class UserSequence {
       throw std::invalid_argument("There is no stream " + std::to_string(stream) + ".");
     const UserStream& described = (*described_)[stream];
     if (described.storage != storage)
-      throw std::invalid_argument("Stream '" + described.name + "': " +
-                                  (storage == Storage::kDense ? "it is sparse: use PushSparse."
-                                                              : "it is dense: use Dense."));
+      throw std::invalid_argument(
+          "Stream '" + described.name +
+          "': " + (storage == Storage::kDense ? "it is sparse: use PushSparse." : "it is dense: use Dense."));
     auto* list = std::get_if<std::vector<T>>(&streams_[stream].values);
     if (list == nullptr)
       throw std::invalid_argument("Stream '" + described.name + "' has another type of values.");
@@ -309,7 +311,8 @@ class UserSequence {
   bool is_invalid_ = false;
 };
 
-/// A loaded chunk that gives one sequence at a time: images that are decoded, frames that get their neighbours.
+/// A loaded chunk that gives one sequence at a time: images that are decoded, frames that get their
+/// neighbours.
 class FetchedChunk {
  public:
   FetchedChunk() = default;
@@ -317,8 +320,8 @@ class FetchedChunk {
   FetchedChunk& operator=(const FetchedChunk&) = delete;
   virtual ~FetchedChunk() = default;
 
-  /// Fills in a sequence; `index` is its place among the chunk's sequences. Called by the thread that reads, or
-  /// by several at once if the configuration says `multiThreadedDeserialization`.
+  /// Fills in a sequence; `index` is its place among the chunk's sequences. Called by the thread that reads,
+  /// or by several at once if the configuration says `multiThreadedDeserialization`.
   virtual void FetchSequence(std::uint32_t index, UserSequence& sequence) = 0;
   /// The chunk's sequences, if UserDeserializer::GetSequences does not list them beforehand.
   virtual std::optional<UserSequences> GetSequences() { return std::nullopt; }
@@ -328,8 +331,8 @@ class FetchedChunk {
 class UserChunk {
  public:
   UserChunk() = default;
-  /// Arrays of all streams, by number, each with the same number of sequences. `owner` keeps the memory of arrays
-  /// that do not own theirs, and whatever else has to live as long as the chunk.
+  /// Arrays of all streams, by number, each with the same number of sequences. `owner` keeps the memory of
+  /// arrays that do not own theirs, and whatever else has to live as long as the chunk.
   explicit UserChunk(std::vector<UserStreamData> streams, std::shared_ptr<const void> owner = nullptr)
       : streams_(std::move(streams)), owner_(std::move(owner)) {}
   /// A chunk whose sequences are fetched; UserDeserializer::FetchesSequences has to say true.

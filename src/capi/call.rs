@@ -30,18 +30,6 @@ pub(super) fn call(place: ErrorPlace<'_>, body: impl FnOnce() -> Result<()>) -> 
     }
 }
 
-/// [`call`] for a place that is still a raw pointer.
-///
-/// # Safety
-/// `error` is NULL or may be written.
-pub(super) unsafe fn guard(
-    error: *mut *mut cntk_reader_error,
-    body: impl FnOnce() -> Result<()>,
-) -> cntk_reader_status {
-    // SAFETY: NULL gives `None`; anything else may be written, by this function's contract.
-    call(unsafe { error.cast::<MaybeUninit<*mut cntk_reader_error>>().as_mut() }, body)
-}
-
 /// Runs the body of a call that cannot report failure. What a panic leaves unfinished is leaked and not used again.
 pub(super) fn guard_silently(body: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(body));
@@ -110,25 +98,6 @@ pub(super) unsafe fn outputs<'a, T>(
         }
         // SAFETY: as in `inputs`; elements need not be initialized, because they are `MaybeUninit`.
         _ => Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) }),
-    }
-}
-
-/// Where a result goes, for arguments that are still raw pointers.
-pub(super) struct Output<T>(*mut T);
-
-impl<T> Output<T> {
-    /// Checks that there is a place for the result.
-    ///
-    /// # Safety
-    /// `pointer` is NULL or may be written until [`Output::set`] returns.
-    pub(super) unsafe fn new(pointer: *mut T, name: &str) -> Result<Self> {
-        if pointer.is_null() { Err(null(name)) } else { Ok(Output(pointer)) }
-    }
-
-    /// Writes the result.
-    pub(super) fn set(self, value: T) {
-        // SAFETY: `new` refused NULL, and its contract lasts until here. `write`, because nothing may be there yet.
-        unsafe { self.0.write(value) };
     }
 }
 

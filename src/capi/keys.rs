@@ -1,16 +1,17 @@
-//! The sequence keys that all deserializers of a reader share.
+//! The sequence keys that all deserializers of a reader have in common.
 
-use super::call::{Output, guard, guard_silently, input};
+use super::call::{call, given};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use super::text;
 use crate::corpus::Corpus;
 use crate::{Error, Result};
 use std::ffi::c_char;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// How the keys of a reader's sequences become numbers, the same in all its deserializers. A deserializer of one's own
-/// gets it when it is made (cntk_reader_request), and takes a reference of its own to keep it.
+/// How the keys of a reader's sequences become numbers, in all its deserializers. A factory gets it with its request
+/// (cntk_reader_request), and takes a reference of its own to keep it.
 ///
 /// Threads: may be shared.
 pub struct cntk_reader_keys(pub(super) Arc<Corpus>);
@@ -31,71 +32,60 @@ impl cntk_reader_keys {
     }
 }
 
-/// Adds a reference: gives another handle to the same keys, to be freed with cntk_reader_keys_release.
+/// Adds a reference: gives another handle to the same keys, to be given back with cntk_reader_keys_release.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_retain(
-    keys: *const cntk_reader_keys,
-    shared: *mut *mut cntk_reader_keys,
-    error: *mut *mut cntk_reader_error,
+pub extern "C" fn cntk_reader_keys_retain(
+    keys: Option<&cntk_reader_keys>,
+    retained: Option<&mut MaybeUninit<*mut cntk_reader_keys>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (keys, output) = (input(keys, "keys")?, Output::new(shared, "shared")?);
-            output.set(Box::into_raw(Box::new(cntk_reader_keys(Arc::clone(&keys.0)))));
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (keys, retained) = (given(keys, "keys")?, given(retained, "retained")?);
+        retained.write(Box::into_raw(Box::new(cntk_reader_keys(Arc::clone(&keys.0)))));
+        Ok(())
+    })
 }
 
-/// Frees a handle. NULL is allowed.
+/// Gives a handle back. NULL is allowed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_release(keys: *mut cntk_reader_keys) {
-    if !keys.is_null() {
-        // SAFETY: the caller gives up its ownership, which was passed out by `Box::into_raw`.
-        guard_silently(|| drop(unsafe { Box::from_raw(keys) }));
-    }
+pub extern "C" fn cntk_reader_keys_release(keys: Option<Box<cntk_reader_keys>>) {
+    drop(keys);
 }
 
-/// Tells whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+/// Says whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cntk_reader_keys_describe(
-    keys: *const cntk_reader_keys,
-    numeric: *mut u32,
-    hashed: *mut u32,
-    error: *mut *mut cntk_reader_error,
+pub extern "C" fn cntk_reader_keys_describe(
+    keys: Option<&cntk_reader_keys>,
+    numeric: Option<&mut MaybeUninit<u32>>,
+    hashed: Option<&mut MaybeUninit<u32>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let keys = input(keys, "keys")?;
-            let (numeric, hashed) = (Output::new(numeric, "numeric")?, Output::new(hashed, "hashed")?);
-            numeric.set(keys.0.is_numeric().into());
-            hashed.set(keys.0.is_hashed().into());
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (numeric, hashed) = (given(numeric, "numeric")?, given(hashed, "hashed")?);
+        let keys = given(keys, "keys")?;
+        numeric.write(keys.0.is_numeric().into());
+        hashed.write(keys.0.is_hashed().into());
+        Ok(())
+    })
 }
 
 /// Gives the number of a key (`length` bytes, or CNTK_READER_NUL_TERMINATED). A text that is new gets the next one; where
 /// keys are numbers, it is the number that the key begins with.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_number(
-    keys: *const cntk_reader_keys,
+    keys: Option<&cntk_reader_keys>,
     key: *const c_char,
     length: usize,
-    number: *mut u64,
-    error: *mut *mut cntk_reader_error,
+    number: Option<&mut MaybeUninit<u64>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (keys, key) = (input(keys, "keys")?, text::bytes(key, length, "key")?);
-            let output = Output::new(number, "number")?;
-            output.set(keys.number_of(key)?);
-            Ok(())
-        })
-    }
+    call(error, || {
+        let (keys, number) = (given(keys, "keys")?, given(number, "number")?);
+        // SAFETY: `key` is NULL, which `bytes` refuses, or has the bytes that `length` states, as documented above.
+        let key = unsafe { text::bytes(key, length, "key") }?;
+        number.write(keys.number_of(key)?);
+        Ok(())
+    })
 }
 
 /// Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
@@ -103,20 +93,20 @@ pub unsafe extern "C" fn cntk_reader_keys_get_number(
 /// is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_text(
-    keys: *const cntk_reader_keys,
+    keys: Option<&cntk_reader_keys>,
     number: u64,
     text: *mut c_char,
     capacity: usize,
-    length: *mut usize,
-    error: *mut *mut cntk_reader_error,
+    length: Option<&mut MaybeUninit<usize>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
-    // SAFETY: the caller's promises, as the header states them.
-    unsafe {
-        guard(error, || {
-            let (keys, length) = (input(keys, "keys")?, Output::new(length, "length")?);
-            text::write(&keys.0.text_of(number), text, capacity, length)
-        })
-    }
+    call(error, || {
+        let (keys, length) = (given(keys, "keys")?, given(length, "length")?);
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or may be written for `capacity` bytes, as
+        // documented above.
+        length.write(unsafe { text::copy(&keys.0.text_of(number), text, capacity) }?);
+        Ok(())
+    })
 }
 
 #[cfg(test)]

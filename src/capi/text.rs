@@ -1,6 +1,6 @@
 //! Strings that come in and go out.
 
-use super::call::{Output, inputs, outputs};
+use super::call::{inputs, outputs};
 use crate::{Error, Result};
 use std::ffi::{CStr, CString, c_char};
 
@@ -50,21 +50,6 @@ pub(super) unsafe fn copy(text: &str, place: *mut c_char, capacity: usize) -> Re
         places[fits].write(0);
     }
     Ok(text.len())
-}
-
-/// [`copy`], with an output for the length.
-///
-/// # Safety
-/// As for [`copy`].
-pub(super) unsafe fn write(
-    text: &str,
-    place: *mut c_char,
-    capacity: usize,
-    length: Output<usize>,
-) -> Result<()> {
-    // SAFETY: this function's contract.
-    length.set(unsafe { copy(text, place, capacity) }?);
-    Ok(())
 }
 
 /// A NUL-terminated copy; NULs inside, which damaged data can bring into messages, become replacement characters.

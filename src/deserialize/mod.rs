@@ -128,8 +128,7 @@ pub trait ChunkSource: Send + Sync {
     /// Appends the keys that minibatches report, truncated ones or others, of sequences whose chunks are loaded.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>);
 
-    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`]. Such a deserializer lists and matches sequences
-    /// one after the other, on the thread that opens the reader.
+    /// Whether sequences of loaded chunks have to be fetched, see [`fetch`].
     fn is_fetched(&self) -> bool {
         false
     }
@@ -183,6 +182,11 @@ pub trait Deserializer: ChunkTable + ChunkSource {
             |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
         sequences.extend(ids.into_iter().zip(keys).map(info));
         Ok(())
+    }
+
+    /// Whether listing and matching sequences run users' code: one call after the other, on the thread that opens the reader.
+    fn is_asked_in_place(&self) -> bool {
+        false
     }
 
     /// Where the sequence is that belongs to one of another deserializer, and its declared length.

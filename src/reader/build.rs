@@ -88,7 +88,7 @@ fn join(options: &ReaderSettings, opened: Vec<AnyDeserializer>, pool: &Pool) -> 
     });
     let members = members.collect::<Result<Vec<_>>>()?;
     let log = Logger { trace_level: options.trace_level };
-    if members.iter().any(|member| member.deserializer.is_fetched()) {
+    if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
         // The search by key may have to sort, which is work for the pool; all else stays on this thread.
         pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
         return Bundle::new(members, &log);

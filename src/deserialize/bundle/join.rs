@@ -110,8 +110,8 @@ impl Join {
 
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
         let join = |chunk| join_chunk(&*primary.deserializer, secondaries, definer, chunk);
-        // What users have made is asked one by one, and here: see `Deserializer::is_fetched`.
-        let outcomes: Vec<Outcome> = match members.iter().any(|member| member.deserializer.is_fetched()) {
+        let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
+        let outcomes: Vec<Outcome> = match in_place {
             true => chunks.map(join).collect::<Result<_>>()?,
             false => chunks.into_par_iter().map(join).collect::<Result<_>>()?,
         };

@@ -38,7 +38,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool, unless one of them
-    /// is [fetched](ChunkSource::is_fetched): then on the thread that opens the reader. One log line says
+    /// is [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. One log line says
     /// how many sequences have been dropped and why.
     pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());

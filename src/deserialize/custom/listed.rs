@@ -248,6 +248,10 @@ impl Deserializer for ListedDeserializer {
         Ok(())
     }
 
+    fn is_asked_in_place(&self) -> bool {
+        self.user.matcher().is_some()
+    }
+
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         let Some(matcher) = self.user.matcher() else {
             return Ok(self.find(of.key).map(|id| (id, self.table.length(id))));
