@@ -36,8 +36,12 @@ impl Tally {
     /// A comparison with CNTK that cannot be made here: skipped on a developer's machine, an error in continuous
     /// integration, where skipped checks go unnoticed.
     pub fn without_cntk(reason: impl Display) -> Result<Tally> {
-        let ci = std::env::var("CI").unwrap_or_default();
-        match ci.as_str() {
+        Tally::without_cntk_in(&std::env::var("CI").unwrap_or_default(), reason)
+    }
+
+    /// [`Tally::without_cntk`] with this value of the environment variable `CI`.
+    fn without_cntk_in(ci: &str, reason: impl Display) -> Result<Tally> {
+        match ci {
             "" | "0" | "false" => Tally::skipped(reason),
             _ => bail!("CI={ci}, and the comparison with CNTK was skipped: {reason}"),
         }
@@ -233,6 +237,15 @@ fn use_installed(project: &Project) -> Result<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn continuous_integration_does_not_skip_the_comparison_with_cntk() {
+        for ci in ["", "0", "false"] {
+            let tally = Tally::without_cntk_in(ci, "no Python").expect("skipped");
+            assert_eq!(tally.to_string(), "0 passed, 0 failed, 1 skipped", "CI={ci}");
+        }
+        assert!(Tally::without_cntk_in("true", "no Python").is_err());
+    }
 
     #[test]
     fn libtest_counts_ignored_tests_too() {
