@@ -16,10 +16,10 @@ use crate::randomize::Selection;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Threads that pack, at most, the one that has the pipeline among them. Copying is soon bounded by memory.
+/// The most threads that pack, the one that has the pipeline among them. Copying is soon bounded by memory.
 const MOST_THREADS: usize = 4;
 
-/// What takes less than the hand-over to another thread is packed by one alone. Tests use all threads for everything.
+/// Packing that takes less time than handing it over is done by one thread alone. Tests use all threads for everything.
 const WORTH_IT: Duration = if cfg!(test) { Duration::ZERO } else { WORTH_A_THREAD };
 
 /// How many threads pack: as many as load, if there are CPUs for them.
@@ -32,11 +32,11 @@ pub(super) fn threads(pool: &Pool) -> usize {
 #[derive(Default)]
 pub(super) struct PlannedMinibatch {
     pub selection: Selection,
-    /// Where the timeline stood afterwards.
+    /// Where the timeline stood after the minibatch was selected.
     pub position: ReaderPosition,
 }
 
-/// What packing reads.
+/// What packing reads besides a selection.
 #[derive(Clone)]
 pub(super) struct PackContext {
     pub spec: Arc<PackSpec>,

@@ -18,7 +18,7 @@ const LARGE: usize = 1 << 17;
 /// one is packed by one thread.
 const SHARED: usize = 1 << 20;
 
-/// A minibatch, or the error in its place, and where the pipeline stood afterwards.
+/// A minibatch, or the error in its place, and where the pipeline stood after it.
 pub(super) struct Assembled {
     pub minibatch: Result<Minibatch>,
     pub progress: Progress,
@@ -28,7 +28,7 @@ pub(super) struct Assembled {
 #[derive(Default)]
 pub(super) struct PrefetchBatch {
     pub ready: VecDeque<Assembled>,
-    /// How long all of them took.
+    /// How long it took to read all of them.
     pub took: Duration,
     /// A progress that is not needed any more, for its memory.
     pub spare: Progress,

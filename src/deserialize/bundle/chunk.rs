@@ -43,7 +43,7 @@ impl Chunk for BundleChunk {
             (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
             (member, stream) => {
                 let (part, index) = joined.partners[member - 1].places.get(index);
-                // Settled before, so it is there.
+                // `wait_ready` has waited for it, so it is there.
                 match self.partners[member - 1][part].wait() {
                     Ok(chunk) => chunk.sequence(stream, index),
                     Err(_) => Loaded::Invalid,
@@ -58,7 +58,7 @@ impl Chunk for BundleChunk {
         let members = joined.partners.iter().zip(&self.partners).zip(&self.map.firsts[1..]);
         for ((partner, chunks), own_first) in members {
             let (part, index) = partner.places.get(index);
-            // Settled before, so it is there.
+            // `wait_ready` has waited for it, so it is there.
             chunks[part].wait().as_ref().map_err(Clone::clone)?.fetch(index, first + own_first, parts)?;
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Chunks of a secondary deserializer, each in memory once however many bundled chunks use it.
 //!
 //! Two bundled chunks that are loaded at the same time may need the same secondary chunk. One of them loads it. The
-//! other must not wait for it there and then: it is on a thread of the pool, perhaps the very thread that has put that
-//! loading aside to do this one. So it takes the [`Part`] as it is, still empty, and the reader waits for it when the
-//! bundled chunk enters the window ([`crate::deserialize::Chunk::wait_ready`]).
+//! other must not wait for it while it is loaded itself: it is on a thread of the pool, perhaps the very thread that has
+//! put loading the secondary chunk aside. So it takes the [`Part`] as it is, still empty, and the reader waits for it when
+//! the bundled chunk enters the window ([`crate::deserialize::Chunk::wait_ready`]).
 //!
 //! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
 
