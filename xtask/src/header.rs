@@ -2,6 +2,7 @@
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
 
 /// The header.
 pub const PATH: &str = "include/cntk_reader.h";
@@ -43,6 +44,65 @@ pub fn check(project: &Project) -> Result<()> {
     }
 }
 
+/// The declarations of all functions of a header, each without its semicolon, in the header's order.
+pub fn declarations(header: &str) -> Vec<&str> {
+    let code = header.split_once("extern \"C\" {").map_or("", |(_, code)| code);
+    let pieces = code.split("*/").filter_map(|piece| piece.split("/**").next());
+    let declarations =
+        pieces.filter_map(|piece| piece.split_once(';').map(|(declaration, _)| declaration.trim()));
+    declarations
+        .filter(|declaration| declaration.contains("cntk_reader_") && declaration.ends_with(')'))
+        .collect()
+}
+
+/// The names of a header's enums.
+pub fn enums(header: &str) -> Vec<&str> {
+    let bodies = header.split("typedef enum {").skip(1);
+    bodies.filter_map(|body| body.split_once("} ")?.1.split_once(';').map(|(name, _)| name)).collect()
+}
+
+/// The names of a header's functions, sorted.
+pub fn functions(header: &str) -> Vec<&str> {
+    let mut names: Vec<&str> = declarations(header)
+        .into_iter()
+        .filter_map(|declaration| declaration.split_once('(')?.0.rsplit([' ', '*']).next())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Fails if two of the C layer's types or functions have one name. cbindgen takes the first one of them, and a handle that
+/// has the name of a table of callbacks would then be as complete as the table: it could be passed for one.
+fn one_type_a_name(files: &[PathBuf]) -> Result<()> {
+    let mut known: Vec<(String, &PathBuf)> = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+        for name in public_names(&text) {
+            if let Some((_, other)) = known.iter().find(|(known, _)| *known == name) {
+                bail!(
+                    "Two items of the C layer have the name {name}: in {} and in {}.",
+                    other.display(),
+                    file.display()
+                );
+            }
+            known.push((name, file));
+        }
+    }
+    Ok(())
+}
+
+/// The C names that a file of the C layer defines.
+fn public_names(text: &str) -> Vec<String> {
+    let starts =
+        ["pub struct ", "pub enum ", "pub type ", "pub unsafe extern \"C\" fn ", "pub extern \"C\" fn "];
+    let name = |line: &str| {
+        let rest = starts.iter().find_map(|start| line.strip_prefix(start))?;
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        rest.starts_with("cntk_reader").then(|| rest[..end].to_owned())
+    };
+    text.lines().filter_map(name).collect()
+}
+
 /// The number of the ABI that the committed header describes.
 pub fn abi(project: &Project) -> Result<String> {
     let text = std::fs::read_to_string(project.path(PATH)).with_context(|| format!("reading {PATH}"))?;
@@ -56,9 +116,46 @@ fn generate(project: &Project) -> Result<Vec<u8>> {
     let layer = project.path("src/capi");
     let list = std::fs::read_to_string(layer.join("mod.rs"))?;
     let nouns = list.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
-    let files = nouns.map(|noun| layer.join(noun).with_extension("rs"));
+    let files: Vec<_> = nouns.map(|noun| layer.join(noun).with_extension("rs")).collect();
+    one_type_a_name(&files)?;
+    let files = files.into_iter();
     let builder = files.fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();
     builder.with_config(config).generate()?.write(&mut text);
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_name_for_two_types_is_an_error() {
+        let folder = tempfile();
+        let files = [folder.join("handle.rs"), folder.join("table.rs")];
+        let handle = "/// A handle.\npub struct cntk_reader_chunk(Box<u8>);\npub(super) struct Other;\n";
+        std::fs::write(&files[0], handle).expect("a file");
+        std::fs::write(&files[1], "pub struct cntk_reader_user_chunk {\n    pub size: usize,\n}\n")
+            .expect("a file");
+        assert!(one_type_a_name(&files).is_ok());
+        std::fs::write(&files[1], "#[repr(C)]\npub struct cntk_reader_chunk {\n    pub size: usize,\n}\n")
+            .expect("a file");
+        let error = one_type_a_name(&files).expect_err("two types");
+        assert!(error.to_string().contains("cntk_reader_chunk"), "{error}");
+        std::fs::remove_dir_all(folder).expect("the folder");
+    }
+
+    fn tempfile() -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("cntk-reader-header-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
+    }
+
+    #[test]
+    fn declarations_are_found() {
+        let header = "typedef int (*cntk_reader_callback)(int);\nextern \"C\" {\n#endif\n/**\n * One; of (two).\n */\n\
+                      void cntk_reader_free(cntk_reader *reader);\n\n/**\n * Two.\n */\nconst char *cntk_reader_b(void);\n";
+        assert_eq!(functions(header), ["cntk_reader_b", "cntk_reader_free"]);
+        assert_eq!(declarations(header)[0], "void cntk_reader_free(cntk_reader *reader)");
+    }
 }

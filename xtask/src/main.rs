@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
+mod abi;
 mod bench;
 mod build;
 mod cmake;
@@ -86,6 +87,7 @@ cargo xtask COMMAND [OPTIONS]
       --short              the cases of the step in `cargo xtask test`
       --below-original     CNTK's composite module over this project's others
   header                   writes include/cntk_reader.h from the Rust code
+  abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
 
   -v, --verbose            with every command: shows the output of the programs it runs
@@ -115,6 +117,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         "dropin" => dropin::command(&project, parser),
         "wheel" => wheel::command(&project, parser),
         "header" => no_more(parser).and_then(|()| header::command(&project)),
+        "abi" => no_more(parser).and_then(|()| abi::command(&project)),
         "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),
         "help" => {
             print!("{HELP}");

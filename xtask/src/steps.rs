@@ -4,8 +4,8 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, python, replay, repository,
-    symbols, wheel,
+    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, python, replay,
+    repository, symbols, wheel,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -95,8 +95,15 @@ pub const ALL: &[Step] = &[
     }),
     step("rust", "Rust tests: units, golden records, integration", rust),
     step("fuzz", "damaged input of every kind, and different ways to the same result", fuzz::step),
-    step("symbols", "the shared library's SONAME and exported symbols", library_symbols),
-    step("consumers", "the README's program, by CMake and by pkg-config", use_installed),
+    step("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
+    step("abi", "the ABI is the committed one", |project| {
+        with_luxuries(project, &[Tool::Abigail], abi::check)
+    }),
+    step(
+        "consumers",
+        "the programs of the README and of the C header, by CMake and by pkg-config",
+        use_installed,
+    ),
     step("replay", "golden records through the C++ header", |project| {
         built(project)?;
         replay::check(project, 1, &[])
@@ -187,7 +194,7 @@ fn libtest(output: &str) -> Tally {
 fn library_symbols(project: &Project) -> Result<Tally> {
     tools::need(project, &[Tool::Binutils])?;
     let dist = dist::build(project)?;
-    Tally::passed(symbols::check(project, &dist.library(), &dist.soname())?)
+    Tally::passed(symbols::check(project, &dist)?)
 }
 
 /// Everything that `cargo xtask build` makes.
@@ -208,6 +215,9 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
 /// The C++ tests.
 fn cpp(project: &Project, folder: &str, options: &[&str], variables: &[(&str, &str)]) -> Result<Tally> {
     tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
+    if let Err(reason) = tools::need(project, &[Tool::Clang]) {
+        println!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
+    }
     let dist = dist::build(project)?;
     let build = Build::configure(project, &dist, "cpp_tests", folder, options)?;
     build.build(None)?;

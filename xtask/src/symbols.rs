@@ -1,23 +1,71 @@
 //! What the shared library shows to the world: its own names only, under the SONAME that programs are linked against.
 
+use crate::dist::Dist;
 use crate::project::Project;
+use crate::{abi, header};
 use anyhow::{Result, bail, ensure};
-use std::path::Path;
 
-/// Checks the shared library; returns the number of exported symbols.
-pub fn check(project: &Project, library: &Path, soname: &str) -> Result<usize> {
-    let symbols =
-        project.run("nm").args(["--dynamic", "--defined-only", "--format=posix"]).arg(library).output()?;
-    let names: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let foreign: Vec<&str> = names.iter().copied().filter(|name| !name.starts_with("cntk_reader_")).collect();
-    ensure!(foreign.is_empty(), "The library exports names that are not its own: {}", foreign.join(", "));
-    let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(library).output()?;
+/// Checks the installed library; gives the number of checks: one for each exported symbol, and one for each place that has
+/// the version or the ABI number.
+pub fn check(project: &Project, dist: &Dist) -> Result<usize> {
+    let header = std::fs::read_to_string(project.path(header::PATH))?;
+    let declared = header::functions(&header);
+    let library = dist.library();
+    let run = project.run("nm").args(["--dynamic", "--defined-only", "--format=posix"]);
+    let symbols = run.arg(&library).output()?;
+    let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    exported.sort_unstable();
+    compare("The library exports", &exported, "The header declares", &declared)?;
+    let committed = abi::symbols(project)?;
+    let committed: Vec<&str> = committed.iter().map(String::as_str).collect();
+    compare("The header declares", &declared, "The committed list (cargo xtask abi) has", &committed)?;
+    Ok(exported.len() + versions(project, dist)?)
+}
+
+/// Names that only one of two lists has are an error.
+fn compare(one: &str, names: &[&str], other: &str, others: &[&str]) -> Result<()> {
+    let only = |some: &[&str], not: &[&str]| {
+        some.iter().filter(|name| !not.contains(name)).copied().collect::<Vec<_>>().join(", ")
+    };
+    let (extra, missing) = (only(names, others), only(others, names));
+    ensure!(
+        extra.is_empty() && missing.is_empty(),
+        "{one} and not the other: {extra}\n{other} and not the former: {missing}"
+    );
+    Ok(())
+}
+
+/// All places that have the version or the ABI number say the same.
+fn versions(project: &Project, dist: &Dist) -> Result<usize> {
+    let (soname, version) = (dist.soname(), &dist.version);
+    let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(dist.library()).output()?;
     if !dynamic.lines().any(|line| line.contains("(SONAME)") && line.contains(&format!("[{soname}]"))) {
         bail!("The library's SONAME is not {soname}:\n{dynamic}");
     }
-    let header = std::fs::read_to_string(project.path(crate::header::PATH))?;
-    let declared = |name: &str| header.contains(&format!("{name}("));
-    let hidden: Vec<&str> = names.iter().copied().filter(|name| !declared(name)).collect();
-    ensure!(hidden.is_empty(), "Exported, but not declared in the header: {}", hidden.join(", "));
-    Ok(names.len())
+    let built = project.target.join("release/libcntk_reader.so");
+    let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(&built).output()?;
+    ensure!(
+        dynamic.contains(&format!("[{soname}]")),
+        "Cargo's library has not the SONAME {soname}:\n{dynamic}"
+    );
+    let lib = dist.folder.join("lib");
+    let places = [
+        (lib.join("pkgconfig/cntk_reader.pc"), format!("Version: {version}\n")),
+        (lib.join("pkgconfig/cntk_reader.pc"), format!("abi_version={}\n", dist.abi)),
+        (lib.join("cmake/cntk_reader/cntk_reader-config.cmake"), format!("IMPORTED_SONAME \"{soname}\"")),
+        (
+            lib.join("cmake/cntk_reader/cntk_reader-config-version.cmake"),
+            format!("set(PACKAGE_VERSION \"{version}\")"),
+        ),
+        (project.path(header::PATH), format!("The library's SONAME has it: {soname}.")),
+        (
+            project.path("CHANGELOG.md"),
+            format!("The C ABI has the number {}, which is the SONAME's", dist.abi),
+        ),
+    ];
+    for (file, text) in &places {
+        let content = std::fs::read_to_string(file)?;
+        ensure!(content.contains(text), "{} does not say '{}'", file.display(), text.trim());
+    }
+    Ok(places.len() + 2)
 }

@@ -26,6 +26,10 @@ pub enum Tool {
     Mpi,
     /// Compiler and runtime for C#.
     Mono,
+    /// abidw and abidiff.
+    Abigail,
+    /// The other C++ compiler.
+    Clang,
 }
 
 const CLANG_FORMAT_VERSION: u32 = 14;
@@ -42,6 +46,8 @@ impl Tool {
             Tool::Binutils => "binutils (nm, readelf)",
             Tool::Mpi => "Open MPI",
             Tool::Mono => "Mono (mcs, mono)",
+            Tool::Abigail => "abigail-tools (abidw, abidiff)",
+            Tool::Clang => "Clang",
         }
     }
 
@@ -58,6 +64,8 @@ impl Tool {
             Tool::Binutils => &["binutils"],
             Tool::Mpi => &["openmpi-bin", "libopenmpi-dev"],
             Tool::Mono => &["mono-mcs", "mono-runtime"],
+            Tool::Abigail => &["abigail-tools"],
+            Tool::Clang => &["clang"],
         }
     }
 
@@ -82,6 +90,8 @@ impl Tool {
             // `ompi_info`: the options of `mpirun` are those of Open MPI.
             Tool::Mpi => ["mpirun", "mpicxx", "ompi_info"].iter().all(|name| on_path(name).is_some()),
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
+            Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
+            Tool::Clang => on_path("clang++").is_some(),
         }
     }
 }

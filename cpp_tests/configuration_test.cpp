@@ -1,0 +1,244 @@
+// Configurations by types and by text: both ways give the same section and the same minibatches.
+
+#include <algorithm>
+#include <functional>
+
+#include "data.hpp"
+
+namespace {
+
+using Keys = std::map<std::string, std::string>;
+
+struct FreeSection {
+  void operator()(cntk_reader_section* section) const { cntk_reader_section_free(section); }
+};
+using Section = std::unique_ptr<cntk_reader_section, FreeSection>;
+
+// The keys of a section with their raw texts.
+Keys KeysOf(const cntk_reader_section* section) {
+  std::vector<cntk_reader_section_entry> entries(64);
+  std::size_t count = 0;
+  EXPECT_EQ(cntk_reader_section_list_entries(section, entries.data(), entries.size(), &count, nullptr),
+            CNTK_READER_STATUS_OK);
+  Keys keys;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string key(entries[i].key, entries[i].key_length);
+    std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return std::tolower(c); });
+    keys[key] = std::string(entries[i].text, entries[i].text_length);
+  }
+  return keys;
+}
+
+Section Child(const cntk_reader_section* section, const char* key) {
+  cntk_reader_section* child = nullptr;
+  EXPECT_EQ(cntk_reader_section_open_child(section, key, CNTK_READER_NUL_TERMINATED, &child, nullptr),
+            CNTK_READER_STATUS_OK);
+  return Section(child);
+}
+
+// A section from its text, as the configuration language has it.
+Section Parse(const std::string& text) {
+  const cntk_reader_section_entry entry = {"d", 1, text.data(), text.size(), 0, 0};
+  cntk_reader_section* outer = nullptr;
+  EXPECT_EQ(
+      cntk_reader_section_create("test", CNTK_READER_NUL_TERMINATED, &entry, 1, nullptr, &outer, nullptr),
+      CNTK_READER_STATUS_OK);
+  const Section owner(outer);
+  return Child(outer, "d");
+}
+
+// A text's streams and theirs keys.
+std::map<std::string, Keys> Input(const cntk_reader_section* section) {
+  std::map<std::string, Keys> streams;
+  const Section input = Child(section, "input");
+  if (!input) return streams;
+  for (const auto& [name, text] : KeysOf(input.get()))
+    streams[name] = KeysOf(Child(input.get(), name.c_str()).get());
+  return streams;
+}
+
+template <typename Typed>
+void ExpectSameSection(const Typed& typed) {
+  const cr::Deserializer deserializer = typed;
+  const cntk_reader_section* by_types = cr::detail::SectionOf(deserializer);
+  const Section by_text = Parse(typed.Text());
+  ASSERT_TRUE(by_text);
+  EXPECT_EQ(Input(by_types), Input(by_text.get()));
+  Keys types = KeysOf(by_types), text = KeysOf(by_text.get());
+  types.erase("input");
+  text.erase("input");
+  for (auto& keys : {&types, &text})
+    for (auto& [key, value] : *keys) value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
+  EXPECT_EQ(types, text);
+  EXPECT_EQ(types.count("file"), 1u);
+}
+
+class Configuration : public DataTest {
+ protected:
+  // All that a sweep delivers: values, indices and flags.
+  static std::string Sweep1(cr::Reader reader) {
+    std::string all;
+    reader.StartEpoch(Sweep(3));
+    for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+      for (std::size_t i = 0; i < minibatch.size(); ++i) {
+        const auto block = minibatch[i].Block();
+        all.append(reinterpret_cast<const char*>(block.data()), block.size());
+      }
+      all += minibatch.EndOfSweep() ? "|" : ",";
+    }
+    return all;
+  }
+};
+
+TEST_F(Configuration, DeserializersAreTheSectionsOfTheirTexts) {
+  ExpectSameSection(cr::CtfDeserializer("train.ctf"));
+  ExpectSameSection(cr::CtfDeserializer("/a folder/with [brackets]; and, more = x.ctf")
+                        .Dense("features", 784)
+                        .Alias("f, [x] ; = (1:2)")
+                        .Sparse("labels", 10)
+                        .DefinesMinibatchSize()
+                        .ChunkSize(1 << 20)
+                        .MaxErrors(3)
+                        .SkipSequenceIds()
+                        .CacheIndex(false)
+                        .KeepDataInMemory()
+                        .StrictSequences(false));
+  ExpectSameSection(cr::CbfDeserializer("train.cbf"));
+  ExpectSameSection(
+      cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory());
+}
+
+TEST_F(Configuration, EveryOptionIsAKey) {
+  cr::ReaderOptions options;
+  EXPECT_EQ(options.Text(), "");
+  options.randomize = true;
+  options.randomization_window_in_chunks = 8;
+  options.randomization_seed = 7;
+  options.frame_mode = false;
+  options.truncation_length = 5;
+  options.right_splice = 1;
+  options.local_timeline = false;
+  options.precision = cr::ElementType::kDouble;
+  options.max_errors = 2;
+  options.trace_level = 0;
+  options.numeric_keys = true;
+  options.hash_keys = false;
+  options.window_chunk_size = 1000;
+  options.prefetch = false;
+  options.check_data = true;
+  const Keys expected = {{"randomize", "true"},
+                         {"randomizationwindow", "8"},
+                         {"samplebasedrandomizationwindow", "false"},
+                         {"randomizationseed", "7"},
+                         {"framemode", "false"},
+                         {"truncated", "true"},
+                         {"truncationlength", "5"},
+                         {"rightsplice", "1"},
+                         {"localtimeline", "false"},
+                         {"precision", "double"},
+                         {"maxerrors", "2"},
+                         {"tracelevel", "0"},
+                         {"usenumericsequencekeys", "true"},
+                         {"hashsequencekeys", "false"},
+                         {"chunksizeinbytes", "1000"},
+                         {"prefetch", "false"},
+                         {"checkdata", "true"}};
+  EXPECT_EQ(KeysOf(Parse("[ " + options.Text() + " ]").get()), expected);
+  options.randomization_window_in_samples = 8;
+  EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, BothWaysDeliverTheSame) {
+  const std::string file = Write("data.ctf", Lines(40));
+  const auto ctf = cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5).ChunkSize(100);
+  cr::ReaderOptions options;
+  options.randomization_window_in_chunks = 3;
+  options.randomization_seed = 5;
+  const std::string by_types = Sweep1(cr::Reader::Open(options, {ctf}));
+  const std::string text = options.Text() + "deserializers = ( " + ctf.Text() + " )";
+  EXPECT_EQ(by_types, Sweep1(cr::Reader::FromText(text)));
+  EXPECT_EQ(std::count(by_types.begin(), by_types.end(), '|') > 0, true);
+  // Two files, joined by key; the order of the list counts.
+  std::string labels;
+  for (int i = 39; i >= 0; --i) labels += std::to_string(i) + " |z " + std::to_string(100 + i) + "\n";
+  const std::string keyed = Write("keyed.ctf", [] {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += std::to_string(i) + " |x " + std::to_string(i) + " 0\n";
+    return lines;
+  }());
+  const auto first = cr::CtfDeserializer(keyed).Dense("x", 2),
+             second = cr::CtfDeserializer(Write("z.ctf", labels)).Dense("z", 1);
+  options = {};
+  options.randomize = false;
+  cr::Reader reader = cr::Reader::Open(options, {first, second});
+  reader.StartEpoch(Sweep(40));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  EXPECT_EQ(minibatch["z"].Column<float>(7)[0], 107.0f);
+  EXPECT_EQ(minibatch["x"].Column<float>(7)[0], 7.0f);
+}
+
+TEST_F(Configuration, OddFileNamesAreTakenAsTheyAre) {
+  for (const std::string name : {"a #b.ctf", "#c.ctf", "$x$ and $y$.ctf", "quote\".ctf",
+                                 "[list] (1:2) ; = .ctf", " blanks ", "line\nbreak.ctf", "default"}) {
+    const std::string file = Write(name, Lines(3));
+    cr::Reader reader = cr::Reader::Open({cr::CtfDeserializer(file).Dense("x", 2).Sparse("y", 5)});
+    EXPECT_EQ(reader.GetSizes().samples, 3u) << name;
+    EXPECT_EQ(reader.GetMembers().at(0).name, file);
+  }
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer("a #b").Text(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, OddStreamNames) {
+  const std::string file = Write("data.ctf", "|\xc3\xa4-b.c:d 1 2 |y 0:1\n");
+  cr::Reader reader = cr::Reader::Open(
+      {cr::CtfDeserializer(file).Dense("own name", 2).Alias("\xc3\xa4-b.c:d").Sparse("y", 5)});
+  EXPECT_EQ(reader.GetStreamDescriptions().at(0).name, "own name");
+  for (const std::string name :
+       {"", " x", "a=b", "a;b", "a[0]", "x #y", "$a$b", "two\nlines", "q\"", "default"})
+    EXPECT_EQ(ErrorOf([&] { cr::Reader::Open({cr::CtfDeserializer(file).Dense(name, 2)}); }).Kind(),
+              cr::ErrorKind::kConfig)
+        << name;
+  EXPECT_EQ(ErrorOf([&] { cr::CtfDeserializer(file).Alias("x"); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, SizesProgressAndMemory) {
+  cr::Reader reader = Open(Lines(10));
+  const cr::Sizes sizes = reader.GetSizes();
+  EXPECT_EQ(sizes.samples, 10u);
+  EXPECT_EQ(sizes.sequences, 10u);
+  EXPECT_EQ(sizes.chunks, 1u);
+  const std::vector<cr::Member> members = reader.GetMembers();
+  ASSERT_EQ(members.size(), 1u);
+  EXPECT_EQ(members[0].name, Path("data.ctf"));
+  EXPECT_EQ(members[0].type, "CNTKTextFormatDeserializer");
+  EXPECT_EQ(members[0].sizes.samples, 10u);
+  EXPECT_EQ(ErrorOf([&] { reader.GetProgress(); }).Kind(), cr::ErrorKind::kState);
+  cr::EpochConfiguration epoch = Sweep(4);
+  epoch.sweeps = 2;
+  reader.StartEpoch(epoch);
+  EXPECT_EQ(reader.GetProgress().delivered, 0u);
+  EXPECT_EQ(reader.GetProgress().expected, 20u);
+  for (const std::uint64_t delivered : {4u, 8u, 12u, 16u, 20u}) {
+    reader.GetMinibatch();
+    EXPECT_EQ(reader.GetProgress().delivered, delivered);
+    EXPECT_EQ(reader.GetProgress().sweep, delivered / 10);
+  }
+  EXPECT_GT(reader.GetMemory().Total(), 0u);
+  EXPECT_GT(reader.SuggestChunkSize(4), 0u);
+}
+
+TEST_F(Configuration, TruncationNeedsATruncatedReader) {
+  cr::Reader reader = Open(Lines(3));
+  cr::EpochConfiguration epoch = Sweep(1);
+  epoch.truncation_length = 5;
+  const cr::Error error = ErrorOf([&] { reader.StartEpoch(epoch); });
+  EXPECT_EQ(error.Kind(), cr::ErrorKind::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("truncated"), std::string::npos) << error.what();
+  cr::ReaderConfiguration configuration;
+  configuration.minibatch_size = 1;
+  configuration.truncation_length = 5;
+  reader.StartEpoch(Sweep(1));
+  EXPECT_EQ(ErrorOf([&] { reader.SetConfiguration(configuration); }).Kind(), cr::ErrorKind::kInvalidArgument);
+}
+
+}  // namespace

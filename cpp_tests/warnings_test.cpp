@@ -1,0 +1,48 @@
+// Everything that the headers have, used once, so that compilers look into their templates. It is compiled
+// with many warnings, and not run.
+
+#include <cntk_reader.hpp>
+
+namespace cr = cntk::reader;
+
+namespace {
+
+class Numbers : public cr::UserDeserializer {
+ public:
+  std::vector<cr::UserStream> GetStreams() override { return {}; }
+  std::uint32_t GetChunkCount() override { return 1; }
+  cr::UserChunk GetChunk(std::uint32_t) override { return {}; }
+};
+
+}  // namespace
+
+int main() {
+  cr::ReaderOptions options;
+  options.randomization_seed = 7;
+  cr::EpochConfiguration epoch;
+  epoch.minibatch_size = 32;
+#if __cplusplus >= 202002L
+  options = cr::ReaderOptions{.randomize = false, .precision = cr::ElementType::kDouble};
+  epoch = cr::EpochConfiguration{.minibatch_size = 32, .sweeps = 1};
+#endif
+  cr::Reader reader = cr::Reader::Open(
+      options,
+      {cr::CtfDeserializer("train.ctf").Dense("x", 3).Sparse("y", 4).Alias("l").DefinesMinibatchSize(),
+       cr::CbfDeserializer("train.cbf").Rename("a", "b").KeepDataInMemory(),
+       {"numbers", std::make_shared<Numbers>()}});
+  reader.StartEpoch(epoch);
+  for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+    const cr::StreamMinibatch x = minibatch["x"];
+    x.ForEachValue<float>(0, [](std::size_t, float) {});
+    for (const cr::Sequence& sequence : x.Sequences())
+      static_cast<void>(x.Column<double>(sequence.Column(0)));
+  }
+  reader.SetConfiguration(reader.GetConfiguration());
+  reader.SetState(reader.GetState());
+  reader.RestoreCheckpoint(reader.SaveCheckpoint());
+  cr::SetLogCallback([](cr::LogLevel, std::string_view) {});
+  cr::ConvertTextToBinary("a", "b", "c");
+  return static_cast<int>(reader.GetProgress().delivered + reader.GetMemory().Total() +
+                          reader.SuggestChunkSize(2) + reader.GetMembers().size() +
+                          reader.GetSizes().samples.value_or(0));
+}
