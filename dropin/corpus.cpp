@@ -23,9 +23,8 @@ std::string text_of(const cntk_reader_keys* keys, size_t number) {
 }  // namespace
 
 std::shared_ptr<cntk_host::CorpusDescriptor> make_corpus(const cntk_reader_keys* keys) {
-  cntk_reader_keys* own = nullptr;
-  call(cntk_reader_keys_retain, keys, &own);
-  const KeysHandle shared(own, [](cntk_reader_keys* handle) { cntk_reader_keys_release(handle); });
+  cntk_reader_keys_retain(keys);
+  const KeysHandle shared(keys, cntk_reader_keys_release);
   uint32_t numeric = 0, hashed = 0;
   call(cntk_reader_keys_describe, keys, &numeric, &hashed);
   auto corpus = std::make_shared<cntk_host::CorpusDescriptor>();

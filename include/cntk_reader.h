@@ -404,10 +404,10 @@ typedef struct cntk_reader_error cntk_reader_error;
 typedef struct cntk_reader_failure cntk_reader_failure;
 
 /**
- * How the keys of a reader's sequences become numbers, in all its deserializers. A factory gets it with its request
- * (cntk_reader_request), and takes a reference of its own to keep it.
+ * How the keys of a reader's sequences become numbers, in all of its deserializers alike. A factory gets them with its
+ * request (cntk_reader_request), and adds a reference to keep them.
  *
- * Threads: may be shared.
+ * Threads: may be shared; references are counted atomically.
  */
 typedef struct cntk_reader_keys cntk_reader_keys;
 
@@ -1953,19 +1953,17 @@ void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
                                    cntk_reader_finalizer finalizer);
 
 /**
- * Adds a reference: gives another handle to the same keys, to be given back with cntk_reader_keys_release.
+ * Adds a reference, to be taken away with cntk_reader_keys_release. NULL is allowed.
  */
-cntk_reader_status cntk_reader_keys_retain(const cntk_reader_keys *keys,
-                                           cntk_reader_keys **retained,
-                                           cntk_reader_error **error);
+void cntk_reader_keys_retain(const cntk_reader_keys *keys);
 
 /**
- * Gives a handle back. NULL is allowed.
+ * Takes a reference away that cntk_reader_keys_retain has added. NULL is allowed. May be called from any thread.
  */
-void cntk_reader_keys_release(cntk_reader_keys *keys);
+void cntk_reader_keys_release(const cntk_reader_keys *keys);
 
 /**
- * Says whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+ * Gives whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
  */
 cntk_reader_status cntk_reader_keys_describe(const cntk_reader_keys *keys,
                                              uint32_t *numeric,
@@ -1983,9 +1981,8 @@ cntk_reader_status cntk_reader_keys_get_number(const cntk_reader_keys *keys,
                                                cntk_reader_error **error);
 
 /**
- * Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
- * with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
- * is 0.
+ * Gives the text of a key by its number, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with
+ * a NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
  */
 cntk_reader_status cntk_reader_keys_get_text(const cntk_reader_keys *keys,
                                              uint64_t number,

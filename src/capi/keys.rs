@@ -1,6 +1,6 @@
 //! The sequence keys that all deserializers of a reader have in common.
 
-use super::call::{call, given};
+use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use super::text;
@@ -10,10 +10,10 @@ use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// How the keys of a reader's sequences become numbers, in all its deserializers. A factory gets it with its request
-/// (cntk_reader_request), and takes a reference of its own to keep it.
+/// How the keys of a reader's sequences become numbers, in all of its deserializers alike. A factory gets them with its
+/// request (cntk_reader_request), and adds a reference to keep them.
 ///
-/// Threads: may be shared.
+/// Threads: may be shared; references are counted atomically.
 pub struct cntk_reader_keys(pub(super) Arc<Corpus>);
 
 impl cntk_reader_keys {
@@ -32,27 +32,26 @@ impl cntk_reader_keys {
     }
 }
 
-/// Adds a reference: gives another handle to the same keys, to be given back with cntk_reader_keys_release.
+/// Adds a reference, to be taken away with cntk_reader_keys_release. NULL is allowed.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_keys_retain(
-    keys: Option<&cntk_reader_keys>,
-    retained: Option<&mut MaybeUninit<*mut cntk_reader_keys>>,
-    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
-) -> cntk_reader_status {
-    call(error, || {
-        let (keys, retained) = (given(keys, "keys")?, given(retained, "retained")?);
-        retained.write(Box::into_raw(Box::new(cntk_reader_keys(Arc::clone(&keys.0)))));
-        Ok(())
-    })
+pub unsafe extern "C" fn cntk_reader_keys_retain(keys: *const cntk_reader_keys) {
+    if !keys.is_null() {
+        // SAFETY: the only pointers to this type that callers get are those of a request, from `Arc::as_ptr`; the request's
+        // reference, or the caller's own, keeps the count above 0.
+        unsafe { Arc::increment_strong_count(keys) };
+    }
 }
 
-/// Gives a handle back. NULL is allowed.
+/// Takes a reference away that cntk_reader_keys_retain has added. NULL is allowed. May be called from any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn cntk_reader_keys_release(keys: Option<Box<cntk_reader_keys>>) {
-    drop(keys);
+pub unsafe extern "C" fn cntk_reader_keys_release(keys: *const cntk_reader_keys) {
+    if !keys.is_null() {
+        // SAFETY: as in `cntk_reader_keys_retain`, which has counted the reference that is taken away here.
+        guard_silently(|| drop(unsafe { Arc::from_raw(keys) }));
+    }
 }
 
-/// Says whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
+/// Gives whether keys are numbers in the data, and whether texts are numbered by CNTK's hash of them: 1 or 0 each.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_keys_describe(
     keys: Option<&cntk_reader_keys>,
@@ -61,8 +60,8 @@ pub extern "C" fn cntk_reader_keys_describe(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (numeric, hashed) = (given(numeric, "numeric")?, given(hashed, "hashed")?);
         let keys = given(keys, "keys")?;
+        let (numeric, hashed) = (given(numeric, "numeric")?, given(hashed, "hashed")?);
         numeric.write(keys.0.is_numeric().into());
         hashed.write(keys.0.is_hashed().into());
         Ok(())
@@ -81,16 +80,14 @@ pub unsafe extern "C" fn cntk_reader_keys_get_number(
 ) -> cntk_reader_status {
     call(error, || {
         let (keys, number) = (given(keys, "keys")?, given(number, "number")?);
-        // SAFETY: `key` is NULL, which `bytes` refuses, or has the bytes that `length` states, as documented above.
-        let key = unsafe { text::bytes(key, length, "key") }?;
-        number.write(keys.number_of(key)?);
+        // SAFETY: `key` is NULL, which `bytes` refuses, or has the bytes that `length` states.
+        number.write(keys.number_of(unsafe { text::bytes(key, length, "key") }?)?);
         Ok(())
     })
 }
 
-/// Gives the text of a key by its number, as CNTK shows it. Writes as much of it as fits into `capacity` bytes, always
-/// with a NUL if `capacity` is not 0, and its whole length in bytes without the NUL. `text` may be NULL if `capacity`
-/// is 0.
+/// Gives the text of a key by its number, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with
+/// a NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_keys_get_text(
     keys: Option<&cntk_reader_keys>,
@@ -102,8 +99,7 @@ pub unsafe extern "C" fn cntk_reader_keys_get_text(
 ) -> cntk_reader_status {
     call(error, || {
         let (keys, length) = (given(keys, "keys")?, given(length, "length")?);
-        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or may be written for `capacity` bytes, as
-        // documented above.
+        // SAFETY: `text` is NULL, which `copy` refuses unless `capacity` is 0, or has that many bytes.
         length.write(unsafe { text::copy(&keys.0.text_of(number), text, capacity) }?);
         Ok(())
     })

@@ -1,9 +1,9 @@
 //! The C ABI: opaque handles, plain structs, statuses. One file per noun.
 //!
-//! Nothing is decided here. A call turns its raw parts into Rust ones, calls the engine and turns the answer back; the
-//! shared parts of that work live in [`call`] (panics, NULL checks, outputs), [`text`] (strings) and [`sized`]
-//! (structs that may grow). Types bear their C names, so that a search finds both sides; the documentation of every
-//! public item here is the documentation of `include/cntk_reader.h`, which is generated from it.
+//! Nothing is decided here. A call turns its arguments into Rust values, calls the engine and turns the answer back. What
+//! calls have in common lives in [`call`] (panics, errors, NULL, arrays), [`text`] (strings) and [`sized`] (structs that may
+//! grow). Types have their C names, so that a search finds both sides; the documentation of every public item here is the
+//! documentation of `include/cntk_reader.h`, which is generated from it.
 
 #![allow(non_camel_case_types)]
 #![allow(

@@ -72,13 +72,13 @@ impl Maker {
 impl Factory for Maker {
     fn make(&self, request: &Request<'_>) -> Result<Arc<dyn UserDeserializer>> {
         let section = cntk_reader_section(request.section.clone());
-        let keys = cntk_reader_keys(Arc::clone(request.corpus));
+        let keys = Arc::new(cntk_reader_keys(Arc::clone(request.corpus)));
         let asked = cntk_reader_request {
             struct_size: size_of::<cntk_reader_request>(),
             section: &raw const section,
             type_name: request.name.as_ptr().cast(),
             type_length: request.name.len(),
-            keys: &raw const keys,
+            keys: Arc::as_ptr(&keys),
             is_primary: request.is_primary.into(),
             is_composable: request.is_composable.into(),
         };
