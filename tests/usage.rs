@@ -32,9 +32,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that may be allocated beyond what the reader says: what threads parse and pack with (up to 3 MB a thread, two of
+/// Bytes that may be allocated beyond what the reader says: what threads parse and pack with (up to 2 MB a thread, two of
 /// them here), queues, and the small objects around the arrays.
-const UNCOUNTED: u64 = 8 << 20;
+const UNCOUNTED: u64 = 5 << 20;
 
 /// Reads two sweeps with 4 minibatches in the caller's hands, and compares at several places what was allocated
 /// since the reader was opened with what it says. Returns the most that it said.
