@@ -1,4 +1,4 @@
-// The engine behind its C interface: handles that free themselves, errors that are thrown.
+// The engine through its C interface: handles that free themselves, errors that are thrown.
 #pragma once
 
 #include <cntk_reader.h>

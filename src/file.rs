@@ -330,7 +330,7 @@ pub mod faults {
         }
     }
 
-    /// What a call of this kind for this path has to do: fail, or read at most so many bytes.
+    /// What a call of this kind for this path has to do: fail, or read at most this many bytes.
     pub fn check(path: &str, operation: Operation) -> io::Result<Option<usize>> {
         let mut faults = FAULTS.lock();
         let mut of_call = faults

@@ -76,7 +76,7 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
             // 0, 1, -1, 2, -2 ...
             let offset = if step % 2 == 1 { step / 2 + 1 } else { -(step / 2) };
             let number = (mantissa + offset).max(0).to_string();
-            let behind = exponent - (number.len() as i32 - 1);
+            let last_exponent = exponent - (number.len() as i32 - 1);
             let mut attempt = |zeros: usize| {
                 // As a fraction, with zeros in front: the divisor grows with them.
                 let shift = exponent + 1 + zeros as i32;
@@ -91,9 +91,9 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
             if found.is_some() {
                 return found;
             }
-            // As an integer, with zeros behind it.
+            // As an integer, with zeros after it.
             for zeros in 0..24 {
-                let text = format!("{sign}{number}{}e{}", "0".repeat(zeros), behind - zeros as i32);
+                let text = format!("{sign}{number}{}e{}", "0".repeat(zeros), last_exponent - zeros as i32);
                 if fits(&text) {
                     return Some(text);
                 }

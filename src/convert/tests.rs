@@ -43,9 +43,9 @@ fn writes_the_bytes_of_the_script() {
 /// Offset, sequences and samples of the chunks of a file with one stream called `x`.
 fn table(file: &[u8]) -> Vec<(u64, u32, u32)> {
     let header = u64::from_le_bytes(*file.last_chunk().expect("a trailer")) as usize;
-    let rows = &file[header + 8 + 8 + 1 + 4 + 1 + 1 + 4..file.len() - 8];
-    let word = |row: &[u8], at: usize| u32::from_le_bytes(row[at..at + 4].try_into().expect("a word"));
-    rows.chunks(16).map(|row| (word(row, 0).into(), word(row, 8), word(row, 12))).collect()
+    let records = &file[header + 8 + 8 + 1 + 4 + 1 + 1 + 4..file.len() - 8];
+    let word = |record: &[u8], at: usize| u32::from_le_bytes(record[at..at + 4].try_into().expect("a word"));
+    records.chunks(16).map(|record| (word(record, 0).into(), word(record, 8), word(record, 12))).collect()
 }
 
 #[test]

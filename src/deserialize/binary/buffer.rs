@@ -47,7 +47,7 @@ impl ChunkBuffer {
 
     /// The `count` bytes of memory past the end, not yet part of the buffer.
     #[inline(always)]
-    fn room(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
+    fn spare(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
         if self.bytes.len() + count > self.touched || count > self.bytes.capacity() - self.bytes.len() {
             self.grow(count);
         }
@@ -59,9 +59,9 @@ impl ChunkBuffer {
         // A no-op for buffers of `BufferPool::take`, which are large enough for their chunk.
         self.bytes.reserve(count);
         let length = self.bytes.len();
-        let room = self.bytes.spare_capacity_mut();
-        let end = count.max(STEP).min(room.len());
-        memory::populate(&mut room[self.touched.saturating_sub(length).min(end)..end]);
+        let spare = self.bytes.spare_capacity_mut();
+        let end = count.max(STEP).min(spare.len());
+        memory::populate(&mut spare[self.touched.saturating_sub(length).min(end)..end]);
         self.touched = self.touched.max(length + end);
     }
 
@@ -69,11 +69,11 @@ impl ChunkBuffer {
     #[inline(always)]
     pub fn extend<T: Copy, const N: usize>(&mut self, numbers: &[T], bytes_of: impl Fn(T) -> [u8; N]) {
         let count = numbers.len() * N;
-        let room = self.room(count).as_chunks_mut::<N>().0;
-        for (target, &number) in room.iter_mut().zip(numbers) {
+        let spare = self.spare(count).as_chunks_mut::<N>().0;
+        for (target, &number) in spare.iter_mut().zip(numbers) {
             *target = bytes_of(number).map(MaybeUninit::new);
         }
-        // SAFETY: `room` was the `count` bytes past the end, within the capacity. It has `numbers.len()` chunks of `N` bytes
+        // SAFETY: `spare` was the `count` bytes past the end, within the capacity. It has `numbers.len()` chunks of `N` bytes
         // and nothing else, as `count` is their product, and the loop has written every chunk.
         unsafe { self.bytes.set_len(self.bytes.len() + count) };
     }
@@ -99,13 +99,13 @@ impl ChunkBuffer {
             }
             Ok(())
         };
-        let room = &mut self.bytes.spare_capacity_mut()[..size];
+        let spare = &mut self.bytes.spare_capacity_mut()[..size];
         if size <= PIECE {
-            read(0, room)?;
+            read(0, spare)?;
         } else {
-            let address = room.as_ptr().addr();
+            let address = spare.as_ptr().addr();
             let before = size.min(address.next_multiple_of(HUGE_PAGE) - address);
-            let (head, rest) = room.split_at_mut(before);
+            let (head, rest) = spare.split_at_mut(before);
             let pieces = rest.par_chunks_mut(HUGE_PAGE).enumerate();
             let pieces = pieces.map(|(number, piece)| (before + number * HUGE_PAGE, piece));
             let pieces = rayon::iter::once((0, head)).chain(pieces);
@@ -113,7 +113,7 @@ impl ChunkBuffer {
             // The first failure, whichever thread was first.
             results.into_iter().collect::<Result<()>>()?;
         }
-        // SAFETY: `room` was the `size` bytes past the end, within the capacity. Its pieces cover it, and `fill_at` has written
+        // SAFETY: `spare` was the `size` bytes past the end, within the capacity. Its pieces cover it, and `fill_at` has written
         // all of each: the first that fails returns above.
         unsafe { self.bytes.set_len(length + size) };
         self.touched = self.touched.max(length + size);
@@ -148,22 +148,23 @@ impl BufferPool {
 
     /// Bytes to reserve for a chunk: those of the largest chunk, if this one has at least half of them. So nearly all chunks
     /// of a file fit into the same buffers; memory beyond a buffer's data is never touched.
-    fn room(&self, size: u64) -> u64 {
+    fn capacity_for(&self, size: u64) -> u64 {
         if size >= self.largest / 2 { self.largest.max(size) } else { size }
     }
 
     /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory.
     pub fn take(&self, path: &str, range: &Range<u64>) -> Result<ChunkBuffer> {
         let size = range.end - range.start;
-        let room = usize::try_from(self.room(size)).unwrap_or(usize::MAX);
-        let fits = |buffer: &ChunkBuffer| (room..=room.saturating_mul(2)).contains(&buffer.bytes.capacity());
+        let capacity = usize::try_from(self.capacity_for(size)).unwrap_or(usize::MAX);
+        let fits =
+            |buffer: &ChunkBuffer| (capacity..=capacity.saturating_mul(2)).contains(&buffer.bytes.capacity());
         let mut waiting = self.waiting.lock();
         if let Some(found) = waiting.iter().position(fits).and_then(|at| waiting.remove(at)) {
             return Ok(found);
         }
         drop(waiting);
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(room).map_err(|_| {
+        bytes.try_reserve_exact(capacity).map_err(|_| {
             let message = format!("There is no memory for a chunk of {size} bytes.");
             let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
             let error =

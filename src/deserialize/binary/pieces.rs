@@ -80,9 +80,9 @@ impl<'a> Pieces<'a> {
         let missing = wanted.saturating_sub(rest);
         self.scratch.reserve(missing);
         let from = self.chunk.record.start + (self.base + rest) as u64;
-        let room = &mut self.scratch.spare_capacity_mut()[..missing];
-        self.chunk.file.fill_at(from, room)?;
-        // SAFETY: `room` is the first `missing` bytes past the `rest` that are initialized, and `fill_at` has written all of
+        let spare = &mut self.scratch.spare_capacity_mut()[..missing];
+        self.chunk.file.fill_at(from, spare)?;
+        // SAFETY: `spare` is the first `missing` bytes past the `rest` that are initialized, and `fill_at` has written all of
         // them; the capacity has both, as `reserve` saw to.
         unsafe { self.scratch.set_len(rest + missing) };
         Ok(())

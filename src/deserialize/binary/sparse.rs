@@ -122,8 +122,8 @@ struct SparseReader<'a, F> {
     number: F,
 }
 
-/// Samples before each sequence, and at the end all samples; and the same of the values before each sample, if the form has
-/// such a table.
+/// Samples before each sequence, and at the end all samples; if the form has such a table, also values before each sample,
+/// and at the end all values.
 type Tables = (Vec<u32>, Option<Vec<u32>>);
 
 impl<F> SparseReader<'_, F> {

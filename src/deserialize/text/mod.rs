@@ -40,7 +40,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Bytes of text of a segment, about: so many that starting a task for it costs little, and so few that its text and data
+/// Bytes of text of a segment, about: enough that starting a task costs little, and few enough that the text and its data
 /// stay in a core's cache.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
@@ -333,7 +333,7 @@ impl TextFile {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;
-        let length = self.file.read_at(bytes.start, scratch.room(size))?;
+        let length = self.file.read_at(bytes.start, scratch.text_mut(size))?;
         let spans = self.index.spans(id, sequences);
         let text = (&*scratch.text, length, bytes.start);
         Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))

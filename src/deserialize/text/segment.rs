@@ -91,7 +91,7 @@ const TEXT_KEPT: usize = 8 << 20;
 
 impl<T: Value> Scratch<T> {
     /// Memory for a text of `size` bytes, with its padding around it.
-    pub fn room(&mut self, size: usize) -> &mut [u8] {
+    pub fn text_mut(&mut self, size: usize) -> &mut [u8] {
         if self.text.len() < FRONT + size + PADDING {
             self.text.resize(FRONT + size + PADDING, 0);
         }

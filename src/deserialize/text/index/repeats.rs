@@ -47,12 +47,12 @@ impl Repeats {
             greatest = greatest.max(key);
             sequences += 1;
         });
-        let room = (BITS_EACH * sequences).clamp(1 << 16, MOST_BITS);
+        let bits = (BITS_EACH * sequences).clamp(1 << 16, MOST_BITS);
         let range = greatest.saturating_sub(least);
-        if range < room {
+        if range < bits {
             return among_close(tables, least, range + 1);
         }
-        if sequences > MOST_SCATTERED { None } else { among_scattered(tables, room.next_power_of_two()) }
+        if sequences > MOST_SCATTERED { None } else { among_scattered(tables, bits.next_power_of_two()) }
     }
 }
 

@@ -195,8 +195,8 @@ impl Builder {
             else {
                 continue;
             };
-            let room = chunk_span.offset.saturating_add(self.limit);
-            let fit = starts[done + 1..].partition_point(|&end| base + u64::from(end) <= room);
+            let limit = chunk_span.offset.saturating_add(self.limit);
+            let fit = starts[done + 1..].partition_point(|&end| base + u64::from(end) <= limit);
             let fit = starts[done..done + fit]
                 .partition_point(|&start| base + u64::from(start) - chunk_span.offset <= u64::from(u32::MAX));
             let Some(sequences) = u32::try_from(fit).ok().and_then(|fit| chunk.sequences.checked_add(fit))
