@@ -56,7 +56,7 @@ class Stopwatch {
   bool in_sweep_ = false;
 };
 
-// Seconds that the C library takes to copy so many bytes, in so many pieces, out of memory that no cache
+// Seconds that the C library takes to copy this many bytes, in this many pieces, out of memory that no cache
 // holds: what delivering them costs at least.
 inline double CopySeconds(std::size_t bytes, std::size_t pieces) {
   if (bytes == 0 || pieces == 0) return 0;
@@ -68,7 +68,7 @@ inline double CopySeconds(std::size_t bytes, std::size_t pieces) {
   for (std::size_t piece = 0; piece < pieces; ++piece) {
     if (at + size > from.size()) at = 0;
     std::memcpy(to.data(), from.data() + at, size);
-    // The compiler must not see that nobody reads the copy.
+    // The compiler must not see that the copy is never read.
     asm volatile("" : : "r"(to.data()) : "memory");
     at += size;
   }
@@ -85,7 +85,7 @@ inline std::size_t Memory(const std::string& name) {
 }
 
 // Equal for two readers that give the same minibatches in the same order. Columns that belong to no sequence
-// do not count: what is in them is nobody's business.
+// do not count: their content is unspecified.
 class Digest {
  public:
   void Add(const json::Minibatch& minibatch) {

@@ -20,7 +20,7 @@ namespace cntk_host::math {
 void construct_floats(void* matrix, int) { matrices[matrix]; }
 void destroy_floats(void* matrix) { matrices.erase(matrix); }
 void resize_floats(void* matrix, size_t rows, size_t columns, size_t, bool, bool) {
-  // Not what would be right, and nothing behind it: sanitizers see what is written there.
+  // Wrong values, in memory of just this size: sanitizers see writes past its end.
   matrices[matrix] = std::vector<float>(rows * columns, -7.0f);
 }
 float* floats_of(const void* matrix) { return matrices[matrix].data(); }

@@ -9,7 +9,7 @@ namespace {
 
 using LogTest = DataTest;
 
-// Data with something in it that does not belong there, which is tolerated and told in the log.
+// Data with something in it that does not belong there, which is tolerated and reported in the log.
 constexpr char kBadLine[] = "|x 1 2 |y 0:1\njunk |x 3 4 |y 1:1\n|x 5 6 |y 0:1\n";
 constexpr char kTolerant[] = "maxErrors = 5 ; traceLevel = 2";
 

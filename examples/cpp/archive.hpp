@@ -1,4 +1,4 @@
-// Files that hold a training's state: arrays of plain values, one after the other, behind a header with a
+// Files that hold a training's state: arrays of plain values, one after the other, after a header with a
 // checksum.
 //
 // A file is complete or not there: it is written under another name, brought to the disk, and then renamed.

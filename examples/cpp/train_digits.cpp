@@ -7,8 +7,8 @@
 // on is saved after each epoch, and after every N minibatches if asked for: weights, optimizer, and the
 // reader's position.
 // --resume goes on from there (`--resume FILE` names the file as well). --stop-after ends the program after
-// so many minibatches as a crash would: without saving anything. The weights at the end are the same to the
-// last bit, however often the training was stopped; the hash of them, printed at the end, shows it.
+// a number of minibatches as a crash would: without saving anything. The weights at the end are the same to
+// the last bit, however often the training was stopped; the hash of them, printed at the end, shows it.
 
 #include <unistd.h>
 

@@ -44,7 +44,7 @@ static class TrainDigits
         }
     }
 
-    // Learns from the rest of the epoch; gives the share of samples that were told right beforehand.
+    // Learns from the rest of the epoch; gives the share of samples that were recognized before learning from them.
     static double Learn(Reader reader, double[,] weights, int minibatches = int.MaxValue)
     {
         int right = 0, samples = 0;

@@ -15,20 +15,20 @@ pub(super) unsafe trait Sized: Copy {
     const LEAST: usize = size_of::<Self>();
 }
 
-/// Reads an input. Members behind the caller's size keep the value that `defaults` has; bytes beyond the library's
+/// Reads an input. Members past the caller's size keep the value that `defaults` has; bytes beyond the library's
 /// size must be zero, because they ask for something that this version cannot do.
 ///
 /// # Safety
 /// `pointer` is NULL or points to as many readable bytes as its first member says.
 pub(super) unsafe fn read<T: Sized>(pointer: *const T, defaults: T) -> Result<T> {
-    // SAFETY: same contract.
+    // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
     let size = unsafe { declared_size::<T>(pointer) }?;
     let mut value = defaults;
     let known = size.min(size_of::<T>());
     // SAFETY: `known` bytes are readable by the contract, and writable since `value` has at least as many. They make
     // a valid `T`: a C caller's copy of the same plain integers.
     unsafe { pointer.cast::<u8>().copy_to_nonoverlapping((&raw mut value).cast(), known) };
-    // SAFETY: the caller vouches for `size` bytes, of which `known` were read.
+    // SAFETY: `size` bytes are readable by this function's contract, and `known` is no more than `size`.
     let rest = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>().add(known), size - known) };
     if rest.iter().any(|&byte| byte != 0) {
         return Err(Error::argument(format!(
@@ -52,7 +52,7 @@ impl<T: Sized> SizedOutput<T> {
     /// `pointer` is NULL or points to as many writable bytes as its first member says, until [`SizedOutput::set`]
     /// returns.
     pub(super) unsafe fn new(pointer: *mut T) -> Result<Self> {
-        // SAFETY: same contract.
+        // SAFETY: `pointer` is NULL or has at least its first member, by this function's contract.
         let size = unsafe { declared_size::<T>(pointer) }?;
         Ok(SizedOutput { pointer, size })
     }
@@ -61,7 +61,8 @@ impl<T: Sized> SizedOutput<T> {
     pub(super) fn set(self, value: T) {
         let known = self.size.min(size_of::<T>());
         let start = size_of::<usize>();
-        // SAFETY: promised in `new`; both sides have `known` bytes and do not overlap.
+        // SAFETY: `known` is no more than the bytes of `value`, nor than those of the caller's struct, which `new` has
+        // checked to be there; `value` is a local variable, so they do not overlap.
         unsafe {
             let source = (&raw const value).cast::<u8>().add(start);
             source.copy_to_nonoverlapping(self.pointer.cast::<u8>().add(start), known - start);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_keep_their_size_and_what_is_behind() {
+    fn outputs_keep_their_size_and_what_follows() {
         let mut later = Later { size: size_of::<Later>(), a: 0, b: 9 };
         // SAFETY: the struct is as large as it says.
         let output = unsafe { SizedOutput::<Known>::new((&raw mut later).cast()) };

@@ -18,7 +18,7 @@ _get_threads = lib.checked("threads_get")
 _set_log_callback = lib.checked("log_set_callback")
 
 _numbers = itertools.count(1)
-# Callbacks that the library may still call, and what tells that it does not any more.
+# Callbacks that the library may still call, and how it is known that it does not any more.
 _registered: dict[int, tuple[Any, threading.Event]] = {}
 
 

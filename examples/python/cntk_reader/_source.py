@@ -105,7 +105,7 @@ class MinibatchSource:
 
     ``max_samples`` and ``max_sweeps`` limit what is delivered (one of them at most); ``randomization_window_in_chunks``
     (default 128) or ``randomization_window_in_samples`` is the window of the randomizer; ``randomize=False`` gives the
-    data's order; ``truncation_length`` makes minibatches of so many steps; with ``frame_mode`` every sequence is one
+    data's order; ``truncation_length`` makes minibatches of this many steps; with ``frame_mode`` every sequence is one
     sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
     ``minibatch_size``, ``workers`` and ``rank`` are what :meth:`next_minibatch` and iteration use if nothing is said.
 

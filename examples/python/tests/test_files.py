@@ -38,6 +38,24 @@ def digits(**settings):
     return MinibatchSource(CTFDeserializer(DIGITS, STREAMS), **settings)
 
 
+class Inspection(unittest.TestCase):
+    """What can be asked of a source beside minibatches."""
+
+    def test_sizes_progress_and_memory(self) -> None:
+        with digits() as source:
+            self.assertEqual(source.sizes.samples, 1437)
+            self.assertEqual(source.sizes.sequences, 1437)
+            (member,) = source.members
+            self.assertEqual(member.type, "CNTKTextFormatDeserializer")
+            self.assertTrue(member.name.endswith("digits.train.ctf"))
+            self.assertEqual(member.sizes, source.sizes)
+            source.next_minibatch(100)
+            self.assertEqual(source.progress.delivered, 100)
+            self.assertEqual(source.progress.sweep, 0)
+            self.assertGreater(sum(source.memory), 0)
+            self.assertGreater(source.suggest_chunk_size(4), 0)
+
+
 class Golden(unittest.TestCase):
     """What CNTK 2.7 was recorded to deliver, through Python: cases of one epoch."""
 
