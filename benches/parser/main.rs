@@ -9,8 +9,8 @@
 //! | `chunks` | this library loads all chunks: reads the file, parses it, fills the arrays; memory has been used before |
 //! | `read` | the file's bytes are read into a buffer |
 //! | `newlines` | its line breaks are counted, in a buffer |
-//! | `fast_float` | every number, row numbers too, is converted to `f32` by fast-float2, correctly rounded |
-//! | `standard` | the same by the standard library |
+//! | `fast_float` | every number, indices included, is converted to `f32` by fast-float2, correctly rounded |
+//! | `standard` | every number is converted by the standard library |
 //!
 //! The last two get the numbers one by one, found beforehand and not timed: a reader that used them would have to find
 //! and to store them as well.
@@ -131,7 +131,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The runs of the characters of numbers that begin behind a blank or a colon, or at a line's start.
+/// The runs of the characters of numbers that begin after a blank or a colon, or at a line's start.
 fn find_numbers(text: &[u8]) -> Vec<&[u8]> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     text.split(|byte| matches!(byte, b' ' | b':' | b'\n'))

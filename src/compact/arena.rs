@@ -1,8 +1,8 @@
-//! Memory of segments: arenas, cut one after the other from large regions that are used again when their data are gone.
+//! Arenas: the memory of segments, cut one after the other from large regions that are used again when their data are dropped.
 //!
-//! The first write to a page that the system just handed out costs up to ten times a write to a used one, and chunks
-//! come and go all the time. So regions go back to their deserializer. They are as large as the data in memory allow, and
-//! those of a small window waste nothing.
+//! The first write to a page that the system just handed out costs up to ten times as much as a write to a used one, and chunks
+//! come and go all the time. So regions go back to the deserializer that they came from. The more data are in memory, the larger
+//! regions are, so that a small window wastes nothing.
 
 use crate::memory;
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 /// Memory of one segment, filled piece by piece; pieces begin at multiples of 8 bytes.
 #[derive(Debug)]
 pub struct Arena {
-    /// The first of `room` words of `region`, of which `length` are written. They are this arena's alone.
+    /// The first of `room` words of `region`, of which `length` are written. No other arena has them.
     start: NonNull<u64>,
     length: usize,
     room: usize,
@@ -22,9 +22,10 @@ pub struct Arena {
     region: Arc<Region>,
 }
 
-// SAFETY: the words are the arena's own, and only `&mut` writes them.
+// SAFETY: `start` points to words that `cut` gave to this arena alone, and that its `region` keeps alive; only `&mut self`
+// writes them.
 unsafe impl Send for Arena {}
-// SAFETY: as above; `&` only reads words that were written before.
+// SAFETY: through `&self` only words below `length` are read, all of which were written through `&mut self` before.
 unsafe impl Sync for Arena {}
 
 /// Types whose values are plain bits, without padding between or inside them.
@@ -46,25 +47,26 @@ unsafe impl Plain for u16 {}
 unsafe impl Plain for u8 {}
 
 impl Arena {
-    /// Words that a piece of this many values takes.
+    /// The number of words that a piece of `values` values takes.
     pub fn words_for<T: Plain>(values: usize) -> usize {
         (values * size_of::<T>()).div_ceil(8)
     }
 
-    /// Gets its pages from the system.
+    /// Gets the arena's pages from the system at once.
     fn populate(&mut self) {
         let room = self.room * size_of::<u64>();
-        // SAFETY: the words are the arena's own, and may be uninitialised.
+        // SAFETY: `room` words from `start` on are this arena's alone, and `MaybeUninit` may be uninitialised.
         memory::populate(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), room) });
     }
 
-    /// Appends a piece, for which there must be room, and says at which word it begins.
+    /// Appends a piece and returns the word at which it begins. Panics if there is no room for it.
     pub fn push<T: Plain>(&mut self, values: &[T]) -> usize {
         let start = self.length;
         let words = Self::words_for::<T>(values.len());
         assert!(words <= self.room - self.length, "an arena has room for its pieces");
-        // SAFETY: there is room for `words` words behind `start`; the source has `size_of_val` initialised bytes; what
-        // is left of the last word is zeroed before.
+        // SAFETY: the assertion leaves room for `words` words after the first `start` ones, and the bytes of `values`, all of
+        // them initialised because a `Plain` has no padding, fit into `words` words. The last word is zeroed before, so that it is
+        // initialised as a whole. The memory is the arena's own, so that it does not overlap `values`.
         unsafe {
             let target = self.start.as_ptr().add(start);
             if words > 0 {
@@ -82,49 +84,50 @@ impl Arena {
     pub fn get<T: Plain>(&self, start: usize, first: usize, count: usize) -> &[T] {
         let end = start * 8 + (first + count) * size_of::<T>();
         assert!(end <= self.length * 8, "a piece ends inside its arena");
-        // SAFETY: the bytes are within the arena and initialised, any bits are a `T`, and words are aligned for it.
+        // SAFETY: by the assertion the bytes lie within the first `length` words, which are initialised; any bits are a `T`, and
+        // a word is aligned at least as a `Plain` is.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start).cast::<T>().add(first), count) }
     }
 
-    /// Asks the processor for value number `first` of the piece that begins at word `start`.
+    /// Asks the processor to load value number `first` of the piece that begins at word `start` into the cache.
     #[inline]
     pub fn prefetch<T: Plain>(&self, start: usize, first: usize) {
         let address = self.start.as_ptr().wrapping_add(start).cast::<T>().wrapping_add(first);
         crate::prefetch::line(address.cast());
     }
 
-    /// The same as [`Arena::get`], as bytes; `size` is that of one value.
+    /// The bytes of `count` values of `size` bytes each, from value number `first` of the piece that begins at word `start`.
     #[inline]
     pub fn bytes_of(&self, start: usize, first: usize, count: usize, size: usize) -> &[u8] {
         let from = start * 8 + first * size;
         assert!(from + count * size <= self.length * 8, "a piece ends inside its arena");
-        // SAFETY: the bytes are within the arena and initialised.
+        // SAFETY: by the assertion the bytes lie within the first `length` words, which are initialised.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast::<u8>().add(from), count * size) }
     }
 }
 
-/// Words of a cache line, all of which begin one: a look-up then reads as few lines as can be.
+/// The words of a cache line, aligned like one, so that a look-up reads as few lines as possible.
 #[repr(align(64))]
 struct Line {
     _words: [u64; STEP],
 }
 
-/// Whole cache lines that nobody may have written yet. Only arenas write and read them, by their own pointers.
+/// Whole cache lines, which may be uninitialised. Only arenas write and read them, by their own pointers.
 #[derive(Debug)]
 struct Block {
     start: NonNull<MaybeUninit<Line>>,
     lines: usize,
-    /// Nobody has used it yet.
+    /// It has not been used since it was allocated.
     fresh: bool,
 }
 
-// SAFETY: the memory is the block's own.
+// SAFETY: `start` points to memory that `Block::new` allocated for this block alone.
 unsafe impl Send for Block {}
-// SAFETY: the block itself neither reads nor writes its memory.
+// SAFETY: through `&self` a block hands out its address and its size; it neither reads nor writes its memory.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// At least so many words.
+    /// A block of at least `words` words.
     fn new(words: usize) -> Block {
         let lines = Box::<[Line]>::new_uninit_slice(words.div_ceil(STEP).max(1));
         let count = lines.len();
@@ -142,55 +145,57 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: leaked in `new` with this length.
+        // SAFETY: `Block::new` leaked a box of `lines` elements at `start`, and this is the only place that takes it back.
         drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(self.start, self.lines).as_ptr()) });
     }
 }
 
-/// Memory for several arenas. Goes back to its recycler when the last of them is gone.
+/// Memory for several arenas. Goes back to its recycler when the last of them is dropped.
 #[derive(Debug)]
 struct Region {
     block: Option<Block>,
-    home: Weak<Mutex<Shelf>>,
+    free_list: Weak<Mutex<FreeList>>,
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let (Some(home), Some(mut block)) = (self.home.upgrade(), self.block.take()) else { return };
+        let (Some(free_list), Some(mut block)) = (self.free_list.upgrade(), self.block.take()) else {
+            return;
+        };
         block.fresh = false;
-        let mut shelf = home.lock();
-        shelf.lent -= block.words();
-        shelf.idle_words += block.words();
-        shelf.idle.push_back(block);
+        let mut list = free_list.lock();
+        list.lent -= block.words();
+        list.idle_words += block.words();
+        list.idle.push_back(block);
     }
 }
 
-/// Where arenas come from.
+/// Hands out arenas, and takes back the regions of those that were dropped.
 #[derive(Debug, Default)]
 pub struct Recycler {
-    shelf: Arc<Mutex<Shelf>>,
+    free_list: Arc<Mutex<FreeList>>,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    /// Blocks that wait to be used again, those that came first at the front.
+struct FreeList {
+    /// Blocks that wait to be used again, the oldest one at the front.
     idle: VecDeque<Block>,
     idle_words: usize,
-    /// The region that arenas are cut from, and how many of its words are.
+    /// The region that arenas are cut from, and the number of its words that are in use.
     current: Option<(Arc<Region>, usize)>,
-    /// Words of all regions in use, and the most they ever were.
+    /// Words of all regions in use, and the largest number they ever had.
     lent: usize,
     peak: usize,
 }
 
-/// Words of the largest regions that are shared: 8 MiB.
+/// The size of the largest regions that arenas share, in words: 8 MiB.
 const LARGEST: usize = 1 << 20;
 
-/// Words that arenas begin at multiples of: a cache line.
+/// Arenas begin at multiples of this number of words: a cache line.
 const STEP: usize = 8;
 
 impl Recycler {
-    /// An empty arena with room for this many words, all of which will be written.
+    /// An empty arena with room for `words` words, all of which are going to be written.
     pub fn take(&self, words: usize) -> Arena {
         let mut arena = self.cut(words);
         if arena.region.block.as_ref().is_some_and(|block| block.fresh) {
@@ -201,52 +206,53 @@ impl Recycler {
 
     /// Bytes of all regions, in use or idle.
     pub fn bytes(&self) -> u64 {
-        let shelf = self.shelf.lock();
-        ((shelf.lent + shelf.idle_words) * size_of::<u64>()) as u64
+        let list = self.free_list.lock();
+        ((list.lent + list.idle_words) * size_of::<u64>()) as u64
     }
 
     fn cut(&self, words: usize) -> Arena {
         let room = words.next_multiple_of(STEP);
-        let mut shelf = self.shelf.lock();
-        if let Some((region, used)) = &mut shelf.current
+        let mut list = self.free_list.lock();
+        if let Some((region, used)) = &mut list.current
             && let Some(arena) = cut(region, *used, room)
         {
             *used += room;
             return arena;
         }
-        let region = Arc::new(shelf.region(room, Arc::downgrade(&self.shelf)));
+        let region = Arc::new(list.region(room, Arc::downgrade(&self.free_list)));
         let Some(arena) = cut(&region, 0, room) else {
             unreachable!("a region is as large as was asked for")
         };
         let left = arena_words(&region) - room;
-        // Dropped without the lock, which its own drop takes.
-        let before = if left >= room { shelf.current.replace((region, room)) } else { None };
-        drop(shelf);
+        // Dropped after the lock is released, because dropping a region takes the lock.
+        let before = if left >= room { list.current.replace((region, room)) } else { None };
+        drop(list);
         drop(before);
         arena
     }
 }
 
-/// Words of a region.
+/// The number of words of a region.
 fn arena_words(region: &Region) -> usize {
     region.block.as_ref().map_or(0, Block::words)
 }
 
-/// The words `used .. used + room` of a region, if it has as many.
+/// The words `used .. used + room` of a region, if it has them.
 fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
     let block = region.block.as_ref()?;
     if room > block.words() - used {
         return None;
     }
-    // SAFETY: `used` words are within the block.
+    // SAFETY: `room <= words - used` was checked without underflow, because a region never gives out more words than it has; so
+    // `used` words lie within the block.
     let start = unsafe { block.start().add(used) };
     Some(Arena { start: NonNull::new(start)?, length: 0, room, region: Arc::clone(region) })
 }
 
-impl Shelf {
-    /// A region with room for this many words: an idle one that was made for about as much or is to be shared, or a new
-    /// one, shared as soon as there is so much data that an eighth of it holds a few arenas.
-    fn region(&mut self, room: usize, home: Weak<Mutex<Shelf>>) -> Region {
+impl FreeList {
+    /// A region with room for `room` words: an idle one that has about as many or can be shared, or a new one. A new one is
+    /// shared as soon as an eighth of the data in memory holds several arenas.
+    fn region(&mut self, room: usize, free_list: Weak<Mutex<FreeList>>) -> Region {
         let fits = |block: &Block| {
             let words = block.words();
             (room..=room + room / 4 + 512).contains(&words) || words / 2 >= room
@@ -258,9 +264,9 @@ impl Shelf {
             }
             None => {
                 let shared = (self.lent / 8).clamp(1, LARGEST).next_power_of_two();
-                // A little room makes regions of nearly the same size interchangeable.
+                // Some spare words make regions of nearly equal sizes interchangeable.
                 let words = if shared / 4 >= room { shared } else { room + room / 32 };
-                // Idle ones that do not fit make room for it: all together are no more than was ever in use.
+                // Idle blocks that do not fit are freed: all blocks together take no more than was ever in use.
                 while self.lent + self.idle_words + words > self.peak {
                     let Some(block) = self.idle.pop_front() else { break };
                     self.idle_words -= block.words();
@@ -270,7 +276,7 @@ impl Shelf {
         };
         self.lent += block.words();
         self.peak = self.peak.max(self.lent);
-        Region { block: Some(block), home }
+        Region { block: Some(block), free_list }
     }
 }
 
@@ -283,12 +289,12 @@ mod tests {
         let mut arena = Recycler::default().take(8);
         let floats = arena.push(&[1.0f32, 2.0, 3.0]);
         let none = arena.push::<f64>(&[]);
-        let rows = arena.push(&[7i32]);
-        let starts = arena.push(&[1u32, 2]);
-        assert_eq!((floats, none, rows, starts), (0, 2, 2, 3));
+        let indices = arena.push(&[7i32]);
+        let offsets = arena.push(&[1u32, 2]);
+        assert_eq!((floats, none, indices, offsets), (0, 2, 2, 3));
         assert_eq!(arena.get::<f32>(floats, 1, 2), [2.0, 3.0]);
-        assert_eq!(arena.bytes_of(rows, 0, 1, 4), 7i32.to_ne_bytes());
-        assert_eq!(arena.get::<u32>(starts, 1, 1), [2]);
+        assert_eq!(arena.bytes_of(indices, 0, 1, 4), 7i32.to_ne_bytes());
+        assert_eq!(arena.get::<u32>(offsets, 1, 1), [2]);
         assert!(arena.get::<f64>(none, 0, 0).is_empty());
     }
 
@@ -318,13 +324,13 @@ mod tests {
                 }
             }
         }
-        let shelf = recycler.shelf.lock();
+        let list = recycler.free_list.lock();
         let used = 300 * 800;
-        assert!(shelf.lent < 2 * used, "{} words are lent", shelf.lent);
-        assert!(shelf.lent + shelf.idle_words <= shelf.peak);
-        drop(shelf);
+        assert!(list.lent < 2 * used, "{} words are lent", list.lent);
+        assert!(list.lent + list.idle_words <= list.peak);
+        drop(list);
         drop(arenas);
-        let shelf = recycler.shelf.lock();
-        assert!(shelf.lent <= shelf.peak / 4 && shelf.lent + shelf.idle_words <= shelf.peak);
+        let list = recycler.free_list.lock();
+        assert!(list.lent <= list.peak / 4 && list.lent + list.idle_words <= list.peak);
     }
 }

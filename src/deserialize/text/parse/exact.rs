@@ -1,18 +1,18 @@
-//! The parser of one sequence, complete and readable: every rule, every message, every oddity of CNTK 2.7.
+//! The exact parser: reads one sequence by every rule of CNTK 2.7, with every message and every oddity.
 //!
-//! A sequence is a range of bytes. It is read row by row, a row sample by sample, a sample value by value; a part
-//! that cannot be read is left out, reported and counted, and reading goes on behind it. Where the range ends without
-//! a line break, the rules differ in places; they are marked "range's end".
+//! A sequence is a range of bytes. It is read line by line, a line sample by sample, a sample value by value. A part that
+//! cannot be read is left out, reported and counted, and reading goes on after it. Where the range ends without a line break,
+//! the rules differ in places, which are marked "range's end". CNTK's messages call a line a row.
 
 use super::number;
 use super::output::Output;
-use super::report::{Cause, Context, IN_ROW, Report, Stop};
+use super::report::{Cause, Context, IN_LINE, Report, Stop};
 use super::rules::{Rules, ends_name, is_non_printable, is_value_delimiter};
 use crate::compact::Value;
 use crate::deserialize::text::index::SequenceSpan;
 use crate::log::Level;
 
-/// Reads one sequence from its bytes and commits it. `text` is shorter than the span says if the file ends before.
+/// Reads one sequence from its bytes and commits it. `text` is shorter than the span's size if the file ends before.
 pub fn read_sequence<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
@@ -22,13 +22,13 @@ pub fn read_sequence<T: Value>(
 ) -> Result<(), Stop> {
     let context = Context { key: span.key, stream: None };
     let mut reader = Reader { rules, span, text, at: 0, context, output, report };
-    let rows = reader.rows()?;
+    let lines = reader.lines()?;
     if (text.len() as u64) < u64::from(span.size) {
-        // CNTK reads no row here again and again, until its tolerance is used up.
+        // CNTK fails to read a line here again and again, until no more errors are tolerated.
         reader.note(Cause::FileEnded);
         return Err(reader.report.failure(false, context, None));
     }
-    reader.check(rows)
+    reader.check(lines)
 }
 
 struct Reader<'a, 'r, T> {
@@ -66,38 +66,38 @@ impl<T: Value> Reader<'_, '_, T> {
         }
     }
 
-    /// All rows; the number of good ones.
-    fn rows(&mut self) -> Result<usize, Stop> {
-        let (mut row, mut good) = (0, 0);
+    /// Reads all lines; returns the number of good ones.
+    fn lines(&mut self) -> Result<usize, Stop> {
+        let (mut line, mut good) = (0, 0);
         while self.at < self.text.len() {
-            row += 1;
+            line += 1;
             let start = self.offset();
-            if self.row()? {
+            if self.line()? {
                 good += 1;
             } else {
-                self.note(Cause::BadRow { row });
+                self.note(Cause::BadLine { line });
                 self.report.count(self.context, Some(start))?;
             }
         }
         if good < self.span.samples as usize {
-            self.note(Cause::FewRows { rows: good, expected: self.span.samples });
+            self.note(Cause::FewLines { lines: good, expected: self.span.samples });
         }
         Ok(good)
     }
 
-    /// One row: an id, which is skipped unread, and samples up to the line break. False if it has none.
-    fn row(&mut self) -> Result<bool, Stop> {
+    /// Reads one line: an id, which is skipped unread, and samples up to the line break. False if there are none.
+    fn line(&mut self) -> Result<bool, Stop> {
         self.skip_digits();
         let mut samples = 0;
         while let Some(byte) = self.peek() {
             if byte == b'\n' {
                 self.at += 1;
                 if samples == 0 {
-                    self.note(Cause::EmptyRow);
+                    self.note(Cause::EmptyLine);
                     return Ok(false);
                 }
                 if samples > self.rules.streams.len() {
-                    self.note(Cause::CrowdedRow { samples });
+                    self.note(Cause::CrowdedLine { samples });
                 }
                 return Ok(true);
             }
@@ -109,8 +109,8 @@ impl<T: Value> Reader<'_, '_, T> {
                 self.skip_sample();
             }
         }
-        // Range's end: a row is good even without a sample.
-        self.note(Cause::Ended(IN_ROW));
+        // Range's end: a line is good even without a sample.
+        self.note(Cause::Ended(IN_LINE));
         Ok(true)
     }
 
@@ -119,7 +119,7 @@ impl<T: Value> Reader<'_, '_, T> {
         self.at += memchr::memchr2(b'|', b'\n', rest).unwrap_or(rest.len());
     }
 
-    /// One sample; false if there is none to keep.
+    /// Reads one sample; false if there is none to keep.
     fn sample(&mut self) -> Result<bool, Stop> {
         let stream = match self.name() {
             Name::Stream(stream) => stream,
@@ -230,14 +230,14 @@ impl<T: Value> Reader<'_, '_, T> {
             }
             count += 1;
         }
-        // Range's end: any number of values is good except none. CNTK drops those too many and delivers memory that
-        // it never wrote for those missing; here they are zeros.
+        // Range's end: any number of values is good except none. CNTK drops values beyond the dimension, and delivers
+        // memory that it never wrote for missing ones; here these are zeros.
         self.note(Cause::Ended("a dense sample"));
         self.fill(stream, before + dim) && count > 0
     }
 
-    /// Adds zeros, or takes values away, so that the stream has `length` of them. A dimension may be absurd, so memory
-    /// is asked for politely.
+    /// Adds zeros, or drops values, so that the stream has `length` values. False if there is no memory: a dimension may be
+    /// absurd.
     fn fill(&mut self, stream: usize, length: usize) -> bool {
         let values = &mut self.output.columns[stream].values;
         values.truncate(length);
@@ -280,7 +280,7 @@ impl<T: Value> Reader<'_, '_, T> {
             column.values.push(value);
             column.indices.push(index as i32);
         }
-        // Range's end: what counts is whether the stream has any entry in this sequence, in whichever sample.
+        // Range's end: what counts is whether the stream has any entry in this sequence, in any of its samples.
         self.note(Cause::Ended("a sparse sample"));
         self.output.columns[stream].values_here() > 0
     }
@@ -289,7 +289,7 @@ impl<T: Value> Reader<'_, '_, T> {
         let reading = number::read(&self.text[self.at..]);
         self.at += reading.length;
         if reading.at_end {
-            self.note(Cause::Ended(IN_ROW));
+            self.note(Cause::Ended(IN_LINE));
         }
         match reading.value {
             Ok(number) => Some(T::from_f64(number)),
@@ -323,8 +323,8 @@ impl<T: Value> Reader<'_, '_, T> {
         None
     }
 
-    /// The lengths of the streams, once all rows are read.
-    fn check(&mut self, rows: usize) -> Result<(), Stop> {
+    /// Checks the lengths of the streams when all lines are read, and commits the sequence or leaves it out.
+    fn check(&mut self, lines: usize) -> Result<(), Stop> {
         let start = Some(self.span.offset);
         let expected = self.span.samples;
         let mut empty = None;
@@ -370,7 +370,7 @@ impl<T: Value> Reader<'_, '_, T> {
         }
         if self.report.shows(Level::Info) {
             let line = format!(
-                "Finished loading sequence (id = {}) at offset {} in the input file ({}), successfully read {rows} out \
+                "Finished loading sequence (id = {}) at offset {} in the input file ({}), successfully read {lines} out \
                  of expected {expected} rows.",
                 self.rules.key_text(self.span.key),
                 self.offset(),

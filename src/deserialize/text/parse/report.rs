@@ -1,4 +1,4 @@
-//! What parsers have to say: messages in CNTK's words, and errors counted against what is tolerated.
+//! Messages of the parsers, in CNTK's words, and the count of errors against the number that is tolerated.
 
 use super::number::Flaw;
 use super::rules::Rules;
@@ -11,20 +11,20 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A line without a sample.
-    EmptyRow,
+    EmptyLine,
     /// More samples in a line than there are streams.
-    CrowdedRow { samples: usize },
-    /// A line that could not be read; lines of a sequence count from 1.
-    BadRow { row: usize },
+    CrowdedLine { samples: usize },
+    /// A line that could not be read; the lines of a sequence are numbered from 1.
+    BadLine { line: usize },
     /// The text ended in a line, a sample, a name, a number.
     Ended(&'static str),
-    /// Fewer lines than the index knows.
-    FewRows { rows: usize, expected: u32 },
+    /// Fewer lines than the index has.
+    FewLines { lines: usize, expected: u32 },
     /// The file is shorter than its index.
     FileEnded,
     /// No `|` where a name has to begin.
     NoPrefix(u8),
-    /// No name behind `|`.
+    /// No name after `|`.
     NoName(u8),
     /// A dense sample with too few values: zeros follow.
     ShortSample { dim: usize, values: usize },
@@ -40,18 +40,18 @@ pub enum Cause {
     IndexOverflow,
     /// An index beyond the stream's dimension.
     IndexTooLarge { index: u64, dim: usize },
-    /// No `:` behind an index.
+    /// No `:` after an index.
     NoColon { index: u64, found: u8 },
-    /// More samples than the index knows.
+    /// More samples than the index has.
     TooManySamples { samples: usize, expected: u32 },
-    /// Fewer samples than the index knows.
+    /// Fewer samples than the index has.
     TooFewSamples { samples: usize, expected: u32 },
     /// A stream without a sample.
     EmptyStream,
 }
 
-/// Where a text can end without harm; CNTK also says it of numbers.
-pub const IN_ROW: &str = "an input row";
+/// Where a text can end without harm. CNTK also reports this place where a number ends with the text.
+pub const IN_LINE: &str = "an input row";
 
 /// The sequence and the stream that are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,10 +100,10 @@ pub fn limit_text(rules: &Rules) -> String {
 /// A parser's way out when it cannot go on.
 pub type Stop = Box<Failure>;
 
-/// Lines held back before they are written out of order.
+/// Bytes of messages that are held back. Beyond them, messages are written at once, possibly out of order.
 const PENDING_BYTES: usize = 1 << 20;
 
-/// Messages and errors of one segment. Messages are held back until the segments before have written theirs.
+/// Messages and errors of one segment. Messages are held back until those of the segments before it are written.
 #[derive(Debug)]
 pub struct Report<'a> {
     rules: &'a Rules,
@@ -125,11 +125,11 @@ impl<'a> Report<'a> {
             bytes: 0,
             errors: 0,
             limit,
-            last: (Cause::EmptyRow, 0),
+            last: (Cause::EmptyLine, 0),
         }
     }
 
-    /// The same without messages, to find an error again.
+    /// A report without messages, to find an error again.
     pub fn silent(rules: &'a Rules, limit: u64) -> Self {
         Report { silent: true, ..Report::new(rules, limit) }
     }
@@ -168,7 +168,7 @@ impl<'a> Report<'a> {
     pub fn line(&mut self, level: Level, line: String) {
         self.bytes += line.len();
         self.lines.push((level, line));
-        // A file with a warning in every line must not fill the memory: better out of order than held back.
+        // A file with a warning in every line must not fill the memory.
         if self.bytes > PENDING_BYTES {
             for (level, line) in self.take_lines() {
                 self.rules.log.write(level, &line);
@@ -202,22 +202,22 @@ impl<'a> Report<'a> {
         let key = || format!("(id = {})", self.rules.key_text(context.key));
         let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
         match cause {
-            Cause::EmptyRow => format!("Empty input row{at}."),
-            Cause::CrowdedRow { samples } => {
+            Cause::EmptyLine => format!("Empty input row{at}."),
+            Cause::CrowdedLine { samples } => {
                 let streams = self.rules.streams.len();
                 format!("Input row{at} contains more samples than expected ({samples} vs. {streams}).")
             }
-            Cause::BadRow { row } => {
-                format!("Could not read a row (# {row}) while loading sequence {}{at}.", key())
+            Cause::BadLine { line } => {
+                format!("Could not read a row (# {line}) while loading sequence {}{at}.", key())
             }
             Cause::Ended(what) => {
-                let hint = if what == IN_ROW { " Possibly, a trailing newline is missing." } else { "" };
+                let hint = if what == IN_LINE { " Possibly, a trailing newline is missing." } else { "" };
                 format!(
                     "Exhausted all input expected for the current sequence while reading {what}{at}.{hint}"
                 )
             }
-            Cause::FewRows { rows, expected } => format!(
-                "Exhausted all input expected for the current sequence {}{at}, but only read {rows} out of {expected} \
+            Cause::FewLines { lines, expected } => format!(
+                "Exhausted all input expected for the current sequence {}{at}, but only read {lines} out of {expected} \
                  expected rows.",
                 key()
             ),
@@ -300,7 +300,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Writes lines that were held back.
+/// Writes messages that were held back.
 pub fn write_lines(rules: &Rules, lines: Vec<(Level, String)>) {
     for (level, line) in lines {
         rules.log.write(level, &line);

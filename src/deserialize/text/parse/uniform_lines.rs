@@ -263,9 +263,8 @@ fn give<T: Value, const MOST: usize>(
         let first = column.values.len() as u32;
         *column.values.chunk()? = *values;
         *column.indices.chunk()? = *indices;
-        let offsets = column.offsets.chunk::<MOST>()?;
-        for line in 0..MOST {
-            offsets[line] = first + line as u32 + 1;
+        for (offset, number) in column.offsets.chunk::<MOST>()?.iter_mut().zip(1..) {
+            *offset = first + number;
         }
         column.values.advance(samples);
         column.indices.advance(samples);

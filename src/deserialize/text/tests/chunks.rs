@@ -53,14 +53,15 @@ fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     }
 }
 
-fn rows(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
+fn entries_of(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
     match chunk.sequence(0, index) {
         Loaded::Data(view) => {
             let sparse = view.sparse.expect("sparse");
             assert_eq!(sparse.offsets.len(), view.samples as usize + 1);
             assert_eq!(sparse.indices.len(), view.values.len());
-            let rows = sparse.indices.chunks(4).map(|b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
-            (rows.collect(), sparse.offsets.iter().map(|start| start - sparse.offsets[0]).collect())
+            let indices =
+                sparse.indices.chunks(4).map(|b| i32::from_ne_bytes(b.try_into().expect("4 bytes")));
+            (indices.collect(), sparse.offsets.iter().map(|start| start - sparse.offsets[0]).collect())
         }
         other => panic!("{other:?}"),
     }
@@ -112,7 +113,7 @@ fn what_is_implied_reads_like_what_is_stored() {
             let places = || (0..samples(i)).flat_map(|k| (0..entries).map(move |e| (k, e)));
             let expected = places().map(|(k, e)| ((i + k + e) % 1000) as i32).collect();
             let starts = (0..=samples(i)).map(|k| entries * k).collect();
-            assert_eq!(rows(&*chunk, i), (expected, starts), "case {case}, sequence {i}");
+            assert_eq!(entries_of(&*chunk, i), (expected, starts), "case {case}, sequence {i}");
             let expected: Vec<f32> = places().map(|(k, e)| value(i, k, e) as f32).collect();
             assert_eq!(sparse_values(&*chunk, i), expected, "case {case}, sequence {i}");
             let expected: Vec<f32> = (0..samples(i)).flat_map(|k| [i as f32, k as f32]).collect();
@@ -141,7 +142,7 @@ fn sequences_come_from_their_segments() {
                 let values: Vec<f32> = (0..lengths(i)).flat_map(|k| [i as f32, k as f32 + 0.5]).collect();
                 assert_eq!(dense(&*chunk, index), values);
                 let expected = (0..lengths(i)).flat_map(|k| [(i % 1000) as i32, k as i32]).collect();
-                assert_eq!(rows(&*chunk, index), (expected, (0..=lengths(i)).map(|k| 2 * k).collect()));
+                assert_eq!(entries_of(&*chunk, index), (expected, (0..=lengths(i)).map(|k| 2 * k).collect()));
                 i += 1;
             }
         }
@@ -222,7 +223,7 @@ fn kept_chunks_are_loaded_and_counted_once() {
 }
 
 #[test]
-fn a_file_cut_behind_its_index_is_an_error() {
+fn a_file_cut_after_it_was_indexed_is_an_error() {
     let text = b"|x 1 2|s 1:1\n|x 3 4|s 2:2\n";
     for length in [0, 5, 13, 20, 25] {
         let file = file(text);

@@ -29,7 +29,7 @@ fn dense(name: &'static str, dim: usize) -> impl Strategy<Value = String> {
 fn sparse(name: &'static str, dim: u32) -> impl Strategy<Value = String> {
     proptest::collection::vec((gap(), 0..dim, number()), 0..20).prop_map(move |entries| {
         let entries: String =
-            entries.into_iter().map(|(gap, row, value)| format!("{gap}{row}:{value}")).collect();
+            entries.into_iter().map(|(gap, index, value)| format!("{gap}{index}:{value}")).collect();
         format!("|{name}{entries}")
     })
 }
@@ -60,11 +60,11 @@ fn text() -> impl Strategy<Value = String> {
 /// Lines of one entry for each stream, nearly all of them alike.
 fn alike_lines() -> impl Strategy<Value = String> {
     let entries = prop_oneof![
-        3 => Just("{id} |w {row}:1 |S0 {tag}:{value}"),
-        1 => Just("{id} |S0 {tag}:{value}\t|w {row}:1"),
-        1 => Just("|w {row}:{value}"),
-        1 => Just("{id}{id} |1 {tag}:1 |a {tag}:1 |w {row}:1 |S0 {tag}:1"),
-        1 => Just("{id} |twelve12name {tag}:{value} |w {row}:1"),
+        3 => Just("{id} |w {index}:1 |S0 {tag}:{value}"),
+        1 => Just("{id} |S0 {tag}:{value}\t|w {index}:1"),
+        1 => Just("|w {index}:{value}"),
+        1 => Just("{id}{id} |1 {tag}:1 |a {tag}:1 |w {index}:1 |S0 {tag}:1"),
+        1 => Just("{id} |twelve12name {tag}:{value} |w {index}:1"),
     ];
     let number = || prop_oneof![6 => "[0-9]{1,4}", 1 => "[0-9]{7,10}", 1 => "-?[0-9]{1,2}\\.[0-9]{1,3}"];
     let odd = prop_oneof![
@@ -76,14 +76,14 @@ fn alike_lines() -> impl Strategy<Value = String> {
         1 => Just("\r"),
         1 => Just("7"),
     ];
-    let row = (0u64..20_000, 0u32..140, number(), 0u64..4, odd);
+    let line = (0u64..20_000, 0u32..140, number(), 0u64..4, odd);
     let end = prop_oneof![4 => Just("\n"), 1 => Just("\r\n")];
-    (entries, end, proptest::collection::vec(row, 1..40)).prop_map(|(entries, end, rows)| {
-        let line = |(row, tag, value, id, odd): (u64, u32, String, u64, &str)| {
-            let line = entries.replace("{row}", &row.to_string()).replace("{tag}", &tag.to_string());
+    (entries, end, proptest::collection::vec(line, 1..40)).prop_map(|(entries, end, lines)| {
+        let text = |(index, tag, value, id, odd): (u64, u32, String, u64, &str)| {
+            let line = entries.replace("{index}", &index.to_string()).replace("{tag}", &tag.to_string());
             line.replace("{value}", &value).replace("{id}", &id.to_string()) + odd + end
         };
-        rows.into_iter().map(line).collect()
+        lines.into_iter().map(text).collect()
     })
 }
 

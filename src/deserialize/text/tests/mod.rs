@@ -18,7 +18,7 @@ use crate::log::Logger;
 use crate::processor::Processor;
 use std::sync::Arc;
 
-/// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` behind marks the main stream.
+/// Rules for streams written as `x:2` (dense, dimension 2) or `s:10s` (sparse); a `*` after it marks the main stream.
 pub fn rules(streams: &str, max_errors: u64) -> Rules {
     let mut main = None;
     let streams: Vec<StreamRule> = streams
@@ -205,7 +205,7 @@ pub fn shown(rules: &Rules, keys: &[SequenceSpan], sequences: &Sequences) -> Str
     let stream = |rule: &StreamRule, data: &Data| {
         let samples: Vec<String> = if rule.sparse {
             let mut entries = data.indices.iter().zip(&data.values);
-            let entry = |(row, bits): (&i32, &u64)| format!("{row}:{}", value(*bits));
+            let entry = |(index, bits): (&i32, &u64)| format!("{index}:{}", value(*bits));
             data.counts
                 .iter()
                 .map(|&count| entries.by_ref().take(count as usize).map(entry).collect::<Vec<_>>().join(" "))
