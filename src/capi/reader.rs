@@ -102,22 +102,22 @@ pub struct cntk_reader_memory {
     pub index: u64,
 }
 
-// SAFETY (of all four): integers and pointers, each of which may have all bits zero.
+// SAFETY: nothing but integers, which may have all bits zero.
 unsafe impl Sized for cntk_reader_info {
     const NAME: &'static str = "cntk_reader_info";
 }
 
-// SAFETY: as above.
+// SAFETY: integers and pointers, each of which may have all bits zero.
 unsafe impl Sized for cntk_reader_member_info {
     const NAME: &'static str = "cntk_reader_member_info";
 }
 
-// SAFETY: as above.
+// SAFETY: nothing but integers, which may have all bits zero.
 unsafe impl Sized for cntk_reader_progress {
     const NAME: &'static str = "cntk_reader_progress";
 }
 
-// SAFETY: as above.
+// SAFETY: nothing but integers, which may have all bits zero.
 unsafe impl Sized for cntk_reader_memory {
     const NAME: &'static str = "cntk_reader_memory";
 }

@@ -91,9 +91,10 @@ impl cntk_reader_source {
     /// Each of `text`, `file` and `section` is NULL, or readable as its length or its type says.
     unsafe fn config(&self) -> Result<Config> {
         match (self.text.is_null(), self.file.is_null(), self.section.is_null()) {
-            // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
             (false, true, true) => {
-                Config::from_text(unsafe { text::utf8(self.text, self.text_length, "text") }?)
+                // SAFETY: `text` is not NULL, so it has the bytes that `text_length` states, by this function's contract.
+                let text = unsafe { text::utf8(self.text, self.text_length, "text") }?;
+                Config::from_text(text)
             }
             (true, false, true) => {
                 // SAFETY: `file` is not NULL, so it has the bytes that `file_length` states, by this function's contract.
