@@ -54,8 +54,8 @@ pub(super) fn ascending(offsets: &[u32]) -> Result<()> {
     }
 }
 
-/// CNTK 2.7's error for a sequence without samples.
-pub(super) fn empty_sequence() -> Error {
+/// CNTK 2.7's error for a sequence without samples in this stream.
+pub(super) fn empty_sequence(stream: &str) -> Error {
     let message = "AddSequence: Sequences must be a least one frame long.";
-    Error::new(ErrorKind::Data, ExceptionClass::Logic, message)
+    Error::new(ErrorKind::Data, ExceptionClass::Logic, message).in_stream(stream)
 }

@@ -195,7 +195,7 @@ impl PackSpec {
                 )));
             }
             if view.samples == 0 {
-                return Err(check::empty_sequence());
+                return Err(check::empty_sequence(&info.name));
             }
             if view.sparse.is_some() != (info.storage == Storage::SparseCsc) {
                 return Err(Error::internal(

@@ -207,7 +207,8 @@ impl Packer for TruncatedPacker {
         let all_done = self.slots.iter().all(|slot| slot.available() == 0);
         let steps_to_come = if all_done { 0 } else { steps };
         if self.slots.iter_mut().any(|slot| slot.take_empty(steps_to_come)) {
-            return Err(check::empty_sequence());
+            // Its streams agree on the number of samples, so each of them is empty.
+            return Err(check::empty_sequence(self.streams.first().map_or("", |info| &info.name)));
         }
         if self.slots.iter().all(|slot| slot.queue.is_empty()) {
             return Ok(Minibatch::empty(false, true));
