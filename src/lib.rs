@@ -145,11 +145,11 @@ pub use config::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
 pub use log::{Level as LogLevel, set_sink as set_log_sink};
+pub use pack::SparseColumns;
 pub use pack::layout::{GAP, Layout, Record};
-pub use pack::{Element, SparseColumns};
 pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
-pub use stream::{ElementType, Storage, StreamInfo};
+pub use stream::{Element, ElementType, Storage, StreamInfo};
 
 /// Formats of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
 /// [`Builder::deserializer`].
@@ -157,8 +157,8 @@ pub mod user {
     pub use crate::deserialize::ChunkInfo;
     pub use crate::deserialize::custom::{
         Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
-        StreamData, UserChunk, UserDeserializer, UserSequence, Value,
+        StreamData, UserChunk, UserDeserializer, UserSequence,
     };
     pub use crate::sequence::{SequenceId, SequenceInfo};
-    pub use crate::stream::{ElementType, Storage, StreamInfo};
+    pub use crate::stream::{Element, ElementType, Storage, StreamInfo};
 }

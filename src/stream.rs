@@ -23,6 +23,37 @@ impl ElementType {
     }
 }
 
+/// A type of values: `f32` or `f64`.
+pub trait Element: Copy + PartialEq + std::fmt::Debug + Send + Sync + AnyBits + 'static {
+    /// The element type of streams that have values of this type.
+    const TYPE: ElementType;
+}
+
+impl Element for f32 {
+    const TYPE: ElementType = ElementType::Float;
+}
+
+impl Element for f64 {
+    const TYPE: ElementType = ElementType::Double;
+}
+
+pub(crate) use sealed::AnyBits;
+
+// Users can name `Element`, but not its supertrait, so they cannot implement it.
+mod sealed {
+    /// Types without padding for which every pattern of bits is a value.
+    ///
+    /// # Safety
+    /// That must be so: bytes are taken for values of the type, and values for bytes, without a look at them.
+    pub unsafe trait AnyBits {}
+    // SAFETY: every 32 bits are an `f32`, and it has 4 bytes, none of them padding.
+    unsafe impl AnyBits for f32 {}
+    // SAFETY: every 64 bits are an `f64`, and it has 8 bytes, none of them padding.
+    unsafe impl AnyBits for f64 {}
+    // SAFETY: every 32 bits are an `i32`, and it has 4 bytes, none of them padding.
+    unsafe impl AnyBits for i32 {}
+}
+
 /// How the values of a stream are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]

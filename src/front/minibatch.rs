@@ -2,8 +2,8 @@
 
 use crate::corpus::Corpus;
 use crate::pack::layout::Layout;
-use crate::pack::{self as packed, Element, SparseColumns, StreamMinibatch};
-use crate::stream::{ElementType, LateShapes, Storage, StreamInfo};
+use crate::pack::{self as packed, SparseColumns, StreamMinibatch};
+use crate::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::fmt;
 use std::sync::Arc;

@@ -12,40 +12,12 @@
 //! Blocks start at a multiple of 64 bytes, so every part is aligned for its type: values start at byte 0 or 8, which suits
 //! `f64`; indices and offsets follow at multiples of 4, also where `nnz` is odd. All numbers are in native byte order.
 
-use crate::stream::ElementType;
+use crate::stream::{AnyBits, Element};
 
 /// Bytes of the number of values at the start of a sparse block.
 const COUNT_SIZE: usize = size_of::<u64>();
 /// Bytes of an index or offset.
 const INDEX_SIZE: usize = size_of::<i32>();
-
-/// A type of values: `f32` or `f64`.
-pub trait Element: Copy + PartialEq + std::fmt::Debug + Send + Sync + sealed::AnyBits + 'static {
-    /// The element type of streams that have values of this type.
-    const TYPE: ElementType;
-}
-
-impl Element for f32 {
-    const TYPE: ElementType = ElementType::Float;
-}
-
-impl Element for f64 {
-    const TYPE: ElementType = ElementType::Double;
-}
-
-mod sealed {
-    /// Types without padding for which every pattern of bits is a value.
-    ///
-    /// # Safety
-    /// That must be so: bytes are taken for values of the type without a look at them.
-    pub unsafe trait AnyBits {}
-    // SAFETY: every 32 bits are an `f32`, and it has 4 bytes, none of them padding.
-    unsafe impl AnyBits for f32 {}
-    // SAFETY: every 64 bits are an `f64`, and it has 8 bytes, none of them padding.
-    unsafe impl AnyBits for f64 {}
-    // SAFETY: every 32 bits are an `i32`, and it has 4 bytes, none of them padding.
-    unsafe impl AnyBits for i32 {}
-}
 
 /// The data of a sparse stream's minibatch: compressed sparse columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -119,7 +91,7 @@ pub(super) fn sparse<T: Element>(block: &[u8], columns: usize) -> Option<SparseC
 }
 
 /// Bytes as values of a type. `None` if they are not aligned for it or are no whole number of values.
-fn cast<T: sealed::AnyBits>(bytes: &[u8]) -> Option<&[T]> {
+fn cast<T: AnyBits>(bytes: &[u8]) -> Option<&[T]> {
     let pointer = bytes.as_ptr().cast::<T>();
     if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;

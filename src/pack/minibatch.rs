@@ -4,12 +4,12 @@
 //! a whole, with its blocks, its lists of records and its list of keys. So each stream gets a block that it filled before,
 //! sizes settle after a few reads, and from then on a minibatch allocates nothing.
 
-use super::block::{self, Element, SparseColumns};
+use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
 use crate::memory::{Held, Meter};
 use crate::sequence::SequenceKey;
-use crate::stream::{ElementType, Storage};
+use crate::stream::{Element, ElementType, Storage};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};

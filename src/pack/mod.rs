@@ -21,7 +21,7 @@ mod spec;
 mod test_feed;
 mod truncated;
 
-pub use block::{Element, SparseColumns};
+pub use block::SparseColumns;
 pub use feed::{Feed, LoadedSelection};
 pub use limits::{Limits, PackConfig};
 pub use minibatch::{MOST_AT_ONCE, Minibatch, MinibatchPool, StreamMinibatch};

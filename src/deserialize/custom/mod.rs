@@ -34,7 +34,7 @@ pub use chunk::UserChunk;
 pub use data::{Array, DenseArray, Keys, Sequences, SparseArray, StreamData};
 pub use fetched::FetchedChunk;
 pub(crate) use fetched::SequenceSource;
-pub use sequence::{UserSequence, Value};
+pub use sequence::UserSequence;
 
 use super::loader::Loader;
 use super::{AnyDeserializer, ChunkInfo};

@@ -3,42 +3,27 @@
 use super::wrong;
 use crate::Result;
 use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm};
-use crate::stream::{ElementType, Storage, StreamInfo};
+use crate::stream::{AnyBits, Element, ElementType, Storage, StreamInfo};
+use std::any::Any;
 use std::sync::Arc;
 
-/// A type of values: `f32` or `f64`.
-pub trait Value: Copy + sealed::Value {}
-
-impl Value for f32 {}
-impl Value for f64 {}
-
-mod sealed {
-    use super::Values;
-
-    pub trait Value: Sized {
-        fn list(values: &mut Values) -> Option<&mut Vec<Self>>;
-    }
-
-    impl Value for f32 {
-        fn list(values: &mut Values) -> Option<&mut Vec<f32>> {
-            if let Values::Float(list) = values { Some(list) } else { None }
-        }
-    }
-
-    impl Value for f64 {
-        fn list(values: &mut Values) -> Option<&mut Vec<f64>> {
-            if let Values::Double(list) = values { Some(list) } else { None }
-        }
-    }
-}
-
 /// Values of the type that a stream has.
-pub enum Values {
+enum Values {
     Float(Vec<f32>),
     Double(Vec<f64>),
 }
 
 impl Values {
+    /// The list, if its values have this type.
+    fn list<T: Element>(&mut self) -> Option<&mut Vec<T>> {
+        // Compiled, this is the comparison of the variant alone: the types are known.
+        let list: &mut dyn Any = match self {
+            Values::Float(list) => list,
+            Values::Double(list) => list,
+        };
+        list.downcast_mut()
+    }
+
     fn len(&self) -> usize {
         match self {
             Values::Float(list) => list.len(),
@@ -61,14 +46,8 @@ impl Values {
     }
 }
 
-/// Plain numbers, any of whose bytes may be looked at.
-trait Number: Copy {}
-impl Number for f32 {}
-impl Number for f64 {}
-impl Number for i32 {}
-
-fn bytes_of<T: Number>(numbers: &[T]) -> &[u8] {
-    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `Number` is implemented for types without
+fn bytes_of<T: AnyBits>(numbers: &[T]) -> &[u8] {
+    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `AnyBits` is implemented for types without
     // padding only, so that every byte is initialized.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
@@ -122,13 +101,13 @@ impl UserSequence {
 
     /// The values of a dense stream, to be filled: those of the first sample, of the second, and so on. `T` is the
     /// stream's element type.
-    pub fn dense<T: Value>(&mut self, stream: usize) -> Result<&mut Vec<T>> {
+    pub fn dense<T: Element>(&mut self, stream: usize) -> Result<&mut Vec<T>> {
         self.list(stream, Storage::Dense).map(|(values, _)| values)
     }
 
     /// Adds a sample to a sparse stream: its values and their indices within the sample, in any order. `T` is the stream's
     /// element type.
-    pub fn push_sparse<T: Value>(&mut self, stream: usize, values: &[T], indices: &[i32]) -> Result<()> {
+    pub fn push_sparse<T: Element>(&mut self, stream: usize, values: &[T], indices: &[i32]) -> Result<()> {
         if values.len() != indices.len() {
             return Err(wrong(format!(
                 "A sparse sample has {} values, but {} indices.",
@@ -165,7 +144,7 @@ impl UserSequence {
     }
 
     /// The values of a stream, and its other lists.
-    fn list<T: Value>(&mut self, stream: usize, storage: Storage) -> Result<(&mut Vec<T>, Others<'_>)> {
+    fn list<T: Element>(&mut self, stream: usize, storage: Storage) -> Result<(&mut Vec<T>, Others<'_>)> {
         let count = self.streams.len();
         let (Some(info), Some(data)) = (self.infos.get(stream), self.streams.get_mut(stream)) else {
             return Err(no_stream(stream, count));
@@ -178,7 +157,7 @@ impl UserSequence {
             return Err(wrong(message).in_stream(&info.name));
         }
         let others = Others { indices: &mut data.indices, offsets: &mut data.offsets };
-        match T::list(&mut data.values) {
+        match data.values.list() {
             Some(list) => Ok((list, others)),
             None => {
                 let message = format!(
