@@ -1,12 +1,13 @@
 //! Checkpoints that continue exactly: what is in them, how they are written, and what they refuse.
 //!
 //! Format, little endian: magic (8 bytes) | version `u32` | facts | epoch | progress | CRC-32 of all before it `u32`.
-//! The *facts* are pairs of texts, name and value, that say what the order and the content of the minibatches depend on.
-//! A reader compares them with its own, so a refusal can name what differs.
+//! The *facts* are pairs of texts, name and value: everything that the order and the content of the minibatches depend on.
+//! A reader compares them with its own, so that a refusal can name what differs.
 //!
-//! Data whose table of chunks grows while it is read are not all known in the first sweep, and a checkpoint does not wait
-//! for the rest: its facts cover the chunks up to where it was taken, and say how many these are. The same chunks
-//! are compared when it is restored, so the facts do not depend on how far ahead of reading the table has grown.
+//! A table of chunks that grows while the data are read is incomplete during the first sweep, and a checkpoint does not wait
+//! for the rest of it. Its facts then cover only the chunks up to the position at which it was taken, and record how many
+//! chunks that is. Restoring compares the facts of just these chunks, so they do not depend on how far ahead of reading the
+//! table had grown.
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
@@ -23,10 +24,10 @@ use std::sync::OnceLock;
 const MAGIC: &[u8; 8] = b"cntkrdr\n";
 const VERSION: u32 = 1;
 
-/// Name and value of one thing that must be the same when a checkpoint is restored.
+/// Name and value of one property that must be equal in the reader that restores a checkpoint.
 type Fact = (&'static str, String);
 
-/// How far reading has come: all that is needed to go on exactly from here.
+/// How far reading has come: all that is needed to continue exactly from this position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Where the timeline stands.
@@ -35,27 +36,27 @@ pub(super) struct Progress {
     pub invalid: u64,
     /// Sequences that the truncated packer holds.
     pub queues: Vec<Queue>,
-    /// Samples of these sequences that are still to be delivered. Not part of a checkpoint: the packer counts them.
+    /// Samples of the queued sequences that have not been delivered. Not part of a checkpoint: the packer counts them.
     pub held: u64,
 }
 
-/// The content of a checkpoint, beside its facts.
+/// The content of a checkpoint, except its facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Checkpoint {
     pub epoch: Epoch,
-    /// The configuration in force: the epoch's, or that of a later change.
+    /// The configuration in force: the epoch's own, or the one that replaced it later.
     pub read: ReadConfig,
     pub progress: Progress,
 }
 
-/// Name of the fact that says how many chunks the facts about the data cover; without it, all.
+/// Name of the fact that records how many chunks the facts about the data cover. Without it they cover all chunks.
 const COVERED: &str = "chunks compared";
 
-/// What order and content of the minibatches depend on.
+/// What the order and the content of the minibatches depend on.
 pub(super) struct Facts {
-    /// Those that do not come from the data.
+    /// Facts that follow from the settings.
     settings: Vec<Fact>,
-    /// Those about all data; costly, so they wait for the first checkpoint.
+    /// Facts about all data. They are costly, so they are computed for the first checkpoint that needs them.
     data: OnceLock<Vec<Fact>>,
     deserializer: AnyDeserializer,
 }
@@ -69,14 +70,14 @@ impl Facts {
         }
     }
 
-    /// The reader ends: what is not known about the data is not needed any more.
+    /// Stops indexing, because the reader ends: facts that are not known yet will not be needed.
     pub(super) fn cancel(&self) {
         if let AnyDeserializer::Known(table) = &self.deserializer {
             table.cancel();
         }
     }
 
-    /// The facts for a checkpoint that is taken here.
+    /// The facts of a checkpoint that is taken at this position.
     pub(super) fn at(&self, progress: &Progress) -> Result<Vec<Fact>> {
         self.covering(match (progress.position, &self.deserializer) {
             (ReaderPosition::Global(position), AnyDeserializer::Known(table)) if table.is_incremental() => {
@@ -86,12 +87,13 @@ impl Facts {
         })
     }
 
-    /// The facts that a checkpoint with these facts is held against.
+    /// The reader's own facts, covering as many chunks as a checkpoint's facts, `theirs`, do.
     fn against(&self, theirs: &[(String, String)]) -> Result<Vec<Fact>> {
         let covered = theirs.iter().find(|(name, _)| name == COVERED);
         self.covering(covered.and_then(|(_, chunks)| chunks.parse().ok()))
     }
 
+    /// The facts that cover the first `chunks` chunks, or all data.
     fn covering(&self, chunks: Option<ChunkId>) -> Result<Vec<Fact>> {
         let mut facts = self.settings.clone();
         match (chunks, &self.deserializer) {
@@ -102,7 +104,7 @@ impl Facts {
     }
 }
 
-/// Chunks of the first sweep that begin before this position; `None` if it is in a later one.
+/// Number of chunks of the first sweep that begin before this position; `None` if the position is in a later sweep.
 fn chunks_before(table: &dyn ChunkTable, position: Position) -> Result<Option<ChunkId>> {
     let (mut chunks, mut samples) = (0, 0);
     while samples < position.samples {
@@ -113,7 +115,7 @@ fn chunks_before(table: &dyn ChunkTable, position: Position) -> Result<Option<Ch
     Ok(Some(chunks))
 }
 
-/// The facts about the first chunks.
+/// The facts about the first `chunks` chunks.
 fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<Fact>> {
     let (mut sequences, mut samples) = (0, 0);
     for chunk in 0..chunks {
@@ -130,6 +132,7 @@ fn first_chunks(deserializer: &dyn Deserializer, chunks: ChunkId) -> Result<Vec<
     ])
 }
 
+/// The facts that follow from the settings.
 fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
     let order = match options.order {
         Order::InOrder => "not randomized".to_owned(),
@@ -251,7 +254,7 @@ fn decode_against(
     input.checkpoint().filter(|_| input.0.is_empty()).ok_or_else(damaged)
 }
 
-/// Names everything that differs.
+/// Refuses a checkpoint whose facts are not the reader's own. The message names every fact that differs.
 fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
     let mut differences = Vec::new();
     for (name, value) in own {
@@ -286,7 +289,7 @@ fn put_config(out: &mut Vec<u8>, config: &ReadConfig) {
     }
 }
 
-/// What is left to read of a checkpoint. `None` everywhere means that it ends too early.
+/// The part of a checkpoint that is still to be read. All methods return `None` if it ends too early or is not valid.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -1,4 +1,4 @@
-//! Fetches the sequences of a minibatch, where their chunks do not have them ready: see [`crate::deserialize::fetch`].
+//! Fetches the sequences of a minibatch from chunks that do not have them ready: see [`crate::deserialize::fetch`].
 
 use super::adaptive_executor::AdaptiveExecutor;
 use crate::deserialize::fetched::Fetched;
@@ -10,7 +10,7 @@ use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
-/// The sequences that were fetched last.
+/// Fetches sequences, and holds those of the last selection.
 pub(super) struct Fetcher {
     fetching: AdaptiveExecutor,
     preparing: AdaptiveExecutor,
@@ -19,19 +19,20 @@ pub(super) struct Fetcher {
     /// Streams whose shapes become known with the first data.
     late: Vec<usize>,
     shapes: Arc<LateShapes>,
-    /// Minibatches take the keys from the first stream, truncated ones from the last (CNTK 2.7).
+    /// The stream whose keys minibatches report: the first one, or the last one for truncated minibatches (CNTK 2.7).
     key_stream: usize,
     truncated: bool,
-    /// By position in the selection; after those in use, objects of earlier selections, for their memory.
+    /// The first `count` are the fetched sequences, by position in the selection. The rest are left from earlier selections,
+    /// and kept for their memory.
     fetched: Vec<Fetched>,
-    /// Number of those in use.
+    /// Number of sequences that were fetched last.
     count: usize,
-    /// Sequences with their keys. Those that a truncated packer still holds stay among them.
+    /// Keys of the fetched sequences: those of the last selection, after those that a truncated packer still holds.
     keys: Vec<(SequenceId, SequenceKey, Weak<Fetched>)>,
 }
 
 impl Fetcher {
-    /// A fetcher if the deserializer needs one.
+    /// A fetcher, if the deserializer needs one.
     pub(super) fn of(
         deserializer: &dyn ChunkSource,
         truncated: bool,
@@ -54,7 +55,7 @@ impl Fetcher {
         })
     }
 
-    /// Fetches sequences, whose chunks are in memory. Of several failures the first in their order counts.
+    /// Fetches these sequences, whose chunks are in memory. Of several failures, returns that of the first sequence.
     pub(super) fn fetch(
         &mut self,
         deserializer: &dyn ChunkSource,
@@ -93,7 +94,7 @@ impl Fetcher {
         };
         let open = &mut self.fetched[..self.count];
         self.fetching.each(open.iter_mut().zip(sequences), self.count, fetch)?;
-        // Those that can be used, with their positions in the minibatch.
+        // The sequences that have data in every stream, with their positions in the minibatch.
         let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
         self.preparing.each(whole, self.count, |(position, fetched)| fetched.prepare(position))?;
         if !self.late.is_empty() {
@@ -108,7 +109,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// A sequence of those fetched last, for a truncated packer.
+    /// Takes out one of the sequences that were fetched last, for a truncated packer to hold.
     pub(super) fn keep(&mut self, position: usize) -> Option<Arc<dyn Chunk>> {
         let key = self.keys.len().checked_sub(self.count)? + position;
         let fetched = Arc::new(std::mem::take(self.fetched[..self.count].get_mut(position)?));
@@ -116,13 +117,14 @@ impl Fetcher {
         Some(fetched)
     }
 
-    /// Lets go of what was fetched last: a minibatch has it, or a truncated packer. The memory is kept for the next.
+    /// Releases the sequences that were fetched last: a minibatch has copied them, or a truncated packer has taken them. Their
+    /// memory is kept for the next selection.
     pub(super) fn release(&mut self) {
         let used = self.fetched.iter_mut().take(std::mem::take(&mut self.count));
         used.for_each(Fetched::release);
     }
 
-    /// Fetches one sequence for a packer that had it before.
+    /// Fetches one sequence again, for a packer that held it when a checkpoint was made.
     pub(super) fn refetch(
         &mut self,
         deserializer: &dyn ChunkSource,
@@ -148,7 +150,7 @@ impl Fetcher {
         key.unwrap_or_default()
     }
 
-    /// All samples of a stream have one shape: that of its description, or that of the first sample.
+    /// Checks that all samples of a stream have one shape: that of its description, or that of the first sample.
     fn check_shapes(&self, fetched: &Fetched) -> Result<()> {
         for &stream in &self.late {
             let name = &self.streams[stream];
@@ -158,7 +160,7 @@ impl Fetcher {
                 return error(ErrorKind::User, ExceptionClass::Logic, message);
             };
             if self.shapes.set(stream, shape) != Some(shape) {
-                // CNTK 2.7's words.
+                // CNTK 2.7's message.
                 let message = format!(
                     "Packer currently does not support samples with varying shapes.Please make sure there is a \
                      transform that unifies the shape of samples for input stream '{name}' or the deserializer \
@@ -170,17 +172,18 @@ impl Fetcher {
         Ok(())
     }
 
-    /// What was fetched last, by position.
+    /// The sequences that were fetched last, by position in the selection.
     pub(super) fn fetched(&self) -> &[Fetched] {
         &self.fetched[..self.count]
     }
 
-    /// Shapes that are known from data.
+    /// Shapes that become known with the first data.
     pub(super) fn shapes(&self) -> &LateShapes {
         &self.shapes
     }
 
-    /// Appends the keys of sequences that were fetched, in the order in which they were if they are not truncated.
+    /// Appends the keys of fetched sequences. Unless minibatches are truncated, `sequences` must be in the order in which they
+    /// were fetched.
     pub(super) fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
         let mut from = 0;
         for id in sequences {

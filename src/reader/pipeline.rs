@@ -33,10 +33,11 @@ pub(super) struct Pipeline {
     source: Source,
     packer: Box<dyn Packer>,
     packing: Packing,
-    /// For minibatches that can be packed each for itself.
+    /// Packs several minibatches in parallel, where each can be packed without the ones before it.
     parallel: ParallelPacker,
-    /// Used again from batch to batch.
+    /// The minibatches of the batch that is being read. Emptied, not freed, after each batch.
     planned: Vec<PlannedMinibatch>,
+    /// Objects for later plans, kept for their memory.
     spare_planned: Vec<PlannedMinibatch>,
 }
 
@@ -44,14 +45,15 @@ pub(super) struct Pipeline {
 struct Source {
     deserializer: Arc<dyn ChunkSource>,
     timeline: TimelineSource,
-    /// For chunks that do not have their sequences ready.
+    /// Fetches sequences from chunks that do not have them ready; `None` if every chunk does.
     fetcher: Option<Fetcher>,
     selection: Selection,
-    /// The selection was drawn and waits for the next batch.
+    /// Whether `selection` was drawn and is left for the next batch.
     is_drawn: bool,
     truncated: bool,
-    /// Invalid sequences so far, and how many are tolerated.
+    /// Invalid sequences so far.
     invalid: u64,
+    /// Invalid sequences that are tolerated; one more is an error.
     tolerated: u64,
 }
 
@@ -130,10 +132,10 @@ impl Pipeline {
         self.source.timeline.configure(&config.workers())
     }
 
-    /// Reads minibatches, as many as wanted or less, into an empty batch.
+    /// Reads up to `wanted` minibatches into an empty batch.
     pub(super) fn read(&mut self, wanted: usize, batch: &mut PrefetchBatch) {
         let start = Instant::now();
-        // Packing reads the arrays of users' chunks where they lie.
+        // Packing reads the arrays of users' chunks in place, so the process must not end while it runs.
         let inside = self.source.deserializer.is_foreign().then(exit::enter);
         if let Some(None) = inside {
             let error = Error::state("The process ends, so nothing is read any more.");
@@ -153,7 +155,7 @@ impl Pipeline {
         batch.took = start.elapsed();
     }
 
-    /// Whether a selection was drawn that is not delivered.
+    /// Whether a selection was drawn that has not been delivered.
     pub(super) fn is_ahead(&self) -> bool {
         self.source.is_drawn
     }
@@ -163,7 +165,8 @@ impl Pipeline {
         batch.ready.push_back(Assembled { minibatch, progress });
     }
 
-    /// Selects the sequences of minibatches. A failure takes the place of one more.
+    /// Selects the sequences of up to `wanted` minibatches of one window. Returns the failure that ended this early, if any;
+    /// it is delivered after the minibatches selected before it.
     fn plan(&mut self, limits: Limits, wanted: usize) -> Option<Error> {
         while self.planned.len() < wanted {
             let mut planned = self.spare_planned.pop().unwrap_or_default();
@@ -187,14 +190,14 @@ impl Pipeline {
         None
     }
 
-    /// Packs the minibatches whose sequences are selected.
+    /// Packs the planned minibatches and appends them to the batch in order.
     fn pack(&mut self, spec: Arc<PackSpec>, batch: &mut PrefetchBatch) -> Result<()> {
         let TimelineSource::Global(_, store) = &self.source.timeline else { return Ok(()) };
         let chunks = Arc::clone(store.chunks());
         let context = PackContext { spec, deserializer: Arc::clone(&self.source.deserializer), chunks };
         let source = &mut self.source;
         self.parallel.pack(&mut self.planned, context, |planned, packed| {
-            // Comes before an error of the packing, which in CNTK comes later.
+            // Too many invalid sequences take precedence over an error of packing: CNTK counts before it packs.
             let counted = source.count_invalid(packed.invalid, packed.delivers);
             let progress =
                 Progress { position: planned.position, invalid: source.invalid, queues: Vec::new(), held: 0 };
@@ -204,7 +207,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Where the pipeline stands; [`Pipeline::resume`] brings it back here. `before` is used for its memory.
+    /// Where the pipeline stands, for [`Pipeline::resume`]. `before` is overwritten: its memory is used again.
     pub(super) fn progress(&self, before: Progress) -> Progress {
         let mut queues = before.queues;
         self.packer.queued(&mut queues);
@@ -212,12 +215,12 @@ impl Pipeline {
         Progress { position, invalid: self.source.invalid, queues, held: self.held_samples() }
     }
 
-    /// Samples that the packer holds for the minibatches to come.
+    /// Samples that the packer holds for later minibatches.
     pub(super) fn held_samples(&self) -> u64 {
         self.packer.held_samples()
     }
 
-    /// Goes where CNTK's state leads. Queued sequences are dropped.
+    /// Continues at the position that CNTK's state names. Queued sequences are dropped.
     pub(super) fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
         self.source.is_drawn = false;
         match &mut self.source.timeline {
@@ -235,7 +238,7 @@ impl Pipeline {
         }
     }
 
-    /// The epoch that was just started, before anything of it is read.
+    /// Where the epoch begins that was just started. Valid until the epoch's first read.
     pub(super) fn epoch_start(&self) -> EpochStart {
         let own = match &self.source.timeline {
             TimelineSource::Global(..) => None,
@@ -244,7 +247,7 @@ impl Pipeline {
         EpochStart { first: self.source.timeline.position().samples(), own }
     }
 
-    /// CNTK's names of the two numbers of a local timeline's window.
+    /// CNTK's names of the two numbers that describe a local timeline's window; empty texts for a global timeline.
     pub(super) fn window_keys(&self) -> [&'static str; 2] {
         match &self.source.timeline {
             TimelineSource::Global(..) => [""; 2],
@@ -252,15 +255,15 @@ impl Pipeline {
         }
     }
 
-    /// Goes back exactly to where [`Pipeline::progress`] was taken.
+    /// Returns exactly to the position at which [`Pipeline::progress`] was taken in this pipeline.
     pub(super) fn resume(&mut self, progress: &Progress) -> Result<()> {
         self.source.resume(progress)?;
         let source = &mut self.source;
         self.packer.requeue(&progress.queues, &mut |id| source.fetch(id))
     }
 
-    /// Brings a new pipeline to where [`Pipeline::progress`] was taken in another one, in an epoch that was started so
-    /// and with the configuration that was last in force. Returns where that epoch starts.
+    /// Brings a new pipeline to the position at which [`Pipeline::progress`] was taken in another pipeline. `epoch` is the
+    /// epoch that was started there, and `read` the configuration that was last in force. Returns where that epoch starts.
     pub(super) fn restore(
         &mut self,
         epoch: &Epoch,
@@ -280,7 +283,7 @@ impl Pipeline {
 }
 
 impl Source {
-    /// Refuses queued sequences that the data do not have.
+    /// Refuses a checkpoint's queues if they name sequences that the data do not have.
     fn check(&mut self, queues: &[Queue]) -> Result<()> {
         for (id, _) in queues.iter().flat_map(|queue| &queue.sequences) {
             let sequences = match &mut self.timeline {
@@ -303,8 +306,8 @@ impl Source {
         self.timeline.start_epoch(&epoch.timeline())
     }
 
-    /// Selects the next sequences, and sees to it that their chunks are in memory. With `stays`, false if they need another
-    /// window than those before them: then they wait for the next call.
+    /// Selects the next sequences, and loads their chunks if they are not in memory. With `stays`, the window does not move:
+    /// returns false if the sequences need another window, and keeps the selection for the next call.
     fn select(&mut self, global: u64, local: u64, stays: bool) -> Result<bool> {
         match &mut self.timeline {
             TimelineSource::Global(timeline, store) => {
@@ -331,7 +334,7 @@ impl Source {
         self.timeline.resume(progress.position)
     }
 
-    /// A sequence that the packer held where a checkpoint was made, with its chunk or fetched.
+    /// Loads a sequence that the packer held when a checkpoint was made: its chunk, or the fetched sequence.
     fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
         let chunk = self.timeline.fetch(id.chunk)?;
         match &mut self.fetcher {
@@ -471,7 +474,7 @@ impl Feed for Source {
         if !delivers || self.invalid <= self.tolerated {
             return Ok(());
         }
-        // CNTK 2.7's words.
+        // CNTK 2.7's message.
         let message = format!(
             "Number of invalid sequences '{}' in the input exceeded the specified maximum number '{}'",
             self.invalid, self.tolerated

@@ -15,24 +15,25 @@ const AHEAD: usize = 2;
 /// Chunks in memory, by chunk id.
 pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 
-/// Loads chunks, keeps those that the timeline needs, lets go of the others.
+/// Loads the chunks that the timeline needs, and releases them when it needs them no more.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
-    /// By chunk id, up to the last one that was needed so far: chunks that are loaded, counted ([`Chunk::commit_errors`]) and ready
-    /// for packing. Shared with threads that pack, which are done before the window moves.
+    /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`Chunk::commit_errors`]). As long as the
+    /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
     resident: Resident,
-    /// Which they are.
+    /// The ids of the chunks in `resident`.
     held: Vec<ChunkId>,
-    /// Chunks that are being loaded, or wait for their place in the window.
+    /// Chunks that are being loaded, or are loaded but not yet in the window.
     loads: HashMap<ChunkId, Arc<Load>>,
     window: Window,
     /// The timeline's stamp when the store last followed it.
     stamp: Option<u64>,
-    /// Chunks of this window that could not be loaded. They are tried again when the window moves.
+    /// Chunks of the current window that could not be loaded. Loading is tried again when the window moves.
     failed: HashMap<ChunkId, Error>,
-    /// By chunk id: whether the chunk is needed, while the window moves; false in between.
+    /// Whether the new window needs a chunk, by chunk id. Used only inside `move_window`; all false otherwise.
     needed: Vec<bool>,
-    /// Starts them. The last field: when it is dropped, no chunk is in use any more, and it waits for those on their way.
+    /// Starts loading chunks. Must be the last field: dropping it waits for the loads that still run, and by then the fields
+    /// before it have released all chunks.
     loader: Loads,
 }
 
@@ -56,13 +57,13 @@ impl ChunkStore {
         &self.resident
     }
 
-    /// Whether [`ChunkStore::follow`] would let go of chunks and load others.
+    /// Whether the timeline's window has moved since the last [`ChunkStore::follow`], so that the next one replaces chunks.
     pub(super) fn is_left_by(&self, timeline: &dyn Timeline) -> bool {
         self.stamp != Some(timeline.window_stamp())
     }
 
-    /// Starts loading the first window while the timeline still draws its order, which takes up to a tenth of a first sweep
-    /// over short sequences of binary data. What users' code delivers is not asked for before it is needed.
+    /// Starts loading the first window while the timeline still draws its order: drawing takes up to a tenth of the time of a
+    /// first sweep over short sequences of binary data. Chunks from users' code are not requested before they are needed.
     pub(super) fn begin(&mut self, timeline: &dyn Timeline) {
         if self.held.is_empty() && self.loads.is_empty() && self.deserializer.loader().is_none() {
             timeline.window(0, &mut self.window);
@@ -71,11 +72,11 @@ impl ChunkStore {
         }
     }
 
-    /// Follows the timeline to where `selection` was drawn: afterwards all its chunks are in memory, as is the window.
+    /// Loads the timeline's window, so that all chunks of `selection` are in memory.
     ///
-    /// CNTK 2.7 loads a whole window before it delivers anything from it, so an error in any of its chunks shows at the
-    /// first minibatch; so does this. Later minibatches of the same window fail only if they need such a chunk. The
-    /// usual call finds everything in place and costs one comparison.
+    /// An error in any chunk of a window fails the window's first minibatch, as in CNTK 2.7, which loads a whole window before
+    /// it delivers anything from it. Later minibatches of that window fail only if they need a chunk that could not be
+    /// loaded. If the window has not moved, the call costs one comparison.
     pub(super) fn follow(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
         if self.is_left_by(timeline) {
             self.stamp = Some(timeline.window_stamp());
@@ -88,8 +89,8 @@ impl ChunkStore {
         failure.map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Lets go of chunks that are not needed any more, and loads the missing ones; gives the first failure, in the
-    /// order of the timeline.
+    /// Releases the chunks that the new window does not need, and loads those that it lacks. Of several failures, returns the
+    /// first in the order of the timeline.
     fn move_window(&mut self, timeline: &dyn Timeline) -> Result<()> {
         self.failed.clear();
         timeline.window(AHEAD, &mut self.window);
@@ -104,19 +105,20 @@ impl ChunkStore {
             needed[chunk as usize]
         });
         self.loads.retain(|&chunk, _| needed[chunk as usize] || ahead.contains(&chunk));
-        // There may be far more chunks than the window has.
+        // Only the window's marks are cleared: there may be far more chunks than the window has.
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = false);
 
-        // The very first chunks get all of the pool, because they are waited for. Later the next ones are on their way
-        // already; and users' code may take one thread a chunk.
+        // The first window gets all of the pool, because the first read waits for it; the chunks ahead are started once it is
+        // loaded. Later windows were mostly loaded ahead. Users' code may load a chunk on one thread, which leaves the other
+        // threads free, so its chunks ahead are always started at once.
         let waits = self.held.is_empty() && self.deserializer.loader().is_none();
         self.start_window();
         if !waits {
             self.start_ahead();
         }
         if self.deserializer.loader().is_some() {
-            // These are done about in the order given: with the last one most are. To wake up for each of many small chunks
-            // would take longer than loading them.
+            // Loads finish roughly in the order in which they were started, so most are done when the last one is. Waking
+            // up for each of many small chunks would take longer than loading them.
             let last = self.window.resident.iter().rev().find_map(|chunk| self.loads.get(chunk));
             last.into_iter().for_each(|load| load.finish());
         }
@@ -132,7 +134,7 @@ impl ChunkStore {
         first
     }
 
-    /// Makes the lists by chunk id long enough for the window.
+    /// Makes `resident` and `needed` long enough for the greatest chunk id of the window.
     fn make_room(&mut self) {
         let last = self.window.resident.iter().chain(&self.window.ahead).max();
         let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
@@ -140,14 +142,14 @@ impl ChunkStore {
         self.needed.resize(chunks, false);
     }
 
-    /// Starts loading the window's chunks, but those that are here or on their way.
+    /// Starts loading the window's chunks, except those that are loaded or being loaded.
     fn start_window(&mut self) {
         for i in 0..self.window.resident.len() {
             self.start(self.window.resident[i]);
         }
     }
 
-    /// Starts loading the chunks that come next, but those that are on their way.
+    /// Starts loading the chunks after the window, except those that are loaded or being loaded.
     fn start_ahead(&mut self) {
         for i in 0..self.window.ahead.len() {
             self.start(self.window.ahead[i]);
@@ -159,7 +161,7 @@ impl ChunkStore {
         self.deserializer.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
     }
 
-    /// Loads one chunk for a restored checkpoint, without regard to the window.
+    /// Loads one chunk for a restored checkpoint, whether or not it is in the window. The store does not keep it.
     pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         if let Some(Some(loaded)) = self.resident.get(chunk as usize) {
             return Ok(loaded.clone());
@@ -172,7 +174,7 @@ impl ChunkStore {
         Ok(loaded)
     }
 
-    /// Starts loading a chunk unless it is here or on its way.
+    /// Starts loading a chunk, unless it is loaded or being loaded.
     fn start(&mut self, chunk: ChunkId) {
         if self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
             return;

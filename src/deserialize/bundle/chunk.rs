@@ -8,26 +8,26 @@ use crate::deserialize::{Chunk, Loaded};
 use crate::sequence::ChunkId;
 use std::sync::Arc;
 
-/// Where a bundle's streams and sequences come from: what it shares with its chunks.
+/// Where a bundle's streams and sequences come from. The bundle shares it with its chunks.
 pub struct BundleMap {
     pub join: Join,
-    /// For each stream its deserializer and its number there.
+    /// For each stream of the bundle: the member it comes from, and its number there.
     pub routes: Vec<(usize, usize)>,
-    /// The first stream of each deserializer.
+    /// For each member: the number of its first stream in the bundle.
     pub firsts: Vec<usize>,
 }
 
-/// The chunk.
+/// A loaded chunk of a bundle.
 pub struct BundleChunk {
     pub(super) map: Arc<BundleMap>,
     pub(super) id: ChunkId,
     pub(super) primary: Arc<dyn Chunk>,
-    /// For each secondary deserializer its chunks, in the order of the join.
+    /// For each secondary member: its chunks that have the partners, in the order of the join.
     pub(super) partners: Vec<Vec<Arc<Part>>>,
 }
 
 impl BundleChunk {
-    /// Secondary chunks in order, each when it is there.
+    /// The secondary chunks in order; waits for each until it is loaded.
     fn parts(&self) -> impl Iterator<Item = Result<&dyn Chunk>> {
         self.partners
             .iter()
@@ -43,7 +43,7 @@ impl Chunk for BundleChunk {
             (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
             (member, stream) => {
                 let (part, index) = joined.partners[member - 1].places.get(index);
-                // `wait_ready` has waited for it, so it is there.
+                // Does not block: `wait_ready` has waited for this part.
                 match self.partners[member - 1][part].wait() {
                     Ok(chunk) => chunk.sequence(stream, index),
                     Err(_) => Loaded::Invalid,
@@ -58,7 +58,7 @@ impl Chunk for BundleChunk {
         let members = joined.partners.iter().zip(&self.partners).zip(&self.map.firsts[1..]);
         for ((partner, chunks), own_first) in members {
             let (part, index) = partner.places.get(index);
-            // `wait_ready` has waited for it, so it is there.
+            // Does not block: `wait_ready` has waited for this part.
             chunks[part].wait().as_ref().map_err(Clone::clone)?.fetch(index, first + own_first, parts)?;
         }
         Ok(())

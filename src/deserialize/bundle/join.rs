@@ -1,4 +1,5 @@
-//! The join: which sequences have partners in all deserializers, where these are, and how long the whole is.
+//! The join: which of the primary's sequences have partners in all other members, where the partners are, and how long the
+//! joined sequences are.
 
 use crate::deserialize::{ChunkInfo, Deserializer};
 use crate::error::ExceptionClass;
@@ -8,69 +9,70 @@ use crate::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// One of the deserializers of a bundle.
+/// One of the deserializers that a bundle joins.
 pub struct Member {
-    /// What it is called in messages: its file.
+    /// Its name in messages: the path of its file.
     pub name: String,
-    /// It.
+    /// The deserializer itself.
     pub deserializer: Arc<dyn Deserializer>,
 }
 
-/// The table of a bundle.
+/// The chunk table of a bundle.
 pub struct Join {
-    /// Sizes of the chunks.
+    /// Sizes of the bundle's chunks.
     pub infos: Vec<ChunkInfo>,
-    /// What is in them.
+    /// What each chunk consists of, in the order of `infos`.
     pub chunks: Vec<JoinedChunk>,
 }
 
 /// One chunk of a bundle.
 pub struct JoinedChunk {
-    /// The chunk of the primary deserializer.
+    /// The primary's chunk.
     pub primary: ChunkId,
-    /// Indexes of its sequences that have partners; `None` if all have.
+    /// Indices, in the primary's chunk, of the sequences that have all partners; `None` if every sequence has.
     pub kept: Option<Box<[u32]>>,
+    /// Length of each joined sequence, in samples.
     pub lengths: Declared,
-    /// For each secondary deserializer, where the partners are.
+    /// For each secondary member, where the partners are.
     pub partners: Box<[Partner]>,
 }
 
 impl JoinedChunk {
-    /// Index in the primary's chunk.
+    /// The index in the primary's chunk of a sequence of this chunk.
     pub fn primary_index(&self, index: u32) -> u32 {
         self.kept.as_ref().map_or(index, |kept| kept[index as usize])
     }
 }
 
-/// Declared lengths of a chunk.
+/// The lengths that a bundle declares for a chunk's sequences.
 pub enum Declared {
-    /// The same as the primary's.
+    /// Those of the primary's chunk.
     Primary,
     /// All 1.
     Ones,
+    /// One number for each sequence.
     Each(Box<[u32]>),
 }
 
-/// Where the partners of a chunk's sequences are in one secondary deserializer.
+/// Where the partners of a chunk's sequences are in one secondary member.
 pub struct Partner {
-    /// The chunks that have them.
+    /// The secondary's chunks that have the partners.
     pub chunks: Box<[ChunkId]>,
+    /// Where each partner is within `chunks`.
     pub places: Places,
 }
 
-/// Positions of partners: each is the number of one of the partner's chunks, and the index there.
+/// Positions of partners. Each is a number, which counts in [`Partner::chunks`], and the index in that chunk.
 pub enum Places {
-    /// One after the other as in the file, from index `first` of the first chunk on. `bounds` are the sequences that
-    /// the further chunks begin with. Data in the same order need no memory for each sequence.
-    Run {
-        first: u32,
-        bounds: Box<[u32]>,
-    },
+    /// Consecutive sequences of the secondary, the first at index `first` of the first chunk. `bounds` are the indices, among
+    /// the joined sequences, at which the further chunks begin. Files in the same order need no memory for each sequence.
+    Run { first: u32, bounds: Box<[u32]> },
+    /// One position for each sequence.
     Each(Box<[(u32, u32)]>),
 }
 
 impl Places {
-    /// Number of the partner's chunk, and index there.
+    /// The position of the partner of sequence `index`.
     #[inline]
     pub fn get(&self, index: u32) -> (usize, u32) {
         match self {
@@ -86,16 +88,17 @@ impl Places {
     }
 }
 
-/// What becomes of one chunk of the primary deserializer.
+/// The result of joining one chunk of the primary.
 struct Outcome {
-    /// None if nothing is left.
+    /// `None` if no samples are left.
     chunk: Option<(ChunkInfo, JoinedChunk)>,
-    /// For each secondary deserializer, sequences that were dropped because it lacks them.
+    /// For each secondary member, the number of sequences that were dropped because it lacks them.
     lacking: Vec<u64>,
 }
 
 impl Join {
-    /// Joins the sequences. `definer` is the deserializer whose lengths count; without one the greatest does.
+    /// Joins the members' sequences; the first member is the primary. A joined sequence is as long as that of member `definer`,
+    /// or without one as long as the longest of its parts.
     pub fn new(members: &[Member], definer: Option<usize>, log: &Logger) -> Result<Join> {
         let Some((primary, secondaries)) = members.split_first() else {
             return Err(Error::internal("a join of nothing"));
@@ -104,8 +107,9 @@ impl Join {
             let message = "Driving deserializer should at least provide one chunk.";
             return Err(Error::data(message).in_file(&primary.name));
         }
-        // The first search may sort all keys, with the help of the pool. It must not begin inside the parallel loop
-        // below: a thread that waits for the others would take up another turn of the loop, and wait for itself.
+        // The first search may sort all keys on the pool. It must not begin inside the parallel loop below: while the thread
+        // that searches waits for the sort, rayon could run another iteration of the loop on it, which would wait for the
+        // search that its own thread has suspended.
         secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
 
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
@@ -153,8 +157,8 @@ impl Join {
         size_of_val(self.infos.as_slice()) + self.chunks.iter().map(of).sum::<usize>()
     }
 
-    /// Says what was dropped, at every trace level: data that are not delivered must not be missed in silence, as they
-    /// are with CNTK.
+    /// Logs the size of the join. If anything was dropped, the line is a warning that is shown at every trace level, so that
+    /// missing data are noticed. CNTK drops them silently.
     fn report(&self, members: &[Member], lacking: &[u64], log: &Logger) {
         let Some((primary, secondaries)) = members.split_first() else { return };
         let total = sequences(&*primary.deserializer);
@@ -190,7 +194,7 @@ impl Join {
         }
     }
 
-    /// How many sequences of a secondary deserializer are the partner of one or more.
+    /// Number of sequences of secondary member `number` that are the partner of at least one joined sequence.
     fn partners_in(&self, number: usize, secondary: &dyn Deserializer) -> u64 {
         let mut firsts = Vec::with_capacity(secondary.chunks().len());
         let mut total = 0;
@@ -204,7 +208,7 @@ impl Join {
             for index in 0..info.sequences {
                 let (chunk, index) = partner.places.get(index);
                 let position = firsts[partner.chunks[chunk] as usize] + index as usize;
-                // Users' deserializers need not give the sizes of their chunks.
+                // A user deserializer may not report the sizes of its chunks, so the position can be out of range.
                 if let Some(word) = used.get_mut(position / 64) {
                     *word |= 1 << (position % 64);
                 }
@@ -214,10 +218,12 @@ impl Join {
     }
 }
 
+/// Number of sequences of a deserializer.
 fn sequences(deserializer: &dyn Deserializer) -> u64 {
     deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
 }
 
+/// Joins the sequences of one chunk of the primary.
 fn join_chunk(
     primary: &dyn Deserializer,
     secondaries: &[Member],
@@ -277,7 +283,7 @@ fn join_chunk(
     Ok(Outcome { chunk: Some((info, joined)), lacking })
 }
 
-/// Notes where partners are, in as little memory as it takes.
+/// Records where partners are, as a run if they are consecutive.
 fn partner(found: &[SequenceId], secondary: &dyn Deserializer) -> Partner {
     let follows = |a: SequenceId, b: SequenceId| {
         let next = SequenceId { chunk: a.chunk, index: a.index + 1 };

@@ -1,9 +1,9 @@
 //! Several deserializers as one: their sequences are joined by key, and their streams stand side by side.
 //!
 //! The first deserializer is the *primary* one: its chunks and its order are the bundle's. A sequence that a secondary
-//! deserializer lacks is dropped; a chunk that loses all its samples disappears, and those after it move up, in the
-//! table and in what is loaded. The [`join`] is worked out once. Loading a [`chunk`] loads the primary's chunk and those
-//! chunks of the others that have its sequences; these are shared by all bundled chunks in memory.
+//! deserializer lacks is dropped. A chunk that loses all its samples disappears from the table, and the chunks after it move
+//! up by one. The [`join`] is computed once, when the bundle is made. Loading a [`chunk`] loads the primary's chunk and the
+//! secondary chunks that have its sequences; a secondary chunk is shared by all bundled chunks in memory.
 
 mod chunk;
 mod join;
@@ -37,9 +37,9 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Joins the deserializers; the first one is primary. Runs on a thread of the library's pool, unless one of them
-    /// is [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. One log line says
-    /// how many sequences have been dropped and why.
+    /// Joins the members; the first one is the primary. Must run on a thread of the library's pool, unless a member is
+    /// [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. One log line reports
+    /// how many sequences were dropped and why.
     pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         let mut definer = None;
@@ -77,13 +77,14 @@ impl Bundle {
         })
     }
 
-    /// The partner of a sequence in the last deserializer.
+    /// The partner of a sequence in the last member.
     fn in_last(&self, id: SequenceId) -> Option<SequenceId> {
         let partner = self.map.join.chunks[id.chunk as usize].partners.last()?;
         let (chunk, index) = partner.places.get(id.index);
         Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
 
+    /// The ids that these sequences have in the primary.
     fn in_primary(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
         let chunks = &self.map.join.chunks;
         let place = |id: &SequenceId| {
@@ -94,7 +95,7 @@ impl Bundle {
     }
 }
 
-/// Refuses streams of one name, in CNTK's words.
+/// Refuses two streams of one name, with CNTK's message.
 pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
     for (number, stream) in streams.iter().enumerate() {
         if streams[..number].iter().any(|other| other.name == stream.name) {
@@ -129,11 +130,12 @@ impl ChunkSource for Bundle {
         &self.streams
     }
 
-    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences, and of truncated minibatches those
-    /// of its last one, which are the real ones.
+    /// CNTK 2.7 reports the keys with which its first deserializer marks sequences; for truncated minibatches it reports the
+    /// keys of its last deserializer, which are those of the data.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         match self.secondaries.last() {
-            // Its keys come with what is fetched; the last one has the same.
+            // The primary's keys are known only once its sequences are fetched. Their partners in the last member have equal
+            // keys.
             Some(last) if truncated && self.primary.is_fetched() => {
                 keys.extend(sequences.iter().flat_map(|&id| self.in_last(id)).flat_map(|id| last.key(id)));
             }
@@ -160,7 +162,7 @@ impl ChunkSource for Bundle {
                 partner.chunks.iter().map(part).collect()
             })
             .collect();
-        // What others are loading already is waited for later, and not here: see `share`.
+        // Does not wait here for secondary chunks that other bundled chunks are loading: see `share`.
         let load_missing = || missing.par_iter().for_each(|(secondary, id, part)| secondary.load(*id, part));
         let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
         Ok(Arc::new(BundleChunk { map: Arc::clone(&self.map), id: chunk, primary: primary?, partners }))

@@ -1,11 +1,12 @@
-//! Chunks of a secondary deserializer, each in memory once however many bundled chunks use it.
+//! Chunks of a secondary deserializer. Each is in memory once, however many bundled chunks use it.
 //!
-//! Two bundled chunks that are loaded at the same time may need the same secondary chunk. One of them loads it. The
-//! other must not wait for it while it is loaded itself: it is on a thread of the pool, perhaps the very thread that has
-//! put loading the secondary chunk aside. So it takes the [`Part`] as it is, still empty, and the reader waits for it when
-//! the bundled chunk enters the window ([`crate::deserialize::Chunk::wait_ready`]).
+//! Two bundled chunks that are loaded at the same time may need the same secondary chunk. The first one loads it. The
+//! second one must not wait for it during its own load: that runs on a thread of the pool, perhaps on the very thread that
+//! has suspended loading the secondary chunk, which would never finish. So the second one takes the [`Part`] while it is
+//! still empty, and the reader waits for the part when the bundled chunk enters the window
+//! ([`crate::deserialize::Chunk::wait_ready`]).
 //!
-//! A part lives as long as a bundled chunk uses it, so the window bounds what is kept.
+//! A part lives as long as a bundled chunk uses it, so the window bounds the memory.
 
 use crate::deserialize::{Chunk, Deserializer};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -29,7 +30,7 @@ impl Secondary {
         Secondary { deserializer, parts: Mutex::default() }
     }
 
-    /// The part for a chunk, and whether the caller has to [`load`](Secondary::load) it.
+    /// The part for a chunk, and whether it is new, so that the caller must [`load`](Secondary::load) it.
     pub fn part(&self, chunk: ChunkId) -> (Arc<Part>, bool) {
         let mut parts = self.parts.lock();
         if let Some(part) = parts.get(&chunk).and_then(Weak::upgrade) {
@@ -51,18 +52,18 @@ impl Secondary {
         keys.pop()
     }
 
-    /// Loads a chunk into its part. The part is always set, also after a failure or a panic, so no thread waits for it forever.
+    /// Loads a chunk into its part. The part is set even after a failure or a panic, so no thread waits for it forever.
     pub fn load(&self, chunk: ChunkId, part: &Arc<Part>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.deserializer.load(chunk)))
             .unwrap_or_else(|_| Err(Error::internal(format!("Loading chunk {chunk} panicked."))));
         if outcome.is_err() {
-            // The next bundled chunk that needs it tries again.
+            // Forgets the failed part, so that the next bundled chunk that needs this chunk loads it again.
             let mut parts = self.parts.lock();
             if parts.get(&chunk).is_some_and(|known| known.as_ptr() == Arc::as_ptr(part)) {
                 parts.remove(&chunk);
             }
         }
-        // Only the thread that made the part loads it, so it is not set yet.
+        // Cannot fail: only the thread for which `part` returned true sets the part, once.
         let _ = part.set(outcome);
     }
 }
