@@ -1,4 +1,4 @@
-//! A loaded chunk: its segments, and the errors that were met on the way.
+//! A loaded chunk: its segments, and the errors that were found while it was loaded.
 
 use super::TextFile;
 use super::parse::report::Failure;
@@ -18,12 +18,13 @@ pub struct TextChunk {
     /// A segment has `1 << shift` sequences.
     pub(super) shift: u32,
     pub(super) segments: Vec<Segment>,
-    /// Reading ended here; the errors before may be too many, which decides what is reported.
+    /// The failure that ended reading. It is reported unless the errors before it already exceed the tolerated number.
     pub(super) fatal: Option<Failure>,
+    /// Whether [`Chunk::commit_errors`] has counted this chunk's errors.
     pub(super) committed: AtomicBool,
 }
 
-/// Times that CNTK tries to load a chunk. Errors of all attempts count.
+/// How often CNTK tries to load a chunk that fails. It counts the errors of every attempt.
 pub(super) const ATTEMPTS: u64 = 5;
 
 impl TextChunk {
@@ -37,7 +38,7 @@ impl TextChunk {
         self.segments.iter().map(|segment| segment.skipped.len() as u64).sum()
     }
 
-    /// Adds to the file's count of sequences that were left out, and reports it once a chunk.
+    /// Adds to the file's count of sequences that were left out, and logs both numbers.
     fn count_skipped(&self, skipped: u64) {
         if skipped == 0 {
             return;
@@ -139,7 +140,7 @@ impl Chunk for TextChunk {
         if errors == 0 && skipped == 0 && self.fatal.is_none() {
             return Ok(());
         }
-        // A chunk that is kept in memory was loaded once, so its errors count once.
+        // The chunk was loaded once, so its errors count once, however often windows need it while it stays in memory.
         if self.committed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

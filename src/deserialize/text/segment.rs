@@ -12,13 +12,13 @@ use crate::compact::{Value, ValueForm, implied};
 use crate::log::Level;
 use std::cell::Cell;
 
-/// Where the data of one stream lie in a segment's memory. What follows from a rule is not stored: packing a randomized
-/// minibatch waits for memory, and words and labels then take a third of it.
+/// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
+/// a randomized minibatch waits for memory, and words and labels take a third of the memory this way.
 #[derive(Debug, Clone, Copy)]
 pub struct Part {
     /// The word at which the values begin; `None` if they are all 1 ([`implied`]).
     pub values: Option<usize>,
-    /// How they are stored ([`narrow`]).
+    /// How the values are stored ([`narrow`]).
     pub form: ValueForm,
     /// Sparse streams: the word at which the indices begin.
     pub indices: usize,
@@ -35,21 +35,21 @@ pub struct Part {
 /// A parsed segment.
 #[derive(Debug)]
 pub struct Segment {
-    /// All its data.
+    /// The memory of all its data.
     pub arena: Arena,
-    /// One per stream.
+    /// For each stream, where its data lie in `arena`.
     pub parts: Vec<Part>,
-    /// Sequences that were left out, ascending.
+    /// Indices of the sequences that were left out, ascending.
     pub skipped: Vec<u32>,
-    /// Errors that were tolerated so far.
+    /// Number of errors in the segment that were tolerated.
     pub errors: u64,
-    /// Why reading stopped before the segment's end.
+    /// Why reading stopped before the segment's end, if it did.
     pub stop: Option<Stop>,
-    /// Messages.
+    /// Messages that have not been logged yet.
     pub lines: Vec<(Level, String)>,
 }
 
-/// A thread's memory for reading and parsing, used again for segment after segment.
+/// A thread's memory for reading and parsing. It is kept from one segment to the next.
 #[derive(Debug, Default)]
 pub struct Scratch<T> {
     /// The segment's text with [`FRONT`] bytes before it and [`PADDING`] bytes after it.
@@ -72,7 +72,7 @@ macro_rules! scratched {
 
         impl Scratched for $type {
             fn with_scratch<R>(work: impl FnOnce(&mut Scratch<$type>) -> R) -> R {
-                // Taken and put back, so that nested use gets another one and a panic leaves none.
+                // Taken out and put back. So nested use gets another scratch, and after a panic the next use makes a new one.
                 let mut scratch = $name.try_with(Cell::take).ok().flatten().unwrap_or_default();
                 let result = work(&mut scratch);
                 scratch.trim();
@@ -86,11 +86,11 @@ macro_rules! scratched {
 scratched!(f32, FLOATS);
 scratched!(f64, DOUBLES);
 
-/// Most bytes of text whose memory a thread keeps.
+/// Size in bytes of the largest text buffer that a thread keeps between segments.
 const TEXT_KEPT: usize = 8 << 20;
 
 impl<T: Value> Scratch<T> {
-    /// Memory for a text of `size` bytes, with its padding around it.
+    /// Memory for a text of `size` bytes, between [`FRONT`] and [`PADDING`] bytes of padding.
     pub fn text_mut(&mut self, size: usize) -> &mut [u8] {
         if self.text.len() < FRONT + size + PADDING {
             self.text.resize(FRONT + size + PADDING, 0);
@@ -98,6 +98,7 @@ impl<T: Value> Scratch<T> {
         &mut self.text[FRONT..FRONT + size]
     }
 
+    /// Frees a text buffer that is larger than [`TEXT_KEPT`].
     fn trim(&mut self) {
         if self.text.len() > TEXT_KEPT {
             self.text = Vec::new();
@@ -105,8 +106,8 @@ impl<T: Value> Scratch<T> {
     }
 }
 
-/// Parses the sequences of a segment. `text` is the buffer of a [`Scratch`], the number of bytes in it, and the offset in the
-/// file at which they begin.
+/// Parses the sequences of a segment. `text` is the buffer of a [`Scratch`], the number of the file's bytes in it, and the
+/// offset in the file at which these bytes begin.
 pub fn parse<T: Value>(
     rules: &Rules,
     fast: &Fast,
@@ -131,7 +132,7 @@ pub fn parse<T: Value>(
     })
 }
 
-/// Copies what was parsed into memory of its size. With `narrow`, small numbers may be stored narrow.
+/// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be stored in fewer bytes.
 pub fn pack<T: Scratched>(
     rules: &Rules,
     output: &mut Output<T>,
@@ -163,7 +164,7 @@ pub fn pack<T: Scratched>(
         recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
     let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
     for (column, stored) in output.columns.iter().zip(&stored) {
-        // The order of a look-up.
+        // Stored in the order in which a look-up needs them.
         let sequence_offsets = match stored.sequence_offsets {
             SequenceOffsets::Ones => None,
             SequenceOffsets::Own => Some(arena.push(&column.sequence_offsets)),
@@ -191,12 +192,13 @@ pub fn pack<T: Scratched>(
     (arena, parts)
 }
 
-/// Least number of values of a dense sample whose decimals are stored small: each sample is widened by a call of its own.
+/// Dense samples of at least this many values may be stored as decimals. Each sample is widened by a call of its own, which
+/// shorter samples do not repay.
 const LONG_SAMPLE: usize = 16;
 
-/// What of a stream is stored.
+/// Which parts of a stream are stored, and how.
 struct Stored {
-    /// `None`: [`implied`] has them.
+    /// `None` if the values are not stored, because all are 1 ([`implied`]).
     values: Option<ValueForm>,
     indices: Indices,
     offsets: bool,
@@ -206,25 +208,27 @@ struct Stored {
 /// How indices are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indices {
-    /// There are none.
+    /// The stream is dense.
     None,
+    /// As `u16`.
     Narrow,
+    /// As `i32`.
     Whole,
 }
 
-/// Where sequences begin.
+/// How the table of samples before each sequence is stored.
 #[derive(PartialEq, Eq)]
 enum SequenceOffsets {
     /// Every sequence is one sample.
     Ones,
-    /// It is stored.
+    /// The stream has a table of its own.
     Own,
-    /// At the same samples as in a stream before.
+    /// The table equals that of an earlier stream, which has this number.
     Of(usize),
 }
 
 impl Stored {
-    /// Puts what is to be stored narrow into the stream's column.
+    /// Decides how a stream is stored. What is to be stored narrow is written to the column's narrow arrays.
     fn of<T: Scratched>(rules: &Rules, output: &mut Output<T>, stream: usize, narrow: bool) -> Stored {
         let sequence_offsets = SequenceOffsets::of(output, stream);
         let column = &mut output.columns[stream];

@@ -1,8 +1,8 @@
-//! The exact parser: reads one sequence by every rule of CNTK 2.7, with every message and every oddity.
+//! The exact parser: reads one sequence by all rules of CNTK 2.7, with all of its messages and oddities.
 //!
 //! A sequence is a range of bytes. It is read line by line, a line sample by sample, a sample value by value. A part that
-//! cannot be read is left out, reported and counted, and reading goes on after it. Where the range ends without a line break,
-//! the rules differ in places, which are marked "range's end". CNTK's messages call a line a row.
+//! cannot be read is left out, reported and counted, and reading continues after it. Some rules differ if the range ends
+//! without a line break; these places are marked "range's end". CNTK's messages call a line a row.
 
 use super::number;
 use super::output::Output;
@@ -12,7 +12,7 @@ use crate::compact::Value;
 use crate::deserialize::text::index::SequenceSpan;
 use crate::log::Level;
 
-/// Reads one sequence from its bytes and commits it. `text` is shorter than the span's size if the file ends before.
+/// Reads one sequence from its bytes, `text`, and commits it. `text` is shorter than the span only if the file ends early.
 pub fn read_sequence<T: Value>(
     rules: &Rules,
     span: &SequenceSpan,
@@ -24,7 +24,7 @@ pub fn read_sequence<T: Value>(
     let mut reader = Reader { rules, span, text, at: 0, context, output, report };
     let lines = reader.lines()?;
     if (text.len() as u64) < u64::from(span.size) {
-        // CNTK fails to read a line here again and again, until no more errors are tolerated.
+        // CNTK retries to read a line here, and fails each time, until the errors exceed the tolerated number.
         reader.note(Cause::FileEnded);
         return Err(reader.report.failure(false, context, None));
     }
@@ -55,7 +55,7 @@ impl<T: Value> Reader<'_, '_, T> {
         self.report.note(cause, offset, self.context);
     }
 
-    /// Counts an error that lies where it was noted.
+    /// Counts an error at the offset of the cause that was recorded last.
     fn error(&mut self) -> Result<(), Stop> {
         self.report.count(self.context, None)
     }
@@ -85,7 +85,7 @@ impl<T: Value> Reader<'_, '_, T> {
         Ok(good)
     }
 
-    /// Reads one line: an id, which is skipped unread, and samples up to the line break. False if there are none.
+    /// Reads one line: an id, which is skipped, and samples up to the line break. False if the line has no sample.
     fn line(&mut self) -> Result<bool, Stop> {
         self.skip_digits();
         let mut samples = 0;
@@ -310,7 +310,7 @@ impl<T: Value> Reader<'_, '_, T> {
                 return value;
             }
             let sum = value.unwrap_or(0u64);
-            // CNTK's test for overflow: it misses some.
+            // CNTK's test for overflow, which misses some overflows.
             let next = sum.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
             if next < sum {
                 self.note(Cause::IndexOverflow);
@@ -341,7 +341,7 @@ impl<T: Value> Reader<'_, '_, T> {
             if self.rules.strict {
                 return Err(self.report.failure(true, context, start));
             }
-            // Left out, which is no error: the chunk counts such sequences by themselves.
+            // The sequence is left out, which is no error: the chunk counts these sequences separately.
             self.output.skip();
             return Ok(());
         }
@@ -385,8 +385,8 @@ impl<T: Value> Reader<'_, '_, T> {
 
 enum Name {
     Stream(usize),
-    /// An unknown name or a comment: skipped and no error.
+    /// An unknown name or a comment, which is skipped without an error.
     Unknown,
-    /// Noted already.
+    /// An error whose cause is recorded already.
     Error,
 }

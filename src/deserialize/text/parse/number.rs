@@ -10,15 +10,15 @@ use std::sync::LazyLock;
 /// Why a text is no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
-    /// This byte cannot begin a number.
+    /// A number cannot begin with this byte.
     Start(u8),
-    /// This byte follows a sign.
+    /// This byte, which is no digit, follows a sign.
     Sign(u8),
-    /// This byte follows an exponent's letter.
+    /// This byte, which is neither digit nor sign, follows an exponent's letter.
     Exponent(u8),
-    /// This byte follows an exponent's sign.
+    /// This byte, which is no digit, follows an exponent's sign.
     ExponentSign(u8),
-    /// The text ended where a digit had to come.
+    /// The text ended where a digit was required.
     Ended,
 }
 
@@ -27,7 +27,7 @@ pub enum Flaw {
 pub struct Reading {
     /// The number, or why there is none.
     pub value: Result<f64, Flaw>,
-    /// Bytes that belong to it (up to the byte that spoilt it).
+    /// Number of bytes of the number, or of bytes before the one that spoilt it.
     pub length: usize,
     /// The text ended with the number: more digits might have followed.
     pub at_end: bool,
@@ -84,18 +84,19 @@ fn digits(text: &[u8], at: &mut usize) -> Option<(f64, f64)> {
     found
 }
 
-/// The C library's `pow(10, exponent)`: CNTK's choice, and not always the nearest double.
+/// The C library's `pow(10, exponent)`, as in CNTK. It is not always the double nearest to the power.
 fn power_of_ten(exponent: f64) -> f64 {
-    // SAFETY: `pow` is a pure function of the C library, defined for all arguments.
+    // SAFETY: `pow` has the C signature `double pow(double, double)`, accesses no memory of the caller, and is defined for
+    // all arguments.
     unsafe { pow(10.0, exponent) }
 }
 
-// Called by name and not through `f64::powf`, which a compiler may fold with a `pow` of its own.
+// Declared here and not called through `f64::powf`, which the compiler may evaluate with a `pow` of its own.
 unsafe extern "C" {
     fn pow(base: f64, exponent: f64) -> f64;
 }
 
-/// Largest exponent, either way, that [`POWERS`] covers; at 400 doubles have long run out.
+/// [`POWERS`] covers exponents from minus this to plus this. Powers of ten beyond are 0 or infinite in doubles.
 const LARGEST_EXPONENT: usize = 400;
 
 /// `power_of_ten(-400 ..= 400)`, computed when the first exponent is met.
@@ -104,10 +105,10 @@ static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
     (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
 });
 
-/// Digits of a run that [`quick`] takes before it leaves the number to [`read`].
+/// Most digits of a run that [`quick`] reads. It leaves numbers with longer runs to [`read`].
 const LONGEST_RUN: usize = 40;
 
-/// `10^k` as CNTK makes it: multiplied up one by one. Exact up to `10^22`.
+/// `10^k` as CNTK computes it, by `k` multiplications with ten. Exact up to `10^22`.
 pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
     let mut table = [1.0; LONGEST_RUN + 1];
     let mut k = 1;
@@ -118,16 +119,17 @@ pub const DIVISORS: [f64; LONGEST_RUN + 1] = {
     table
 };
 
-/// Eight bytes from byte `at` of the text on, the first one lowest; `None` if the text ends before.
+/// The eight bytes of the text that begin at byte `at`, the first one lowest; `None` if the text has fewer.
 #[inline(always)]
 pub fn load8(text: &[u8], at: usize) -> Option<u64> {
     text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Number of digits that `text` (eight bytes, the first one lowest) begins with, and the bytes less `'0'`.
+/// The number of digits with which `text` (eight bytes, the first one lowest) begins, and `text` with
+/// `'0'` taken out of each byte by exclusive or, so that a digit's byte is its value.
 ///
-/// A byte less `'0'` is a digit if it is below 10: adding 0x76 then leaves the top bit clear. A byte of 0x80 or more
-/// carries into its neighbour above, which spoils only bytes after the first one that is no digit.
+/// A byte was a digit if it is now below 10: then adding 0x76 leaves its top bit clear. A byte of 0x8a or more carries into
+/// the byte above it, but that spoils only bytes after the first one that is no digit, and these do not count.
 #[inline(always)]
 pub fn leading_digits(text: u64) -> (u32, u64) {
     let digits = text ^ 0x3030_3030_3030_3030;
@@ -137,12 +139,12 @@ pub fn leading_digits(text: u64) -> (u32, u64) {
 
 /// The number that the first `count` (0 to 8) bytes of `digits` spell.
 ///
-/// Shifting puts the digits at the top with zeros before them, as if the number were written with eight digits; then
-/// neighbours are joined, to four two-digit numbers, two four-digit ones, and one of eight: three multiplications
-/// for any length, and nothing to predict.
+/// Shifting puts the digits at the top with zeros before them, as if the number were written with eight digits. Then
+/// neighbours are joined to four numbers of two digits, two of four, and one of eight. That takes three multiplications and
+/// no branch for any length.
 #[inline(always)]
 pub fn joined(digits: u64, count: u32) -> u64 {
-    // Two shifts, because 64 is not allowed for one.
+    // Two shifts, because one shift by 64 bits is not allowed.
     let half = 32 - 4 * count;
     let digits = (digits << half) << half;
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
@@ -151,11 +153,12 @@ pub fn joined(digits: u64, count: u32) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// A run of digits as the double that [`digits`] makes of it, and their number. `None` if the text ends before it is known
-/// where the run does: less than eight bytes after its last digit.
+/// A run of digits as the double that [`digits`] makes of it, and the number of digits. `None` if the text is too
+/// short to find the end of the run: it is read eight bytes at a time.
 ///
-/// Up to 16 digits are gathered as an integer: each step of the slow way is exact below 2^53, the last one rounds the
-/// exact sum of 16 digits once, and so does turning the integer into a double. Digits after them are added the slow way.
+/// Up to 16 digits are gathered as an integer. [`digits`] makes the same double of them: its steps are exact below 2^53, and
+/// the step for the last of 16 digits rounds the exact sum once, as the conversion of the integer does. Further digits are
+/// added one by one.
 #[inline(always)]
 fn run(text: &[u8], at: usize) -> Option<(f64, usize)> {
     let (count, first) = leading_digits(load8(text, at)?);

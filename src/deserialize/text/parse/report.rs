@@ -1,4 +1,4 @@
-//! Messages of the parsers, in CNTK's words, and the count of errors against the number that is tolerated.
+//! Messages of the parsers, worded as CNTK's are, and the count of errors up to the tolerated number.
 
 use super::number::Flaw;
 use super::rules::Rules;
@@ -7,16 +7,16 @@ use crate::log::Level;
 use crate::sequence::SequenceKey;
 use std::fmt;
 
-/// What was met in the text.
+/// What was found in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A line without a sample.
     EmptyLine,
     /// More samples in a line than there are streams.
     CrowdedLine { samples: usize },
-    /// A line that could not be read; the lines of a sequence are numbered from 1.
+    /// A line that could not be read. `line` counts the sequence's lines from 1.
     BadLine { line: usize },
-    /// The text ended in a line, a sample, a name, a number.
+    /// The text ended inside of something that is named here: a line, a sample, a name or a number.
     Ended(&'static str),
     /// Fewer lines than the index has.
     FewLines { lines: usize, expected: u32 },
@@ -26,7 +26,7 @@ pub enum Cause {
     NoPrefix(u8),
     /// No name after `|`.
     NoName(u8),
-    /// A dense sample with too few values: zeros follow.
+    /// A dense sample with too few values. The missing ones are zeros.
     ShortSample { dim: usize, values: usize },
     /// A dense sample with too many values.
     LongSample { dim: usize, values: usize },
@@ -50,7 +50,7 @@ pub enum Cause {
     EmptyStream,
 }
 
-/// Where a text can end without harm. CNTK also reports this place where a number ends with the text.
+/// Name of a line in [`Cause::Ended`]: a text may end there without harm. CNTK also reports it if the text ends in a number.
 pub const IN_LINE: &str = "an input row";
 
 /// The sequence and the stream that are being read.
@@ -62,14 +62,14 @@ pub struct Context {
     pub stream: Option<usize>,
 }
 
-/// Why reading cannot go on.
+/// Why reading cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Whether no number of tolerated errors could have helped.
+    /// Whether this ends reading however many errors are tolerated. Otherwise it was one error too many.
     pub fatal: bool,
-    /// Errors before this one, in the same text.
+    /// Number of errors before this one in the report.
     pub errors_before: u64,
-    /// Where the cause lies in the file.
+    /// Offset in the file at which the cause lies.
     pub offset: u64,
     reason: String,
     stream: Option<String>,
@@ -77,7 +77,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The failure as the library's error; the caller knows the line.
+    /// The failure as the library's error. `line` is the line of `offset` in the file, if it is known.
     pub fn into_error(self, rules: &Rules, line: Option<u64>) -> Error {
         let text = match self.fatal {
             true => "Malformed input file. Bailing out.".to_owned(),
@@ -92,18 +92,18 @@ impl Failure {
     }
 }
 
-/// CNTK's words for too many errors.
+/// CNTK's message for too many errors.
 pub fn limit_text(rules: &Rules) -> String {
     format!("Reached the maximum number of allowed errors while reading the input file ({}).", rules.file)
 }
 
-/// A parser's way out when it cannot go on.
+/// What a parser returns when it cannot continue. Boxed, so that results stay small.
 pub type Stop = Box<Failure>;
 
-/// Bytes of messages that are held back. Beyond them, messages are written at once, possibly out of order.
+/// Most bytes of messages that a report holds back. Beyond that it writes them at once, possibly out of order.
 const PENDING_BYTES: usize = 1 << 20;
 
-/// Messages and errors of one segment. Messages are held back until those of the segments before it are written.
+/// Messages and errors of one segment. Messages are held back until those of earlier segments are written.
 #[derive(Debug)]
 pub struct Report<'a> {
     rules: &'a Rules,
@@ -116,7 +116,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// A report that stops the reading at the first error beyond `limit`.
+    /// A report that tolerates `limit` errors and stops reading at the next one.
     pub fn new(rules: &'a Rules, limit: u64) -> Self {
         Report {
             rules,
@@ -129,12 +129,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// A report without messages, to find an error again.
+    /// A report without messages, for parsing a second time to locate an error.
     pub fn silent(rules: &'a Rules, limit: u64) -> Self {
         Report { silent: true, ..Report::new(rules, limit) }
     }
 
-    /// Errors so far.
+    /// Number of errors so far.
     pub fn errors(&self) -> u64 {
         self.errors
     }
@@ -150,7 +150,7 @@ impl<'a> Report<'a> {
         !self.silent && self.rules.log.shows(level)
     }
 
-    /// Notes something met at this offset: a warning by itself, the reason if an error follows.
+    /// Records a cause at this offset, and logs it as a warning. If [`Report::count`] follows, it is that error's reason.
     pub fn note(&mut self, cause: Cause, offset: u64, context: Context) {
         self.note_as(Level::Warning, cause, offset, context);
     }
@@ -164,7 +164,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Adds a line.
+    /// Adds a message.
     pub fn line(&mut self, level: Level, line: String) {
         self.bytes += line.len();
         self.lines.push((level, line));
@@ -176,7 +176,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Counts an error, whose reason was noted last; `place` is where it lies if not where it was noted.
+    /// Counts an error whose reason is the cause recorded last. `place` is the error's offset if it differs from the cause's.
     pub fn count(&mut self, context: Context, place: Option<u64>) -> std::result::Result<(), Stop> {
         if self.errors == self.limit {
             return Err(self.failure(false, context, place));
@@ -185,7 +185,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// A failure with the reason noted last.
+    /// A failure whose reason is the cause recorded last. `place` is its offset if it differs from the cause's.
     pub fn failure(&self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
         let (cause, offset) = self.last;
         Box::new(Failure {
@@ -198,6 +198,7 @@ impl<'a> Report<'a> {
         })
     }
 
+    /// The message for a cause. `at` is inserted where the message names the location.
     fn words(&self, cause: Cause, context: Context, at: &str) -> String {
         let key = || format!("(id = {})", self.rules.key_text(context.key));
         let stream = || context.stream.map_or("", |stream| self.rules.streams[stream].name.as_str());
@@ -288,7 +289,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A byte in a message: as it is if it can be shown.
+/// A byte in a message: printable ASCII as it is, other bytes escaped.
 struct Shown(u8);
 
 impl fmt::Display for Shown {

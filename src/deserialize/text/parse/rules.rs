@@ -1,4 +1,4 @@
-//! What a file of the text format may contain: its streams by their names in the file, and how strictly it is read.
+//! What a text file may contain: the streams by their names in the file, and how strictly the file is read.
 
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
@@ -29,17 +29,18 @@ pub struct Rules {
     pub file: String,
     /// The streams in the order of their numbers.
     pub streams: Vec<StreamRule>,
-    /// Bytes of the longest name; longer ones in the file are unknown without a look.
+    /// Bytes of the longest alias. A longer name in the file is unknown without a comparison.
     pub longest_alias: usize,
-    /// The stream that minibatches are measured in: the only one whose length is compared with the index.
+    /// The stream that defines minibatch sizes, if one does: then only its length is compared with the index.
     pub main: Option<usize>,
-    /// CNTK's rules; otherwise lines may outnumber samples, and a sequence without data for a stream is left out.
+    /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a sequence without data for a
+    /// stream is left out.
     pub strict: bool,
-    /// Errors that are tolerated.
+    /// Number of errors that are tolerated.
     pub max_errors: u64,
     /// Where messages go.
     pub log: Logger,
-    /// Knows the keys' texts.
+    /// Maps keys to their texts.
     pub corpus: Arc<Corpus>,
 }
 
@@ -90,20 +91,20 @@ impl Rules {
     }
 }
 
-/// White space inside a line: ends a name, separates values.
+/// Whether a byte is white space inside a line, which ends a name and separates values.
 #[inline(always)]
 pub fn is_value_delimiter(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// Ends a sample. Bytes are signed in CNTK, so all of UTF-8 beyond ASCII counts among the control characters; 0x7f
-/// does not.
+/// Whether a byte ends a sample. Bytes are signed in CNTK, so the bytes of UTF-8 beyond ASCII count as control characters;
+/// 0x7f does not.
 #[inline(always)]
 pub fn is_non_printable(byte: u8) -> bool {
     (byte as i8) < 0x20
 }
 
-/// Ends a name.
+/// Whether a byte ends a name.
 #[inline(always)]
 pub fn ends_name(byte: u8) -> bool {
     byte == b'|' || byte == b' ' || is_non_printable(byte)
