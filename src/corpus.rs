@@ -1,4 +1,4 @@
-//! The keys of a corpus: numbers as they stand, or text mapped to numbers for as long as the reader lives.
+//! The keys of a corpus: numbers, or texts that are mapped to numbers for as long as the reader lives.
 
 mod symbols;
 
@@ -7,16 +7,16 @@ use parking_lot::RwLock;
 use std::fmt;
 pub use symbols::Symbols;
 
-/// Numbers a textual key; `None` if that failed.
+/// A host's function that returns the number of a textual key; `None` if it failed.
 pub type NumberKey = dyn Fn(&[u8]) -> Option<SequenceKey> + Send + Sync;
 
 /// How sequence keys in the data become [`SequenceKey`]s.
 pub enum Corpus {
-    /// Keys are decimal numbers.
+    /// Keys are decimal numbers in the data, and are used as they are.
     Numeric,
     /// Keys are text, numbered 0, 1, 2 ... in order of first appearance.
     Symbolic(RwLock<Symbols>),
-    /// Keys are text, numbered by a hash of it; nothing is remembered.
+    /// Keys are text; the number of a key is CNTK's hash of its text. No text is stored.
     Hashed,
     /// Keys are text, numbered by the host, in order of first appearance in this deserializer's data.
     Host(Box<NumberKey>),
@@ -49,8 +49,8 @@ impl Corpus {
         matches!(self, Corpus::Hashed)
     }
 
-    /// The number of a textual key; a symbolic corpus numbers it if it is new. `None` in a numeric corpus, if the host
-    /// cannot number it, and for a new key of a symbolic corpus that has 2^32 - 1 of them.
+    /// The number of a textual key; a symbolic corpus gives a new key the next number. `None` in a numeric corpus, if the
+    /// host's function failed, and for a new key if a symbolic corpus already has 2^32 - 1 keys.
     pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
         match self {
             Corpus::Numeric => None,
@@ -60,7 +60,7 @@ impl Corpus {
         }
     }
 
-    /// Appends the numbers of textual keys, in their order; fewer if one has none.
+    /// Appends the numbers of textual keys, in their order. Ends at the first key for which [`Corpus::number_of`] is `None`.
     pub fn number_all<'a>(&self, mut texts: impl Iterator<Item = &'a [u8]>, numbers: &mut Vec<SequenceKey>) {
         match self {
             Corpus::Symbolic(symbols) => symbols.write().number_all(texts, numbers),

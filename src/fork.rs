@@ -1,14 +1,14 @@
-//! Knows whether the process was forked: threads and locked mutexes do not survive a fork, so objects that
-//! depend on them remember the process they were made in.
+//! Detects forks of the process. Threads do not survive a fork, and a mutex that another thread held stays locked in the
+//! child, so objects that depend on either remember the process in which they were made.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counted up in the child of every fork. Asking costs one load, where `getpid` is a system call.
+/// Incremented in the child of every fork. Reading it costs one load, where `getpid` is a system call.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static REGISTER: Once = Once::new();
 
-/// The process that made an object.
+/// The process in which an object was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process(u64);
 
@@ -16,8 +16,9 @@ impl Process {
     /// The current process.
     pub fn current() -> Process {
         REGISTER.call_once(|| {
-            // SAFETY: the handlers are `extern "C"` functions that stay loaded as long as this code does, and do nothing
-            // but take or release a lock, or count up an atomic. Failure (out of memory) leaves forks undetected, no worse.
+            // SAFETY: the handlers have the signature that `pthread_atfork` requires, `extern "C" fn()`, and glibc
+            // removes them if this library is unloaded. They only lock, unlock and write atomics, which is allowed in
+            // the child of a fork. If registering fails (out of memory), forks go undetected, which is no memory error.
             unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
         });
         Process(GENERATION.load(Ordering::Relaxed))
@@ -29,7 +30,7 @@ impl Process {
     }
 }
 
-// The pool's lock is held across the fork, so that the child never inherits it locked by a thread that is gone.
+// Holds the pool's lock across the fork, so that the child never inherits it locked by a thread that does not exist there.
 extern "C" fn before() {
     crate::pool::lock_for_fork();
 }

@@ -1,9 +1,9 @@
-//! Log lines: to a callback that the host sets, otherwise to standard error.
+//! Log lines. They go to a callback that the host sets, otherwise to standard error.
 
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// How much a line matters; also the trace levels of the configuration.
+/// How important a line is. The values are the trace levels of the configuration from which on lines are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -20,12 +20,12 @@ type Sink = dyn Fn(Level, &str) + Send + Sync;
 
 static SINK: RwLock<Option<Arc<Sink>>> = RwLock::new(None);
 
-/// Sends all further lines of the process to `sink`; `None` brings standard error back.
+/// Sends all further lines of the process to `sink`, or with `None` to standard error.
 pub fn set_sink(sink: Option<Arc<Sink>>) {
     *SINK.write() = sink;
 }
 
-/// The lines of one reader or deserializer: those up to its trace level.
+/// Writes the log lines of one reader or deserializer, up to its trace level.
 #[derive(Debug, Clone, Copy)]
 pub struct Logger {
     /// Lines above this level are dropped.
@@ -33,7 +33,7 @@ pub struct Logger {
 }
 
 impl Logger {
-    /// Whether a line of this level would be shown; ask before building a costly one.
+    /// Whether a line of this level would be shown. Check it before building a line that is costly to build.
     pub fn shows(&self, level: Level) -> bool {
         level as u32 <= self.trace_level
     }
@@ -45,9 +45,9 @@ impl Logger {
         }
     }
 
-    /// Writes one line whatever the trace level: what users have to learn even if they want no warnings.
+    /// Writes one line whatever the trace level, for what users must learn even if they want no warnings.
     pub fn log_always(level: Level, line: &str) {
-        // The sink is called without the lock, so that it may itself change the sink.
+        // The lock is not held during the call, so that the sink may call `set_sink`.
         let sink = SINK.read().clone();
         match sink {
             Some(sink) => sink(level, line),

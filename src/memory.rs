@@ -19,14 +19,14 @@ impl Meter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts some bytes until the returned object is dropped.
+    /// Adds `bytes` to the count until the returned object is dropped.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.0.fetch_add(bytes as u64, Ordering::Relaxed);
         Held { meter: Some(self.clone()), bytes: bytes as u64 }
     }
 }
 
-/// Bytes that a [`Meter`] counts until this is dropped; by default none.
+/// Bytes that a [`Meter`] counts until this object is dropped. The default counts none.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     meter: Option<Meter>,
@@ -34,12 +34,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Changes how many bytes are held, and counts them in this meter from now on.
+    /// Changes the number of bytes that are held, and moves them to `meter` if another meter counted them.
     pub(crate) fn update(&mut self, meter: &Meter, bytes: usize) {
         let bytes = bytes as u64;
         match &self.meter {
             Some(known) if Arc::ptr_eq(&known.0, &meter.0) => {
-                // Adding the difference, modulo 2^64, is right in both directions.
+                // The difference is added modulo 2^64, which is right whether it is positive or negative.
                 meter.0.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
                 self.bytes = bytes;
             }
@@ -56,19 +56,20 @@ impl Drop for Held {
     }
 }
 
-/// Gets the pages of memory that is about to be written for the first time, all of it. Memory that has its pages is left
-/// as it is; where the system cannot do this, pages come one by one, as they are written.
+/// Gets the pages of memory that is about to be written whole for the first time. Pages that are already there are not
+/// changed. Where the system cannot do this, pages come one by one as they are written.
 #[cfg(target_os = "linux")]
 pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) {
-    /// Of every system that the library runs on, or a multiple of it.
+    /// Page size in bytes. Every system that the library runs on has pages of this size or of a multiple of it.
     const PAGE: usize = 4096;
     let start = memory.as_mut_ptr();
     let before = start.addr() % PAGE;
-    // The last page may never be needed if it is not needed whole.
+    // A last page that is covered only in part is left out: it may never be written.
     let size = (before + memory.len()) / PAGE * PAGE;
     if size > PAGE {
-        // SAFETY: the range is `memory`, grown to the start of its first page and cut at the end of its last whole one; those
-        // bytes before it are in the same page, so they are mapped too. Populating changes no content, and an error nothing.
+        // SAFETY: the range begins `before` bytes before `memory`, at the start of the page that has its first byte, and ends
+        // within `memory`, because `size` is rounded down to whole pages. So all of it lies in pages that `memory` occupies,
+        // and they are mapped. `MADV_POPULATE_WRITE` changes no content, whether it succeeds or fails.
         unsafe { libc::madvise(start.wrapping_sub(before).cast(), size, libc::MADV_POPULATE_WRITE) };
     }
 }
@@ -77,25 +78,25 @@ pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn populate(_: &mut [MaybeUninit<u8>]) {}
 
-/// Bytes of a huge page; it begins at a multiple of its size.
+/// Size of a huge page in bytes. A huge page begins at a multiple of its size.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// Gets one huge page for memory of its size and alignment, if the system has one at hand. False if the memory was left as
-/// it is.
+/// Gets one huge page for memory that has its size and alignment, if the system has one available. False if the memory was
+/// left as it is.
 ///
 /// Zeroing a huge page takes half as long as zeroing as many bytes of small ones, and look-ups in it seldom wait for the
 /// processor's tables of pages. But where memory is fragmented the system first has to move other pages, which takes several
-/// times what a huge page saves. A single slow page proves nothing; for the rest of the process no more are asked for once
-/// slow pages have outnumbered one in 8 by a few.
+/// times what a huge page saves. A single slow page proves nothing: only after clearly more than one page in `TOLERATED` was
+/// slow, the process asks for no more huge pages.
 #[cfg(target_os = "linux")]
 pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{Duration, Instant};
-    /// Several times what a huge page takes that is at hand, and what as many bytes of small pages take.
+    /// A page is slow if it takes longer: several times what an available huge page takes, or as many bytes of small pages.
     const SLOW: Duration = Duration::from_millis(2);
-    /// One slow page in this many is tolerated.
+    /// At most one slow page in this many is tolerated in the long run.
     const TOLERATED: u32 = 8;
-    /// Grows by `TOLERATED` with a slow page, and shrinks by 1 with each other one.
+    /// Grows by `TOLERATED` with each slow page, and shrinks by 1 with each other page, down to 0.
     static DOUBT: AtomicU32 = AtomicU32::new(0);
 
     let start = memory.as_mut_ptr();
@@ -104,7 +105,8 @@ pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
         return false;
     }
     let before = Instant::now();
-    // SAFETY: `fits` holds, so the range is exactly `memory`. Neither call changes its content, and an error changes nothing.
+    // SAFETY: `fits` was checked above, so `HUGE_PAGE` bytes from `start` on are exactly `memory`, which is borrowed and thus
+    // mapped. Neither advice changes its content, whether it succeeds or fails.
     let is_huge = unsafe {
         libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0
             && libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0
@@ -147,8 +149,8 @@ mod tests {
         let mut memory: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
         let expected = memory.clone();
         for (from, to) in [(0, 0), (1, 2), (5_000, 5_001), (1, 99_999), (0, 100_000)] {
-            // SAFETY: the slice is part of `memory`, which is not used otherwise while it lives; `populate` writes nothing to
-            // it, so its bytes stay initialised.
+            // SAFETY: `from <= to <= 100_000`, the length of `memory`, so the slice is part of it, and `memory` is not used
+            // while `part` lives. `populate` writes nothing to the slice, so its bytes stay initialised.
             let part =
                 unsafe { std::slice::from_raw_parts_mut(memory[from..].as_mut_ptr().cast(), to - from) };
             populate(part);
@@ -167,7 +169,7 @@ mod tests {
         place.fill(MaybeUninit::new(7));
         // Whether there is one is the system's choice.
         populate_huge(place);
-        // SAFETY: all of them were written.
+        // SAFETY: `fill` above has written every byte of `place`.
         assert!(place.iter().all(|byte| unsafe { byte.assume_init() } == 7));
     }
 
@@ -176,7 +178,8 @@ mod tests {
     fn whole_pages_are_there_afterwards() {
         let mut memory: Vec<u8> = Vec::with_capacity(16 << 20);
         let faults = || {
-            // SAFETY: `getrusage` fills the struct, of plain numbers.
+            // SAFETY: `rusage` consists of integers, for which zeros are valid, and `getrusage` gets a pointer to one that
+            // lives until the end of the block.
             unsafe {
                 let mut usage = std::mem::zeroed::<libc::rusage>();
                 libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
@@ -186,7 +189,7 @@ mod tests {
         populate(memory.spare_capacity_mut());
         let before = faults();
         memory.spare_capacity_mut().iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1));
-        // A system that cannot do it has a fault for each of 4096 pages.
+        // A system that cannot populate memory has one fault for each of the 4096 pages.
         let after = faults() - before;
         assert!(!(50..4000).contains(&after), "{after} faults");
     }

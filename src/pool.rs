@@ -1,4 +1,4 @@
-//! The library's threads: one pool per process, started when first needed, gone after a fork.
+//! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
 
 use crate::error::ExceptionClass;
 use crate::fork::Process;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Environment variable that sets the number of loading threads.
 pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
 
-/// Long-lived threads that load and parse chunks. Private to the library: this code lives inside foreign processes,
-/// whose own rayon pool it must not touch.
+/// Long-lived threads that load and parse chunks. The library does not use rayon's global pool, because that belongs to the
+/// process into which the library is loaded.
 #[derive(Clone)]
 pub struct Pool {
     threads: Arc<rayon::ThreadPool>,
@@ -42,12 +42,12 @@ pub fn threads() -> usize {
 }
 
 impl Pool {
-    /// The pool that readers of this process share, started if it does not run yet or has another number of threads.
+    /// The pool that the readers of this process share. Starts a new one if there is none yet, or if [`threads`] has changed.
     pub fn shared() -> Result<Pool> {
         let process = Process::current();
         let wanted = threads();
         let mut shared = SHARED.lock();
-        // After a fork the child has the pool's memory but not its threads: it gets a pool of its own.
+        // A forked child has inherited the pool's memory but not its threads, so it starts a pool of its own.
         if let Some(pool) = shared.as_ref().filter(|pool| pool.process == process && pool.threads() == wanted)
         {
             return Ok(pool.clone());
@@ -77,8 +77,8 @@ impl Pool {
         self.threads.install(work)
     }
 
-    /// On a thread of the pool: does one of the works that wait, or sleeps for a moment if there is none. False on any
-    /// other thread, which may simply wait.
+    /// Keeps a thread of the pool useful while it waits: runs one pending job, or sleeps for 50 microseconds if there is none.
+    /// Returns false, at once, on any other thread: that may simply block.
     pub fn help(&self) -> bool {
         match self.threads.yield_now() {
             None => return false,
@@ -97,23 +97,24 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Inherited by a forked child: its threads are not here to be stopped, and every lock that they held
-            // stays locked. Leaking one reference keeps the destructor from ever running.
+            // Inherited by a forked child: the pool's threads do not exist here, and every lock that they held stays
+            // locked, so its destructor would wait forever. Leaking one reference keeps it from ever running.
             std::mem::forget(self.threads.clone());
         }
     }
 }
 
-/// For [`crate::fork`]: keeps every other thread from holding the pool's lock while the process forks.
+/// For [`crate::fork`]: takes the pool's lock, so that no other thread holds it while the process forks.
 pub(crate) fn lock_for_fork() {
-    // SAFETY: `raw` is used only to lock here and to unlock in `unlock_after_fork`, on the same thread (the child's
-    // only thread is the one that forked), with nothing in between but the fork itself.
+    // SAFETY: `raw` requires that the mutex is not unlocked while a guard is alive. Here it is only locked, and the one
+    // unlock through `raw`, in `unlock_after_fork`, releases exactly this lock.
     unsafe { SHARED.raw() }.lock();
 }
 
 /// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
 pub(crate) fn unlock_after_fork() {
-    // SAFETY: see `lock_for_fork`, which locked it.
+    // SAFETY: the mutex is locked, and no guard is alive: the C library runs this handler after `fork::before`, which called
+    // `lock_for_fork`, in the thread that forked. In the child that is the only thread.
     unsafe { SHARED.raw().unlock() };
 }
 

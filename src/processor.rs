@@ -1,14 +1,14 @@
 //! Instruction sets: which of them this processor has, and the one place that chooses among them, [`dispatch`].
 //!
-//! Code that exists once for each instruction set is generic over [`InstructionSet`]. A value of such a type is a proof:
-//! it can be made only where the processor has the instructions, so that functions which take it may use them. The generic
-//! function must be inlined into one that is compiled for these instructions. `dispatch!` writes those functions.
+//! Code that is compiled once for each instruction set is generic over [`InstructionSet`]. A value of a type with this trait
+//! is a proof: it can be made only if the processor has the instructions, so functions that take the value may use them. The
+//! generic function must be inlined into a function that is compiled for the instructions. `dispatch!` writes that function.
 
 use std::sync::LazyLock;
 
 /// A set of instructions, as a type whose values prove that this processor has them.
 pub trait InstructionSet: Copy {
-    /// The set as a value of [`Processor`], known when compiling.
+    /// The set as a value of [`Processor`]. The compiler knows its variant.
     fn processor(self) -> Processor;
 }
 
@@ -86,13 +86,13 @@ impl InstructionSet for Avx512 {
 /// An instruction set that this processor has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processor {
-    /// See [`Avx512`].
+    /// The processor has [`Avx512`].
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
-    /// See [`Avx2`].
+    /// The processor has [`Avx2`].
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    /// See [`Portable`].
+    /// [`Portable`] code, which every processor runs.
     Portable(Portable),
 }
 
@@ -118,7 +118,7 @@ impl Processor {
     }
 }
 
-/// Defines a function that calls another one, compiled for the instruction set that it is given:
+/// Defines a function that calls another function, compiled for the instruction set that its caller passes:
 ///
 /// ```ignore
 /// dispatch! {
@@ -129,9 +129,9 @@ impl Processor {
 /// // Calls:   fn sum_with<T: Number, S: InstructionSet>(instructions: S, numbers: &[T]) -> T
 /// ```
 ///
-/// The function that is called has to be `#[inline(always)]`, and so has all that it calls: what the compiler leaves on its
-/// own, a closure for example, is compiled without the instructions, and each of them becomes a call. Parsing decimals
-/// with AVX-512 then took three times as long.
+/// The function that is called has to be `#[inline(always)]`, and so has everything that it calls. Code that the compiler does
+/// not inline, a closure for example, is compiled without the instructions, and each intrinsic in it becomes a call. Parsing
+/// decimals with AVX-512 took three times as long then.
 macro_rules! dispatch {
     (
         $(#[$attribute:meta])*
@@ -164,10 +164,12 @@ macro_rules! dispatch {
             }
 
             match processor {
-                // SAFETY: there is a value of `Avx512`, and its features are those of the function.
+                // SAFETY: `instructions` can only come from `Avx512::detect`, which checked for every feature that `avx512`
+                // enables.
                 #[cfg(target_arch = "x86_64")]
                 $crate::processor::Processor::Avx512(instructions) => unsafe { avx512(instructions, $($argument),*) },
-                // SAFETY: there is a value of `Avx2`, and its features are those of the function.
+                // SAFETY: `instructions` can only come from `Avx2::detect`, which checked for every feature that `avx2`
+                // enables.
                 #[cfg(target_arch = "x86_64")]
                 $crate::processor::Processor::Avx2(instructions) => unsafe { avx2(instructions, $($argument),*) },
                 $crate::processor::Processor::Portable(instructions) => $body(instructions, $($argument),*),

@@ -7,29 +7,31 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The two directions of a symbolic corpus. Numbers count up from 0 in order of first appearance.
 pub struct Symbols {
-    /// All texts, one after the other, and where each ends.
+    /// All texts, one after the other.
     texts: Vec<u8>,
+    /// By number: the offset in `texts` at which a text ends.
     ends: Vec<u64>,
-    /// Open addressing: a text is in the first slots from its hash's place on. Their number is a power of two.
+    /// A hash table with open addressing: a text's slot is the first one, from [`Symbols::place`] of its hash on, that was free
+    /// when the text was added. The number of slots is a power of two, and at most half of them are taken.
     slots: Vec<Slot>,
-    /// Differs from corpus to corpus, so that no data can be made whose keys all collide.
+    /// Seed of the hash. It is random for each corpus, so that data cannot be prepared whose keys all collide.
     seed: u64,
 }
 
-/// A number with the hash of its text: a table that grows need not read the texts again.
+/// A number with the hash of its text. The hash is kept so that a growing table need not read the texts again.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
     number: u32,
 }
 
-/// No text has this number.
+/// Number that marks a free slot. No text has it.
 const FREE: u32 = u32::MAX;
 
 /// Slots of the first table.
 const FIRST_SLOTS: usize = 64;
 
-/// Texts whose slots are asked for before the first of them is looked up.
+/// Texts whose slots are prefetched before the first of them is looked up.
 const BATCH: usize = 32;
 
 impl Default for Symbols {
@@ -40,12 +42,13 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// The number of a text, a new one if it is not known. `None` if no number is left.
+    /// The number of a text; a text that is not known gets the next number. `None` if no number is left.
     pub fn number_of(&mut self, text: &[u8]) -> Option<SequenceKey> {
         self.number(text, hash(text, self.seed))
     }
 
-    /// Appends the numbers of texts, until there is none left. For many texts several times as fast as one by one.
+    /// Appends the numbers of texts, until no number is left. For many texts this is several times as fast as calling
+    /// [`Symbols::number_of`] for each, because their slots are prefetched.
     pub fn number_all<'a>(
         &mut self,
         mut texts: impl Iterator<Item = &'a [u8]>,
@@ -91,7 +94,8 @@ impl Symbols {
         Some(number.into())
     }
 
-    /// Where the search for a hash begins: its top bits, so that a table of twice the size is filled from front to back.
+    /// The slot at which the search for a hash begins. It is chosen by the hash's top bits, so that moving the slots into a
+    /// table of twice the size fills that table from front to back.
     fn place(&self, hash: u32) -> usize {
         ((u128::from(hash) * self.slots.len() as u128) >> 32) as usize
     }
@@ -116,7 +120,7 @@ impl Symbols {
     }
 }
 
-/// So many free slots.
+/// A table of `slots` free slots.
 fn free(slots: usize) -> Vec<Slot> {
     vec![Slot { hash: 0, number: FREE }; slots]
 }
@@ -132,7 +136,7 @@ fn text_at<'a>(texts: &'a [u8], ends: &[u64], number: usize) -> &'a [u8] {
     &texts[start as usize..ends[number] as usize]
 }
 
-/// Folds the text, eight bytes at a time, with the 128-bit product that lets every bit reach every other.
+/// Hashes a text eight bytes at a time. The 128-bit product, folded to 64 bits, lets every bit affect every other.
 fn hash(text: &[u8], seed: u64) -> u32 {
     let fold = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
@@ -167,7 +171,7 @@ mod tests {
                 prop_assert_eq!(symbols.text_of(*number), Some(*text));
             }
             prop_assert_eq!(symbols.text_of(plain.len() as u64), None);
-            // All at once, to a corpus that knows some of them.
+            // All texts at once, in a corpus that already knows some of them.
             for known in [0, texts.len() / 2] {
                 let mut symbols = Symbols::default();
                 texts[..known].iter().for_each(|text| _ = symbols.number_of(text.as_bytes()));
@@ -184,7 +188,7 @@ mod tests {
         let seed = 7;
         let hashes: std::collections::HashSet<u32> =
             (0..100_000).map(|i| hash(format!("utterance-{i:07}").as_bytes(), seed)).collect();
-        // Chance alone lets one or two of them meet.
+        // By chance alone one or two of these hashes are equal.
         assert!(hashes.len() > 99_990, "{}", hashes.len());
     }
 }
