@@ -6,7 +6,7 @@
 
 namespace cntk_dropin {
 
-// A descriptor that asks the engine, and keeps its keys as long as somebody has it.
+// A descriptor that looks keys up in the engine. It keeps the engine's keys alive as long as it lives.
 std::shared_ptr<cntk_host::CorpusDescriptor> make_corpus(const cntk_reader_keys* keys);
 
 }  // namespace cntk_dropin

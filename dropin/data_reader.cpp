@@ -10,10 +10,11 @@ namespace {
 
 using cntk_host::math::CreateReader;
 
-// The adapter takes 344 bytes; a little more costs nothing.
+// Bytes to allocate for the adapter, which takes 344.
 constexpr size_t kShimSize = 512;
 
-// Words of its table of virtual functions: two in front, then the slots.
+// Words of the adapter's table of virtual functions: two before the address that objects hold, then the
+// slots.
 constexpr size_t kFront = 2;
 constexpr size_t kSlots = 28;
 constexpr size_t kParallelSequencesSlot = 15;
@@ -29,7 +30,7 @@ Table patched(void* const* original) {
   return table;
 }
 
-// `Tag` tells the two adapters' tables apart.
+// `Tag` gives each of the two adapters a table of its own.
 template <typename Tag>
 void* make(void (*construct)(void*, CreateReader*), CreateReader* create, ParallelSequences answer) {
   void* const memory = ::operator new(kShimSize);

@@ -9,8 +9,8 @@ namespace {
 namespace host = cntk_host;
 using Streams = std::shared_ptr<const std::vector<host::StreamInformation>>;
 
-// Numbers keys by the host's corpus, and keeps the message of what that throws: exceptions must not cross the
-// engine. (An exception_ptr would ask for a newer libstdc++ than the oldest hosts have.)
+// Numbers keys by the host's corpus, and keeps the message of an exception that the corpus throws: exceptions
+// must not unwind the engine. (An exception_ptr would need a newer libstdc++ than the oldest hosts have.)
 struct Numbering {
   std::shared_ptr<host::CorpusDescriptor> corpus;
   std::string failure;
@@ -53,7 +53,7 @@ DeserializerHandle open(const Format& format, const std::string& name, const hos
 // The data of one chunk. Sequences keep it alive.
 class EngineChunk : public host::Chunk, public std::enable_shared_from_this<EngineChunk> {
  public:
-  // `keys` are those that the sequences are marked with.
+  // `keys` are the keys that the sequences report, by their index in the chunk.
   EngineChunk(ChunkHandle chunk, Streams streams, std::vector<uint64_t> keys)
       : chunk_(std::move(chunk)), streams_(std::move(streams)), keys_(std::move(keys)) {}
 

@@ -1,4 +1,4 @@
-// The engine's deserializers as the host's: for composite readers that are CNTK's own.
+// The engine's deserializers with the host's interface, for CNTK's own composite reader.
 #pragma once
 
 #include <string>
@@ -9,19 +9,20 @@
 
 namespace cntk_dropin {
 
-// What tells the modules of deserializers apart.
+// How the modules of deserializers differ.
 struct Format {
-  // The reader that the module stands for when a configuration names it by `readerType`.
+  // The kind of reader that the module makes if a configuration names it by `readerType`.
   cntk_reader_section_kind kind;
   // The only type of deserializer that it has.
   const char* type;
-  // Sequences carry their keys. CNTK's binary module finds them by key and leaves it out of the data.
+  // Whether sequences report their keys. CNTK's binary module finds sequences by key, but leaves the key out
+  // of their data.
   bool marks_keys;
 };
 
 class EngineDeserializer : public cntk_host::DataDeserializer {
  public:
-  // `name` is the type of the deserializer in the configuration. Without a corpus keys are numbers.
+  // `name` is the type of the deserializer in the configuration. Without a corpus, keys must be numbers.
   EngineDeserializer(const Format& format, const std::string& name, const cntk_host::ConfigParameters& config,
                      std::shared_ptr<cntk_host::CorpusDescriptor> corpus);
 
@@ -35,7 +36,7 @@ class EngineDeserializer : public cntk_host::DataDeserializer {
   std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
 
   const Format format_;
-  // Shared with the chunks, whose sequences know their shapes from here.
+  // Shared with the chunks, because their sequences refer to the shapes in it.
   std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams_;
   size_t chunk_count_ = 0;
   DeserializerHandle deserializer_;

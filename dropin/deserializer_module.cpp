@@ -1,5 +1,5 @@
-// A module of one deserializer: what CNTK's own composite reader loads for its data, and what a host loads
-// for a `readerType` of its own. Which one it is says `kFormat`.
+// A module of one deserializer. CNTK's own composite reader loads it for data of its type, and a host loads
+// it for its `readerType`. `kFormat` says which deserializer the module has.
 
 #include "deserializer_module.hpp"
 
@@ -20,8 +20,8 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 
 }  // namespace
 
-// Hosts pass the corpus as they do all class types by value: by the address of a copy that stays theirs. Only
-// the primary deserializer of a reader defines the order of sequences; for this one both are the same.
+// The corpus is declared by value, and so passed by the address of a copy that the host destroys. The last
+// argument says whether this is the primary deserializer of its reader, which makes no difference here.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
                                            const std::wstring& type, const host::ConfigParameters& config,
                                            std::shared_ptr<host::CorpusDescriptor> corpus, bool /*primary*/) {

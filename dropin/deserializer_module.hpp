@@ -1,11 +1,11 @@
-// The entry points of a module of one deserializer, which are the same for all of them.
+// The entry points that all modules of one deserializer share.
 #pragma once
 
 #include "deserializer.hpp"
 
 namespace cntk_dropin {
 
-// The module's deserializer; each module defines its own.
+// The module's deserializer. Each module defines this constant.
 extern const Format kFormat;
 
 }  // namespace cntk_dropin

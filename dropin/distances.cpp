@@ -13,10 +13,10 @@ using cntk_host::LayoutRecord;
 
 // Whole numbers up to this one are exact as `float`.
 constexpr int64_t kExact = int64_t{1} << 24;
-// Gaps began as long ago, and end as far from now: farther than any sequence that is exact.
+// The distance in gaps to the start and to the end of a sequence: greater than in any sequence that is exact.
 constexpr float kFar = 4 * static_cast<float>(kExact);
 
-// The steps of a record that are in the minibatch.
+// The steps of a record that lie in the minibatch.
 struct Part {
   size_t first;
   size_t last;
@@ -24,28 +24,28 @@ struct Part {
       : first(static_cast<size_t>(std::max<int64_t>(record.begin, 0))), last(std::min(record.end, steps)) {}
 };
 
-// Says in which steps there are gaps.
+// Marks the steps in which a lane has a gap.
 void mark_gaps(const Records& records, std::vector<bool>& has_gap) {
   has_gap.assign(records.steps, false);
-  size_t known = records.steps;  // all steps from this one on
+  size_t known = records.steps;  // all steps from this one on are marked
   for (const LayoutRecord& record : records) {
     if (record.id != kGap) continue;
     const Part part(record, records.steps);
-    // Most go on to the end.
+    // Most gaps extend to the last step, where some steps are marked already.
     const bool is_last = part.last == records.steps;
     for (size_t step = part.first; step < (is_last ? known : part.last); ++step) has_gap[step] = true;
     if (is_last) known = std::min(known, part.first);
   }
 }
 
-// Four rows of one step.
+// Four lanes of one step: the new value where `is_new` is set, and elsewhere the value of the step before.
 __m128 go_on(__m128 is_new, __m128 next, const float* before) {
   return _mm_or_ps(_mm_and_ps(is_new, next), _mm_andnot_ps(is_new, _mm_loadu_ps(before)));
 }
 
-// The least distances of a step.
+// Writes the least distances of one step.
 void store_nearest(__m128 start, __m128 end, ptrdiff_t* nearest_start, ptrdiff_t* nearest_end) {
-  // Start, end, start, end of two rows each, then of all.
+  // Start, end, start, end: the minima of two lanes each, then of all lanes.
   const __m128 halves = _mm_min_ps(_mm_unpacklo_ps(start, end), _mm_unpackhi_ps(start, end));
   const __m128i both = _mm_cvttps_epi32(_mm_min_ps(halves, _mm_movehl_ps(halves, halves)));
   const int64_t pair = _mm_cvtsi128_si64(both);
@@ -60,7 +60,7 @@ void Distances::fill(const Records& records, Lookups out) {
   if (!fill_by_steps(records, out)) fill_by_records(records, out);
 }
 
-// Notes where records begin. False if distances would not be exact as `float`.
+// Stores at which step and lane each record begins. False if distances would not be exact as `float`.
 bool Distances::spread(const Records& records, size_t height) {
   const auto steps = static_cast<int64_t>(records.steps);
   if (steps > kExact) return false;
@@ -71,7 +71,7 @@ bool Distances::spread(const Records& records, size_t height) {
   }
   std::fill_n(begins_.data(), height, -kFar);
   std::fill_n(lasts_.data(), height, kFar);
-  // Not a number, where no record begins.
+  // NaN where no record begins.
   std::memset(&begins_[height], 0xff, height * records.steps * sizeof(float));
   bool is_exact = true;
   for (const LayoutRecord& record : records) {
@@ -98,8 +98,8 @@ bool Distances::fill_by_steps(const Records& records, Lookups out) {
   ptrdiff_t* const nearest_starts = out.nearest_start.data();
   ptrdiff_t* const nearest_ends = out.nearest_end.data();
   for (size_t step = 0; step < steps; ++step, begins += height, lasts += height) {
-    // The last four rows of a step may reach into the next one, which comes later; those of the last step may
-    // not.
+    // The last group of four lanes may write into the next step, which is overwritten afterwards. The last
+    // step has no next one, so its results go to the spare column first.
     const bool is_last = step + 1 == steps;
     float* const to_start = is_last ? begins + height : out.to_start + step * rows;
     float* const to_end = is_last ? lasts + height : out.to_end + step * rows;

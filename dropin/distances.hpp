@@ -1,5 +1,5 @@
-// What consumers of a layout look up per time step: how far sequences are from their ends, and where gaps
-// are.
+// What consumers of a layout look up for a time step: the distances to the start and to the end of its
+// sequences, and whether it has gaps.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ struct Records {
   const cntk_host::LayoutRecord* end() const { return first + count; }
 };
 
-// Where the results go. The distances have one value a column, the others one a step.
+// Where the results are written. `to_start` and `to_end` have one value for each column, the others one for
+// each step.
 struct Lookups {
   float* to_start;  // -1 in gaps
   float* to_end;    // 0 in gaps; undefined in the host's own layouts
@@ -34,22 +35,23 @@ struct Lookups {
   std::vector<bool>& has_gap;
 };
 
-// Fills all of them, whatever they held before.
+// Computes the look-ups of a layout.
 class Distances {
  public:
   void fill(const Records& records, Lookups out);
 
-  // The two ways of `fill`: record by record; and step by step, by four rows at a time, which is false if it
-  // has done nothing, because there are fewer rows or because distances would not be exact. Layouts of
-  // minibatches of 256 words in sentences take the second one 0.6 of the time.
+  // The two ways of `fill`. `fill_by_records` goes record by record. `fill_by_steps` goes step by step, four
+  // lanes at a time; it returns false and does nothing if there are fewer lanes, or if distances would not be
+  // exact. For layouts of minibatches of 256 words in sentences the second way takes 0.6 of the first one's
+  // time.
   static void fill_by_records(const Records& records, Lookups out);
   bool fill_by_steps(const Records& records, Lookups out);
 
  private:
   bool spread(const Records& records, size_t height);
 
-  // By step, for each row: where its sequence began, and its last step. The first column is
-  // before the first step, the last one is for the results of the last step.
+  // For each step and lane: the step at which the sequence began, and its last step. There is one more column
+  // before the first step, and one after the last step, which takes the results of the last step.
   std::vector<float> begins_;
   std::vector<float> lasts_;
 };

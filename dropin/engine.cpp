@@ -16,7 +16,7 @@ void raise(cntk_reader_error* error, const char* old_style_reader) {
   info.struct_size = sizeof info;
   info.exception = CNTK_READER_EXCEPTION_RUNTIME_ERROR;
   cntk_reader_error_describe(error, &info);
-  // The message alone: hosts and their programs compare it with CNTK's.
+  // The message without details, because hosts and their programs compare it with CNTK's.
   std::string text = info.message != nullptr ? info.message : "";
   log_where(error, text);
   const bool of_file = (info.kind == CNTK_READER_STATUS_IO || info.kind == CNTK_READER_STATUS_DATA) &&

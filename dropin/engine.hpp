@@ -1,4 +1,4 @@
-// The engine through its C interface: handles that free themselves, errors that are thrown.
+// The engine's C interface with handles that free themselves, and with errors as exceptions.
 #pragma once
 
 #include <cntk_reader.h>
@@ -9,11 +9,13 @@
 
 namespace cntk_dropin {
 
-// Throws a failed call's error as the exception that CNTK throws for it, or the very exception of a module
-// that the call has failed with. Frees the error. The exception's text is CNTK's own wherever CNTK has one;
-// what the error says beyond that (file, line, offset, stream, sequence, what to do) is written to the log.
+// Throws the error of a failed call, and frees it. If an exception of a module caused the error, that
+// exception is thrown again, otherwise the type that CNTK throws. The text is CNTK's own wherever CNTK has
+// one; what the error says beyond that (file, line, offset, stream, sequence, what to do) is written to the
+// log.
 //
-// CNTK's old-style readers begin errors of files with their name; others pass null for it.
+// CNTK's old-style readers begin errors in files with the reader's name, `old_style_reader`; it is null for
+// others.
 [[noreturn]] void raise(cntk_reader_error* error, const char* old_style_reader = nullptr);
 
 // Calls a function of the engine whose last parameter is the place for its error.
@@ -37,7 +39,7 @@ using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_r
 using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
-// A host's section for the engine, with the sections around it.
+// A copy of a host's section, with the sections around it, for the engine.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
 
 // Whether the shape is known only from the data.

@@ -5,8 +5,8 @@
 
 namespace cntk_dropin {
 
-// The members of std::exception_ptr that libstdc++ exports in the version of the oldest hosts. The class
-// itself would be compiled to calls of newer ones.
+// The members of std::exception_ptr that the libstdc++ of the oldest hosts exports, by their mangled names.
+// Code that uses the class itself would call members of newer versions.
 namespace libstdcxx {
 struct Kept {
   void* exception;
@@ -41,7 +41,7 @@ const char* text_of_current() noexcept {
 void keep_exception(cntk_reader_failure* failure) noexcept {
   cntk_reader_failure_set_message(failure, text_of_current(), CNTK_READER_NUL_TERMINATED);
   Kept* const kept = new (std::nothrow) Kept();
-  if (kept == nullptr) return;  // the text says it
+  if (kept == nullptr) return;  // the error then has only the exception's text
   libstdcxx::current(kept);
   cntk_reader_failure_set_cause(failure, kept, finalize);
 }

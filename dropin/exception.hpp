@@ -1,4 +1,4 @@
-// Exceptions of the host's modules on their way through the engine, which must not be unwound.
+// Carries exceptions of the host's modules through the engine, which must not be unwound.
 #pragma once
 
 #include <cntk_reader.h>
@@ -9,16 +9,16 @@
 
 namespace cntk_dropin {
 
-// Reports the exception that is being handled to the engine, whose error then carries it.
+// Stores the exception that is being handled in `failure`, so that the engine's error carries it.
 void keep_exception(cntk_reader_failure* failure) noexcept;
 
-// Writes an error with its detail and its location to the log, unless `message` says all of it.
+// Writes an error with its detail and its location to the log, unless `message` has all of it.
 void log_where(const cntk_reader_error* error, const std::string& message) noexcept;
 
-// Throws again what keep_exception has kept, if there is something.
+// Throws the exception that keep_exception stored in this error, if there is one.
 void throw_kept(const cntk_reader_error* error);
 
-// Runs the body of a callback: 0, or 1 if it throws.
+// Runs the body of a callback. Returns 0, or 1 with the exception in `failure` if the body throws.
 template <typename Body>
 int32_t guarded(cntk_reader_failure* failure, Body&& body) noexcept {
   try {

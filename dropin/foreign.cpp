@@ -18,15 +18,17 @@ namespace {
 
 namespace host = cntk_host;
 
-// A sequence in all streams of its deserializer: the module's objects, or copies of what they had.
+// The data of a sequence in all streams of its deserializer: the module's objects, or copies of their data.
 struct ForeignSequence {
   std::vector<std::shared_ptr<host::SequenceData>> streams;
-  // Their descriptions for the engine, where these are known when the sequence is fetched.
+  // Descriptions of the streams' data for the engine, if these are known when the sequence is fetched.
   std::vector<cntk_reader_user_sequence_data> described;
+  // Copies of the data of small sequences.
   std::vector<char> memory;
 };
 
-// Sequences without data, with the memory that they had: single frames are too many to allocate for each.
+// Unused sequence objects, kept with their memory: there are too many single frames to allocate an object for
+// each.
 class IdleSequences {
  public:
   std::unique_ptr<ForeignSequence> take() {
@@ -54,12 +56,12 @@ class IdleSequences {
   }
 
  private:
-  // As many as a large minibatch of frames has.
+  // The number of sequences of a large minibatch of frames.
   static constexpr size_t kMost = 16384;
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  // Threads do not wait here: one that finds another inside allocates instead. That costs half of what a
-  // mutex costs, twice for each frame.
+  // Threads do not wait here: a thread that finds the list in use allocates instead. The list is used twice
+  // for each frame, and this costs half of what a mutex costs.
   bool enter() { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() { busy_.clear(std::memory_order_release); }
 
@@ -73,7 +75,7 @@ struct Listing {
   std::vector<uint32_t> lengths;
   std::vector<uint64_t> keys;
   std::vector<uint32_t> sample_indices;
-  // Index of each sequence for its chunk; empty where that is its place in the list.
+  // The index by which the chunk knows each sequence; empty if that is its place in the list.
   std::vector<size_t> indices;
 
   void assign(const std::vector<host::SequenceInfo>& from) {
@@ -95,9 +97,9 @@ struct Listing {
 
 struct ForeignChunk {
   std::shared_ptr<host::Chunk> chunk;
-  // Index of each sequence for the chunk, where that is not its place in the list.
+  // The index by which the chunk knows each sequence; null if that is its place in the list.
   const std::vector<size_t>* indices = nullptr;
-  // Where the chunk lists its sequences itself.
+  // The sequences, if the chunk lists them itself.
   Listing listing;
 };
 
@@ -111,18 +113,18 @@ cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
   return to;
 }
 
-// HTK features may have one frame for each whole sequence of the reader's first stream. Their module takes
-// the sequence's length from the streams that it is given to append to.
+// Whether a deserializer of HTK features repeats its one frame over each whole sequence of the reader's first
+// stream. Its module then takes the sequence's length from the streams to which it is asked to append.
 //
-// CNTK looks for the key in the section of the module's only stream, in `input` around it, and in the
-// deserializer's section around that.
+// CNTK looks for the key first in the section of the module's only stream, then in `input`, which has that
+// section, then in the deserializer's section, which has `input`.
 bool is_expanded(const cntk_reader_section* deserializer) {
   constexpr std::string_view kKey = "expandToUtterance";
   const SectionHandle input = child_of(deserializer, "input");
   if (input == nullptr) return false;
   const ModuleConfig streams(input.get());
   if (streams.parameters().values.empty()) return false;
-  // Keys come in CNTK's order: its module serves the first stream.
+  // The keys are in CNTK's order, so the first one is the stream that its module serves.
   const SectionHandle stream = child_of(input.get(), streams.parameters().values.begin()->first);
   if (stream == nullptr) return false;
   uint32_t flag = 0;
@@ -130,7 +132,8 @@ bool is_expanded(const cntk_reader_section* deserializer) {
   return flag != 0;
 }
 
-// Stands for the first stream before such a module.
+// Takes the place of the reader's first stream when such a module appends its data: it has nothing but a
+// length.
 class LengthOnly : public host::SequenceData {
  public:
   explicit LengthOnly(uint32_t length) { samples = length; }
@@ -141,16 +144,18 @@ class LengthOnly : public host::SequenceData {
   const host::Shape shape_;
 };
 
-// Samples in the first stream of the sequence that this thread is fetching: the engine asks one deserializer
-// after the other, the reader's first one at first. Only deserializers of the host's modules set it.
+// Number of samples in the reader's first stream of the sequence that this thread is fetching. The engine
+// asks one deserializer after the other, beginning with the reader's first one. Only deserializers of the
+// host's modules set it.
 thread_local uint32_t first_length = 0;
 
-// The most bytes of a sequence that are copied when it is fetched. Its module's objects can then go at once,
-// and the next sequence gets their memory, out of the processor's nearest cache: without, a minibatch of
-// frames leaves thousands of pieces to the allocator.
+// Sequences of at most this many bytes are copied when they are fetched. Then the module's objects are freed
+// at once, and the next sequence gets their memory, which is still in the processor's nearest cache. Without
+// copying, a minibatch of frames keeps thousands of small allocations alive.
 constexpr size_t kMostCopied = 4096;
 
-// Has the streams point to copies of their data in `memory`, unless that takes too much.
+// Copies the streams' data to `memory`, and makes `streams` point there. False if the data take more than
+// kMostCopied bytes.
 bool copy(const std::vector<host::StreamInformation>& infos,
           std::vector<cntk_reader_user_sequence_data>& streams, std::vector<char>& memory) {
   const auto values_of = [&](size_t i) {
@@ -199,10 +204,10 @@ uint32_t element_of(const host::StreamInformation& stream) {
 
 }  // namespace
 
-// A deserializer with its transforms: the engine's callbacks lead here.
+// A deserializer of one of the host's modules, with its transforms. The engine's callbacks call it.
 class ForeignDeserializer {
  public:
-  // `has_primary`: the reader's first deserializer, or this one if it is the first, is one of the host's
+  // `has_primary`: whether the reader's first deserializer, which may be this one, is of one of the host's
   // modules.
   ForeignDeserializer(const cntk_reader_request& request, bool has_primary,
                       cntk_reader_user_deserializer& table) {
@@ -212,7 +217,7 @@ class ForeignDeserializer {
     deserializer_ =
         create_deserializer(config.required("module"), {request.type_name, request.type_length},
                             config.parameters(), make_corpus(request.keys), request.is_primary != 0);
-    // After the module has read its section: mistakes there are reported in its words.
+    // The module has read its section by now, so it has reported mistakes there with its own messages.
     is_expanded_ = !is_primary_ && is_expanded(request.section);
     if (is_expanded_ && !has_primary) {
       throw std::runtime_error(
@@ -383,7 +388,7 @@ class ForeignDeserializer {
     });
   }
 
-  // Describes a sequence that nothing changes any more. Small ones are copied.
+  // Describes a sequence that nothing changes any more. A small one is copied first.
   void describe(ForeignSequence& sequence) const {
     cntk_reader_user_sequence_data none = {};
     none.struct_size = sizeof none;
@@ -396,7 +401,8 @@ class ForeignDeserializer {
   static void view(const host::StreamInformation& stream, host::SequenceData& data,
                    cntk_reader_user_sequence_data& out) {
     const host::Shape* shape = &stream.shape;
-    // Only an unknown shape is asked for: sequences of Python's deserializers throw when they are.
+    // The shape is requested only if it is unknown, because sequences of Python's deserializers throw if
+    // asked for it.
     if (is_unknown(*shape)) {
       shape = &data.GetSampleShape();
       out.shape = shape->dimensions.data();
@@ -424,22 +430,23 @@ class ForeignDeserializer {
   }
 
   bool is_primary_ = false;
-  // The engine has sequences listed beforehand, or found by those of the first deserializer; else chunks list
-  // them.
+  // Whether sequences are listed before chunks are loaded, or found from the first deserializer's sequences.
+  // Otherwise chunks list them.
   bool is_composable_ = true;
   bool is_expanded_ = false;
-  // Sequences come out as they are fetched: no transforms, no shapes that only they tell.
+  // Whether sequences are delivered as they are fetched: there are no transforms, and all shapes are known
+  // beforehand.
   bool is_plain_ = false;
   std::shared_ptr<host::DataDeserializer> deserializer_;
   std::vector<host::StreamInformation> streams_;
   std::shared_ptr<Transforms> transforms_;
-  // The modules' numbers of the chunks; and the chunks by these numbers, unless they are 0, 1, 2 ...
+  // The module's number of each chunk, and the chunks by these numbers, unless the numbers are 0, 1, 2 ...
   std::vector<uint32_t> ids_;
   std::map<uint32_t, uint32_t> places_;
   bool in_order_ = true;
-  // Index of each sequence of a chunk, where that is not its place in the list.
+  // For each chunk, the index by which it knows each sequence, if that is not the place in the list.
   std::map<uint32_t, std::vector<size_t>> indices_;
-  // What the engine reads while a reader is opened.
+  // Names and descriptions that the engine reads while a reader is opened.
   std::vector<std::string> names_;
   std::vector<cntk_reader_user_stream> infos_;
   std::vector<cntk_reader_chunk_size> sizes_;
@@ -454,7 +461,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
     if (request->is_primary != 0) own.has_primary_ = true;
     auto deserializer = std::make_unique<ForeignDeserializer>(*request, own.has_primary_, *made);
     own.transforms_.push_back(deserializer->transforms());
-    deserializer.release();  // the engine's, by the table's finalizer
+    deserializer.release();  // the engine owns it now, and frees it by the table's finalizer
   });
 }
 

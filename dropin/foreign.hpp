@@ -12,12 +12,12 @@ namespace cntk_dropin {
 
 class ForeignDeserializer;
 
-// A stream holds binary data, such as lattices: the engine has no layout for these.
+// Thrown if a stream holds binary data, such as lattices, for which the engine has no layout.
 struct BinaryStream : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The modules that take part in one reader.
+// The host's modules that one reader uses.
 class ForeignModules : public Companion {
  public:
   ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) override;
@@ -28,7 +28,7 @@ class ForeignModules : public Companion {
                       cntk_reader_failure* failure);
 
   std::vector<std::shared_ptr<Transforms>> transforms_;
-  // The reader's first deserializer is one of them.
+  // Whether the reader's first deserializer is of one of these modules.
   bool has_primary_ = false;
 };
 

@@ -1,5 +1,5 @@
-// The types that cross between a host's composite reader and its modules of deserializers. Unlike the
-// readers' types (host_types.hpp) they are the same in all versions.
+// The types that a host's composite reader and its modules of deserializers exchange. Unlike the types of
+// readers (host_types.hpp), they are equal in all versions of the host.
 #pragma once
 
 #include <deque>
@@ -84,7 +84,7 @@ class Transformer {
 };
 static_assert(sizeof(Transformer) == 8);
 
-// How the sequence keys of all deserializers of a reader become numbers. The registry is its creator's own.
+// Maps the sequence keys of all deserializers of a reader to numbers. Only its creator uses the registry.
 struct CorpusDescriptor {
   std::function<size_t(const std::string&)> key_to_id;
   std::function<std::string(size_t)> id_to_key;
@@ -95,7 +95,8 @@ struct CorpusDescriptor {
 };
 static_assert(sizeof(CorpusDescriptor) == 200 && sizeof(std::map<std::string, size_t>) == 48);
 
-// What modules export. Arguments of class type are passed by the address of a copy that stays the caller's.
+// The functions that modules export. Arguments of class type are passed by the address of a copy that the
+// caller destroys.
 using CreateDeserializer = bool(std::shared_ptr<DataDeserializer>& deserializer, const std::wstring& type,
                                 const ConfigParameters& config, std::shared_ptr<CorpusDescriptor> corpus,
                                 bool is_primary);

@@ -22,8 +22,8 @@ void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev")
 // ---- Modules
 // ---------------------------------------------------------------------------------------------------------
 
-// Finds a function in a module, which it loads. `plugin` is the address of a null pointer. With `is_known`
-// the name may be one of the host's own for its modules.
+// Loads a module, and finds a function in it. `plugin` is the address of a null pointer. With `is_known`,
+// `module` may also be a name that only the host gives to one of its modules.
 void* load_plugin(const void* plugin, const std::string& module, const std::string& symbol, bool is_known) __asm__(
     "_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESA_b");
 

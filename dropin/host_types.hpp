@@ -1,10 +1,9 @@
-// The types that cross the border between a CNTK 2.5.1 - 2.7 host and its reader modules (Linux x86-64,
-// libstdc++).
+// The types that a CNTK 2.5.1 - 2.7 host and its reader modules exchange (Linux x86-64, libstdc++).
 //
-// Written from the measured layout of the binaries: names of fields and classes are this project's, sizes,
-// offsets and the order of virtual functions are the host's. Standard-library members are the real libstdc++
-// types, whose layout has been the same since GCC 5. What differs between the versions of the host is in
-// host_versions.hpp.
+// Written from the measured layout of the binaries. Names of fields and classes are this project's; sizes,
+// offsets and the order of virtual functions are the host's. Members from the standard library are the real
+// libstdc++ types, whose layout has not changed since GCC 5. What differs between the versions of the host is
+// in host_versions.hpp.
 #pragma once
 
 #include <strings.h>
@@ -26,14 +25,14 @@ namespace cntk_host {
 
 struct ConfigParameters;
 
-// Keys are compared without regard to case.
+// Orders keys without regard to case.
 struct KeyLess {
   bool operator()(const std::string& a, const std::string& b) const {
     return strcasecmp(a.c_str(), b.c_str()) < 0;
   }
 };
 
-// A raw value with the path of its name.
+// The raw text of a value, with the path of its key.
 struct ConfigValue {
   std::string text;
   std::string path;
@@ -41,7 +40,7 @@ struct ConfigValue {
 };
 static_assert(sizeof(ConfigValue) == 72 && alignof(ConfigValue) == 8);
 
-// A section. The host's class is polymorphic; `vtable` is only ever copied or left null by this project.
+// A section. The host's class is polymorphic; This project only copies `vtable`, or leaves it null.
 struct ConfigParameters {
   const void* vtable = nullptr;
   char separator = ';';
@@ -84,7 +83,8 @@ struct LayoutRecord {
 };
 static_assert(sizeof(LayoutRecord) == 32);
 
-// The head of a minibatch layout: all that readers of one need. The rest differs between versions.
+// The first members of a minibatch layout, which are all that code that reads a layout needs. The others
+// differ between versions.
 struct LayoutHead {
   size_t steps;
   size_t rows;
@@ -113,7 +113,7 @@ static_assert(sizeof(Minibatch) == 64);
 using DeviceByStream = std::map<std::wstring, int>;
 using State = std::map<std::wstring, size_t>;
 
-// The configurations differ between versions, so they cross as addresses.
+// The configurations differ between versions, so they are passed as untyped addresses.
 class Reader {
  public:
   virtual void StartEpoch(const void* epoch_configuration, const DeviceByStream& devices) = 0;

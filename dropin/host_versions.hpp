@@ -1,6 +1,6 @@
-// What differs between the hosts' versions: the configurations that they pass to a reader.
+// What differs between the versions of the host: the configurations that it passes to a reader.
 //
-// Modules are compiled for one host and say which by CNTK_DROPIN_HOST: 20501, 20600 or 20700.
+// A module is compiled for one version, which CNTK_DROPIN_HOST names: 20501, 20600 or 20700.
 #pragma once
 
 #include <cstddef>

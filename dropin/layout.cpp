@@ -19,7 +19,8 @@ bool has_right_splice(const AnyLayout& layout, size_t right_splice) {
   return true;
 }
 
-// Whether a layout is the one of this part: all the rest follows from its records.
+// Whether a layout already describes this part. Its look-ups follow from its records, so they are not
+// compared.
 bool is_of(const Layout& layout, const cntk_reader_minibatch_stream& part) {
   return layout.steps == part.steps && layout.rows == part.lanes &&
          has_right_splice(layout, part.right_splice) && layout.records.size() == part.record_count &&
@@ -27,9 +28,9 @@ bool is_of(const Layout& layout, const cntk_reader_minibatch_stream& part) {
           std::memcmp(layout.records.data(), part.records, part.record_count * sizeof(LayoutRecord)) == 0);
 }
 
-// Makes any layout the one of this part.
+// Overwrites a layout with that of this part.
 void fill(Layout& layout, const cntk_reader_minibatch_stream& part, Distances& distances) {
-  // The host's records are the engine's.
+  // The host's records have the engine's layout in memory.
   static_assert(sizeof(LayoutRecord) == sizeof(cntk_reader_record) && cntk_host::kGap == CNTK_READER_GAP);
   static_assert(offsetof(LayoutRecord, id) == offsetof(cntk_reader_record, sequence) &&
                 offsetof(LayoutRecord, row) == offsetof(cntk_reader_record, lane) &&
@@ -37,7 +38,7 @@ void fill(Layout& layout, const cntk_reader_minibatch_stream& part, Distances& d
                 offsetof(LayoutRecord, end) == offsetof(cntk_reader_record, end));
   const Records records = {part.steps, part.lanes, reinterpret_cast<const LayoutRecord*>(part.records),
                            part.record_count};
-  // If memory runs out below, this is the layout of no part.
+  // If memory runs out below, the layout equals that of no part, so it is filled again.
   layout.records.clear();
   layout.steps = part.steps;
   layout.rows = part.lanes;
@@ -60,7 +61,7 @@ std::shared_ptr<cntk_host::LayoutHead> Layouts::make(
   }
   if (layouts_.size() <= stream) layouts_.resize(stream + 1);
   const std::shared_ptr<Layout>& layout = layouts_[stream].next();
-  // Frames have the same layout again and again.
+  // In frame mode most minibatches have equal layouts.
   if (!is_of(*layout, part)) fill(*layout, part, distances_);
   layout->writable = !frame_mode_;
   return layout;

@@ -29,7 +29,7 @@ struct LayoutRest {
   std::wstring axis = L"DynamicAxis";
 };
 
-// The bases make the members of either version follow one another as the host has them.
+// The bases put the members of either version in the host's order.
 struct Layout : LayoutHead, std::conditional_t<kHasRightSplice, LayoutSplice, NoLayoutSplice>, LayoutRest {};
 static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 
@@ -37,16 +37,16 @@ static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
 
 namespace cntk_dropin {
 
-// The layouts of a reader's minibatches. Hosts only look at a layout and copy it, so that streams with the
-// same records share one, and those of earlier minibatches are filled anew: to make a layout and its matrices
-// takes most of a microsecond, more than the engine needs for a minibatch of one sentence.
+// The layouts of a reader's minibatches. Hosts only read a layout and copy it. So streams with equal records
+// share one, and layouts of earlier minibatches are filled again: making a layout and its matrices takes most
+// of a microsecond, more than the engine needs for a minibatch of one sentence.
 class Layouts {
  public:
-  // In frame mode hosts get their layouts locked.
+  // In frame mode hosts get layouts that are not writable.
   explicit Layouts(bool frame_mode) : frame_mode_(frame_mode) {}
 
-  // The layout of a stream's part of a minibatch. `streams` begins with the minibatch's streams before this
-  // one.
+  // The layout of a stream's part of a minibatch. `streams` has the minibatch's streams before this one,
+  // whose layouts may be shared.
   std::shared_ptr<cntk_host::LayoutHead> make(
       size_t stream, const cntk_reader_minibatch_stream& part,
       const std::vector<std::shared_ptr<cntk_host::StreamMinibatch>>& streams);

@@ -7,7 +7,7 @@
 namespace cntk_dropin {
 
 ModuleConfig::ModuleConfig(const cntk_reader_section* section, const ModuleConfig* parent) {
-  parameters_.vtable = cntk_host::math::config_parameters_table + 2;  // behind its two leading words
+  parameters_.vtable = cntk_host::math::config_parameters_table + 2;  // past its two leading words
   if (parent != nullptr) parameters_.parent = &parent->parameters_;
   size_t length = 0;
   call(cntk_reader_section_get_path, section, nullptr, size_t{0}, &length);

@@ -1,4 +1,4 @@
-// Sections of the engine as the host's modules take them.
+// Converts sections of the engine to the type that the host's modules take.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace cntk_dropin {
 
-// A section with its own keys.
+// A section with its own keys, without those of the sections around it.
 class ModuleConfig {
  public:
   // `parent` is the section around it, which has to outlive this one, or null.
@@ -33,7 +33,7 @@ class ModuleConfig {
 
 // The section that a key of another one has as its value; empty if there is none.
 SectionHandle child_of(const cntk_reader_section* section, const std::string& key);
-// One of a list of sections; empty behind the last one.
+// One element of a list of sections; empty past the last one.
 SectionHandle element_of(const cntk_reader_section* section, const std::string& key, size_t index);
 
 }  // namespace cntk_dropin

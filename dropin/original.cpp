@@ -9,7 +9,7 @@
 namespace cntk_dropin {
 namespace {
 
-// Where this very module was loaded from.
+// The path from which this module was loaded.
 std::string own_path() {
   static const char here = 0;
   Dl_info info;
@@ -27,7 +27,7 @@ cntk_host::Reader* create_by_original(const cntk_host::ConfigParameters& config)
         "CNTK's own reader, which could take over, is not there: '" +
         path + "'.");
   }
-  // As the host loads modules, and like those it stays loaded.
+  // The host loads modules with these flags, and never unloads them; neither does this.
   void* const module = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (module == nullptr)
     throw std::runtime_error("Plugin not found: '" + path + "' (error: " + dlerror() + ")");

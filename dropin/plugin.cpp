@@ -10,7 +10,8 @@ namespace {
 
 namespace host = cntk_host;
 
-// Only a pointer that modules are told by elsewhere; the host leaves it null here, too.
+// `plugin`, the first argument of the host's function, only identifies a module elsewhere. The host passes
+// null here, too.
 template <typename Function>
 Function* load(const std::string& module, const char* symbol) {
   const void* plugin = nullptr;

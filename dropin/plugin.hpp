@@ -7,13 +7,13 @@
 
 namespace cntk_dropin {
 
-// Loads a module by the name that configurations have for it, as the host does, and makes a deserializer of a
-// type in it.
+// Loads a module by its name in configurations, as the host does, and makes a deserializer of one of its
+// types.
 std::shared_ptr<cntk_host::DataDeserializer> create_deserializer(
     const std::string& module, const std::string& type, const cntk_host::ConfigParameters& config,
     const std::shared_ptr<cntk_host::CorpusDescriptor>& corpus, bool is_primary);
 
-// The same for a transform.
+// Loads a module by its name in configurations, and makes a transform of one of its types.
 std::shared_ptr<cntk_host::Transformer> create_transformer(const std::string& module, const std::string& type,
                                                            const cntk_host::ConfigParameters& config);
 

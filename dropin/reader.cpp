@@ -19,7 +19,7 @@ bool flag(const cntk_reader_section* section, std::string_view key) {
   return value != 0;
 }
 
-// What errors of a file begin with, where the host asked for a reader by its `readerType`.
+// The text with which errors in files begin if the host asked for a reader by its `readerType`.
 const char* old_style_name(cntk_reader_section_kind kind) {
   if (kind == CNTK_READER_SECTION_KIND_TEXT) return "CNTKTextFormatReader";
   return kind == CNTK_READER_SECTION_KIND_BINARY ? "CNTKBinaryReader" : nullptr;
@@ -36,7 +36,7 @@ ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind k
   return ReaderHandle(reader);
 }
 
-// Copies what the host's two configurations and the engine's two have in common.
+// Copies the fields that both of the host's configurations and both of the engine's have.
 template <typename From, typename To>
 void copy(const From& from, To& to) {
   to.workers = from.workers;
@@ -63,7 +63,7 @@ std::string key_text(const cntk_reader_minibatch* minibatch, size_t sequence) {
 EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                            std::unique_ptr<Companion> companion)
     : kind_(kind),
-      // CNTK's binary reader packs sequences, whatever the key says.
+      // CNTK's binary reader ignores the key `frameMode`, and packs sequences.
       frame_mode_(kind != CNTK_READER_SECTION_KIND_BINARY && flag(section, "frameMode")),
       companion_(std::move(companion)),
       reader_(open(section, kind, companion_.get())),
@@ -122,7 +122,7 @@ void EngineReader::select_devices(const host::DeviceByStream& devices) {
 
 host::Minibatch EngineReader::ReadMinibatch() {
   const std::lock_guard<std::mutex> lock(reading_);
-  // The engine gets the memory of the minibatch before the last back before it needs some.
+  // Frees the minibatch before the last one first, so that the engine can use its memory for the next one.
   const std::shared_ptr<MinibatchHandle>& minibatch = minibatches_.next();
   minibatch->reset();
   const cntk_reader_minibatch* read = nullptr;
@@ -159,11 +159,11 @@ void EngineReader::read_stream(const cntk_reader_minibatch* minibatch, size_t st
   part.struct_size = sizeof part;
   call(cntk_reader_minibatch_stream_describe, minibatch, stream, &part);
   host::StreamMinibatch& result = *out.streams[stream];
-  // Hosts only read the data, though their interface does not say so.
+  // Hosts only read the data, although their interface has a pointer to mutable data.
   result.data = const_cast<void*>(staging_.place(stream, part.block, part.block_size));
   result.layout = layouts_.make(stream, part, out.streams);
   host::Shape& shape = streams_[stream].shape;
-  // The first minibatch tells what was left open.
+  // A shape that was unknown is known from the first minibatch on.
   if (is_unknown(shape)) {
     shape = describe_stream(stream).shape;
   }

@@ -13,18 +13,18 @@
 
 namespace cntk_dropin {
 
-// What takes part in a reader beside the engine.
+// Something beside the engine that a reader needs, and that learns of each epoch.
 class Companion {
  public:
   virtual ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind) = 0;
-  // `epoch_configuration` is the host's.
+  // Called before each epoch, with the host's configuration of it.
   virtual void start_epoch(const void* epoch_configuration) = 0;
   virtual ~Companion() = default;
 };
 
 class EngineReader : public cntk_host::Reader {
  public:
-  // `kind` is what the host takes this module for. Without a companion all is the engine's.
+  // `kind` is the kind of reader that the host asked for. `companion` may be null.
   EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                std::unique_ptr<Companion> companion = nullptr);
   ~EngineReader() override;
@@ -46,16 +46,16 @@ class EngineReader : public cntk_host::Reader {
   const std::unique_ptr<Companion> companion_;
   ReaderHandle reader_;
   std::vector<cntk_host::StreamInformation> streams_;
-  // A state that was restored before any epoch was started. Hosts restore it again once one is, if it is
-  // another one than the epoch's own.
+  // A state that the host restored before it started an epoch. After the start the host restores it again if
+  // it differs from the epoch's own state.
   std::optional<cntk_host::State> early_state_;
   bool started_ = false;
-  // Hosts use the data of a minibatch until the next one is read, those with a device until the one after.
+  // Hosts use the data of a minibatch until they read the next one; with a device, until the one after that.
   Recycled<MinibatchHandle> minibatches_;
   std::vector<Recycled<cntk_host::StreamMinibatch>> parts_;  // by stream
   Layouts layouts_;
   Staging staging_;
-  // Held while reading: a host may give up waiting for a read, and destroy the reader.
+  // Locked during a read, because a host may stop waiting for a read and destroy the reader.
   std::mutex reading_;
 };
 

@@ -1,4 +1,4 @@
-// Objects that a host gets shared, and that are used again once it has dropped them.
+// Objects that are shared with a host, and used again once the host has released them.
 #pragma once
 
 #include <array>
@@ -8,19 +8,21 @@
 
 namespace cntk_dropin {
 
-// Two that take turns: a host drops what it has of one minibatch before it asks for the next but one. From
-// one that keeps more, the object is left to it, and another one takes its place.
+// Two objects that are used in turn: a host releases what it has of a minibatch before it asks for the next
+// but one. If a host keeps an object for longer, the object is left to the host, and a new one takes its
+// place.
 template <typename T>
 class Recycled {
  public:
-  // One that nobody else has, new or as it was left.
+  // An object that has no other owner: a new one, or one in the state in which it was last used.
   const std::shared_ptr<T>& next() {
     current_ ^= 1;
     std::shared_ptr<T>& object = objects_[current_];
     if (object.use_count() != 1) {
       object = std::make_shared<T>();
     } else {
-      // What other threads have read of it, they have read before they dropped it.
+      // Orders what other threads have read of the object, before they released it, before what is written
+      // now.
       std::atomic_thread_fence(std::memory_order_acquire);
     }
     return object;

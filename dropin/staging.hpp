@@ -15,9 +15,8 @@ struct PageLocker {
   void (*release)(void* memory, int device);
 };
 
-// Two sets of buffers that take turns: the host copies one to its device while the other one is being filled.
-// Streams that stay on the CPU (device -1) are handed on where they lie, and nothing is ever allocated for
-// them.
+// Two sets of buffers that are used in turn: the host copies one to its device while the other one is being
+// filled. Data of streams that stay on the CPU (device -1) are not copied, and nothing is allocated for them.
 class Staging {
  public:
   explicit Staging(PageLocker locker) : locker_(locker) {}
@@ -29,13 +28,13 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Says where each stream is wanted.
+  // Sets the device of each stream.
   void select(std::vector<int> devices) { devices_ = std::move(devices); }
 
   // Begins a minibatch.
   void turn() { current_ ^= 1; }
 
-  // Gives the address under which the host shall find a stream's data.
+  // Returns the address of a stream's data for the host: `data` itself, or a page-locked copy.
   const void* place(size_t stream, const void* data, size_t bytes) {
     const int device = stream < devices_.size() ? devices_[stream] : -1;
     if (device < 0) return data;

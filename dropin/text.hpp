@@ -6,7 +6,7 @@
 
 namespace cntk_dropin {
 
-// What is no character becomes U+FFFD.
+// Invalid characters become U+FFFD.
 std::wstring widen(std::string_view text);
 std::string narrow(std::wstring_view text);
 

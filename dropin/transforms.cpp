@@ -44,7 +44,7 @@ Transforms::Transforms(const cntk_reader_section* section, const ModuleConfig& c
       chain.push_back(create_transformer(own_module != nullptr ? *own_module : module,
                                          transform.required("type"), transform.parameters()));
     }
-    // Whatever comes out of them becomes the reader's type of values.
+    // The last transform converts values to the reader's element type.
     chain.push_back(create_transformer(module, "Cast", stream.parameters()));
     const size_t number = find(streams, name);
     for (const auto& transformer : chain) streams[number] = transformer->Transform(streams[number]);

@@ -12,14 +12,14 @@ namespace cntk_dropin {
 class Transforms {
  public:
   Transforms() = default;
-  // Makes them, and has them change the descriptions of the streams.
+  // Makes the transforms, and lets them change the descriptions of the streams.
   Transforms(const cntk_reader_section* section, const ModuleConfig& config,
              std::vector<cntk_host::StreamInformation>& streams);
 
-  // Whether there are none.
+  // Whether no stream has a transform.
   bool is_empty() const;
 
-  // `epoch_configuration` is the host's.
+  // Passes the host's configuration of an epoch to all transforms.
   void start_epoch(const void* epoch_configuration);
 
   // Transforms a sequence of a stream. `position` is its place in the minibatch. Several threads may

@@ -6,7 +6,7 @@
 #include <new>
 
 extern "C" {
-// What the functions below were before they got names of their own; 1 is the version of the struct on x86-64.
+// The older C library's names of the functions below; `version` is 1, that of the struct on x86-64.
 int __xstat64(int version, const char* path, void* out);
 int __fxstat64(int version, int file, void* out);
 int __lxstat64(int version, const char* path, void* out);
@@ -15,7 +15,7 @@ int stat64(const char* path, void* out) { return __xstat64(1, path, out); }
 int fstat64(int file, void* out) { return __fxstat64(1, file, out); }
 int lstat64(const char* path, void* out) { return __lxstat64(1, path, out); }
 
-// Says whether reference counts need no atomic operations; they always get them.
+// Whether reference counts need no atomic operations. Always 0: they are counted atomically.
 char __libc_single_threaded = 0;
 
 [[noreturn]] void __cxa_call_terminate(void*) { std::terminate(); }
