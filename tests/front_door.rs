@@ -235,11 +235,13 @@ fn the_columns_of_sequences() {
 struct Squares {
     streams: [StreamInfo; 1],
     limit: u32,
+    /// Whether sequences are known before they are loaded.
+    is_listed: bool,
 }
 
 impl Squares {
     fn below(limit: u32) -> Squares {
-        Squares { streams: [StreamInfo::dense("squares", &[1])], limit }
+        Squares { streams: [StreamInfo::dense("squares", &[1])], limit, is_listed: true }
     }
 
     fn numbers(&self, chunk: u32) -> std::ops::Range<u32> {
@@ -257,7 +259,7 @@ impl UserDeserializer for Squares {
     }
 
     fn sequences(&self, chunk: u32) -> Result<Option<Sequences>> {
-        Ok(Some(Sequences::of_one_sample(self.numbers(chunk).len() as u32)))
+        Ok(self.is_listed.then(|| Sequences::of_one_sample(self.numbers(chunk).len() as u32)))
     }
 
     fn load(&self, chunk: u32) -> Result<UserChunk> {
@@ -298,6 +300,30 @@ fn formats_of_ones_own_are_joined_with_files() {
     let mut reader = reader.expect("a reader");
     assert_eq!(reader.members()[0].name(), "squares");
     check_squares(&mut reader);
+}
+
+#[test]
+fn a_format_that_cannot_be_joined_says_what_it_lacks() {
+    let (_folder, ctf) = digits();
+    let late = || Squares { is_listed: false, ..Squares::below(20) };
+    let cntk = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
+    let error =
+        Reader::builder().ctf(ctf.clone()).deserializer("squares", late()).open().expect_err("no list");
+    assert_eq!((error.message(), error.kind()), (cntk, ErrorKind::Config));
+    for text in ["'squares'", "`sequences` in Rust", "`list_sequences` in C,", "`GetSequences` in C++"] {
+        assert!(error.detail().contains(text), "{text}: {}", error.detail());
+    }
+    // One that has the list is refused only where its section forbids it, and nothing is missing then.
+    for (squares, lacks_list) in [(Squares::below(20), false), (late(), true)] {
+        let config = format!("deserializers = ( [ type = \"squares\" ; composable = false ] : {ctf} )");
+        let builder = Reader::builder().config_text(&config).expect("a configuration");
+        let error = builder.deserializer("squares", squares).open().expect_err("no list");
+        assert_eq!(error.message(), cntk);
+        assert_eq!(error.detail().contains("`sequences` in Rust"), lacks_list, "{}", error.detail());
+        assert_eq!(error.detail().contains("`composable = false`"), !lacks_list, "{}", error.detail());
+    }
+    // By itself it is read.
+    Reader::builder().deserializer("squares", late()).open().expect("a reader");
 }
 
 #[test]

@@ -269,18 +269,23 @@ fn read_deserializers(
     others: Others<'_>,
 ) -> Result<Vec<DeserializerOptions>> {
     let mut deserializers = Vec::new();
-    let mut all_composable = true;
+    // What to do so that the deserializers can be joined, for the first one that prevents it.
+    let mut obstacle = None;
     for (name, element) in elements {
         element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
         let is_composable = element.get_or("composable", true)?;
         if let Some(user) = others.users.iter().find(|user| user.name == name) {
             let composable = user.composable && is_composable;
-            all_composable &= composable;
+            if !composable {
+                obstacle.get_or_insert_with(|| obstacle_of(name, !user.composable));
+            }
             let user = UserOptions { name: name.clone(), composable };
             deserializers.push(DeserializerOptions::User(user));
             continue;
         }
-        all_composable &= is_composable;
+        if !is_composable {
+            obstacle.get_or_insert_with(|| obstacle_of(name, false));
+        }
         let frame_mode = if inherited.frame_mode { "true" } else { "false" };
         let mut values = vec![("frameMode", frame_mode), ("precision", &inherited.precision)];
         if !inherited.trace_level.is_empty() {
@@ -306,17 +311,36 @@ fn read_deserializers(
         });
         check_transforms(&element, module)?;
     }
-    if all_composable || is_listed_late(&deserializers) {
+    let Some(obstacle) = obstacle.filter(|_| !is_listed_late(&deserializers)) else {
         return Ok(deserializers);
+    };
+    Err(if deserializers.len() > 1 {
+        let message = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
+        Error::config(InvalidArgument, message).with_detail(obstacle)
+    } else {
+        Error::config(InvalidArgument, "Deserializers with 'composable = false' are not supported yet.")
+    })
+}
+
+/// Why a deserializer cannot be joined with others, and what to do: it lacks the method that lists its sequences, or else its
+/// section says `composable = false`.
+fn obstacle_of(name: &str, lacks_list: bool) -> String {
+    if lacks_list {
+        return lacks_list_of(name);
     }
-    Err(Error::config(
-        InvalidArgument,
-        if deserializers.len() > 1 {
-            "Currently user defined deserializers do not support composability. Please specify a single deserializer."
-        } else {
-            "Deserializers with 'composable = false' are not supported yet."
-        },
-    ))
+    format!(
+        "The section of '{name}' says `composable = false`, so it cannot be joined with others. Leave that key out, or \
+         read '{name}' with a reader of its own."
+    )
+}
+
+/// What a user's deserializer lacks that lists its sequences only when they are loaded.
+pub(crate) fn lacks_list_of(name: &str) -> String {
+    format!(
+        "Deserializers are joined by sequences that are known before any data are loaded, and '{name}' does not list \
+         its own. Add the method or callback that lists them: `sequences` in Rust, `list_sequences` in C, \
+         `GetSequences` in C++, `get_sequences` in Python. Or read '{name}' with a reader of its own."
+    )
 }
 
 /// See [`super::text_deserializer`].

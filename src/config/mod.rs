@@ -23,6 +23,7 @@ mod unread;
 mod tests;
 
 pub use array::{Array, for_epoch};
+pub(crate) use composite::lacks_list_of;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;

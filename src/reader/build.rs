@@ -1,6 +1,7 @@
 //! From options to deserializers.
 
 use super::inspect;
+use crate::config;
 use crate::config::options::Packing;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
 use crate::corpus::Corpus;
@@ -79,13 +80,14 @@ pub(super) fn deserializer(
 
 /// Joins several deserializers by key.
 fn join(options: &ReaderSettings, opened: Vec<AnyDeserializer>, pool: &Pool) -> Result<Bundle> {
-    let members = opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
-        AnyDeserializer::Known(deserializer) => Ok(Member { name: one.name().to_owned(), deserializer }),
-        AnyDeserializer::Listing(_) => Err(Error::argument(format!(
-            "The deserializer '{}' lists its sequences only when they are loaded, so it cannot be joined with others.",
-            one.name()
-        ))),
-    });
+    let members =
+        opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
+            AnyDeserializer::Known(deserializer) => Ok(Member { name: one.name().to_owned(), deserializer }),
+            AnyDeserializer::Listing(_) => {
+                let message = format!("The deserializer '{}' cannot be joined with others.", one.name());
+                Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
+            }
+        });
     let members = members.collect::<Result<Vec<_>>>()?;
     let log = Logger { trace_level: options.trace_level };
     if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
