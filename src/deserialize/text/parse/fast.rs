@@ -150,8 +150,7 @@ fn lines<T: Value, S: Simd>(
 ) -> Option<()> {
     let FastSegment { fast, template } = segment;
     let streams = &fast.streams[..];
-    let size = span.size as usize;
-    let end = at + size;
+    let end = at + span.size as usize;
     let mut count = 0;
     let mut guess = 0;
     while at < end {
@@ -189,7 +188,7 @@ fn lines<T: Value, S: Simd>(
                 let (rule, column) = (streams.get(stream)?, output.columns.get_mut(stream)?);
                 at += length;
                 at = if rule.sparse {
-                    sparse::read(simd, text, at, size, rule.dim, column)?
+                    sparse::read(simd, text, at, end, rule.dim, column)?
                 } else {
                     fast.dense(simd, text, at, end, rule.dim, column)?
                 };

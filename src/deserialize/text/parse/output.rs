@@ -48,6 +48,12 @@ impl<T: Copy + Default> ScratchVec<T> {
         self.length += count;
     }
 
+    /// How many values count.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
     /// Appends a value.
     pub fn push(&mut self, value: T) {
         if let Some([first, ..]) = self.spare(1) {

@@ -9,26 +9,26 @@
 use super::number::{integer, joined, quick};
 use super::output::Column;
 use super::rules::is_non_printable;
-use super::simd::{Entries, MOST_ENTRIES, Simd, Window, ZEROS, number, run_ends};
+use super::simd::{BLOCK, Entries, MOST_ENTRIES, Simd, Window, ZEROS, number, run_ends};
 use crate::compact::Value;
 
 /// Entries after the last one that may be written in vain.
 pub const SLACK: usize = MOST_ENTRIES;
 
-/// Reads one sparse sample from byte `at` of the text into `column`: the place after the sample. `size` is the sequence's
-/// number of bytes, which bounds the number of entries. `None` if anything is unusual.
+/// Reads one sparse sample from byte `at` of the text into `column`: the place after the sample. The sequence ends at
+/// byte `end`, which bounds the number of entries. `None` if anything is unusual.
 #[inline(always)]
 pub fn read<T: Value, S: Simd>(
     simd: S,
     text: &[u8],
     mut at: usize,
-    size: usize,
+    end: usize,
     dim: usize,
     column: &mut Column<T>,
 ) -> Option<usize> {
     let before = column.values.len();
-    // An entry takes 4 bytes at least: `1:2` and what ends it.
-    let most = size / 4 + SLACK;
+    // An entry takes 4 bytes at least: `1:2` and what ends it. The first sample of a sequence makes room for all of them.
+    let most = end.checked_sub(at)? / 4 + SLACK;
     let values = column.values.spare(most)?;
     let indices = column.indices.spare(most)?;
     let mut count = 0;
@@ -42,20 +42,22 @@ pub fn read<T: Value, S: Simd>(
                 (at, count) = blocks(simd, text, at, dim, indices, values, count)?;
                 continue;
             }
-            let (index, colon) = integer(text, at)?;
-            if text.get(colon) != Some(&b':') || index >= dim as u64 {
+            // One check of a length, not one for each access: the compiler knows how far an index and a value reach.
+            let near: &[u8; BLOCK] = text.get(at..)?.first_chunk()?;
+            let (index, colon) = integer(near, 0)?;
+            if near.get(colon) != Some(&b':') || index >= dim as u64 {
                 return None;
             }
             // Most values are short integers.
-            let (value, end) = match integer(text, colon + 1) {
-                Some((value, end)) if !matches!(text.get(end)?, b'.' | b'e' | b'E') => (value as f64, end),
-                _ => quick(text, colon + 1)?,
+            let (value, length) = match integer(near, colon + 1) {
+                Some((value, end)) if !matches!(near.get(end)?, b'.' | b'e' | b'E') => (value as f64, end),
+                _ => quick(near, colon + 1)?,
             };
             *values.get_mut(count)? = T::from_f64(value);
             *indices.get_mut(count)? = index as i32;
             count += 1;
             by_block = true;
-            at = end;
+            at += length;
         } else if byte == b' ' || byte == b'\t' {
             at += 1;
         } else if byte == b'|' || is_non_printable(byte) {

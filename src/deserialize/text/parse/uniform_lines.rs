@@ -9,10 +9,10 @@
 use super::names::Stream;
 use super::output::{Column, Output};
 use super::rules::ends_name;
-use super::simd::{BLOCK, Entries, LANES, Simd, Window, long_runs, run_ends};
+use super::simd::{BLOCK, Entries, LANES, Pattern, Simd, Window, long_runs, run_ends};
 use crate::compact::Value;
 
-/// What lines look like. Arrays have the entries of several lines, as many whole lines as fit: `streams` to `distances` in the
+/// What lines look like. Arrays have the entries of several lines, as many whole lines as fit: `streams` and `pattern` in the
 /// order of the text, `order` and `limits` with all entries of the first stream, then all of the second one, and so on.
 #[derive(Debug, Clone, Default)]
 pub struct Template {
@@ -20,11 +20,8 @@ pub struct Template {
     entries: usize,
     /// The stream of each entry.
     streams: [usize; LANES],
-    /// The names of the streams, and which bytes of them count, the first byte lowest.
-    names: [u64; LANES],
-    masks: [u64; LANES],
-    /// Bytes from the `|` before a name to the first digit of the index, one a byte.
-    distances: u64,
+    /// What follows each `|`: the name of the stream, and at some distance the first digit of the index.
+    pattern: Pattern,
     /// The entry that each lane gets.
     order: [u32; LANES],
     /// Indices are below these.
@@ -73,7 +70,7 @@ impl Template {
     fn learn(&mut self, line: &[u8], streams: &[Stream]) {
         self.credit -= FINE;
         let mut new = Template { credit: self.credit, ..Template::default() };
-        let (mut distances, mut limits) = ([0; LANES], [0; LANES]);
+        let mut limits = [0; LANES];
         for sample in line.split(|&byte| byte == b'|').skip(1) {
             let length = sample.iter().position(|&byte| ends_name(byte)).unwrap_or(0);
             let Some(number) = streams.iter().position(|stream| stream.alias == sample[..length]) else {
@@ -88,9 +85,9 @@ impl Template {
                 return;
             }
             new.streams[new.entries] = number;
-            new.names[new.entries] = stream.name;
-            new.masks[new.entries] = stream.mask;
-            distances[new.entries] = length as u8 + 2;
+            new.pattern.words[new.entries] = stream.name;
+            new.pattern.masks[new.entries] = stream.mask;
+            new.pattern.distances[new.entries] = length as u8 + 2;
             limits[new.entries] = stream.dim as u32;
             new.entries += 1;
         }
@@ -99,12 +96,12 @@ impl Template {
             return;
         }
         for lane in count..LANES {
-            new.names[lane] = new.names[lane - count];
-            new.masks[lane] = new.masks[lane - count];
+            let Pattern { words, masks, distances } = &mut new.pattern;
+            words[lane] = words[lane - count];
+            masks[lane] = masks[lane - count];
             distances[lane] = distances[lane - count];
             limits[lane] = limits[lane - count];
         }
-        new.distances = u64::from_le_bytes(distances);
         let lines = LANES / count;
         for lane in 0..LANES {
             let entry = if lane < lines * count { lane % lines * count + lane / lines } else { lane };
@@ -237,15 +234,12 @@ fn convert<T: Value, S: Simd>(
     if count as usize > LANES {
         return false;
     }
-    // One bit and one byte for each entry.
-    let (bits, bytes) = ((1u32 << count) - 1, simd.lowest(u64::MAX, 8 * count));
     // Each line ends where it should, each name is the right one, and its index begins right after it.
-    let shape = simd.extract(breaks, entries.ends) ^ (template.lasts & u64::from(bits));
-    let names = simd.differing(window, pipes, &template.names, &template.masks) & bits;
-    let starts = (simd.places(pipes).wrapping_add(template.distances) ^ simd.places(entries.starts)) & bytes;
+    let shape = simd.extract(breaks, entries.ends) ^ simd.lowest(template.lasts, count);
+    let follows = simd.follows(window, pipes, entries.starts, count, &template.pattern);
     let are_below =
         simd.entries_in_order(window, entries, &template.order, &template.limits, indices, values);
-    shape | starts | u64::from(names) == 0 && are_below
+    (shape == 0) & follows & are_below
 }
 
 /// Gives each stream its entries of `samples` lines. The most lines that a block can have (`MOST`) are written, the last ones

@@ -7,7 +7,7 @@
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
 //! its own is compiled without AVX-512, and each instruction becomes a call.
 
-use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Simd, Tokens, Window};
+use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Window};
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::DIVISORS;
 use crate::processor::Avx512;
@@ -71,21 +71,20 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn places(self, bits: u64) -> u64 {
-        // SAFETY: there is a value of `Avx512`.
-        unsafe { _mm_cvtsi128_si64(_mm512_castsi512_si128(places(self, bits))) as u64 }
-    }
-
-    #[inline(always)]
-    fn differing(self, text: Window<'_>, at: u64, words: &[u64; LANES], masks: &[u64; LANES]) -> u32 {
-        let at = spread::<0>(self, places(self, at));
+    fn follows(self, text: Window<'_>, at: u64, marks: u64, count: u32, pattern: &Pattern) -> bool {
+        let (at, marks) = (places(self, at), places(self, marks));
         let text = load::<0>(self, text);
-        // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each.
+        let Pattern { words, masks, distances } = pattern;
+        // SAFETY: there is a value of `Avx512`; `words` and `masks` have 64 bytes each, `distances` has 8.
         unsafe {
-            let at = _mm512_add_epi8(at, _mm512_set1_epi64(0x0807_0605_0403_0201));
-            let found = _mm512_permutexvar_epi8(at, text);
+            let words_at = _mm512_add_epi8(spread::<0>(self, at), _mm512_set1_epi64(0x0807_0605_0403_0201));
+            let found = _mm512_permutexvar_epi8(words_at, text);
             let difference = _mm512_xor_si512(found, _mm512_loadu_si512(words.as_ptr().cast()));
-            u32::from(_mm512_test_epi64_mask(difference, _mm512_loadu_si512(masks.as_ptr().cast())))
+            let differing = _mm512_test_epi64_mask(difference, _mm512_loadu_si512(masks.as_ptr().cast()));
+            let distances = _mm_loadl_epi64(distances.as_ptr().cast());
+            let expected = _mm_add_epi8(_mm512_castsi512_si128(at), distances);
+            let apart = _mm_cmpneq_epi8_mask(expected, _mm512_castsi512_si128(marks));
+            (u64::from(differing) | u64::from(apart)) & _bzhi_u64(0xff, count) == 0
         }
     }
 

@@ -130,6 +130,17 @@ pub struct Entries {
     pub ends: u64,
 }
 
+/// What follows each of up to eight places of a text.
+#[derive(Debug, Clone, Default)]
+pub struct Pattern {
+    /// The bytes right after the place, the first one lowest.
+    pub words: [u64; LANES],
+    /// Ones in the bytes of `words` that count.
+    pub masks: [u64; LANES],
+    /// Bytes from the place to a mark.
+    pub distances: [u8; LANES],
+}
+
 /// What the shapes of lines ask of an instruction set.
 pub trait Simd: InstructionSet {
     /// Whether [`Simd::short_integers`] is faster than converting one number after the other.
@@ -161,30 +172,21 @@ pub trait Simd: InstructionSet {
         result
     }
 
-    /// The places of the first eight bits, one a byte, the first one lowest. What stands for bits that are missing is not
-    /// specified, but is below 128.
+    /// Whether each of the first `count` bits of `at`, eight at most, is followed by its word of the pattern and by its mark:
+    /// the bit of `marks` with the same number has to be at its distance. There must be as many bits in both masks. What is
+    /// found is not specified where a word reaches beyond the block.
     #[inline(always)]
-    fn places(self, mut bits: u64) -> u64 {
-        let mut places = 0;
-        for i in 0..LANES {
-            places |= u64::from(bits.trailing_zeros()) << (8 * i);
-            bits &= bits.wrapping_sub(1);
-        }
-        places
-    }
-
-    /// Compares the bytes that follow each of the first eight bits of `at` with the word of the same number: a bit for each
-    /// that differs where `masks` has ones. What is found is not specified for bits that are missing, and where `masks`
-    /// reaches beyond the block.
-    #[inline(always)]
-    fn differing(self, text: Window<'_>, mut at: u64, words: &[u64; LANES], masks: &[u64; LANES]) -> u32 {
+    fn follows(self, text: Window<'_>, mut at: u64, mut marks: u64, count: u32, pattern: &Pattern) -> bool {
         let mut differing = 0;
-        for i in 0..LANES {
-            let word = text.eight(at.trailing_zeros() + 1);
-            differing |= u32::from((word ^ words[i]) & masks[i] != 0) << i;
+        let Pattern { words, masks, distances } = pattern;
+        for ((word, mask), &distance) in words.iter().zip(masks).zip(distances).take(count as usize) {
+            let (place, mark) = (at.trailing_zeros(), marks.trailing_zeros());
             at &= at.wrapping_sub(1);
+            marks &= marks.wrapping_sub(1);
+            differing |= (text.eight(place + 1) ^ word) & mask;
+            differing |= u64::from((place + u32::from(distance)) ^ mark);
         }
-        differing
+        differing == 0
     }
 
     /// Converts the tokens of a block, whole numbers without signs and with at most 4 digits, to the first values of
@@ -238,10 +240,11 @@ pub trait Simd: InstructionSet {
         are_below
     }
 
-    /// `joined(a, a_count)` and `joined(b, b_count)` as doubles; counts 0 to 8.
+    /// The numbers that the first `a_count` bytes of `a`, 1 to 8, and the first `b_count` bytes of `b`, 0 to 8, spell. These
+    /// bytes have to be digits.
     #[inline(always)]
     fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
-        (joined(a, a_count) as f64, joined(b, b_count) as f64)
+        (joined(a ^ ZEROS, a_count) as f64, joined(b ^ ZEROS, b_count) as f64)
     }
 }
 
@@ -267,8 +270,7 @@ pub fn number<S: Simd>(
         // A second point in the number before makes `whole` huge, and the branch below refuses it.
         let (whole, fraction) = (dot.wrapping_sub(first), end - dot - 1);
         if whole.wrapping_sub(1) < 8 && fraction <= 8 {
-            let (whole_digits, fraction_digits) = (text.eight(first) ^ ZEROS, text.eight(dot + 1) ^ ZEROS);
-            let (whole, part) = simd.joined_pair(whole_digits, whole, fraction_digits, fraction);
+            let (whole, part) = simd.joined_pair(text.eight(first), whole, text.eight(dot + 1), fraction);
             whole + part / DIVISORS[fraction as usize]
         } else if dot > start {
             return long(text, start, end);
@@ -285,8 +287,10 @@ pub fn number<S: Simd>(
     Some(f64::from_bits(magnitude.to_bits() | negative << 63))
 }
 
-/// A number with more than eight digits on one side of its point.
-#[inline(always)]
+/// A number with more than eight digits on one side of its point. Inlined, it would take registers from the loops that need
+/// it rarely.
+#[cold]
+#[inline(never)]
 fn long(text: Window<'_>, start: u32, end: u32) -> Option<f64> {
     let (value, length) = quick(text.rest(start), 0)?;
     (length == end.wrapping_sub(start) as usize).then_some(value)

@@ -129,32 +129,49 @@ proptest! {
             for_each_instruction_set!(simd => {
                 prop_assert_eq!(simd.lowest(bits, count), lowest);
                 prop_assert_eq!(simd.extract(bits, mask), picked);
-                let found = simd.places(mask).to_le_bytes();
-                for (&place, found) in places.iter().zip(found) {
-                    prop_assert_eq!(place, u32::from(found));
-                }
-                prop_assert!(found.iter().all(|&place| place < 128));
             });
         }
     }
 
     #[test]
-    fn words_are_compared(
+    fn patterns_are_compared(
         text in "[ab|]{75}",
         words in proptest::array::uniform8("[ab|]{8}"),
-        masks in proptest::array::uniform8(0u32..=3),
+        masks in proptest::array::uniform8(0u32..=2),
+        distances in proptest::array::uniform8(0u8..=7),
+        wrong in proptest::option::weighted(0.5, (0usize..LANES, 1u8..=7)),
+        count in 0usize..=LANES,
     ) {
         let at: Vec<usize> = (0..BLOCK - 8).filter(|&i| text.as_bytes()[LEAD + i] == b'|').take(LANES).collect();
-        let bits = at.iter().fold(0, |bits, i| bits | 1u64 << i);
-        let words = words.map(|word| u64::from_le_bytes(word.as_bytes().try_into().expect("8 bytes")));
-        let masks = masks.map(|bytes| (1u64 << (8 * bytes)) - 1);
+        let count = count.min(at.len());
+        // Marks and places take turns.
+        let mut distances = distances;
+        for (lane, two) in at.windows(2).enumerate() {
+            distances[lane] = distances[lane].min((two[1] - two[0] - 1) as u8);
+        }
+        let marks: Vec<usize> = at.iter().zip(distances).map(|(&at, distance)| at + usize::from(distance)).collect();
+        let bits = |places: &[usize]| places.iter().fold(0, |bits, i| bits | 1u64 << i);
+        let after = |at: usize| u64::from_le_bytes(text.as_bytes()[LEAD + at + 1..][..8].try_into().expect("8 bytes"));
+        let word = |word: &String| u64::from_le_bytes(word.as_bytes().try_into().expect("8 bytes"));
+        let mut pattern = Pattern { distances, ..Pattern::default() };
+        for lane in 0..LANES {
+            pattern.masks[lane] = (1u64 << (8 * masks[lane])) - 1;
+            pattern.words[lane] = match at.get(lane) {
+                Some(&at) if wrong.is_none_or(|(wrong, _)| wrong != lane) => after(at),
+                _ => word(&words[lane]),
+            };
+        }
         let window = window(text.as_bytes());
+        let differs = |lane: usize| (after(at[lane]) ^ pattern.words[lane]) & pattern.masks[lane] != 0;
+        let expected = !(0..count).any(differs);
+        let apart = wrong.filter(|&(lane, _)| lane < count);
         for_each_instruction_set!(simd => {
-            let found = simd.differing(window, bits, &words, &masks);
-            for (i, &at) in at.iter().enumerate() {
-                let word = text.as_bytes()[LEAD + at + 1..][..8].try_into().map(u64::from_le_bytes);
-                let differs = (word.expect("8 bytes") ^ words[i]) & masks[i] != 0;
-                prop_assert_eq!(found >> i & 1 == 1, differs);
+            let found = simd.follows(window, bits(&at), bits(&marks), count as u32, &pattern);
+            prop_assert_eq!(found, expected);
+            if let Some((lane, distance)) = apart {
+                let mut pattern = pattern.clone();
+                pattern.distances[lane] ^= distance;
+                prop_assert!(!simd.follows(window, bits(&at), bits(&marks), count as u32, &pattern));
             }
         });
     }
@@ -246,11 +263,11 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_joined(a: u64, b: u64, a_count in 0u32..=8, b_count in 0u32..=8) {
-        let digits = |n: u64| u64::from_le_bytes(n.to_le_bytes().map(|byte| byte % 10));
+    fn numbers_are_joined(a: u64, b: u64, a_count in 1u32..=8, b_count in 0u32..=8) {
+        let digits = |n: u64| u64::from_le_bytes(n.to_le_bytes().map(|byte| byte % 10 + b'0'));
         let (a, b) = (digits(a), digits(b));
         let spelt = |n: u64, count: u32| {
-            n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit))
+            n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit - b'0'))
         };
         let expected = (spelt(a, a_count), spelt(b, b_count));
         for_each_instruction_set!(simd => {
