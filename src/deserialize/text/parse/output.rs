@@ -35,10 +35,10 @@ impl<T: Copy + Default> ScratchVec<T> {
         Some(())
     }
 
-    /// The next `N` values after the last value, if [`ScratchVec::spare`] made room for them before.
+    /// `N` values, `ahead` values after the last one, if [`ScratchVec::spare`] made room for them before.
     #[inline(always)]
-    pub fn chunk<const N: usize>(&mut self) -> Option<&mut [T; N]> {
-        self.storage.get_mut(self.length..)?.first_chunk_mut()
+    pub fn chunk<const N: usize>(&mut self, ahead: usize) -> Option<&mut [T; N]> {
+        self.storage.get_mut(self.length.wrapping_add(ahead)..)?.first_chunk_mut()
     }
 
     /// Lets the next `count` values count. They must be within what [`ScratchVec::spare`] gave.

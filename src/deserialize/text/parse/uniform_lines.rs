@@ -127,7 +127,8 @@ pub fn read<T: Value, S: Simd>(
 ) -> Option<(usize, u32)> {
     // A line takes 7 bytes at least (`|w 1:1` and a line feed), and LANES are written for one of them.
     let most = (end - at) / 4 + LANES;
-    for &stream in template.streams.get(..template.entries)? {
+    let streams = template.streams.get(..template.entries)?;
+    for &stream in streams {
         let column = output.columns.get_mut(stream)?;
         column.values.spare(most)?;
         column.indices.spare(most)?;
@@ -138,23 +139,26 @@ pub fn read<T: Value, S: Simd>(
     while at < end {
         let Some(window) = Window::at(text, at) else { break };
         let Some((lines, size)) = Lines::find(simd, window, end - at, template.entries) else { break };
-        let columns = &mut output.columns;
         if !convert(simd, window, &lines, template, &mut indices, &mut values) {
             break;
         }
-        let samples = lines.breaks.count_ones() as usize;
-        let streams = template.streams.get(..template.entries)?;
+        let columns = &mut output.columns;
         match streams.len() {
-            1 => give::<T, 8>(samples, streams, &indices, &values, columns),
-            2 => give::<T, 4>(samples, streams, &indices, &values, columns),
-            3 | 4 => give::<T, 2>(samples, streams, &indices, &values, columns),
-            _ => give::<T, 1>(samples, streams, &indices, &values, columns),
+            1 => give::<T, 8>(count, streams, &indices, &values, columns),
+            2 => give::<T, 4>(count, streams, &indices, &values, columns),
+            3 | 4 => give::<T, 2>(count, streams, &indices, &values, columns),
+            _ => give::<T, 1>(count, streams, &indices, &values, columns),
         }?;
-        count += samples as u32;
+        count += lines.breaks.count_ones() as usize;
         at += size as usize;
     }
+    if count > 0 {
+        for &stream in streams {
+            advance(count, output.columns.get_mut(stream)?)?;
+        }
+    }
     template.credit = (template.credit + count as i32).min(CREDIT);
-    Some((at, count))
+    Some((at, count as u32))
 }
 
 /// Marks of whole lines in a block, one bit for each byte.
@@ -242,11 +246,11 @@ fn convert<T: Value, S: Simd>(
     (shape == 0) & follows & are_below
 }
 
-/// Gives each stream its entries of `samples` lines. The most lines that a block can have (`MOST`) are written, the last ones
-/// in vain, so that their number need not be predicted.
+/// Gives each stream its entries of the lines of a block, which come after those of `count` lines and do not count yet. The
+/// most lines that a block can have (`MOST`) are written, the last ones in vain, so that their number need not be predicted.
 #[inline(always)]
 fn give<T: Value, const MOST: usize>(
-    samples: usize,
+    count: usize,
     streams: &[usize],
     indices: &[i32; LANES],
     values: &[T; LANES],
@@ -255,17 +259,23 @@ fn give<T: Value, const MOST: usize>(
     let numbers = indices.as_chunks::<MOST>().0.iter().zip(values.as_chunks::<MOST>().0);
     for (&stream, (indices, values)) in streams.iter().zip(numbers) {
         let column = columns.get_mut(stream)?;
-        let first = column.values.len() as u32;
-        *column.values.chunk()? = *values;
-        *column.indices.chunk()? = *indices;
-        for (offset, number) in column.offsets.chunk::<MOST>()?.iter_mut().zip(1..) {
-            *offset = first + number;
-        }
-        column.values.advance(samples);
-        column.indices.advance(samples);
-        column.offsets.advance(samples);
-        column.samples += samples;
+        *column.values.chunk(count)? = *values;
+        *column.indices.chunk(count)? = *indices;
     }
+    Some(())
+}
+
+/// Lets the entries of `count` lines count, each of which is a sample.
+#[inline(always)]
+fn advance<T: Value>(count: usize, column: &mut Column<T>) -> Option<()> {
+    let first = column.values.len() as u32;
+    for (offset, number) in column.offsets.spare(count)?.get_mut(..count)?.iter_mut().zip(1..) {
+        *offset = first + number;
+    }
+    column.values.advance(count);
+    column.indices.advance(count);
+    column.offsets.advance(count);
+    column.samples += count;
     Some(())
 }
 
