@@ -164,7 +164,9 @@ pub fn engine(project: &Project) -> Result<PathBuf> {
 /// Builds the modules for one host into target/dropin/<version>, unless they are newer than all that they are made of.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     let built = MODULES.iter().map(|module| host.folder(project).join(module.file(host)));
-    let mut inputs = vec![engine.to_owned(), std::env::current_exe()?];
+    let mut inputs = vec![engine.to_owned()];
+    // How modules are compiled and linked is part of them. The rest of this program is not.
+    inputs.extend(["dropin", "portable"].map(|source| project.path(&format!("xtask/src/{source}.rs"))));
     for folder in ["dropin", "dropin/compat", "include"] {
         for entry in std::fs::read_dir(project.path(folder))? {
             inputs.push(entry?.path());
