@@ -16,21 +16,22 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Counts what it is asked for.
+/// An allocator that counts its allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator with its arguments unchanged; counting allocates nothing.
+// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in an atomic
+// neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the layout comes from a caller of `alloc`, which has the same conditions.
+        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: `start` came from `System.alloc` with this layout: see `alloc`.
+        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
         unsafe { System.dealloc(start, layout) };
     }
 }
@@ -93,7 +94,7 @@ fn warm_up(mut read_sweep: impl FnMut()) -> Result<(), Vec<usize>> {
     Err(allocations)
 }
 
-/// Whether a reader becomes warm; between two reads the caller is away for a while.
+/// Whether a reader becomes warm if the caller pauses between two reads.
 fn warms_up(mut reader: Reader, minibatch: u64, away: Duration) -> Result<(), Vec<usize>> {
     let read = ReadConfig::new(minibatch).cross_sweeps(false);
     let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0);
@@ -132,18 +133,19 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
         sweeps: SWEEPS_UNLIMITED,
         index: 0,
     };
-    // SAFETY: the source has its size, and a text of the length that it says.
+    // SAFETY: `source` has its size from `default`, and `text` and `text_length` are those of a string that lives until the
+    // end of the call. The handle is read only after the assertion that the call succeeded, which has written it.
     let reader = unsafe {
         assert_eq!(cntk_reader_open(&raw const source, Some(&mut reader), None), CNTK_READER_STATUS_OK);
         reader.assume_init()
     };
-    // SAFETY: the handle is freed at the end of this function; the struct has its size.
+    // SAFETY: `reader` is freed only at the end of this function, and `epoch.struct_size` is the size of `epoch`.
     assert_eq!(unsafe { cntk_reader_epoch_start(reader, &epoch, None) }, CNTK_READER_STATUS_OK);
     let warm = warm_up(|| {
         for _ in 0..minibatches {
             let mut minibatch = MaybeUninit::uninit();
-            // SAFETY: the handle is freed after this loop; the minibatch is written by a call that succeeds, and its one
-            // reference given up once.
+            // SAFETY: `reader` is freed only after this loop. The assertion ensures that the call succeeded, which has written
+            // `minibatch` with one reference, and that is released once.
             unsafe {
                 let status = cntk_reader_minibatch_read(reader, Some(&mut minibatch), None);
                 assert_eq!(status, CNTK_READER_STATUS_OK);
@@ -151,7 +153,7 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
             }
         }
     });
-    // SAFETY: the handle is a box's pointer, which becomes a box once.
+    // SAFETY: `cntk_reader_open` made the handle from a box, and it becomes a box again only here.
     cntk_reader_free(Some(unsafe { Box::from_raw(reader) }));
     warm
 }

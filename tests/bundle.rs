@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One of these tests listens to the log, so they take turns.
+/// Lets one test run at a time, because one of them replaces the process's log sink.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn quiet() -> MutexGuard<'static, ()> {

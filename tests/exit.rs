@@ -25,10 +25,10 @@ const SEQUENCES: u32 = 5;
 
 /// The objects that the deserializers' module uses are gone.
 static GONE: AtomicBool = AtomicBool::new(false);
-/// Calls of user code, so that the child sees whether more was loaded.
+/// Number of calls of user code, by which the child sees whether more was loaded.
 static LOADS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a crash in code whose objects are gone looks like.
+/// Ends the process with a signal if the module's objects are gone, as code that uses them would.
 fn crash_if_gone() {
     if GONE.load(Ordering::SeqCst) {
         std::process::abort();
@@ -41,7 +41,7 @@ struct Slow {
     exits: bool,
 }
 
-/// Memory of the user, which is given back with user code.
+/// Memory of the user, which user code frees.
 struct Owned(Vec<f32>);
 
 impl Drop for Owned {
@@ -75,7 +75,7 @@ impl UserDeserializer for Slow {
         }
         let owned = Arc::new(Owned(vec![chunk as f32; SEQUENCES as usize]));
         let (start, bytes) = (owned.0.as_ptr().cast(), size_of_val(owned.0.as_slice()));
-        // SAFETY: `owned` has these bytes and keeps them unchanged until it is dropped.
+        // SAFETY: `start` and `bytes` are the vector's in `owned`, which the buffer keeps and nothing changes or frees before.
         let values = unsafe { Buffer::from_raw(start, bytes, Scalar::Float, owned) };
         Ok(UserChunk::arrays(vec![StreamData::dense(values)]))
     }
@@ -118,11 +118,12 @@ extern "C" fn destroy_objects() {
     GONE.store(true, Ordering::SeqCst);
 }
 
-/// The program. Does nothing unless it is a child of the tests below.
+/// The program of a child. Does nothing unless a test below has started this process.
 #[test]
 fn child_ends() {
     let Ok(end) = std::env::var(END) else { return };
-    // SAFETY: both are functions of this program without arguments.
+    // SAFETY: both have the signature that `atexit` requires, `extern "C" fn()`, and are part of the program, which is never
+    // unloaded.
     unsafe {
         libc::atexit(linger);
         libc::atexit(destroy_objects);

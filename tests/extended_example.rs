@@ -2,7 +2,7 @@
 //! left out on the lines that follow, streams with short names in the file.
 //!
 //! The page says that the file has five sequences. CNTK 2.7 refuses it, whatever its `maxErrors`: sequence 333 has no
-//! sample of the stream `a`. So does this reader, unless it is told not to be strict.
+//! sample of the stream `a`. So does this reader, unless `strictSequences` is false.
 
 use cntk_reader::{CtfDeserializer, Epoch, ErrorKind, Minibatch, Reader, ReaderOptions, Result};
 
@@ -22,7 +22,7 @@ const EXAMPLE: &str = "100 |a 1 2 3 |b 100 200
 /// A sequence: its key and its samples of both streams.
 type Sequence = (u64, Vec<[f32; 3]>, Vec<[f32; 2]>);
 
-/// What the file has, but for sequence 333.
+/// The sequences of the file, without sequence 333.
 fn expected() -> Vec<Sequence> {
     let short = (vec![[1.0, 2.0, 3.0]], vec![[100.0, 200.0]]);
     vec![

@@ -1,4 +1,4 @@
-//! The crate as a Rust program uses it: by the names at its root alone.
+//! The crate as a Rust program uses it: only by the names at its root.
 
 use cntk_reader::user::{Sequences, StreamData, UserChunk, UserDeserializer};
 use cntk_reader::{
@@ -174,7 +174,7 @@ fn an_error_does_not_end_an_epoch_unless_it_must() {
     assert_eq!(bad.len(), 1);
     assert_eq!(bad[0].as_ref().expect_err("an error").location().line, Some(7));
     assert_eq!(keys(good.into_iter()), [0, 1, 2, 3, 8, 9, 10, 11]);
-    // Reading before an epoch was started fails once, not for ever.
+    // Reading before an epoch was started fails, but the reader can be used afterwards.
     let mut reader = open(&ctf, in_order());
     let errors: Vec<_> = reader.rest_of_epoch().collect();
     assert_eq!(errors.len(), 1);
@@ -200,7 +200,8 @@ fn sizes_that_mean_nothing_are_refused() {
     minibatch.stream("labels").and_then(|stream| stream.dense::<f32>()).expect("dense values");
 }
 
-/// Sequences of different lengths stand side by side, or are cut: their columns are theirs alone, and all of them come.
+/// Sequences of different lengths share a minibatch, or are cut. Each column belongs to one sequence, and all samples are
+/// delivered.
 #[test]
 fn the_columns_of_sequences() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -288,7 +289,7 @@ fn formats_of_ones_own_are_joined_with_files() {
     let (folder, ctf) = digits();
     let mut reader = Reader::builder().ctf(ctf.clone()).deserializer("squares", Squares::below(20)).open();
     check_squares(reader.as_mut().expect("a reader"));
-    // A configuration decides where a user's deserializer stands.
+    // The configuration determines the place of a user's deserializer among the others.
     let config = format!("randomize = true\ndeserializers = ( [ type = \"squares\" ] : {ctf} )");
     let file = write(folder.path(), "digits.cntk", &config);
     let reader = Reader::builder().config_file(file).and_then(|builder| {

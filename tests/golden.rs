@@ -1,4 +1,4 @@
-//! Everything that CNTK 2.7 was recorded to deliver, against what this library delivers through its C ABI.
+//! Compares what this library delivers through its C ABI with records of what CNTK 2.7 delivered.
 //!
 //! The records are in `tests/golden/`, whose README explains their format. Values are compared bit by bit.
 
@@ -144,7 +144,7 @@ fn number_of(value: &Value) -> u64 {
     value.as_u64().expect("a number that is not negative")
 }
 
-/// Unpacks a case and walks through its steps; describes the first difference.
+/// Unpacks a case and runs its steps. Returns a description of the first difference.
 fn run(case: &Value) -> Result<(), String> {
     let name = text_of(&case["name"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -341,7 +341,7 @@ fn check_stream(
     }
 }
 
-/// CNTK leaves the columns of gaps as they happen to be, this library fills them with zeros.
+/// CNTK leaves the columns of gaps undefined; this library fills them with zeros.
 fn check_column(column: &Column, recorded: &Value, double: bool) -> Result<(), String> {
     match recorded {
         Value::Null if column.gap => same("a gap's content", &column.values, &vec![0; column.values.len()]),
@@ -385,7 +385,7 @@ fn bits_of(recorded: &Value, double: bool) -> u64 {
     if double { value.to_bits() } else { u64::from((value as f32).to_bits()) }
 }
 
-/// CNTK 2.7 was asked for the bits of `x`; `s` has its numbers from the same parser.
+/// The bits of `x` are recorded from CNTK 2.7. The numbers of `s` are read by the same parser.
 #[test]
 fn signs_that_the_records_lack() {
     common::quiet();
@@ -415,7 +415,7 @@ struct Expected {
     stream: Option<&'static str>,
     /// The offending text of the first error.
     token: &'static str,
-    /// The stream that stays without a sample, which no `maxErrors` helps against.
+    /// The stream that stays without a sample, which is an error whatever `maxErrors` is.
     empty: Option<&'static str>,
 }
 
@@ -455,7 +455,7 @@ const PLACES: [Expected; 21] = [
     expect("word", X, "two", X),
 ];
 
-/// Every error in the data says where it is.
+/// Every error in the data names its location.
 #[test]
 fn bad_cases_name_the_place() {
     common::quiet();

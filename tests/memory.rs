@@ -1,4 +1,4 @@
-//! Memory stays bounded by the randomization window, however large the data are; and an index is small.
+//! Memory is bounded by the randomization window, however large the data are, and an index is small.
 //!
 //! The windowed data are 200 MB unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
 
@@ -90,7 +90,7 @@ fn child_reads() {
             break;
         }
         if !waited {
-            // Loading ahead gets the time to go too far.
+            // Gives loading ahead the time to load more than it should.
             std::thread::sleep(Duration::from_secs(2));
             waited = true;
         }
@@ -108,7 +108,7 @@ fn an_index_is_small() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let mut out = BufWriter::new(File::create(folder.path().join("data.ctf")).expect("creating the data"));
     for sequence in 0..SEQUENCES {
-        // Keys do not count up and lengths differ, so both have to be stored.
+        // Keys are not consecutive and lengths differ, so both have to be stored.
         let lines = if sequence % 1_000 == 0 { 2 } else { 1 };
         (0..lines).for_each(|_| writeln!(out, "{} |x 1", 3 * sequence).expect("writing the data"));
     }

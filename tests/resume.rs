@@ -146,7 +146,7 @@ impl<'a> InOrder<'a> {
         model
     }
 
-    /// Goes to the first sequence at or after a position, and restarts the counter there.
+    /// Moves to the first sequence at or after a position, and restarts the counter there.
     fn seek(&mut self, to: u64) {
         let (mut samples, mut sequences) = (0, 0);
         while samples < to % self.sweep {
@@ -188,7 +188,7 @@ impl<'a> InOrder<'a> {
                 self.counter += 1;
                 self.next = (self.next + 1) % self.lengths.len();
             }
-            // Without a share at the very end there is nothing but the end.
+            // A worker without a share of the last minibatch gets only the end of the epoch.
             if !keys.is_empty() || self.position < self.epoch.1 {
                 all.push(keys);
             }
@@ -284,8 +284,8 @@ fn a_fresh_process_continues_exactly() {
         let continued = common::child::run("child_continues_from_checkpoint", folder.path());
         assert_eq!(continued, wanted, "from a checkpoint, scenario {seed}: {scenario:#?}");
 
-        // CNTK's state says nothing of what is queued for truncated minibatches, nor, without randomization, of the number
-        // that decides which of several workers gets a sequence.
+        // CNTK's state lacks what is queued for truncated minibatches, and without randomization also the number that decides
+        // which of several workers gets a sequence.
         if scenario.mode == Mode::Truncated || !scenario.randomized && scenario.epoch.numbers().0.workers > 1
         {
             continue;
@@ -443,7 +443,7 @@ fn damaged_checkpoints_are_refused() {
             refused(&mut reader, &noise, &format!("noise {round}"), &[]);
         }
 
-        // None of them has left a trace.
+        // None of the refused checkpoints has changed the reader.
         let after = read_all(&mut reader, LIMIT).expect("a run after refusals");
         compare("after refusals", &after, &all);
         reader.restore(&good).expect("the good checkpoint");
@@ -503,7 +503,7 @@ fn checkpoints_of_other_data_are_refused() {
     }
     refused(&mut open(&victim.config_with("data.ctf", None, 120)), &checkpoint, "other chunks", words);
 
-    // The same data elsewhere are the same data.
+    // Equal data in another folder are accepted.
     std::fs::write(victim.folder.path().join("other.ctf"), text).expect("writing data");
     let mut elsewhere = open(&victim.config_with("other.ctf", None, 60));
     elsewhere.restore(&checkpoint).expect("the same data in another file");

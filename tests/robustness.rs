@@ -1,4 +1,4 @@
-//! Bad input of every kind ends in an error that says where, never in a panic or a hang.
+//! Invalid input of every kind leads to an error with a location, never to a panic or a hang.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Far more than any case takes, and far less than a hang.
+/// Time after which a case counts as hung: far more than any case takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs numbered cases on a thread of its own, and names the one that panics or hangs.
@@ -191,7 +191,7 @@ fn files_that_change_under_the_reader() {
                 }
             }
         }
-        // CNTK reads on after an error, and so may a host of this library.
+        // CNTK can read on after an error, so a host of this library may do so, too.
         for _ in 0..3 {
             _ = reader.read();
         }
@@ -202,7 +202,7 @@ fn files_that_change_under_the_reader() {
     });
 }
 
-/// An error does not end a reader: the next read goes on after it, and a new epoch starts afresh.
+/// An error does not end a reader: the next read continues after it, and a new epoch starts from its beginning.
 #[test]
 fn a_reader_outlives_errors() {
     common::quiet();

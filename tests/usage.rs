@@ -1,4 +1,4 @@
-//! What a reader says of its memory, held against an allocator that counts.
+//! The memory that a reader reports, compared with an allocator that counts.
 //!
 //! The allocator counts for the whole process, so this file has a single test.
 
@@ -9,22 +9,23 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the bytes that are allocated now.
+/// An allocator that counts the bytes that are allocated now.
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator with its arguments unchanged; counting allocates nothing.
+// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in an atomic
+// neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the layout comes from a caller of `alloc`, which has the same conditions.
+        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `start` came from `System.alloc` with this layout: see `alloc`.
+        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
         unsafe { System.dealloc(start, layout) };
     }
 }
@@ -32,12 +33,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that may be allocated beyond what the reader says: what threads parse and pack with (up to 2 MB a thread, two of
+/// Bytes that may be allocated beyond what the reader reports: memory with which threads parse and pack (up to 2 MB a thread, two of
 /// them here), queues, and the small objects around the arrays.
 const UNCOUNTED: u64 = 5 << 20;
 
-/// Reads two sweeps with 4 minibatches in the caller's hands, and compares at several places what was allocated
-/// since the reader was opened with what it says. Returns the most that it said.
+/// Reads two sweeps while the caller holds 4 minibatches, and compares at several points what was allocated since the reader
+/// was opened with what the reader reports. Returns the most that it reported.
 fn compare(config: &str, minibatch_size: u64) -> MemoryUse {
     let settings = from_text(config).expect("a configuration");
     let before = ALLOCATED.load(Ordering::Relaxed) as u64;
@@ -62,7 +63,7 @@ fn compare(config: &str, minibatch_size: u64) -> MemoryUse {
         if number % 5 == 4 {
             let memory = reader.memory();
             let allocated = ALLOCATED.load(Ordering::Relaxed) as u64 - before;
-            // Chunks are loaded ahead while this looks: what they take may be in the one number and not in the other.
+            // Chunks are loaded ahead during the comparison, so their memory may be in one of the numbers and not in the other.
             let tolerance = UNCOUNTED + memory.window / 4;
             assert!(
                 memory.total() <= allocated + tolerance && allocated <= memory.total() + tolerance,
@@ -98,17 +99,17 @@ fn the_memory_in_use_is_what_the_reader_says() {
     for id in 0..60_000_u32 {
         write!(text, "{id} |y {}:1 |x", id % 1000).expect("a string");
         for value in 0..40 {
-            // Six digits take all bytes of a float.
+            // Values of six digits are stored as whole floats.
             write!(text, " 0.{:06}", (id * 7919 + value * 104_729) % 1_000_000).expect("a string");
         }
         text.push('\n');
     }
     std::fs::write(&file, text).expect("writing the data");
 
-    // Everything in memory: most is the window.
+    // The window holds all data, and takes most of the memory.
     let all = compare(&config(&file, ""), 256);
     assert!(all.window > 6 << 20, "{all:?}");
-    // A window of two chunks, and large minibatches: most are buffers.
+    // A window of two chunks, and large minibatches: their buffers take most of the memory.
     let few = "randomizationWindow = 2\nsampleBasedRandomizationWindow = false";
     let buffers = compare(&config(&file, few), 8_192);
     assert!(buffers.window < all.window, "{buffers:?}, {all:?}");

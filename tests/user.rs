@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-/// What the deserializer sees of its use.
+/// Records of how the deserializer is used.
 #[derive(Default)]
 struct Seen {
     loads: Mutex<Vec<u32>>,
@@ -152,7 +152,7 @@ fn sequences_listed_beforehand_have_the_full_randomizer() {
     let chunks = [4, 4, 4];
     let text = "randomizationWindow = 2 ; sampleBasedRandomizationWindow = false";
     assert_eq!(order(text, true, &chunks, &two), "5 2 3 0 4; 1 7 6 10 11; 9 8 8 11 2*; 1 3 10 0 9; 4 5 7 6*");
-    // The configuration may have the lists ignored.
+    // The configuration may disable the lists of sequences.
     let element = "randomizationWindow = 2 ; deserializers = ( [ type = \"Numbers\" ; composable = false ] )";
     assert!(order(element, true, &chunks, &two).starts_with("6 4 3 0 1; 7 5 2 8 9"));
     let error =
@@ -344,9 +344,9 @@ fn truncated_and_frame_modes_take_users_data() {
 /// Twelve sequences of one sample in three chunks, with the keys 0 to 11: the value is the key.
 struct Keyed {
     streams: [StreamInfo; 1],
-    /// It finds its sequences itself: the one with the key 11 - k belongs to the key k, and 3 has none.
+    /// Whether it finds its sequences itself: then the sequence with the key 11 - k belongs to the key k, and 3 has none.
     reverses: bool,
-    /// Sequences are fetched one by one.
+    /// Whether sequences are fetched one by one.
     fetches: bool,
     /// The threads that asked for sequences.
     askers: Arc<Mutex<HashSet<ThreadId>>>,

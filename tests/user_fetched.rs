@@ -1,5 +1,5 @@
-//! Deserializers whose sequences are fetched one by one, through readers: held against the library's own text format,
-//! alone and in bundles, in every order and way of packing.
+//! Deserializers whose sequences are fetched one by one, through readers. Compared with the library's own text format, alone
+//! and in bundles, in every order and way of packing.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn values(key: u64) -> Vec<f32> {
     (0..length(key)).map(|t| key as f32 + t as f32 / 8.0).collect()
 }
 
-/// What the deserializer sees of its use, and how it is to behave.
+/// Records of how the deserializer is used, and settings of its behaviour.
 #[derive(Default)]
 struct Control {
     late_shape: bool,
@@ -41,9 +41,9 @@ struct Control {
     /// A chunk that cannot be loaded.
     broken: Option<u32>,
     positions: Mutex<Vec<(u32, u64)>>,
-    /// It finds its sequences by those of the first deserializer; else they are found by key.
+    /// Whether it finds its sequences from those of the first deserializer; otherwise they are found by key.
     matches: bool,
-    /// Sequences do not say their keys: the listed ones are reported.
+    /// Whether sequences are fetched without keys, so that the listed keys are reported.
     silent: bool,
 }
 

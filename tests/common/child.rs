@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The directory that a child works in is handed over in this variable; without it, the hidden tests do nothing.
+/// Environment variable with the directory in which a child works. Without it, the tests that are meant for a child do
+/// nothing.
 const DIRECTORY: &str = "CNTK_READER_TEST_CHILD";
 
-/// The lines that a child sends back begin with this.
+/// Prefix of the lines that a child sends to its parent.
 const MARK: &str = "child says: ";
 
 /// The directory that the parent chose, if this process is a child.
@@ -16,11 +17,12 @@ pub fn directory() -> Option<std::path::PathBuf> {
 
 /// Sends a line to the parent.
 pub fn say(line: &str) {
-    // The test harness writes without a line break before a test's own output.
+    // The test harness may have written the beginning of a line before.
     println!("\n{MARK}{line}");
 }
 
-/// Runs the test `name` of this binary in a child that works in `directory`, and returns what it said.
+/// Runs the test `name` of this binary in a child that works in `directory`, and returns the lines
+/// that it sent.
 pub fn run(name: &str, directory: &Path) -> Vec<String> {
     let binary = std::env::current_exe().expect("the path of the test binary");
     let output = Command::new(binary)

@@ -1,5 +1,5 @@
-//! What the integration tests share: a deterministic source of random numbers, generated data, what a minibatch
-//! looked like, and child processes of a test binary.
+//! Code that the integration tests share: a deterministic source of random numbers, generated data, records of minibatches for
+//! comparison, and child processes of a test binary.
 
 // Every test binary compiles this module, and none of them uses all of it.
 #![allow(dead_code)]

@@ -1,4 +1,4 @@
-//! Reading whatever can be read, and judging the errors.
+//! Reads as much as can be read, and checks the errors.
 
 use super::seen::{self, Seen};
 use cntk_reader::config::options::ReaderSettings;
@@ -12,7 +12,7 @@ pub fn epoch(workers: u64, rank: u64, minibatch: u64) -> Epoch {
     Epoch::from_numbers(read, SIZE_UNLIMITED, 2, 0)
 }
 
-/// Opens a reader and reads its epoch, two sweeps at most; goes on after errors, as a host may. Each outcome is a minibatch
+/// Opens a reader and reads its epoch, two sweeps at most. Continues after errors, as a host may. Each outcome is a minibatch
 /// or an error.
 pub fn outcomes(options: &ReaderSettings, epoch: &Epoch) -> Vec<Result<Seen>> {
     let opened = Reader::open(options).and_then(|mut reader| {
@@ -53,7 +53,7 @@ pub fn check_errors(errors: &[Error], what: &dyn std::fmt::Debug) {
     for error in errors {
         assert_ne!(error.kind(), ErrorKind::Internal, "{what:?}: {error}");
         assert!(!error.message().is_empty(), "{what:?}: no message");
-        // A count over all data is nowhere.
+        // The error of too many invalid sequences concerns all data, so it has no location.
         let is_count = error.message().starts_with("Number of invalid sequences");
         if matches!(error.kind(), ErrorKind::Data | ErrorKind::Io) && !is_count {
             let place = error.location();

@@ -1,4 +1,4 @@
-//! A small deterministic generator (splitmix64): the same numbers on every machine and in every run.
+//! A small deterministic generator (splitmix64). Its numbers are equal on every machine and in every run.
 
 /// The generator.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ impl Rng {
         from + self.bits() % (to - from + 1)
     }
 
-    /// True once in `times` draws.
+    /// True with probability 1 / `times`.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.bits().is_multiple_of(times)
     }

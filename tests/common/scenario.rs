@@ -26,7 +26,7 @@ pub struct Scenario {
     pub mode: Mode,
     pub randomized: bool,
     pub local_timeline: bool,
-    /// The configuration but for the deserializer.
+    /// The configuration without the deserializer.
     pub head: String,
     pub chunk_size: u64,
     pub epoch: Epoch,
@@ -108,7 +108,7 @@ pub fn open(config: &str) -> Reader {
     Reader::open(&from_text(config).expect("a configuration")).expect("a reader")
 }
 
-/// Compares what came after an interruption with what should have come.
+/// Compares the minibatches read after an interruption with the expected ones.
 pub fn compare(what: &str, got: &[Seen], wanted: &[Seen]) {
     for (number, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         assert_eq!(got, wanted, "{what}: minibatch {number} after the interruption");

@@ -1,4 +1,4 @@
-//! What a minibatch looked like, kept for comparison after its buffers went back to their pool.
+//! Copies of what minibatches contain, for comparison after their buffers have returned to the pool.
 
 use cntk_reader::Result;
 use cntk_reader::pack::Minibatch;
@@ -16,7 +16,7 @@ pub struct Seen {
     pub streams: Vec<SeenStream>,
 }
 
-/// One stream of it.
+/// One stream of a minibatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenStream {
     pub layout: Layout,
@@ -53,7 +53,7 @@ impl Seen {
         }
     }
 
-    /// Whether this came after the last data of the epoch.
+    /// Whether this is the minibatch without data past the end of the epoch.
     pub fn is_end(&self) -> bool {
         self.end_of_epoch && self.streams.is_empty()
     }

@@ -113,7 +113,7 @@ pub struct Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // SAFETY: the handle is a box's pointer, which is owned here and becomes a box once.
+        // SAFETY: `cntk_reader_open` made the handle from a box. This driver owns it, and it becomes a box again only here.
         cntk_reader_free(Some(unsafe { Box::from_raw(self.reader) }));
     }
 }
@@ -126,19 +126,19 @@ impl Driver {
             ..cntk_reader_source::default()
         };
         let mut reader = MaybeUninit::uninit();
-        // SAFETY: the source has its size, and a text of the length that it says.
+        // SAFETY: `source` has its size from `default`, and `text` and `text_length` are those of `config`.
         call(|error| unsafe { cntk_reader_open(&raw const source, Some(&mut reader), error) })?;
-        // SAFETY: the call succeeded, so it has written a handle, which this driver owns.
+        // SAFETY: `?` above ensures that the call succeeded, and so has written the handle.
         Ok(Driver { reader: unsafe { reader.assume_init() } })
     }
 
     fn reader(&self) -> Option<&cntk_reader> {
-        // SAFETY: the handle lives as long as `self`.
+        // SAFETY: the handle is freed only when `self` is dropped, which the returned borrow excludes.
         unsafe { self.reader.as_ref() }
     }
 
     pub fn streams(&self) -> Vec<StreamDescription> {
-        // SAFETY: `fill` sets the size, here and below.
+        // SAFETY: `cntk_reader_info` begins with its size, and describing fills it on success.
         let info: cntk_reader_info =
             unsafe { fill(|info, error| cntk_reader_describe(self.reader(), info, error)) }
                 .expect("the number of streams");
@@ -146,7 +146,7 @@ impl Driver {
     }
 
     fn stream(&self, index: usize) -> StreamDescription {
-        // SAFETY: as above.
+        // SAFETY: `cntk_reader_stream_info` begins with its size, and describing fills it on success.
         let info: cntk_reader_stream_info =
             unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader(), index, info, error)) }
                 .expect("a stream");
@@ -178,7 +178,7 @@ impl Driver {
             sweeps: start.sweeps,
             index: start.index,
         };
-        // SAFETY: the struct has its size.
+        // SAFETY: the handle lives as long as `self`, and `struct_size` is the size of `epoch`.
         call(|error| unsafe { cntk_reader_epoch_start(self.reader, &epoch, error) })
     }
 
@@ -192,18 +192,18 @@ impl Driver {
             right_splice: start.right_splice,
             cross_sweeps: start.cross_sweeps.into(),
         };
-        // SAFETY: the struct has its size.
+        // SAFETY: the handle lives as long as `self`, and `struct_size` is the size of `configuration`.
         call(|error| unsafe { cntk_reader_configuration_set(self.reader, &configuration, error) })
     }
 
     pub fn state(&self) -> Result<BTreeMap<String, u64>, Failure> {
         let mut entries = [cntk_reader_state_entry { key: null(), key_length: 0, value: 0 }; 4];
         let mut count = MaybeUninit::uninit();
-        // SAFETY: there are as many places for entries as it says.
+        // SAFETY: the pointer and the count are those of the array `entries`.
         call(|error| unsafe {
             cntk_reader_state_get(self.reader(), entries.as_mut_ptr(), entries.len(), Some(&mut count), error)
         })?;
-        // SAFETY: written by the call, which succeeded.
+        // SAFETY: `?` above ensures that the call succeeded, and so has written the count.
         let count = unsafe { count.assume_init() };
         Ok(entries[..count].iter().map(|entry| (text(entry.key).expect("a key"), entry.value)).collect())
     }
@@ -215,17 +215,18 @@ impl Driver {
             value,
         };
         let entries: Vec<_> = state.iter().map(entry).collect();
-        // SAFETY: keys and entries have the lengths that it says.
+        // SAFETY: the handle lives as long as `self`. The pointer and the count are those of `entries`, each of which has the
+        // pointer and the length of a key in `state`.
         call(|error| unsafe { cntk_reader_state_set(self.reader, entries.as_ptr(), entries.len(), error) })
     }
 
     pub fn read(&mut self) -> Result<Batch, Failure> {
         let mut minibatch = MaybeUninit::uninit();
-        // SAFETY: the handle lives as long as `self`.
+        // SAFETY: the handle is freed only when `self` is dropped.
         call(|error| unsafe { cntk_reader_minibatch_read(self.reader, Some(&mut minibatch), error) })?;
-        // SAFETY: written by the call, which succeeded.
+        // SAFETY: `?` above ensures that the call succeeded, and so has written the minibatch.
         let minibatch = Minibatch(unsafe { minibatch.assume_init() });
-        // SAFETY: `fill` sets the size.
+        // SAFETY: `cntk_reader_minibatch_info` begins with its size, and describing fills it on success.
         let info: cntk_reader_minibatch_info =
             unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.handle(), info, error)) }?;
         let streams =
@@ -239,19 +240,19 @@ struct Minibatch(*const cntk_reader_minibatch);
 
 impl Drop for Minibatch {
     fn drop(&mut self) {
-        // SAFETY: the one reference that reading gave.
+        // SAFETY: reading returned one reference, which `self` owns and gives up only here.
         unsafe { cntk_reader_minibatch_release(self.0) };
     }
 }
 
 impl Minibatch {
     fn handle(&self) -> Option<&cntk_reader_minibatch> {
-        // SAFETY: the reference that reading gave is given up when `self` is dropped.
+        // SAFETY: `self` owns a reference to the minibatch, and gives it up only when it is dropped.
         unsafe { self.0.as_ref() }
     }
 
     fn stream(&self, index: usize) -> Result<StreamBatch, Failure> {
-        // SAFETY: `fill` sets the size.
+        // SAFETY: `cntk_reader_minibatch_stream` begins with its size, and describing fills it on success.
         let stream: cntk_reader_minibatch_stream = unsafe {
             fill(|stream, error| cntk_reader_minibatch_stream_describe(self.handle(), index, stream, error))
         }?;
@@ -299,7 +300,7 @@ impl Minibatch {
     fn key(&self, record: &cntk_reader_record) -> Result<String, Failure> {
         let mut buffer: [c_char; 100] = [0; 100];
         let mut length = MaybeUninit::uninit();
-        // SAFETY: the buffer has the size that it says.
+        // SAFETY: the pointer and the size are those of `buffer`.
         call(|error| unsafe {
             let sequence = record.sequence as usize;
             cntk_reader_minibatch_get_key_text(
@@ -312,7 +313,7 @@ impl Minibatch {
             )
         })?;
         let key = text(buffer.as_ptr()).expect("a key");
-        // SAFETY: written by the call, which succeeded.
+        // SAFETY: `?` above ensures that the call succeeded, and so has written the length.
         assert_eq!(key.len(), unsafe { length.assume_init() });
         Ok(key)
     }
@@ -343,21 +344,23 @@ fn dense(
     gaps.into_iter().enumerate().map(column).collect()
 }
 
-/// A call, and the error object that it handed out if it failed.
+/// Makes a call, and converts the error object of a failed one.
 fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), Failure> {
     let mut error = MaybeUninit::new(null_mut());
     let status = work(Some(&mut error));
-    // SAFETY: initialized above, and perhaps written again by the call.
+    // SAFETY: `MaybeUninit::new` has initialized it, and the call can only overwrite it with another pointer.
     let error = unsafe { error.assume_init() };
     if status == cntk_reader_status::CNTK_READER_STATUS_OK {
         assert!(error.is_null(), "an error object of a call that succeeded");
         return Ok(());
     }
     assert!(!error.is_null(), "no error object of a call that failed");
-    // SAFETY: the call has handed a box out, which becomes a box once.
+    // SAFETY: the error is not null, as asserted above, so the failed call made it from a box, and it becomes a box again only
+    // here.
     let error = unsafe { Box::from_raw(error) };
     let mut info = MaybeUninit::<cntk_reader_error_info>::uninit();
-    // SAFETY: the size is set, and on success all is.
+    // SAFETY: `cntk_reader_error_info` begins with its size, a `usize`, which is written first. The assertion ensures that the
+    // call succeeded, and so has filled the struct.
     let info = unsafe {
         info.as_mut_ptr().cast::<usize>().write(size_of::<cntk_reader_error_info>());
         let described = cntk_reader_error_describe(Some(&error), info.as_mut_ptr());
@@ -384,13 +387,14 @@ fn call(work: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> Result<(), F
     Err(failure)
 }
 
-/// A call that fills a struct which begins with its size.
+/// Makes a call that fills a struct.
 ///
 /// # Safety
-/// `T` is such a struct, and `work` fills it if it succeeds.
+/// `T` begins with its size as a `usize`, and `work` fills all of it if it succeeds.
 unsafe fn fill<T>(work: impl FnOnce(*mut T, ErrorPlace<'_>) -> cntk_reader_status) -> Result<T, Failure> {
     let mut filled = MaybeUninit::<T>::uninit();
-    // SAFETY: by this function's contract.
+    // SAFETY: `T` begins with a `usize`, so the size is written within `filled`. `?` ensures that `work` succeeded, and so has
+    // filled the struct.
     unsafe {
         filled.as_mut_ptr().cast::<usize>().write(size_of::<T>());
         call(|error| work(filled.as_mut_ptr(), error))?;
@@ -398,16 +402,18 @@ unsafe fn fill<T>(work: impl FnOnce(*mut T, ErrorPlace<'_>) -> cntk_reader_statu
     }
 }
 
-/// A copy of a string that the library handed out, or `None` for NULL.
+/// A copy of a string of the library, or `None` for NULL. The object that owns the string must be alive.
 fn text(pointer: *const c_char) -> Option<String> {
-    // SAFETY: strings of the library are NUL-terminated, and what owns them lives.
+    // SAFETY: the pointer is not null here. The library's strings are NUL-terminated, and every caller still holds the reader,
+    // minibatch, error or buffer that owns the string.
     let text = (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) });
     text.map(|text| text.to_str().expect("UTF-8").to_owned())
 }
 
-/// An array that the library handed out.
+/// An array of the library. The object that owns it must outlive the slice.
 fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     assert!(pointer.is_aligned(), "alignment of an array");
-    // SAFETY: arrays of the library have as many elements as it says, and what owns them lives.
+    // SAFETY: the pointer is aligned, as asserted, and `count` is the number of elements that the library reports with it.
+    // Every caller uses the slice while it holds the reader or minibatch that owns the array.
     if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(pointer, count) } }
 }
