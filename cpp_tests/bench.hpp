@@ -1,4 +1,4 @@
-// What the step `bench` of the drivers measures, and a digest of all that a reader gives.
+// The measurements of the drivers' step `bench`, and a digest of everything that a reader delivers.
 
 #ifndef CNTK_READER_CPP_TESTS_BENCH_HPP
 #define CNTK_READER_CPP_TESTS_BENCH_HPP

@@ -1,4 +1,4 @@
-// Data for the tests: small text files in a folder that goes away with the test.
+// Data for the tests: small text files in a folder that is removed after the test.
 
 #ifndef CNTK_READER_CPP_TESTS_DATA_HPP
 #define CNTK_READER_CPP_TESTS_DATA_HPP
@@ -85,7 +85,7 @@ class DataTest : public testing::Test {
   std::filesystem::path folder_;
 };
 
-// The error that some work ends in.
+// The error that some work throws.
 template <typename Work>
 cr::Error ErrorOf(Work&& work) {
   try {

@@ -1,4 +1,4 @@
-// Errors: kinds, classes, places.
+// Errors: kinds, exception classes, locations.
 
 #include "data.hpp"
 

@@ -18,8 +18,8 @@ using ForkTest = DataTest;
 template <typename Work>
 bool InChild(Work work) {
 #ifdef __SANITIZE_ADDRESS__
-  // The sanitizer's own locks stay locked in the child if a thread starts or allocates meanwhile: threads
-  // that read ahead come to rest.
+  // The sanitizer's own locks stay locked in the child if another thread starts or allocates during the fork.
+  // The pause lets threads that read ahead finish.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
 #endif
   const pid_t child = fork();
@@ -29,7 +29,7 @@ bool InChild(Work work) {
     try {
       good = work();
     } catch (...) {
-      // Told by the exit code.
+      // `good` stays false, which the exit code reports.
     }
     _exit(good ? 0 : 1);
   }

@@ -15,9 +15,8 @@
 
 #include "../dropin/host_types.hpp"
 
-// CNTK's modules pause for a second after each failed attempt to read a file. The data do not change
-// meanwhile, and malformed data should not make a comparison slow: this takes the place of the C library's
-// function.
+// Replaces the C library's function. CNTK's modules pause for a second after each failed attempt to read a
+// file, but the data do not change meanwhile, and malformed data should not make a comparison slow.
 extern "C" __attribute__((visibility("default"))) unsigned sleep(unsigned) { return 0; }
 
 namespace driver {

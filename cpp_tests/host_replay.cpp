@@ -81,7 +81,7 @@ class Replay {
     if (math_name.empty()) throw std::runtime_error("the module does not load the host's libCntk.Math");
     old_ = math_name == "libCntk.Math-2.5.1.so";
     math_ = dlopen(math_name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-    // Where it is missing, only calls of what it would have fail.
+    // If it is missing, only calls of its functions fail.
     dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
 
@@ -200,7 +200,7 @@ class Replay {
     return out;
   }
 
-  // The same in place of another view, whose memory it uses.
+  // Overwrites another view, whose memory it uses.
   static void view(const host::StreamMinibatch& part, const json::Stream& stream,
                    json::StreamMinibatch& out) {
     out.records.clear();

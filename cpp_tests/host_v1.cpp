@@ -201,7 +201,7 @@ class Session {
   // More than any host's reader takes.
   static constexpr size_t kReaderSize = 4096;
 
-  // Prints what an action gives, or the kind and first line of its exception.
+  // Prints the result of an action, or the kind and first line of its exception.
   template <typename Action>
   bool attempt(const std::string& step, Action action) {
     try {
@@ -326,7 +326,7 @@ class Session {
            ",\"gaps\":" + json::Array(flags.size(), [&](size_t i) { return json::Bool(flags[i]); }) + "}";
   }
 
-  // Old-style readers cannot tell keys.
+  // Old-style readers do not report keys.
   std::string key(size_t sequence) {
     try {
       return inputs_.key_of_sequence(sequence);

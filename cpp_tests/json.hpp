@@ -1,4 +1,4 @@
-// Writes what a reader gives as JSON text, in the format of the recorded cases (tests/golden/README.md).
+// Writes what a reader delivers as JSON text, in the format of the recorded cases (tests/golden/README.md).
 //
 // The drivers fill the plain structs below, one from this library and one from CNTK's native interface, so
 // that equal results make equal lines, to the byte.
@@ -113,7 +113,7 @@ inline std::string Text(std::string_view text) {
 
 inline std::string Bool(bool value) { return value ? "true" : "false"; }
 
-// With as many digits as bring the same bits back.
+// With enough digits to restore the number's bits.
 template <typename T>
 std::string Number(T value) {
   if (std::isnan(value)) return "\"nan\"";
@@ -216,7 +216,7 @@ struct Bench {
   double first = 0;            // seconds from the epoch's start to its first minibatch
 };
 
-// The members of an object, without its braces: drivers may have more to tell.
+// The members of an object without its braces, so that drivers can add more.
 inline std::string Describe(const Bench& bench) {
   return "\"minibatches\":" + std::to_string(bench.minibatches) +
          ",\"samples\":" + std::to_string(bench.samples) +

@@ -1,4 +1,4 @@
-// replay CONFIG SCRIPT: runs a script of reader calls through the C++ header and prints what they give.
+// replay CONFIG SCRIPT: runs a script of reader calls through the C++ header and prints their results.
 //
 // CONFIG is a configuration file, in which @DIR@ stands for the file's folder. SCRIPT is a text file with one
 // step a line; blank lines and lines that begin with # are skipped:
@@ -33,7 +33,7 @@ namespace {
 
 namespace cr = cntk::reader;
 
-// What is wrong with the script, in contrast to what is wrong with the reader.
+// An error in the script, in contrast to an error of the reader.
 struct ScriptError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -68,7 +68,7 @@ class Words {
       const std::uint64_t number = std::stoull(word, &used);
       if (used == word.size() && word[0] != '-') return number;
     } catch (const std::logic_error&) {
-      // Told below.
+      // Reported below.
     }
     throw ScriptError("'" + word + "' is not a number");
   }

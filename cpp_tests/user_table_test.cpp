@@ -1,4 +1,4 @@
-// Tables of callbacks through the C interface: what of them is refused, those that a factory makes, and how
+// Tables of callbacks through the C interface: which ones are refused, tables that a factory makes, and how
 // exceptions of other modules' code pass through the engine.
 
 #include <cntk_reader.h>
@@ -147,7 +147,7 @@ class Source {
   int held_ = 0, finalized_ = 0;
 };
 
-// A reader of one source; throws what the engine fails with.
+// Opens a reader of one source; throws the engine's error.
 class Reader {
  public:
   explicit Reader(Source& source) {
@@ -235,7 +235,7 @@ TEST(UserTable, ExceptionsComeOutAsTheyWentIn) {
   }
 }
 
-// A table that is sound but for what a test does to it: one stream, one chunk of two samples.
+// A valid table, which a test then damages: one stream, one chunk of two samples.
 class Table {
  public:
   Table(const Table&) = delete;

@@ -457,7 +457,7 @@ TEST(User, SeveralAreJoinedByKeyOrByAMatcher) {
     EXPECT_EQ(each->loads, each->releases);
     EXPECT_EQ(each->overlaps, 0);
   }
-  // One that lists when it is loaded cannot be joined.
+  // A deserializer that lists sequences only when chunks are loaded cannot be joined.
   EXPECT_THROW(values(std::make_shared<Simple>(seconds, 3u, 4u)), cr::Error);
 }
 

@@ -1,4 +1,4 @@
-// Everything that the headers have, used once, so that compilers look into their templates. It is compiled
+// Uses everything that the headers have once, so that compilers instantiate their templates. It is compiled
 // with many warnings, and not run.
 
 #include <cntk_reader.hpp>

@@ -1,4 +1,4 @@
-// The least that a program can do with the library: reads three samples and adds them up.
+// A minimal program that uses the library: reads three samples and adds them up.
 
 #include <cntk_reader.hpp>
 #include <cstdio>
