@@ -25,7 +25,7 @@ impl Corpus {
     }
 }
 
-/// A case, a function of its seed and the corpus.
+/// A case. Everything in it is a function of its seed and the corpus.
 pub struct Case<'a> {
     pub rng: Rng,
     /// Its own folder, empty at first. It is kept if the case fails.

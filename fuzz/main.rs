@@ -31,7 +31,7 @@ struct Options {
     targets: Vec<&'static Target>,
     /// Time for all targets together. Without it, each target runs its small number of cases.
     time: Option<Duration>,
-    /// Seed of the first case; the next has the next number.
+    /// Seed of the first case. Each further case has the next number as its seed.
     seed: u64,
     cases: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl Options {
         if options.targets.is_empty() {
             options.targets = ALL.iter().collect();
         }
-        // Long runs begin with another seed each time; short runs are always the same.
+        // Long runs begin with a different seed each time; short runs always have equal cases.
         let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let fresh = options.time.map(|_| clock.as_secs() * 1_000_000);
         options.seed = seed.or(fresh).unwrap_or(options.seed);
@@ -83,7 +83,7 @@ struct Run {
 }
 
 impl Run {
-    /// Runs case after case, and sends the number of each. Stops at the first one that fails; returns its number.
+    /// Runs case after case, and sends the seed of each. Stops at the first case that fails, and returns its seed.
     fn go(&self, started: &Sender<u64>) -> Option<u64> {
         for number in (self.first..).take(usize::try_from(self.cases).unwrap_or(usize::MAX)) {
             if self.until.is_some_and(|until| Instant::now() >= until) {
@@ -155,7 +155,7 @@ fn watch(run: Run) -> bool {
 /// Limits the address space, so that a request for unbounded memory fails.
 fn limit_memory() {
     let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
-    // SAFETY: the call reads the struct and nothing else.
+    // SAFETY: the pointer is to `limit`, a valid `rlimit`, which the call only reads.
     unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
 }
 

@@ -1,4 +1,4 @@
-//! Damage to bytes: flips, cuts, copies, and pieces that mean something in the format.
+//! Damage to bytes: flips, cuts, copies, and pieces that have a meaning in the format.
 
 use crate::common::rng::Rng;
 
@@ -70,7 +70,7 @@ pub const CONFIGURATION: &[&[u8]] = &[
     b"include=",
 ];
 
-/// Words that counts, lengths and offsets are at their extremes with.
+/// Extreme values of counts, lengths and offsets.
 pub const WORDS: &[&[u8]] = &[
     &[0; 4],
     &[0; 8],
@@ -115,7 +115,7 @@ pub fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>, pieces: &[&[u8]]) {
     }
 }
 
-/// Damages bytes of a binary format: whole words in place of others, or anything.
+/// Damages bytes of a binary format: replaces whole words, or damages anything.
 pub fn mutate_words(rng: &mut Rng, bytes: &mut Vec<u8>) {
     if rng.once_in(3) || bytes.len() < 8 {
         return mutate(rng, bytes, WORDS);

@@ -1,4 +1,4 @@
-//! Times one thread that parses text data, beside the least that any reader has to do and what a general library takes.
+//! Times one thread that parses text data, and for comparison the least work of any reader, and general number parsers.
 //!
 //! ```text
 //! parser CONFIG       one line of JSON: seconds of each, with the number of bytes and of numbers
@@ -32,7 +32,7 @@ use std::time::Instant;
 /// Bytes that are worked on at a time: they stay in a core's cache, as those of this library's segments do.
 const BLOCK: usize = 512 << 10;
 
-/// Runs of everything; the best counts.
+/// Number of runs; the best time of each measurement counts.
 const RUNS: usize = 3;
 
 /// Seconds of each, and what was converted.
@@ -94,7 +94,7 @@ fn load_chunks(pool: &Pool, deserializer: &TextDeserializer) -> cntk_reader::Res
     Ok(clock.elapsed().as_secs_f64())
 }
 
-/// Times everything once; all but this library block by block.
+/// Times each measurement once. All except `chunks` work block by block.
 fn time(pool: &Pool, deserializer: &TextDeserializer, file: &File) -> Result<Times, Box<dyn Error>> {
     let chunks = load_chunks(pool, deserializer)?;
     let mut times = Times { chunks, read: 0.0, newlines: 0.0, fast_float: 0.0, standard: 0.0, numbers: 0 };

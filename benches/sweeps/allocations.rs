@@ -1,4 +1,4 @@
-//! Counts the allocations of the process: reading is to make none once it is warm.
+//! Counts the allocations of the process. Reading must make none once it is warm.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,33 +11,35 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations so far, of all threads; growing one counts as another.
+/// Number of allocations so far, in all threads. A reallocation counts as another allocation.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-// SAFETY: all is left to the system's allocator; counting touches nothing of its.
+// SAFETY: each function passes its arguments unchanged to the function of the same name of `System`, and returns its result.
+// Incrementing an atomic neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: as in `alloc`, the size of `layout` is not zero.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: every block of this allocator came from `System` with the layout that it was requested with, and `size` is
+        // not zero and within the limits of `GlobalAlloc::realloc`.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are handed on.
+        // SAFETY: every block of this allocator came from `System` with the layout that it was requested with.
         unsafe { System.dealloc(block, layout) }
     }
 }

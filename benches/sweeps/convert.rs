@@ -34,7 +34,7 @@ pub fn binary(shape: &Shape, data: &str, output: &str) -> Result<(), Box<dyn Err
 
 /// Writes one table of all values of all streams, a line for every line of the data: CSV if they are dense, libsvm's
 /// format with the label 0 if they are sparse. A stream's columns follow those of the stream before it in the line.
-/// Gives a line of JSON with what a reader of the table must find: rows, values, and the sum of `(column + 1) * value`.
+/// Returns a line of JSON with what a reader of the table must find: rows, values, and the sum of `(column + 1) * value`.
 pub fn table(shape: &Shape, data: &Path, output: &Path) -> Result<String, Box<dyn Error>> {
     let mut output = BufWriter::with_capacity(1 << 20, File::create(output)?);
     let (mut rows, mut values, mut weighted) = (0_u64, 0_u64, 0_f64);

@@ -1,4 +1,4 @@
-//! Writes the data of a shape: blocks made on all cores, written in order, the same bytes every time.
+//! Writes the data of a shape. Blocks are made on all cores and written in order, so the bytes are equal every time.
 
 use crate::random::Random;
 use crate::shapes::Shape;
@@ -16,11 +16,11 @@ pub fn sums_path(data: &Path) -> PathBuf {
     data.with_extension("sums")
 }
 
-/// Writes so many megabytes of data, and the sums beside it.
+/// Writes `megabytes` megabytes of data, and the sums in a file of their own.
 pub fn generate(shape: &Shape, megabytes: u64, data: &Path) -> Result<(), Box<dyn Error>> {
     let size = megabytes * 1_000_000;
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    // The sums make the file complete: whoever finds them may use it.
+    // The file of sums is written last: data without it are incomplete.
     let _ = fs::remove_file(sums_path(data));
     let mut file = File::create(data)?;
     let (mut written, mut block) = (0, 0);

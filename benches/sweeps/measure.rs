@@ -12,8 +12,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// Sweeps that are timed. The first two are what is told; in the last one nothing is allocated any more, because as many
-/// minibatches have been made as are ever under way at a time.
+/// Sweeps that are timed. The times of the first two are reported. In the last one nothing is allocated any more, because by
+/// then there are as many minibatches as are ever in use at a time.
 const TIMED_SWEEPS: usize = 4;
 
 /// Measures, and returns one line of JSON: the format of the replay driver's step `bench`, with the allocations per
@@ -112,7 +112,7 @@ fn add_column(part: &StreamMinibatch, column: usize, stream: &Stream, sums: &mut
     sums.samples += 1;
 }
 
-/// The peak of resident memory so far in bytes, 0 where the system does not tell.
+/// The peak of resident memory so far in bytes, 0 where the system does not report it.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! A small generator of random numbers (SplitMix64): the same data on every machine, in every version.
+//! A small generator of random numbers (SplitMix64). Its numbers are equal on every machine and in every version.
 
 /// The generator.
 pub struct Random(u64);

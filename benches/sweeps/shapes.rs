@@ -9,9 +9,9 @@ pub struct Stream {
     pub name: &'static str,
     /// Values of a sample.
     pub dim: u32,
-    /// Only values that are not zero are written.
+    /// Whether only values that are not zero are written.
     pub sparse: bool,
-    /// Values times this are whole numbers.
+    /// The factor by which values become whole numbers.
     pub scale: u32,
 }
 
@@ -144,7 +144,7 @@ fn integers(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [Strea
     (features.samples, labels.samples) = (1, 1);
 }
 
-/// Measurements: 150 values between -2 and 2 with six digits behind the point.
+/// Measurements: 150 values between -2 and 2 with six digits after the point.
 fn floats(text: &mut Vec<u8>, random: &mut Random, _id: u64, sums: &mut [StreamSums]) {
     let [x] = sums else { return };
     text.extend_from_slice(b"|x");

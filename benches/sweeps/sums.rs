@@ -21,12 +21,13 @@ pub struct Sums {
     pub streams: Vec<StreamSums>,
     /// Sequences.
     pub sequences: u64,
-    /// Sum over all sequences of a hash of the weighted sums of all streams: tells whether streams fit together.
+    /// Sum over all sequences of a hash of the weighted sums of all streams. It differs if samples of
+    /// different sequences are delivered together.
     pub pairing: u64,
 }
 
 impl Sums {
-    /// Nothing yet, of so many streams.
+    /// The sums of no data, for this number of streams.
     pub fn new(streams: usize) -> Self {
         Sums { streams: vec![StreamSums::default(); streams], ..Sums::default() }
     }

@@ -16,8 +16,8 @@ pub fn run(case: &mut Case<'_>) {
         read(&mut reader).expect("a minibatch");
     }
     let bytes = reader.checkpoint().expect("a checkpoint");
-    // Sizes of minibatches and epochs may be anything: what asks for endless minibatches gets them. So either all is
-    // damaged, and sizes are set anew before reading; or only what follows the sizes is, and the queues are kept.
+    // A damaged size of a minibatch or an epoch is a valid size, and may ask for endless minibatches. So either everything is
+    // damaged, and the sizes are set again before reading; or only what follows the sizes is damaged, and the queues are kept.
     let anywhere = case.rng.once_in(2);
     let mut damaged = bytes.clone();
     let mut part = damaged.split_off(if anywhere { 0 } else { progress(&bytes) });
@@ -45,7 +45,7 @@ pub fn run(case: &mut Case<'_>) {
             assert!(kinds.contains(&error.kind()), "{:?}: {error}", error.kind());
         }
     }
-    // Whatever became of it, the reader can be used.
+    // The reader can be used whether or not it refused the damaged checkpoint.
     fresh.restore(&bytes).expect("the whole checkpoint");
     let rest = read_all(&mut fresh, LIMIT).expect("the rest of the run");
     assert_eq!(rest, read_all(&mut reader, LIMIT).expect("the rest of the run"));

@@ -6,7 +6,7 @@ use crate::mutate::{CONFIGURATION, mutate};
 use cntk_reader::config::from_text;
 use cntk_reader::config::options::DeserializerOptions;
 
-/// Dimensions beyond this are let be: what asks for gigabytes gets them.
+/// Configurations with larger dimensions are not run: a reader that is asked for gigabytes allocates them.
 const LARGEST: u64 = 10_000;
 
 pub fn run(case: &mut Case<'_>) {

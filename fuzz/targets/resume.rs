@@ -10,7 +10,7 @@ pub fn run(case: &mut Case<'_>) {
     case.write("config.cntk", config.as_bytes());
     let all = read_all(&mut scenario.started(&config), LIMIT).expect("an uninterrupted run");
 
-    // Checkpoints of every place, of a reader that goes straight on.
+    // Checkpoints before every minibatch, taken from a reader that is never resumed.
     let mut straight = scenario.started(&config);
     let mut checkpoints = Vec::new();
     for wanted in &all {

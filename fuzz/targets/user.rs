@@ -14,19 +14,19 @@ use cntk_reader::{Error, Result};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-/// A deserializer whose every answer is a function of its seed. Once in `honesty` times something in it is wrong.
+/// A deserializer all of whose results are functions of its seed. One result in `honesty` is wrong on average.
 struct Hostile {
     seed: u64,
     honesty: u64,
     streams: Vec<StreamInfo>,
     chunks: u32,
-    /// Sequences are listed beforehand; else by loaded chunks.
+    /// Whether sequences are listed beforehand; otherwise loaded chunks list them.
     lists: bool,
-    /// Sequences are fetched one by one; else chunks are arrays.
+    /// Whether sequences are fetched one by one; otherwise chunks are arrays.
     fetches: bool,
 }
 
-/// Numbers that sizes, counts, offsets and strides do not expect.
+/// Unexpected values of sizes, counts, offsets and strides.
 const ODD: [u64; 10] = [0, 1, 2, 3, 1 << 16, 1 << 31, (1 << 32) - 1, 1 << 62, i64::MIN as u64, u64::MAX];
 
 impl Hostile {
@@ -47,7 +47,7 @@ impl Hostile {
             streams.push(stream(rng, name));
         }
         if rng.bits().is_multiple_of(honesty) {
-            // Within memory, since what is delivered may be dense in truncated mode.
+            // Small enough for memory, since truncated mode may deliver sparse data as dense.
             streams[0].shape.push(*rng.pick(&[0, 1 << 10, usize::MAX, 1 << 62]));
         }
         let chunks = if rng.bits().is_multiple_of(honesty) { 0 } else { rng.range(1, 4) as u32 };
@@ -55,7 +55,7 @@ impl Hostile {
         Hostile { seed: rng.bits(), honesty, streams, chunks, lists, fetches }
     }
 
-    /// The random numbers of one chunk, the same whenever it is asked for.
+    /// The random numbers of one chunk, equal at each call.
     fn rng(&self, chunk: u32, what: u64) -> Rng {
         Rng::new(self.seed ^ (u64::from(chunk) << 8) ^ what)
     }
@@ -251,7 +251,7 @@ impl UserDeserializer for Hostile {
     }
 }
 
-/// A chunk that gives its sequences one by one. Once in `honesty` times something in one is wrong.
+/// A chunk whose sequences are fetched one by one. One result in `honesty` is wrong on average.
 struct HostileChunk {
     seed: u64,
     honesty: u64,
