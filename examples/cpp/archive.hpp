@@ -1,7 +1,8 @@
 // Files that hold a training's state: arrays of plain values, one after the other, after a header with a
 // checksum.
 //
-// A file is complete or not there: it is written under another name, brought to the disk, and then renamed.
+// A file is either complete or missing: it is written under another name, flushed to the disk, and then
+// renamed.
 
 #ifndef EXAMPLES_ARCHIVE_HPP
 #define EXAMPLES_ARCHIVE_HPP
@@ -19,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-// FNV-1a: enough to find damage, and to compare results.
+// The FNV-1a hash, which suffices to detect damage and to compare results.
 inline std::uint64_t Hash(const void* bytes, std::size_t size) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (std::size_t i = 0; i < size; ++i)
@@ -37,7 +38,7 @@ class ArchiveWriter {
     content_.append(reinterpret_cast<const char*>(values), size);
   }
 
-  // Replaces the file as a whole, or leaves it as it is.
+  // Replaces the file as a whole, or on failure leaves it as it is.
   void Save(const std::string& path) const {
     const std::string temporary = path + ".new";
     const std::uint64_t hash = Hash(content_.data(), content_.size());
@@ -66,7 +67,7 @@ class ArchiveReader {
     if (hash != Hash(content_.data() + place_, content_.size() - place_)) Refuse();
   }
 
-  // The next array, whose size is known.
+  // Reads the next array, whose size the caller knows.
   template <typename T>
   void Get(T* values, std::size_t count) {
     const std::string_view bytes = GetBytes();

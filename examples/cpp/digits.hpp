@@ -1,5 +1,5 @@
-// What the programs that learn from the digits have in common: the data, the command line, and where a
-// training stands.
+// Code that the programs which learn from the digits share: the data, the command line, and the progress of a
+// training.
 
 #ifndef EXAMPLES_DIGITS_HPP
 #define EXAMPLES_DIGITS_HPP
@@ -47,7 +47,7 @@ inline void StartSweep(cntk::reader::Reader& reader, std::uint64_t epoch, std::u
   reader.StartEpoch(configuration);
 }
 
-// Where the training stands, beside weights and reader.
+// The progress of the training, except the weights and the reader's position.
 struct Progress {
   std::uint64_t epoch = 0;
   std::uint64_t minibatches = 0;  // Of all epochs.

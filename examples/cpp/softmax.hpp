@@ -1,7 +1,7 @@
 // Softmax regression: a linear classifier, trained by stochastic gradient descent with momentum.
 //
-// All sums are made in a fixed order in double precision, so that the same samples in the same order give the
-// same weights to the last bit.
+// All sums are computed in double precision and in a fixed order, so that equal samples in equal order give
+// weights that are equal to the last bit.
 
 #ifndef EXAMPLES_SOFTMAX_HPP
 #define EXAMPLES_SOFTMAX_HPP
@@ -20,7 +20,7 @@ class Softmax {
         parameters_(classes * (inputs + 1)),
         velocity_(parameters_.size()) {}
 
-  // What a minibatch has taught so far.
+  // How well the model predicts the samples so far.
   struct Score {
     double loss = 0;  // Sum of the samples' cross entropies.
     double correct = 0;

@@ -1,14 +1,14 @@
-// train_digits: learns to tell handwritten digits apart, and can be stopped and resumed at any minibatch.
+// train_digits: learns to recognize handwritten digits, and can be stopped and resumed at any minibatch.
 //
 //   train_digits [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]] [--resume]
 //   [--stop-after N]
 //
-// DIR holds digits.train.ctf and digits.test.ctf. With --checkpoint, everything that the training needs to go
-// on is saved after each epoch, and after every N minibatches if asked for: weights, optimizer, and the
-// reader's position.
-// --resume goes on from there (`--resume FILE` names the file as well). --stop-after ends the program after
-// a number of minibatches as a crash would: without saving anything. The weights at the end are the same to
-// the last bit, however often the training was stopped; the hash of them, printed at the end, shows it.
+// DIR holds digits.train.ctf and digits.test.ctf. With --checkpoint, everything that the training needs to
+// continue is saved after each epoch, and with --checkpoint-every after every N minibatches: weights,
+// optimizer, and the reader's position. --resume continues from there (`--resume FILE` names the file as
+// well). --stop-after ends the program after a number of minibatches as a crash would, without saving
+// anything. The final weights are equal to the last bit however often the training was stopped; their hash,
+// printed at the end, shows it.
 
 #include <unistd.h>
 
@@ -53,7 +53,7 @@ class Training {
   }
 
  private:
-  // Learns from the rest of the epoch. False if the training shall stop.
+  // Learns from the rest of the epoch. Returns false if the training is to stop.
   bool FinishEpoch() {
     for (const cr::Minibatch& minibatch : train_.Minibatches()) {
       std::vector<double> gradient(model_.Parameters().size());
@@ -72,7 +72,7 @@ class Training {
     return true;
   }
 
-  // A line that is written over and over, if somebody is watching.
+  // A progress line that is overwritten in place, if the output is a terminal.
   void ShowProgress() const {
     if (isatty(STDERR_FILENO))
       std::fprintf(stderr, "\repoch %2llu  %5.0f samples",
@@ -102,8 +102,8 @@ class Training {
     archive.Save(options_.checkpoint);
   }
 
-  // The reader is back in the epoch of the checkpoint. If that was at its end, there is just nothing left to
-  // read.
+  // Restoring the reader starts the epoch of the checkpoint again. If the checkpoint was made at the end of
+  // the epoch, nothing is left to read.
   void Load() {
     ArchiveReader archive(options_.checkpoint);
     archive.Get(&progress_, 1);
@@ -111,7 +111,7 @@ class Training {
     archive.Get(model_.Velocity().data(), model_.Velocity().size());
     const std::string_view position = archive.GetBytes();
     train_.RestoreCheckpoint(position.data(), position.size());
-    std::printf("resumed behind minibatch %llu\n", static_cast<unsigned long long>(progress_.minibatches));
+    std::printf("resumed after minibatch %llu\n", static_cast<unsigned long long>(progress_.minibatches));
   }
 
   const Options options_;

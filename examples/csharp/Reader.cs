@@ -13,7 +13,7 @@ using System.Text;
 
 namespace CntkReader
 {
-    // What went wrong, and where: null or 0 is what is not known.
+    // What went wrong, and where. Members that are not known are null or 0.
     public sealed class ReaderException : Exception
     {
         public int Kind { get; }        // A cntk_reader_status.
@@ -84,7 +84,7 @@ namespace CntkReader
             return numbers;
         }
 
-        // Reads the library's memory while it is certain to be there.
+        // Reads the library's memory, which the minibatch keeps alive meanwhile.
         void Borrow(Action read)
         {
             bool held = false;
@@ -139,7 +139,7 @@ namespace CntkReader
         public void Dispose() { handle.Dispose(); }
     }
 
-    // How much data there is; null is what is not known.
+    // How much data there is. Members that are not known are null.
     public sealed class Sizes
     {
         public ulong? Samples { get; }      // Of one sweep, in the unit of minibatch and epoch sizes.
@@ -218,7 +218,7 @@ namespace CntkReader
             Streams = DescribeStreams();
         }
 
-        // How much data there is; null is what is not known yet.
+        // How much data there is. Members that are not known yet are null.
         public Sizes Sizes
         {
             get
@@ -311,7 +311,7 @@ namespace CntkReader
             }
         }
 
-        // Continues where a checkpoint was saved, in the epoch of that time; for a new reader instead of StartEpoch.
+        // Continues where a checkpoint was saved, in the epoch that was started then. A new reader needs no StartEpoch before.
         public void RestoreCheckpoint(byte[] bytes)
         {
             int status = Native.cntk_reader_checkpoint_restore(handle, bytes, (UIntPtr)bytes.Length, out IntPtr error);

@@ -1,4 +1,4 @@
-// TrainDigits: reads handwritten digits from C#, learns to tell them apart, and goes on from a checkpoint.
+// TrainDigits: reads handwritten digits from C#, learns to recognize them, and continues from a checkpoint.
 //
 //   TrainDigits [DIR]    DIR holds digits.train.ctf; examples/data if it is not given
 
@@ -44,7 +44,7 @@ static class TrainDigits
         }
     }
 
-    // Learns from the rest of the epoch; gives the share of samples that were recognized before learning from them.
+    // Learns from the rest of the epoch. Returns the share of samples that were recognized before learning from them.
     static double Learn(Reader reader, double[,] weights, int minibatches = int.MaxValue)
     {
         int right = 0, samples = 0;
@@ -76,14 +76,15 @@ static class TrainDigits
         return (double)right / samples;
     }
 
-    // The second epoch is left in its middle, and finished by this reader and by a new one: both must learn the same.
+    // Saves a checkpoint in the middle of the second epoch, then finishes the epoch twice: by this reader, and by a new
+    // one that is restored. The weights must be equal.
     static bool Resume(Reader reader, string file, double[,] weights)
     {
         reader.StartEpoch(MinibatchSize, index: 1);
         Learn(reader, weights, 20);
         byte[] checkpoint = reader.SaveCheckpoint();
         var copy = (double[,])weights.Clone();
-        Console.WriteLine("epoch 2: accuracy {0:F3} behind minibatch 20", Learn(reader, weights));
+        Console.WriteLine("epoch 2: accuracy {0:F3} after minibatch 20", Learn(reader, weights));
         using (Reader other = Open(file))
         {
             other.RestoreCheckpoint(checkpoint);
@@ -95,7 +96,7 @@ static class TrainDigits
         return same;
     }
 
-    // An error says where it is: here a letter among the pixels of the second line.
+    // Shows that an error names its location: here a letter among the pixels of the second line.
     static bool ShowError(string file)
     {
         string broken = Path.GetTempFileName();

@@ -1,7 +1,8 @@
-// The processes of an MPI program, which do everything together, and fail together too.
+// The processes of an MPI program. They work in step, and if one fails, all do.
 //
-// A rank that throws between two collective calls would leave the others waiting for ever. So whatever may
-// fail is run by Sum or Agree: the news travels with the sums, and every rank leaves at the same place.
+// A rank that throws between two collective calls would leave the others waiting forever. So work that may
+// fail is run by Sum or Agree, which report a failure together with the sums, and every rank stops at the
+// same point.
 
 #ifndef EXAMPLES_RANKS_HPP
 #define EXAMPLES_RANKS_HPP
@@ -14,7 +15,7 @@
 #include <stdexcept>
 #include <vector>
 
-// Thrown on the ranks that are well when another one has failed.
+// Thrown on the ranks that have not failed when another one has.
 struct OtherRankFailed : std::runtime_error {
   OtherRankFailed() : std::runtime_error("stops because another rank has failed") {}
 };
@@ -37,8 +38,8 @@ class Ranks {
   std::uint64_t Own() const { return own_; }
   bool IsFirst() const { return own_ == 0; }
 
-  // Runs `work` on every rank, and adds up what it wrote to `values`. Throws on every rank if `work` threw on
-  // any: its own exception there, OtherRankFailed elsewhere.
+  // Runs `work` on every rank, and adds up what it wrote to `values`. If `work` throws on any rank, every
+  // rank throws: that rank its exception, the others OtherRankFailed.
   template <typename Work>
   void Sum(std::vector<double>& values, Work&& work) {
     std::exception_ptr own;
@@ -57,14 +58,14 @@ class Ranks {
     throw OtherRankFailed();
   }
 
-  // The same without a sum.
+  // Runs `work` on every rank, as Sum does, without a sum.
   template <typename Work>
   void Agree(Work&& work) {
     std::vector<double> nothing;
     Sum(nothing, work);
   }
 
-  // Whether a number is the same on all ranks.
+  // Whether a number is equal on all ranks.
   bool IsSame(std::uint64_t number) const {
     std::uint64_t bounds[2] = {number, ~number};
     MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
@@ -84,7 +85,7 @@ class Ranks {
     return all;
   }
 
-  // Gives up after an exception that the others do not know of: ends them too.
+  // Ends all processes after an exception that the other ranks do not know of.
   void AbortUnlessAgreed() const {
     if (!agreed_) MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -3,11 +3,10 @@
 //   mpirun -n RANKS train_digits_mpi [--data DIR] [--epochs N] [--checkpoint FILE [--checkpoint-every N]]
 //                                    [--resume [FILE]] [--stop-after N]
 //
-// The minibatches are the same ones whatever the number of ranks is: 32 samples of all ranks together. So are
-// the weights, but for the order in which a minibatch's gradients are added up. A run may be resumed by
-// another number of ranks than it was stopped with. After each pass over the data, rank 0 makes sure that the
-// ranks have read every sample once. An error on one rank ends all of them, with its message and exit
-// status 1.
+// The minibatches do not depend on the number of ranks: each has 32 samples, of all ranks together. Nor do
+// the weights, except for the order in which a minibatch's gradients are added up. A run may be resumed with
+// another number of ranks. After each pass over the data, rank 0 checks that the ranks have read every sample
+// once. An error on one rank ends all of them, with its message and exit status 1.
 
 #include <algorithm>
 #include <cntk_reader.hpp>
@@ -34,9 +33,9 @@ namespace cr = cntk::reader;
 // Ranks take whole chunks, so there should be many: 8 KiB of text are about 50 digits.
 constexpr std::size_t kChunkBytes = 8 << 10;
 
-// With a local timeline each rank would go its own pace: it would fill its share of a minibatch always. With
-// the common one every rank walks over the whole minibatch and keeps what is its own, so positions agree, and
-// some shares are larger than others, or empty.
+// With a local timeline each rank would advance on its own and always fill its share of a minibatch. With the
+// global one every rank walks over the whole minibatch and keeps its own part, so the positions agree, and
+// shares differ in size or are empty.
 const std::string kCommonTimeline = "localTimeline = false\n";
 
 class Training {
@@ -68,7 +67,7 @@ class Training {
     ranks_.Agree([&] { StartSweep(reader, epoch, ranks_.Count(), ranks_.Own()); });
   }
 
-  // Learns from the rest of the epoch. False if the training shall stop.
+  // Learns from the rest of the epoch. Returns false if the training is to stop.
   bool FinishEpoch() {
     while (!at_end_) {
       Learn();
@@ -98,7 +97,7 @@ class Training {
       sums[parameters + 3] = minibatch.EndOfEpoch() ? 1 : 0;
     });
     const Softmax::Score score = Get(&sums[parameters]);
-    // Behind the end, if the epoch was at its end when it was saved.
+    // There are no samples if the epoch was at its end when the checkpoint was saved.
     if (score.samples != 0) {
       model_.Step(sums.data(), kLearningRate / score.samples);
       progress_.score.Add(score);
@@ -123,7 +122,7 @@ class Training {
                   100 * test.correct / test.samples);
   }
 
-  // Brings the keys of what the ranks have read since the last time together on rank 0.
+  // Collects on rank 0 the keys of the samples that the ranks have read since the last call.
   void Collect() {
     const std::vector<std::uint64_t> keys = ranks_.Gather(read_);
     seen_.insert(seen_.end(), keys.begin(), keys.end());
@@ -131,7 +130,7 @@ class Training {
     read_.clear();
   }
 
-  // The keys of these data are the numbers of the lines, so a pass over them has each number once.
+  // The key of a sample is the number of its line, so a pass over the data has each number once.
   void CheckSweep() {
     Collect();
     const bool agree = ranks_.IsSame(Position());
@@ -160,7 +159,7 @@ class Training {
     std::printf("\nweights hash %016llx, %s on all ranks\n", Long(hash), agree ? "the same" : "not the same");
   }
 
-  // Rank 0 writes for all. The reader's position is that of all ranks.
+  // Rank 0 writes the checkpoint of all ranks. The position of its reader is that of all readers.
   void Save() {
     if (options_.checkpoint.empty()) return;
     Collect();
@@ -177,7 +176,8 @@ class Training {
     });
   }
 
-  // Every rank goes on where rank 0 stood, and then becomes the worker that it is now.
+  // Every rank continues at the position that rank 0 saved, and then sets its own rank and the number of
+  // workers.
   void Load() {
     ArchiveReader archive(options_.checkpoint);
     archive.Get(&progress_, 1);
@@ -194,7 +194,7 @@ class Training {
     const std::string_view seen = archive.GetBytes();
     seen_.resize(seen.size() / sizeof seen_[0]);
     std::memcpy(seen_.data(), seen.data(), seen.size());
-    std::printf("resumed behind minibatch %llu on %llu ranks\n", Long(progress_.minibatches),
+    std::printf("resumed after minibatch %llu on %llu ranks\n", Long(progress_.minibatches),
                 Long(ranks_.Count()));
   }
 
@@ -220,7 +220,7 @@ class Training {
   // The keys that this rank has read since they were last collected.
   std::vector<std::uint64_t> read_;
   std::uint64_t own_samples_ = 0;
-  // On rank 0: the keys that all ranks have read in this sweep, and what became of the sweeps before.
+  // On rank 0: the keys that all ranks have read in this sweep, and the results of the sweeps before.
   std::vector<std::uint64_t> seen_;
   std::uint64_t checked_sweeps_ = 0, sweep_samples_ = 0;
 };

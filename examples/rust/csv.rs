@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Bytes of the file that make a chunk. Small enough for a chunk to stay in the cache while it is parsed.
 const CHUNK: u64 = 1 << 20;
 
-/// Longest line that is looked for, in bytes.
+/// Length of the longest line in bytes. A longer one is an error.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// Powers of ten, by the digits after the point.
@@ -59,7 +59,7 @@ impl Csv {
         self.file.read_exact_at(text, begin).map_err(|cause| Error::user(format!("{}: {cause}", self.path)))
     }
 
-    /// Where the first line begins that does not begin before `offset`.
+    /// The offset of the first line that begins at `offset` or after it.
     fn line_start(&self, offset: u64) -> Result<u64> {
         if offset == 0 || offset >= self.size {
             return Ok(offset.min(self.size));
@@ -121,7 +121,7 @@ impl UserDeserializer for Csv {
     }
 }
 
-/// A mistake in the text: where it is, and what.
+/// A mistake in the text: its place, and a description.
 type Mistake = (usize, &'static str);
 
 /// The lines of a table, one after the other.
@@ -139,7 +139,8 @@ fn parse(text: &[u8], columns: usize) -> std::result::Result<Vec<f32>, Mistake> 
     Ok(values)
 }
 
-/// Fills in the values of a line. If its first number is `QUOTED`, the others should be too; otherwise they take the slow way.
+/// Fills in the values of a line. If its first number is `QUOTED`, the others are expected to be; if not, they are read the
+/// slow way.
 #[inline(always)]
 fn parse_line<const QUOTED: bool>(
     text: &[u8],
@@ -215,7 +216,7 @@ impl Form {
             characters: number.len(),
             point: bytes(place, number.len() - place - fraction),
             whole: bytes(0, place),
-            // Where it is when the point is taken out.
+            // The digit's place once the point is taken out.
             fraction: bytes(place, fraction),
             shift: 64 - 8 * digits as u32,
             scale: POWERS[fraction],
@@ -285,7 +286,7 @@ fn any_number(text: &[u8], rest: Range<usize>) -> std::result::Result<(f32, usiz
     Ok((number.ok_or((begin, "no number"))?, begin + length + quote))
 }
 
-/// Reads a sweep; gives each minibatch to `see`.
+/// Reads a sweep, and calls `see` with each minibatch.
 fn sweep(
     path: &str,
     columns: usize,

@@ -1,4 +1,4 @@
-//! Reads a file in CNTK's text format, and prints what comes.
+//! Reads a file in CNTK's text format, and prints its minibatches.
 //!
 //!     cargo run --example read
 //!

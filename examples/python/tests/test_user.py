@@ -165,9 +165,9 @@ class Orders(unittest.TestCase):
         self.assertEqual(minibatch["y"].array.ravel().tolist(), [70, 30, 60])
         self.assertEqual(minibatch.keys_of_sequences.tolist(), [7, 3, 6])
 
-    def test_composable_ones_tell_lengths_and_keys(self):
+    def test_composable_deserializers_list_lengths_and_keys(self):
         class Listed(ComposableUserDeserializer):
-            told = SequenceList(2, lengths=[1, 3], keys=["8", "9"])
+            listed = SequenceList(2, lengths=[1, 3], keys=["8", "9"])
 
             def stream_infos(self):
                 return [StreamInformation("x", 0, "dense", np.float32, (1,))]
@@ -176,7 +176,7 @@ class Orders(unittest.TestCase):
                 return 1
 
             def get_sequences(self, chunk_id):
-                return self.told
+                return self.listed
 
             def get_chunk(self, chunk_id):
                 return {"x": [np.full((n, 1), n, np.float32) for n in (1, 3)]}
@@ -186,7 +186,7 @@ class Orders(unittest.TestCase):
         self.assertEqual([part["x"].num_samples for part in parts], [1, 3])
         self.assertEqual([part.key_text(0) for part in parts], ["8", "9"])
         for mistake in (SequenceList(2, lengths=[1]), SequenceList(2, keys=["8"]), SequenceList(2, keys=[1, 2, 3])):
-            Listed.told = mistake
+            Listed.listed = mistake
             with self.assertRaises(ReaderError) as caught:
                 MinibatchSource(Listed())
             self.assertIsInstance(caught.exception.__cause__, ValueError)
