@@ -281,7 +281,7 @@ impl Table {
         }
     }
 
-    /// Refuses a table whose sequences nobody can find in a joined reader.
+    /// Refuses a table whose sequences cannot be found in a joined reader.
     pub(super) fn check_joined(&self, is_primary: bool) -> Result<()> {
         let callbacks = &self.callbacks;
         match (callbacks.list_sequences, callbacks.find_sequence) {

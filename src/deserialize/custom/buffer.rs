@@ -113,7 +113,8 @@ macro_rules! from_owned {
         impl From<Vec<$number>> for Buffer {
             fn from(numbers: Vec<$number>) -> Buffer {
                 let (start, bytes) = (numbers.as_ptr().cast(), size_of_val(&*numbers));
-                // SAFETY: moving the list does not move its memory, and nobody can reach the list any more.
+                // SAFETY: moving the list does not move its memory, and the buffer keeps the list, which
+                // nothing else can reach.
                 unsafe { Buffer::from_raw(start, bytes, Scalar::$scalar, Arc::new(numbers)) }
             }
         }

@@ -20,8 +20,8 @@ pub fn write(rng: &mut Rng, plan: &Plan, source: &Source, one_chunk: bool) -> Ve
     let mut table = Vec::new();
     while !rest.is_empty() {
         let size = if one_chunk { rest.len() } else { (1 + rng.below(most)).min(rest.len()) };
-        let (chunk, behind) = rest.split_at(size);
-        rest = behind;
+        let (chunk, following) = rest.split_at(size);
+        rest = following;
         let start = file.len() as u64;
         let samples = write_chunk(rng, plan, source, chunk, &mut file);
         table.extend(start.to_le_bytes());

@@ -93,9 +93,9 @@ fn sequence(
         // Textual keys count on every line.
         if source.ids && (row == 0 || plan.keys != Keys::Numeric || !rng.once_in(3)) {
             line.extend_from_slice(plan.keys.text(key).as_bytes());
-            let behind: &[&str] =
+            let separators: &[&str] =
                 if plan.keys == Keys::Numeric { &[" ", "\t", "", " "] } else { &[" ", "\t"] };
-            line.extend_from_slice(rng.pick(behind).as_bytes());
+            line.extend_from_slice(rng.pick(separators).as_bytes());
         }
         line.extend_from_slice(parts.join(rng.pick::<&str>(&[" ", "", " \t"])).as_bytes());
         if source.mistakes && rng.once_in(30) && !careful {
