@@ -56,8 +56,8 @@ class Stopwatch {
   bool in_sweep_ = false;
 };
 
-// Seconds that the C library takes to copy this many bytes, in this many pieces, out of memory that no cache
-// holds: what delivering them costs at least.
+// Seconds that the C library takes to copy `bytes` bytes in `pieces` pieces out of memory that no cache
+// holds: the least time in which they can be delivered.
 inline double CopySeconds(std::size_t bytes, std::size_t pieces) {
   if (bytes == 0 || pieces == 0) return 0;
   const std::size_t size = std::max<std::size_t>(bytes / pieces, 1);

@@ -1,5 +1,5 @@
-// What the modules for CNTK's hosts can be tested for without a host: text conversion, page-locked copies,
-// the struct that gives the place.
+// Tests of the modules for CNTK's hosts that need no host: text conversion, page-locked copies, and the
+// struct that provides their addresses.
 
 #include <gtest/gtest.h>
 

@@ -208,7 +208,7 @@ std::string Run(cr::Reader& reader, const std::string& line) {
   return json::Ok();
 }
 
-// The error's class for the program that reads the output, its text for people.
+// Returns the error's class as JSON, and writes its text to standard error.
 std::string Report(const cr::Error& error) {
   std::cerr << "replay: " << error.what() << "\n";
   switch (error.Class()) {

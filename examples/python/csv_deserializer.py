@@ -57,7 +57,7 @@ class CSVDeserializer(UserDeserializer):
         return chunk
 
     def _line_start(self, file, offset):
-        """Where the first line begins that does not begin before the offset."""
+        """The offset of the first line that begins at this offset or after it."""
         if offset == 0:
             return 0
         file.seek(min(offset, self._file_size) - 1)

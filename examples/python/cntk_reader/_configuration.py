@@ -12,10 +12,10 @@ Section = dict[str, Any]
 
 @dataclass(frozen=True)
 class StreamDef:
-    """A stream of a file: what it is called there, and what a sample is."""
+    """A stream of a file: its name in the file, and the shape of its samples."""
 
     field: str | None = None  #: name in the file; the stream's own name if None
-    shape: int | tuple[int, ...] | None = None  #: shape of a sample; binary files know it themselves
+    shape: int | tuple[int, ...] | None = None  #: shape of a sample; not needed for binary files, which have it
     is_sparse: bool = False
     defines_mb_size: bool = False
 
@@ -40,7 +40,7 @@ class StreamDefs(dict[str, StreamDef]):
 
 @dataclass(frozen=True)
 class Deserializer:
-    """An element of ``deserializers`` with any keys: for those that have no class here."""
+    """An element of ``deserializers`` with any keys, for deserializers that have no class here."""
 
     type: str
     module: str
@@ -129,7 +129,7 @@ def _name(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    # Quotes protect neither of these, and there is no escape.
+    # Quotes do not protect these characters, and there is no escape.
     if '"' in text or "\n" in text or text.count("$") > 1 or " #" in text or "\t#" in text or not text.strip():
         raise ValueError(f"The text {text!r} cannot be written in a configuration.")
     return f'"{text}"'

@@ -43,7 +43,7 @@ STATUS_NAMES = {
 
 
 class Sized(Structure):
-    """A struct that begins with its size, which is set."""
+    """A struct whose first member is its size, which the constructor sets."""
 
     def __init__(self, *args: Any, **values: Any) -> None:
         super().__init__(*args, **values)
@@ -214,7 +214,7 @@ LogCallback = CFUNCTYPE(None, c_void_p, c_int, c_char_p, c_size_t)
 
 
 class UserTable(Sized):
-    """cntk_reader_user_deserializer. Callbacks that Python does not have are plain pointers, and stay NULL."""
+    """cntk_reader_user_deserializer. Callbacks that this package does not use are plain pointers, and stay NULL."""
 
     _fields_ = [
         ("struct_size", c_size_t),
@@ -319,14 +319,14 @@ class ReaderValueError(ReaderError, ValueError):
 
 
 def state_error(message: str) -> ReaderError:
-    """The error of a call that the state does not allow, found before the library was called."""
+    """The error of a call that the state does not allow, raised without calling the library."""
     error = ReaderError(message)
     error.kind, error.message = "state", message
     return error
 
 
 def _candidates() -> list[str]:
-    """Where the library may be, the user's word first."""
+    """The paths at which the library may be, the one that the user set first."""
     chosen = os.environ.get("CNTK_READER_LIBRARY")
     if chosen:
         return [chosen]
@@ -364,7 +364,7 @@ quick_library = ctypes.PyDLL(path)
 _HANDLE = c_void_p
 _HANDLE_OUT = POINTER(c_void_p)
 
-# Functions that may fail, by their arguments without the last one, the place for the error.
+# Functions that may fail, with their arguments except the last one, which receives the error.
 _PROTOTYPES: dict[str, list[Any]] = {
     "open": [POINTER(Source), _HANDLE_OUT],
     "describe": [_HANDLE, POINTER(Info)],
@@ -389,7 +389,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "threads_get": [POINTER(c_size_t)],
     "log_set_callback": [c_void_p, LogCallback, Finalizer],
 }
-# The others: result and arguments.
+# Functions that cannot fail, with their result and arguments.
 _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "free": (None, [_HANDLE]),
     "minibatch_release": (None, [_HANDLE]),

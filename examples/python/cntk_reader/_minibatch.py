@@ -30,7 +30,7 @@ GAP = lib.GAP
 
 @dataclass(frozen=True)
 class StreamInformation:
-    """A stream: what a user's deserializer offers, or what a source delivers.
+    """Describes a stream of a user's deserializer or of a source.
 
     ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar.
     """
@@ -44,7 +44,7 @@ class StreamInformation:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether minibatches have sparse matrices for it."""
+        """Whether the stream is sparse."""
         return self.storage_format == "sparse"
 
     @property
@@ -69,7 +69,7 @@ class _Owner:
 
 
 class _Memory:
-    """Memory of a minibatch, as NumPy takes it; NumPy keeps this object, and it keeps the minibatch."""
+    """Memory of a minibatch for NumPy. An array keeps this object alive, and this object the minibatch."""
 
     __slots__ = ("__array_interface__", "owner")
 
@@ -130,8 +130,8 @@ class StreamMinibatch:
     def csr(self) -> csr_matrix:
         """Sparse data, a matrix with one row for each column of the layout, over the minibatch's own arrays.
 
-        Indices are in the data's order: they may be unsorted and repeat, and count then together. ``csr.T`` is CNTK's
-        CSC matrix, without copies too.
+        Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up.
+        ``csr.T`` is CNTK's CSC matrix, without copies too.
         """
         values, indices, starts = self._sparse()
         return self._matrix(values, indices, starts)

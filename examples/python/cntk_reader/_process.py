@@ -34,7 +34,7 @@ _NO_FINALIZER = lib.Finalizer(0)
 def set_log_callback(callback: Callable[[int, str], None] | None) -> None:
     """Sends the log lines of all readers to ``callback(level, line)``, or with None to standard error again.
 
-    Levels are ERROR, WARNING and INFO. It is called from any thread, and must not use the reader that is being called.
+    Levels are ERROR, WARNING and INFO. The callback runs on any thread, and must not use the reader whose line it gets.
     """
     if callback is None:
         _set_log_callback(None, _NO_CALLBACK, _NO_FINALIZER)
@@ -64,7 +64,7 @@ def _at_exit() -> None:
 
 
 def set_threads(threads: int) -> None:
-    """Sets the number of loading threads for sources made from now on; 0 brings the default back."""
+    """Sets the number of loading threads for sources made from now on; 0 restores the default."""
     _set_threads(threads)
 
 

@@ -45,7 +45,7 @@ _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
 def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
-    """Destroys a reader; its users' deserializers live until that is done."""
+    """Destroys a reader. Its users' deserializers are kept alive until that is done."""
 
     def work() -> None:
         lib.destroy(handle)
@@ -63,7 +63,7 @@ def _known(number: int) -> int | None:
 
 
 class Sizes(NamedTuple):
-    """How much data there is; None is what is not known (yet)."""
+    """How much data there is. Members that are not known (yet) are None."""
 
     samples: int | None  #: of one sweep, in the unit of minibatch sizes
     sequences: int | None
@@ -107,11 +107,11 @@ class MinibatchSource:
     (default 128) or ``randomization_window_in_samples`` is the window of the randomizer; ``randomize=False`` gives the
     data's order; ``truncation_length`` makes minibatches of this many steps; with ``frame_mode`` every sequence is one
     sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
-    ``minibatch_size``, ``workers`` and ``rank`` are what :meth:`next_minibatch` and iteration use if nothing is said.
+    ``minibatch_size``, ``workers`` and ``rank`` are the defaults of :meth:`next_minibatch` and iteration.
 
     One thread at a time may use a source; another one gets an error. It belongs to the process that made it: in the child
     of a fork every call is an error. Close it, or use it in a ``with`` statement; it is closed in any case when it is
-    collected, and when the interpreter ends. Minibatches live on.
+    collected, and when the interpreter ends. Minibatches stay valid.
     """
 
     def __init__(
@@ -335,7 +335,7 @@ class MinibatchSource:
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> Minibatch:
-        """The next minibatch: of that many samples of all workers together, the share of this one.
+        """The next minibatch: this worker's share of a minibatch of the given size, in samples of all workers.
 
         At the end of the data it is empty. Sizes and workers may change from call to call.
         """
@@ -384,7 +384,7 @@ class MinibatchSource:
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> Iterator[Minibatch]:
-        """The minibatches to the end of the data, those without data left out."""
+        """The minibatches to the end of the data, except those without data."""
         while True:
             minibatch = self.next_minibatch(
                 minibatch_size_in_samples,
@@ -400,7 +400,7 @@ class MinibatchSource:
         return self.minibatches()
 
     def get_checkpoint_state(self) -> dict[str, int]:
-        """CNTK's state, that of the minibatch read last. It continues exactly in most modes."""
+        """CNTK's state after the minibatch read last. Restoring it continues exactly in most modes."""
         if self._pending is not None:
             return dict(self._pending)
         entries = (lib.StateEntry * 16)()
@@ -421,7 +421,7 @@ class MinibatchSource:
             lib.buffer_free(buffer)
 
     def restore_from_checkpoint(self, checkpoint: State) -> None:
-        """Goes on where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
+        """Continues where a checkpoint was taken: CNTK's state, or the bytes of :meth:`save_checkpoint`.
 
         The latter also bring back limits, minibatch size and workers; they fit the same data and configuration only.
         """
@@ -481,7 +481,7 @@ class _Exclusive:
 
 
 class _Causes:
-    """Gives errors of users' code the exception that they came from as their cause."""
+    """Sets the exception of users' code as the cause of the error that it led to."""
 
     __slots__ = ("bridges",)
 

@@ -1,4 +1,4 @@
-"""Users' deserializers: Python classes that give the data, chunk by chunk.
+"""Users' deserializers: Python classes that deliver the data chunk by chunk.
 
 The library calls them on a thread of its own, one call at a time. Arrays are read where they lie, and kept until the
 library does not need the chunk any more; they must not be changed meanwhile.
@@ -42,7 +42,7 @@ class Streams(dict[str, StreamInformation]):
 
 
 class UserDeserializer:
-    """Derive from this, as from CNTK's class of that name.
+    """Base class of users' deserializers, as CNTK's class of that name is.
 
     The sequences of a chunk are known when it was loaded, so every worker has an order of its own, windows do not
     overlap, and :meth:`MinibatchSource.get_checkpoint_state` has CNTK's keys for such data.
@@ -95,7 +95,7 @@ class UserDeserializer:
 
 @dataclass(frozen=True)
 class SequenceList:
-    """The sequences of a chunk: how many, the length of each in samples, and the key of each, numbers or texts.
+    """The sequences of a chunk: their number, the length of each in samples, and the key of each, a number or a text.
 
     Without lengths all are one sample long; without keys a key is the running number in the whole data.
     """
@@ -121,7 +121,7 @@ def _is_csr(value: Any) -> bool:
 
 
 def _dense(array: Any, info: StreamInformation) -> tuple[dict[str, Any], list[Any]]:
-    """An array of samples, wherever its values lie."""
+    """An array of samples, which need not be contiguous."""
     element = np.dtype(info.dtype)
     if array.dtype != element:
         raise TypeError(f"Only {element} numbers are supported here, not {array.dtype}.")
@@ -182,7 +182,7 @@ def _sequence(item: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
 
 
 class _ChunkMemory:
-    """What the library sees of a chunk, and all that it lies in."""
+    """A chunk as the library's structs, with all the memory that they refer to."""
 
     def __init__(self, data: Any, streams: Streams) -> None:
         if not isinstance(data, Mapping):
@@ -288,7 +288,7 @@ class Bridge:
             work()
             self._failures.pop(chunk, None)
             return 0
-        # Whatever it is, it must not end the library's thread.
+        # No exception of any kind may unwind the library's thread.
         except BaseException as error:
             text = f"{what}({chunk}) of {type(self._user).__name__}: {type(error).__name__}: {error}"
             text = text.replace("\0", " ")

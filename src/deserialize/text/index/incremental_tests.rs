@@ -99,7 +99,7 @@ fn scans_no_further_than_is_needed() {
     assert!(index.index_progress().chunks >= 1 && index.index_progress().chunks < 3, "{index:?}");
     assert!(index.chunk(20).expect("a chunk").is_some());
     // It stops two steps after the end of that chunk.
-    let settled = || {
+    let when_idle = || {
         let mut last = index.index_progress();
         loop {
             std::thread::sleep(std::time::Duration::from_millis(50));
@@ -109,7 +109,7 @@ fn scans_no_further_than_is_needed() {
             }
         }
     };
-    let known = settled();
+    let known = when_idle();
     assert!(known.chunks > 20 && known.chunks < 30 && !known.all, "{known:?}");
     assert_eq!(index.chunks().len(), 100);
 }
