@@ -10,9 +10,17 @@
 //! opened, and when the code that uses them runs for the first time. Hence [`register`], with each opening and again after
 //! 1, 2, 4, 8 ... chunks were loaded: to register a handler several times does no harm.
 //!
-//! Everything here is atomic, without locks: a child process inherits no lock that a thread of its parent holds.
+//! The handler also [ends the threads](ForeignThreads) that exist for foreign code alone. A run-time library that this code
+//! uses (Intel's OpenMP, which CNTK's modules load features with) keeps data for each thread that has called it, and its own
+//! threads wait for the next call; shut down in that state it crashed in 3 of 200 programs. It lets go when the thread ends.
+//!
+//! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
 
+use crate::fork::Process;
+use parking_lot::Mutex;
+use parking_lot::lock_api::RawMutex;
 use std::cell::Cell;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +30,15 @@ static INSIDE: AtomicUsize = AtomicUsize::new(0);
 static CLOSED: AtomicBool = AtomicBool::new(false);
 /// Pieces of work that foreign threads have done.
 static JOBS: AtomicU64 = AtomicU64::new(0);
+
+/// Threads for foreign code alone.
+pub(crate) trait ForeignThreads: Send + Sync {
+    /// Has them end, and waits for that until `deadline` at most. If this is one of them, it is not waited for.
+    fn end(&self, deadline: Instant);
+}
+
+/// The groups of such threads, each with the process that they belong to.
+static THREADS: Mutex<Vec<(Process, Weak<dyn ForeignThreads>)>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// How often this thread is inside.
@@ -90,6 +107,14 @@ pub(crate) fn register() {
     unsafe { libc::atexit(close) };
 }
 
+/// Has these threads end when the process does.
+pub(crate) fn end_with_process(threads: Weak<dyn ForeignThreads>) {
+    let process = Process::current();
+    let mut all = THREADS.lock();
+    all.retain(|(_, known)| known.strong_count() > 0);
+    all.push((process, threads));
+}
+
 /// Notes that foreign code has done a piece of work.
 pub(crate) fn count_job() {
     if (JOBS.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
@@ -101,10 +126,41 @@ extern "C" fn close() {
     CLOSED.store(true, Ordering::SeqCst);
     // The thread that ends the process may do so from inside.
     let own = DEPTH.get();
-    let begun = Instant::now();
-    while INSIDE.load(Ordering::SeqCst) > own && begun.elapsed() < LONGEST_WAIT {
+    let deadline = Instant::now() + LONGEST_WAIT;
+    while INSIDE.load(Ordering::SeqCst) > own && Instant::now() < deadline {
         std::thread::sleep(POLL);
     }
+    // Threads of a parent process do not exist here.
+    let here = |(process, threads): &(Process, Weak<dyn ForeignThreads>)| {
+        process.is_current().then(|| threads.upgrade()).flatten()
+    };
+    let all: Vec<_> = THREADS.lock().iter().filter_map(here).collect();
+    all.iter().for_each(|threads| threads.end(deadline));
+}
+
+/// Waits for a thread to end, until `deadline` at most.
+pub(crate) fn join_until(thread: std::thread::JoinHandle<()>, deadline: Instant) {
+    while !thread.is_finished() && Instant::now() < deadline {
+        std::thread::sleep(POLL);
+    }
+    if thread.is_finished() {
+        // What is left are the destructors of its thread-local data. Loading threads catch all panics.
+        let _ = thread.join();
+    }
+}
+
+/// For [`crate::fork`]: takes the lock, so that no other thread holds it while the process forks.
+pub(crate) fn lock_for_fork() {
+    // SAFETY: locking is allowed at any time; the guard that this lock lacks would only unlock it, which `unlock_after_fork`
+    // does.
+    unsafe { THREADS.raw() }.lock();
+}
+
+/// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
+pub(crate) fn unlock_after_fork() {
+    // SAFETY: the C library runs this after `lock_for_fork`, in the thread that forked, so the mutex is locked and has no
+    // guard.
+    unsafe { THREADS.raw().unlock() };
 }
 
 /// For [`crate::fork`]: of all threads only this one is in the child.

@@ -30,17 +30,21 @@ impl Process {
     }
 }
 
-// Holds the pool's lock across the fork, so that the child never inherits it locked by a thread that does not exist there.
+// Holds the library's static locks across the fork, so that the child never inherits one locked by a thread that does not
+// exist there.
 extern "C" fn before() {
     crate::pool::lock_for_fork();
+    crate::exit::lock_for_fork();
 }
 
 extern "C" fn after_in_parent() {
+    crate::exit::unlock_after_fork();
     crate::pool::unlock_after_fork();
 }
 
 extern "C" fn after_in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     crate::exit::after_fork_in_child();
+    crate::exit::unlock_after_fork();
     crate::pool::unlock_after_fork();
 }

