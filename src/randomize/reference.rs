@@ -1,7 +1,10 @@
 //! The timelines written plainly and slowly, as a reference that the fast ones are compared with in tests.
 
 use super::random::Random;
-use super::{EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, WorkerConfig};
+use super::{
+    EpochConfig, EpochSpan, Position, SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED, Selection, Timeline,
+    WorkerConfig,
+};
 use crate::config::options::WindowSize;
 use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
@@ -435,4 +438,15 @@ impl ReferenceInOrder {
     pub fn position(&self) -> Position {
         Position { samples: self.common.pos, counter: self.gs }
     }
+}
+
+/// An epoch of random size for these workers, over data with a sweep of this many samples.
+pub(super) fn random_sizes(random: &mut Random, workers: WorkerConfig, sweep: u64) -> EpochConfig {
+    let (samples, sweeps, index) = match random.range(0, 5) {
+        0 => (SIZE_UNLIMITED, random.range(0, 5), random.range(0, 3)),
+        1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 4)),
+        2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, random.range(0, 2)),
+        _ => (random.range(1, 3 * sweep + 1), SWEEPS_UNLIMITED, random.range(0, 4)),
+    };
+    EpochConfig { workers, samples, sweeps, index }
 }

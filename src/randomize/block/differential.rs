@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::randomize::random::Random;
-use crate::randomize::reference::{Lists, ReferenceBlock};
-use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use crate::randomize::reference::{Lists, ReferenceBlock, random_sizes};
 use WindowSize::{Chunks, Samples};
 
 pub(super) fn random_window(random: &mut Random, table: &Lists) -> WindowSize {
@@ -23,13 +22,7 @@ fn random_workers(random: &mut Random) -> WorkerConfig {
 
 fn random_epoch(random: &mut Random, sweep: u64) -> EpochConfig {
     let workers = random_workers(random);
-    let (samples, sweeps, index) = match random.range(0, 5) {
-        0 => (SIZE_UNLIMITED, random.range(0, 5), random.range(0, 3)),
-        1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 4)),
-        2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, random.range(0, 2)),
-        _ => (random.range(1, 3 * sweep + 1), SWEEPS_UNLIMITED, random.range(0, 4)),
-    };
-    EpochConfig { workers, samples, sweeps, index }
+    random_sizes(random, workers, sweep)
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use super::tests::Growing;
 use super::*;
 use crate::randomize::random::Random;
-use crate::randomize::reference::{Lists, ReferenceInOrder};
-use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use crate::randomize::reference::{Lists, ReferenceInOrder, random_sizes};
 
 fn random_workers(random: &mut Random) -> WorkerConfig {
     let workers = if random.range(0, 2) == 0 { 1 } else { random.range(1, 6) };
@@ -14,13 +13,7 @@ fn random_workers(random: &mut Random) -> WorkerConfig {
 
 fn random_epoch(random: &mut Random, sweep: u64) -> EpochConfig {
     let workers = random_workers(random);
-    let (samples, sweeps, index) = match random.range(0, 5) {
-        0 => (SIZE_UNLIMITED, random.range(0, 5), random.range(0, 3)),
-        1 => (SIZE_OF_SWEEP, SWEEPS_UNLIMITED, random.range(0, 4)),
-        2 => (SIZE_UNLIMITED, SWEEPS_UNLIMITED, random.range(0, 2)),
-        _ => (random.range(1, 3 * sweep + 1), SWEEPS_UNLIMITED, random.range(0, 4)),
-    };
-    EpochConfig { workers, samples, sweeps, index }
+    random_sizes(random, workers, sweep)
 }
 
 #[test]
