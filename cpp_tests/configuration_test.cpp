@@ -57,8 +57,9 @@ std::map<std::string, Keys> Input(const cntk_reader_section* section) {
   return streams;
 }
 
+// `file_keys`: how many keys of the deserializer itself are its file.
 template <typename Typed>
-void ExpectSameSection(const Typed& typed) {
+void ExpectSameSection(const Typed& typed, const char* file_key = "file", std::size_t file_keys = 1) {
   const cr::Deserializer deserializer = typed;
   const cntk_reader_section* by_types = cr::detail::SectionOf(deserializer);
   const Section by_text = Parse(typed.Text());
@@ -70,7 +71,7 @@ void ExpectSameSection(const Typed& typed) {
   for (auto& keys : {&types, &text})
     for (auto& [key, value] : *keys) value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
   EXPECT_EQ(types, text);
-  EXPECT_EQ(types.count("file"), 1u);
+  EXPECT_EQ(types.count(file_key), file_keys);
 }
 
 class Configuration : public DataTest {
@@ -146,6 +147,55 @@ TEST_F(Configuration, EveryOptionIsAKey) {
   EXPECT_EQ(KeysOf(Parse("[ " + options.Text() + " ]").get()), expected);
   options.randomization_window_in_samples = 8;
   EXPECT_EQ(ErrorOf([&] { options.Text(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, DeserializersOfSpeechAreTheSectionsOfTheirTexts) {
+  const auto features = cr::HtkFeatureDeserializer("features", "/a folder/with; = [x] train.scp", 40);
+  ExpectSameSection(features, "scpfile");
+  ExpectSameSection(cr::HtkFeatureDeserializer("features", "train.scp", 40)
+                        .ContextWindow(5, 4)
+                        .PrefixPath("/data")
+                        .ExpandToUtterance()
+                        .MaxSequenceSize(1000)
+                        .DefinesMinibatchSize(),
+                    "scpfile");
+  const auto several = cr::HtkFeatureDeserializer("features", "a.scp", 40).AddScpFile("b:1.scp");
+  ExpectSameSection(several, "scpfile", 0);
+  const Section parsed = Parse(several.Text());
+  EXPECT_EQ(Input(parsed.get())["features"]["scpfile"], "(\"a.scp\":\"b:1.scp\")");
+  ExpectSameSection(cr::HtkMlfDeserializer("labels", "train.mlf", 132)
+                        .StateList("states.list")
+                        .PhoneBoundaries()
+                        .CacheIndex()
+                        .ChunkSize(1 << 20),
+                    "mlffile", 0);
+  const auto lists = cr::HtkMlfDeserializer("labels", "a.mlf", 132).AddMlfFile("b.mlf");
+  const Section list = Parse(lists.Text());
+  EXPECT_EQ(Input(list.get())["labels"],
+            (Keys{{"labeldim", "132"}, {"mlffilelist", "(\"a.mlf\":\"b.mlf\")"}}));
+  ExpectSameSection(cr::HtkMlfBinaryDeserializer("labels", "a.bin", 9).AddMlfFile("b.bin").CacheIndex(),
+                    "mlffile", 0);
+  ExpectSameSection(cr::LatticeDeserializer("l", "lat.idx").CacheIndex().ChunkSize(9), "latticeindexfile");
+  ExpectSameSection(cr::KaldiDeserializer::Script("k", "f.scp", 40).ContextWindow(1, 0).MaxSequenceSize(9),
+                    "scpfile");
+  ExpectSameSection(
+      cr::KaldiDeserializer::Archive("k", "f.ark", 40).Sparse().ExpandToUtterance().DefinesMinibatchSize(),
+      "arkfile");
+  for (const auto& refused : std::vector<std::function<void()>>{
+           [] { cr::HtkMlfDeserializer("x", "a \"", 1); },
+           [] { cr::HtkMlfDeserializer("x", "a*2", 1).AddMlfFile("b"); },
+           [] { cr::HtkFeatureDeserializer("x", "a*2", 1).AddScpFile("b"); },
+           [] { cr::HtkFeatureDeserializer("a=b", "a", 1).Text(); },
+       })
+    EXPECT_EQ(ErrorOf(refused).Kind(), cr::ErrorKind::kConfig);
+}
+
+TEST_F(Configuration, ASingleDeserializerNeedsNoList) {
+  const auto ctf = cr::CtfDeserializer(Write("data.ctf", Lines(40))).Dense("x", 2).Sparse("y", 5);
+  cr::ReaderOptions options;
+  options.randomization_seed = 5;
+  EXPECT_EQ(Sweep1(cr::Reader::Open(options, ctf)), Sweep1(cr::Reader::Open(options, {ctf})));
+  EXPECT_EQ(Sweep1(cr::Reader::Open(ctf)), Sweep1(cr::Reader::Open({ctf})));
 }
 
 TEST_F(Configuration, BothWaysDeliverTheSame) {

@@ -24,14 +24,14 @@ _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
 _Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
 _Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
 _Static_assert(sizeof(cntk_reader_minibatch_info) == 40, "minibatch info");
-_Static_assert(sizeof(cntk_reader_minibatch_stream) == 136, "stream minibatch");
+_Static_assert(sizeof(cntk_reader_minibatch_stream) == 144, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 72, "error info");
 _Static_assert(sizeof(cntk_reader_source) == 104, "source");
 _Static_assert(sizeof(cntk_reader_info) == 56, "info");
 _Static_assert(sizeof(cntk_reader_member_info) == 48, "member info");
 _Static_assert(sizeof(cntk_reader_progress) == 32, "progress");
 _Static_assert(sizeof(cntk_reader_memory) == 32, "memory");
-_Static_assert(sizeof(cntk_reader_conversion) == 72, "conversion");
+_Static_assert(sizeof(cntk_reader_conversion) == 96, "conversion");
 _Static_assert(offsetof(cntk_reader_minibatch_stream, values) == 88, "values");
 _Static_assert(offsetof(cntk_reader_epoch, samples) == 56, "samples");
 

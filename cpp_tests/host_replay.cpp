@@ -4,12 +4,15 @@
 // one JSON line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so
 // and what it needs) where the loader finds them; the host's version is taken from the name of that library.
 //
+// MODULE may also be CNTK's HTK module: its reader of old-style sections is then made by the constructor of
+// its class, which that module exports.
+//
 // The steps are those of replay.cpp without checkpoints of the reader's own, and
 //
 //     bench                  reads to the end of the epoch: counts, times, peak of memory, cost of copying
 //     digest                 reads to the end of the epoch: a number that is the same for equal minibatches
-//     opening                the seconds that the creation of the reader took
-//     exit                   ends the process as `exit` does, without destroying the reader, and prints
+//     opening                the seconds that the creation of the reader took, and resident memory before and
+//     after exit                   ends the process as `exit` does, without destroying the reader, and prints
 //     nothing
 
 #include <dlfcn.h>
@@ -70,6 +73,32 @@ size_t read_limit(std::istream& in, size_t unlimited) {
   return std::stoull(word);
 }
 
+// The constructor of CNTK's reader of old-style HTK sections.
+using ConstructReader = void(void* memory, const host::ConfigParameters* config);
+ConstructReader* construct_htk = nullptr;
+
+// Makes a reader of old-style HTK sections. Its class is smaller than the memory here.
+host::Reader* create_htk(const host::ConfigParameters* config) {
+  constexpr size_t kMemory = 4096;
+  void* const memory = operator new(kMemory);
+  std::memset(memory, 0, kMemory);
+  try {
+    construct_htk(memory, config);
+  } catch (...) {
+    operator delete(memory);
+    throw;
+  }
+  return static_cast<host::Reader*>(memory);
+}
+
+// The function of a module that makes readers.
+host::CreateCompositeDataReader* creator(void* module) {
+  constexpr char kHtk[] = "_ZN4CNTK12HTKMLFReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE";
+  construct_htk = reinterpret_cast<ConstructReader*>(dlsym(module, kHtk));
+  if (construct_htk != nullptr) return create_htk;
+  return symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
+}
+
 class Replay {
  public:
   Replay(const std::string& module_path, const std::string& config_path) {
@@ -83,7 +112,7 @@ class Replay {
     math_ = dlopen(math_name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     // If it is missing, only calls of its functions fail.
     dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
-    create_ = symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
+    create_ = creator(module);
 
     parse(math_, config_path, config_);
   }
@@ -95,6 +124,7 @@ class Replay {
       const bench::Clock::time_point begin = bench::Clock::now();
       reader_.reset(create_(&config_));
       open_ = bench::Since(begin);
+      memory_after_ = bench::Memory("VmRSS");
       describe();
       json::PrintCreate(json::Describe(streams_));
       return true;
@@ -117,7 +147,7 @@ class Replay {
       if (op == "restore") return restore(in);
       if (op == "bench") return time();
       if (op == "digest") return digest();
-      if (op == "opening") return "{\"open\":" + json::Number(open_) + "}";
+      if (op == "opening") return opening();
     } catch (const std::exception& error) {
       std::cerr << line << ": " << error.what() << '\n';
       return json::Error(kind_of(error));
@@ -187,6 +217,7 @@ class Replay {
       out.streams.push_back(view(*minibatch.streams[id], streams_[id]));
       json::StreamMinibatch& part = out.streams.back();
       for (const json::Record& record : part.records) {
+        if (construct_htk != nullptr) break;  // readers of old-style sections have no keys
         if (record.sequence != json::kGap) part.keys.push_back(minibatch.key_of_sequence(record.sequence));
       }
     }
@@ -211,6 +242,7 @@ class Replay {
     out.shape = part.sample_shape.dimensions;
     out.sparse = stream.sparse;
     out.is_double = stream.is_double;
+    out.is_binary = stream.is_binary;
     out.values = part.data;
     if (stream.sparse) {
       const char* block = static_cast<const char*>(part.data);
@@ -264,6 +296,11 @@ class Replay {
            "}";
   }
 
+  std::string opening() const {
+    return "{\"open\":" + json::Number(open_) + ",\"memory_before\":" + std::to_string(memory_before_) +
+           ",\"memory\":" + std::to_string(memory_after_) + "}";
+  }
+
   std::string digest() {
     bench::Digest digest;
     for (bool more = true; more;) {
@@ -287,7 +324,7 @@ class Replay {
   std::vector<json::Stream> streams_;
   host::DeviceByStream devices_;
   double open_ = 0;  // seconds
-  size_t memory_before_ = 0;
+  size_t memory_before_ = 0, memory_after_ = 0;
   bench::Clock::time_point started_;
 };
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ struct StreamMinibatch {
   std::vector<std::size_t> shape;
   bool sparse = false;
   bool is_double = false;
+  bool is_binary = false;
   const void* values = nullptr;  // dense: all columns; sparse: `nonzeros` values
   std::size_t nonzeros = 0;
   const std::int32_t* indices = nullptr;         // `nonzeros` of them
@@ -158,6 +160,19 @@ inline std::string Describe(const std::vector<Stream>& streams) {
   return "{\"streams\":" + Array(streams.size(), [&](std::size_t i) { return Describe(streams[i]); }) + "}";
 }
 
+// The words of each sequence of a binary stream: a lane's words are next to each other.
+inline std::string Sequences(const StreamMinibatch& part) {
+  std::string out;
+  for (const Record& record : part.records) {
+    if (record.sequence == kGap) continue;
+    std::vector<std::uint32_t> words(record.end < part.steps ? record.end : part.steps);
+    const char* lane = static_cast<const char*>(part.values) + record.lane * part.steps * sizeof words[0];
+    std::memcpy(words.data(), lane, words.size() * sizeof words[0]);
+    out += (out.empty() ? "" : ",") + Integers(words.data(), words.size());
+  }
+  return "[" + out + "]";
+}
+
 template <typename T>
 std::string Values(const StreamMinibatch& part) {
   const T* values = static_cast<const T*>(part.values);
@@ -165,6 +180,7 @@ std::string Values(const StreamMinibatch& part) {
     return "\"nnz\":" + std::to_string(part.nonzeros) + ",\"values\":" + Numbers(values, part.nonzeros) +
            ",\"rows\":" + Integers(part.indices, part.nonzeros) +
            ",\"cols\":" + Integers(part.column_offsets, part.Columns() + 1);
+  if (part.is_binary) return "\"binary\":" + Sequences(part);
   std::size_t size = 1;
   for (const std::size_t dimension : part.shape) size *= dimension;
   const std::vector<bool> filled = part.Filled();

@@ -157,6 +157,7 @@ json::StreamMinibatch View(const cr::Minibatch& minibatch, const cr::StreamDescr
   view.shape = stream.shape;
   view.sparse = part.IsSparse();
   view.is_double = part.Element() == cr::ElementType::kDouble;
+  view.is_binary = stream.is_binary;
   view.is_double ? ViewValues<double>(part, view) : ViewValues<float>(part, view);
   view.indices = part.Indices().data();
   view.column_offsets = part.ColumnOffsets().data();

@@ -29,7 +29,13 @@ int main() {
       options,
       {cr::CtfDeserializer("train.ctf").Dense("x", 3).Sparse("y", 4).Alias("l").DefinesMinibatchSize(),
        cr::CbfDeserializer("train.cbf").Rename("a", "b").KeepDataInMemory(),
+       cr::HtkFeatureDeserializer("features", "train.scp", 40).ContextWindow(5, 5).AddScpFile("more.scp"),
+       cr::HtkMlfDeserializer("labels", "train.mlf", 132).StateList("states.list").PhoneBoundaries(),
+       cr::HtkMlfBinaryDeserializer("more", "train.bin", 132).AddMlfFile("more.bin").CacheIndex(),
+       cr::LatticeDeserializer("lattices", "train.idx").ChunkSize(1 << 20),
+       cr::KaldiDeserializer::Archive("kaldi", "train.ark", 40).Sparse().MaxSequenceSize(1000),
        {"numbers", std::make_shared<Numbers>()}});
+  static_cast<void>(cr::Reader::Open(options, cr::CtfDeserializer("train.ctf").Dense("x", 3)));
   reader.StartEpoch(epoch);
   for (const cr::Minibatch& minibatch : reader.Minibatches()) {
     const cr::StreamMinibatch x = minibatch["x"];
@@ -42,6 +48,15 @@ int main() {
   reader.RestoreCheckpoint(reader.SaveCheckpoint());
   cr::SetLogCallback([](cr::LogLevel, std::string_view) {});
   cr::ConvertTextToBinary("a", "b", "c");
+  cr::ConvertHtkToKaldi("a", "b");
+  cr::ConvertKaldiToHtk("a", "b", {"c", "", false});
+  cr::ConvertHtkToNumpy("a", "b");
+  cr::ConvertKaldiToNumpy("a", "b");
+  cr::ConvertMlfToKaldi("a", "b");
+  cr::ConvertKaldiToMlf("a", "b");
+  cr::ConvertMlfToText("a", "b", "c");
+  cr::ConvertTextToMlf("a", "b", "c");
+  cr::ConvertMlfToNumpy("a", "b");
   return static_cast<int>(reader.GetProgress().delivered + reader.GetMemory().Total() +
                           reader.SuggestChunkSize(2) + reader.GetMembers().size() +
                           reader.GetSizes().samples.value_or(0));

@@ -4,6 +4,7 @@
 
 namespace cntk_dropin {
 
-const Format kFormat = {CNTK_READER_SECTION_KIND_BINARY, "CNTKBinaryFormatDeserializer", false};
+const Format kFormat = {
+    CNTK_READER_SECTION_KIND_BINARY, {{"CNTKBinaryFormatDeserializer", false}}, true, {true, false}};
 
 }  // namespace cntk_dropin

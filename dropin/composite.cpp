@@ -2,7 +2,6 @@
 
 #include "data_reader.hpp"
 #include "foreign.hpp"
-#include "original.hpp"
 #include "reader.hpp"
 
 #define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -13,17 +12,16 @@ namespace host = cntk_host;
 
 host::Reader* create(const host::ConfigParameters& config) {
   const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  try {
-    return new cntk_dropin::EngineReader(section.get(), CNTK_READER_SECTION_KIND_COMPOSITE,
-                                         std::make_unique<cntk_dropin::ForeignModules>());
-  } catch (const cntk_dropin::BinaryStream&) {
-    return cntk_dropin::create_by_original(config);
-  }
+  return new cntk_dropin::EngineReader(section.get(), CNTK_READER_SECTION_KIND_COMPOSITE,
+                                       std::make_unique<cntk_dropin::ForeignModules>());
 }
 
 std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {
   return std::shared_ptr<host::Reader>(create(config));
 }
+
+// A composite reader has no parallel sequences to fix.
+constexpr cntk_dropin::Adapter kAdapter = {false, false};
 
 }  // namespace
 
@@ -32,9 +30,9 @@ CNTK_DROPIN_EXPORT host::Reader* CreateCompositeDataReader(const host::ConfigPar
 }
 
 CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {
-  *reader = cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::ParallelSequences::none);
+  *reader = cntk_dropin::make_data_reader_float(create_shared, kAdapter);
 }
 
 CNTK_DROPIN_EXPORT void GetReaderD(void** reader) {
-  *reader = cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::ParallelSequences::none);
+  *reader = cntk_dropin::make_data_reader_double(create_shared, kAdapter);
 }

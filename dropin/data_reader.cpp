@@ -17,22 +17,26 @@ constexpr size_t kShimSize = 512;
 // slots.
 constexpr size_t kFront = 2;
 constexpr size_t kSlots = 28;
+constexpr size_t kIsLegacySlot = 9;
 constexpr size_t kParallelSequencesSlot = 15;
 
 size_t no_parallel_sequences(void*) { return 0; }
+bool is_legacy(const void*) { return true; }
 
 using Table = std::array<void*, kFront + kSlots>;
 
-Table patched(void* const* original) {
+Table patched(void* const* original, Adapter adapter) {
   Table table;
   std::copy_n(original - kFront, table.size(), table.begin());
-  table[kFront + kParallelSequencesSlot] = reinterpret_cast<void*>(no_parallel_sequences);
+  if (!adapter.has_parallel_sequences)
+    table[kFront + kParallelSequencesSlot] = reinterpret_cast<void*>(no_parallel_sequences);
+  if (adapter.is_old_style) table[kFront + kIsLegacySlot] = reinterpret_cast<void*>(is_legacy);
   return table;
 }
 
 // `Tag` gives each of the two adapters a table of its own.
 template <typename Tag>
-void* make(void (*construct)(void*, CreateReader*), CreateReader* create, ParallelSequences answer) {
+void* make(void (*construct)(void*, CreateReader*), CreateReader* create, Adapter adapter) {
   void* const memory = ::operator new(kShimSize);
   try {
     construct(memory, create);
@@ -40,22 +44,20 @@ void* make(void (*construct)(void*, CreateReader*), CreateReader* create, Parall
     ::operator delete(memory);
     throw;
   }
-  if (answer == ParallelSequences::none) {
-    void*** const table = static_cast<void***>(memory);
-    static Table own = patched(*table);
-    *table = own.data() + kFront;
-  }
+  void*** const table = static_cast<void***>(memory);
+  static Table own = patched(*table, adapter);
+  *table = own.data() + kFront;
   return memory;
 }
 
 }  // namespace
 
-void* make_data_reader_float(CreateReader* create, ParallelSequences answer) {
-  return make<float>(cntk_host::math::construct_shim_float, create, answer);
+void* make_data_reader_float(CreateReader* create, Adapter adapter) {
+  return make<float>(cntk_host::math::construct_shim_float, create, adapter);
 }
 
-void* make_data_reader_double(CreateReader* create, ParallelSequences answer) {
-  return make<double>(cntk_host::math::construct_shim_double, create, answer);
+void* make_data_reader_double(CreateReader* create, Adapter adapter) {
+  return make<double>(cntk_host::math::construct_shim_double, create, adapter);
 }
 
 }  // namespace cntk_dropin

@@ -29,9 +29,8 @@ struct Numbering {
   }
 };
 
-DeserializerHandle open(const Format& format, const std::string& name, const host::ConfigParameters& config,
-                        Numbering& numbering) {
-  if (name != format.type) throw std::invalid_argument("Unknown deserializer type '" + name + "'");
+DeserializerHandle open(const std::string& name, const host::ConfigParameters& config, Numbering& numbering,
+                        bool is_primary) {
   const SectionHandle section = make_section(config);
   cntk_reader_corpus corpus = CNTK_READER_CORPUS_INIT;
   if (numbering.corpus != nullptr) {
@@ -40,6 +39,7 @@ DeserializerHandle open(const Format& format, const std::string& name, const hos
     corpus.userdata = &numbering;
     corpus.number = Numbering::number;
   }
+  corpus.is_primary = is_primary ? 1 : 0;
   cntk_reader_deserializer* deserializer = nullptr;
   try {
     call(cntk_reader_deserializer_open, name.data(), name.size(), section.get(), &corpus, &deserializer);
@@ -54,8 +54,11 @@ DeserializerHandle open(const Format& format, const std::string& name, const hos
 class EngineChunk : public host::Chunk, public std::enable_shared_from_this<EngineChunk> {
  public:
   // `keys` are the keys that the sequences report, by their index in the chunk.
-  EngineChunk(ChunkHandle chunk, Streams streams, std::vector<uint64_t> keys)
-      : chunk_(std::move(chunk)), streams_(std::move(streams)), keys_(std::move(keys)) {}
+  EngineChunk(ChunkHandle chunk, Streams streams, std::vector<uint64_t> keys, bool is_expanded)
+      : chunk_(std::move(chunk)),
+        streams_(std::move(streams)),
+        keys_(std::move(keys)),
+        is_expanded_(is_expanded) {}
 
   void GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) override;
 
@@ -63,18 +66,28 @@ class EngineChunk : public host::Chunk, public std::enable_shared_from_this<Engi
   const ChunkHandle chunk_;
   const Streams streams_;
   const std::vector<uint64_t> keys_;
+  const bool is_expanded_;
 };
 
-// A sequence whose values lie in a chunk.
+// A sequence's description, and its numbers if the chunk has them in another form.
+struct Decoded {
+  cntk_reader_sequence view = {};
+  DecodedHandle numbers;
+};
+
+// A sequence whose values lie in a chunk, or are its own.
 template <typename Base>
 class Sequence : public Base {
  public:
-  Sequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
-           const cntk_reader_sequence& view, size_t key)
-      : chunk_(std::move(chunk)), shape_(stream.shape), values_(view.values) {
-    this->samples = view.samples;
+  Sequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream, Decoded decoded,
+           size_t key)
+      : chunk_(std::move(chunk)),
+        shape_(stream.shape),
+        numbers_(std::move(decoded.numbers)),
+        values_(decoded.view.values) {
+    this->samples = decoded.view.samples;
     this->element = stream.element;
-    this->valid = view.presence == CNTK_READER_PRESENCE_PRESENT;
+    this->valid = decoded.view.presence == CNTK_READER_PRESENCE_PRESENT;
     this->key.sequence = key;
   }
 
@@ -84,16 +97,46 @@ class Sequence : public Base {
  private:
   const std::shared_ptr<const EngineChunk> chunk_;
   const host::Shape& shape_;
+  const DecodedHandle numbers_;
   const void* const values_;
 };
 
 using DenseSequence = Sequence<host::SequenceData>;
 
+// A sequence of equal samples.
+class RepeatedSequence : public host::SequenceData {
+ public:
+  RepeatedSequence(const host::StreamInformation& stream, const cntk_reader_sequence& view, uint32_t count,
+                   size_t of_key)
+      : shape_(stream.shape) {
+    const size_t size = stream.element == host::Element::float64 ? sizeof(double) : sizeof(float);
+    const char* const sample = static_cast<const char*>(view.values);
+    for (uint32_t i = 0; i < count; ++i)
+      values_.insert(values_.end(), sample, sample + view.value_count * size);
+    samples = count;
+    element = stream.element;
+    valid = view.presence == CNTK_READER_PRESENCE_PRESENT;
+    key.sequence = of_key;
+  }
+
+  const host::Shape& GetSampleShape() override { return shape_; }
+  const void* GetDataBuffer() override { return values_.data(); }
+
+ private:
+  const host::Shape shape_;
+  std::vector<char> values_;
+};
+
 class SparseSequence : public Sequence<host::SparseSequenceData> {
  public:
   SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
-                 const cntk_reader_sequence& view, size_t key)
-      : Sequence(std::move(chunk), stream, view, key) {
+                 Decoded decoded, size_t key)
+      : SparseSequence(std::move(chunk), stream, decoded.view, std::move(decoded.numbers), key) {}
+
+ private:
+  SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
+                 const cntk_reader_sequence& view, DecodedHandle numbers, size_t key)
+      : Sequence(std::move(chunk), stream, {view, std::move(numbers)}, key) {
     rows = view.indices;
     total = static_cast<int32_t>(view.value_count);
     counts.reserve(view.samples);
@@ -104,15 +147,28 @@ class SparseSequence : public Sequence<host::SparseSequenceData> {
 };
 
 void EngineChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
+  // The reader's first stream comes before this deserializer's.
+  const uint32_t length = out.empty() ? 1 : out.front()->samples;
+  // A frame past the end of its labels has an index that the chunk does not have, and is invalid.
+  const bool exists = index < keys_.size();
   out.reserve(out.size() + streams_->size());
   for (const host::StreamInformation& stream : *streams_) {
-    cntk_reader_sequence view = {};
-    view.struct_size = sizeof view;
-    call(cntk_reader_chunk_get_sequence, chunk_.get(), stream.id, static_cast<uint32_t>(index), &view);
-    if (stream.storage == host::Storage::dense) {
-      out.push_back(std::make_shared<DenseSequence>(shared_from_this(), stream, view, keys_[index]));
+    Decoded decoded;
+    decoded.view.struct_size = sizeof decoded.view;
+    decoded.view.presence = CNTK_READER_PRESENCE_INVALID;
+    if (exists) {
+      cntk_reader_decoded* numbers = nullptr;
+      call(cntk_reader_chunk_decode_sequence, chunk_.get(), stream.id, static_cast<uint32_t>(index),
+           &decoded.view, &numbers);
+      decoded.numbers.reset(numbers);
+    }
+    const size_t key = exists ? keys_[index] : 0;
+    if (is_expanded_) {
+      out.push_back(std::make_shared<RepeatedSequence>(stream, decoded.view, length, key));
+    } else if (stream.storage == host::Storage::dense) {
+      out.push_back(std::make_shared<DenseSequence>(shared_from_this(), stream, std::move(decoded), key));
     } else {
-      out.push_back(std::make_shared<SparseSequence>(shared_from_this(), stream, view, keys_[index]));
+      out.push_back(std::make_shared<SparseSequence>(shared_from_this(), stream, std::move(decoded), key));
     }
   }
 }
@@ -123,21 +179,29 @@ host::SequenceInfo convert(const cntk_reader_sequence_info& from) {
   to.samples = from.samples;
   to.chunk = from.chunk;
   to.key.sequence = from.key;
+  to.key.sample = from.sample;
   return to;
 }
 
 }  // namespace
 
-EngineDeserializer::EngineDeserializer(const Format& format, const std::string& name,
-                                       const host::ConfigParameters& config,
-                                       std::shared_ptr<host::CorpusDescriptor> corpus)
-    : format_(format) {
+const Type* Format::find(const std::string& name) const {
+  for (const Type& type : types) {
+    if (name == type.name) return &type;
+  }
+  return nullptr;
+}
+
+EngineDeserializer::EngineDeserializer(const Type& type, const host::ConfigParameters& config,
+                                       std::shared_ptr<host::CorpusDescriptor> corpus, bool is_primary)
+    : type_(type) {
   Numbering numbering{std::move(corpus), {}};
-  deserializer_ = open(format, name, config, numbering);
+  deserializer_ = open(type.name, config, numbering, is_primary);
   cntk_reader_deserializer_info whole = {};
   whole.struct_size = sizeof whole;
   call(cntk_reader_deserializer_describe, deserializer_.get(), &whole);
   chunk_count_ = whole.chunk_count;
+  is_expanded_ = whole.is_expanded != 0;
   auto streams = std::make_shared<std::vector<host::StreamInformation>>();
   for (size_t i = 0; i < whole.stream_count; ++i) {
     cntk_reader_stream_info info = {};
@@ -178,9 +242,13 @@ void EngineDeserializer::SequenceInfosForChunk(uint32_t chunk, std::vector<host:
 }
 
 bool EngineDeserializer::GetSequenceInfo(const host::SequenceInfo& primary, host::SequenceInfo& out) {
+  cntk_reader_sequence_info of = {};
+  of.samples = primary.samples;
+  of.sample = primary.key.sample;
+  of.key = primary.key.sequence;
   uint32_t found = 0;
   cntk_reader_sequence_info info = {};
-  call(cntk_reader_deserializer_find_sequence, deserializer_.get(), primary.key.sequence, &found, &info);
+  call(cntk_reader_deserializer_match_sequence, deserializer_.get(), &of, &found, &info);
   if (found == 0) return false;
   out = convert(info);
   return true;
@@ -192,9 +260,9 @@ std::shared_ptr<host::Chunk> EngineDeserializer::GetChunk(uint32_t chunk) {
   ChunkHandle handle(loaded);
   std::vector<uint64_t> keys;
   for (const cntk_reader_sequence_info& info : sequences(chunk)) {
-    keys.push_back(format_.marks_keys ? info.key : 0);
+    keys.push_back(type_.marks_keys ? info.key : 0);
   }
-  return std::make_shared<EngineChunk>(std::move(handle), streams_, std::move(keys));
+  return std::make_shared<EngineChunk>(std::move(handle), streams_, std::move(keys), is_expanded_);
 }
 
 }  // namespace cntk_dropin

@@ -4,27 +4,40 @@
 #include <string>
 #include <vector>
 
+#include "data_reader.hpp"
 #include "engine.hpp"
 #include "host_deserializers.hpp"
 
 namespace cntk_dropin {
 
+// A type of deserializer.
+struct Type {
+  const char* name;
+  // Whether sequences report their keys. CNTK's binary module, its labels and its lattices are found by key,
+  // but leave the key out of their data.
+  bool marks_keys;
+};
+
 // How the modules of deserializers differ.
 struct Format {
   // The kind of reader that the module makes if a configuration names it by `readerType`.
   cntk_reader_section_kind kind;
-  // The only type of deserializer that it has.
-  const char* type;
-  // Whether sequences report their keys. CNTK's binary module finds sequences by key, but leaves the key out
-  // of their data.
-  bool marks_keys;
+  // The types of deserializers that it has.
+  std::vector<Type> types;
+  // Whether an unknown type is an error of the module, and not of its caller.
+  bool refuses_types;
+  // What a host learns of a reader that it makes by `readerType`.
+  Adapter adapter;
+
+  // The type with this name, or null.
+  const Type* find(const std::string& name) const;
 };
 
 class EngineDeserializer : public cntk_host::DataDeserializer {
  public:
-  // `name` is the type of the deserializer in the configuration. Without a corpus, keys must be numbers.
-  EngineDeserializer(const Format& format, const std::string& name, const cntk_host::ConfigParameters& config,
-                     std::shared_ptr<cntk_host::CorpusDescriptor> corpus);
+  // Without a corpus, keys must be numbers. `is_primary`: it is the first one of its reader.
+  EngineDeserializer(const Type& type, const cntk_host::ConfigParameters& config,
+                     std::shared_ptr<cntk_host::CorpusDescriptor> corpus, bool is_primary);
 
   std::vector<cntk_host::StreamInformation> StreamInfos() override;
   std::vector<cntk_host::ChunkInfo> ChunkInfos() override;
@@ -35,10 +48,12 @@ class EngineDeserializer : public cntk_host::DataDeserializer {
  private:
   std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
 
-  const Format format_;
+  const Type type_;
   // Shared with the chunks, because their sequences refer to the shapes in it.
   std::shared_ptr<const std::vector<cntk_host::StreamInformation>> streams_;
   size_t chunk_count_ = 0;
+  // The only sample of a sequence stands for each sample of the reader's first stream.
+  bool is_expanded_ = false;
   DeserializerHandle deserializer_;
 };
 

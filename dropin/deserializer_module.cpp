@@ -1,9 +1,10 @@
-// A module of one deserializer. CNTK's own composite reader loads it for data of its type, and a host loads
-// it for its `readerType`. `kFormat` says which deserializer the module has.
+// A module of deserializers. CNTK's own composite reader loads it for data of their types, and a host loads
+// it for its `readerType`. `kFormat` says which deserializers the module has.
 
 #include "deserializer_module.hpp"
 
-#include "data_reader.hpp"
+#include <stdexcept>
+
 #include "reader.hpp"
 #include "text.hpp"
 
@@ -20,22 +21,25 @@ std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config
 
 }  // namespace
 
-// The corpus is declared by value, and so passed by the address of a copy that the host destroys. The last
-// argument says whether this is the primary deserializer of its reader, which makes no difference here.
+// The corpus is declared by value, and so passed by the address of a copy that the host destroys.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
                                            const std::wstring& type, const host::ConfigParameters& config,
-                                           std::shared_ptr<host::CorpusDescriptor> corpus, bool /*primary*/) {
-  deserializer = std::make_shared<cntk_dropin::EngineDeserializer>(
-      cntk_dropin::kFormat, cntk_dropin::narrow(type), config, std::move(corpus));
+                                           std::shared_ptr<host::CorpusDescriptor> corpus, bool is_primary) {
+  const std::string name = cntk_dropin::narrow(type);
+  const cntk_dropin::Type* const known = cntk_dropin::kFormat.find(name);
+  if (known == nullptr) {
+    if (!cntk_dropin::kFormat.refuses_types) return false;
+    throw std::invalid_argument("Unknown deserializer type '" + name + "'");
+  }
+  deserializer =
+      std::make_shared<cntk_dropin::EngineDeserializer>(*known, config, std::move(corpus), is_primary);
   return true;
 }
 
 CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {
-  *reader =
-      cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
+  *reader = cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::kFormat.adapter);
 }
 
 CNTK_DROPIN_EXPORT void GetReaderD(void** reader) {
-  *reader =
-      cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::ParallelSequences::of_last_minibatch);
+  *reader = cntk_dropin::make_data_reader_double(create_shared, cntk_dropin::kFormat.adapter);
 }

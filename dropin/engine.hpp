@@ -37,6 +37,7 @@ using ReaderHandle = std::unique_ptr<cntk_reader, Free<cntk_reader_free>>;
 using SectionHandle = std::unique_ptr<cntk_reader_section, Free<cntk_reader_section_free>>;
 using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_free>>;
 using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
+using DecodedHandle = std::unique_ptr<cntk_reader_decoded, Free<cntk_reader_decoded_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
 // A copy of a host's section, with the sections around it, for the engine.

@@ -113,42 +113,6 @@ cntk_reader_sequence_info convert(const host::SequenceInfo& from) {
   return to;
 }
 
-// Whether a deserializer of HTK features repeats its one frame over each whole sequence of the reader's first
-// stream. Its module then takes the sequence's length from the streams to which it is asked to append.
-//
-// CNTK looks for the key first in the section of the module's only stream, then in `input`, which has that
-// section, then in the deserializer's section, which has `input`.
-bool is_expanded(const cntk_reader_section* deserializer) {
-  constexpr std::string_view kKey = "expandToUtterance";
-  const SectionHandle input = child_of(deserializer, "input");
-  if (input == nullptr) return false;
-  const ModuleConfig streams(input.get());
-  if (streams.parameters().values.empty()) return false;
-  // The keys are in CNTK's order, so the first one is the stream that its module serves.
-  const SectionHandle stream = child_of(input.get(), streams.parameters().values.begin()->first);
-  if (stream == nullptr) return false;
-  uint32_t flag = 0;
-  call(cntk_reader_section_get_flag, stream.get(), kKey.data(), kKey.size(), uint32_t{0}, &flag);
-  return flag != 0;
-}
-
-// Takes the place of the reader's first stream when such a module appends its data: it has nothing but a
-// length.
-class LengthOnly : public host::SequenceData {
- public:
-  explicit LengthOnly(uint32_t length) { samples = length; }
-  const host::Shape& GetSampleShape() override { return shape_; }
-  const void* GetDataBuffer() override { return nullptr; }
-
- private:
-  const host::Shape shape_;
-};
-
-// Number of samples in the reader's first stream of the sequence that this thread is fetching. The engine
-// asks one deserializer after the other, beginning with the reader's first one. Only deserializers of the
-// host's modules set it.
-thread_local uint32_t first_length = 0;
-
 // Sequences of at most this many bytes are copied when they are fetched. Then the module's objects are freed
 // at once, and the next sequence gets their memory, which is still in the processor's nearest cache. Without
 // copying, a minibatch of frames keeps thousands of small allocations alive.
@@ -207,24 +171,12 @@ uint32_t element_of(const host::StreamInformation& stream) {
 // A deserializer of one of the host's modules, with its transforms. The engine's callbacks call it.
 class ForeignDeserializer {
  public:
-  // `has_primary`: whether the reader's first deserializer, which may be this one, is of one of the host's
-  // modules.
-  ForeignDeserializer(const cntk_reader_request& request, bool has_primary,
-                      cntk_reader_user_deserializer& table) {
+  ForeignDeserializer(const cntk_reader_request& request, cntk_reader_user_deserializer& table) {
     const ModuleConfig config(request.section);
-    is_primary_ = request.is_primary != 0;
     is_composable_ = request.is_composable != 0;
     deserializer_ =
         create_deserializer(config.required("module"), {request.type_name, request.type_length},
                             config.parameters(), make_corpus(request.keys), request.is_primary != 0);
-    // The module has read its section by now, so it has reported mistakes there with its own messages.
-    is_expanded_ = !is_primary_ && is_expanded(request.section);
-    if (is_expanded_ && !has_primary) {
-      throw std::runtime_error(
-          "expandToUtterance needs the lengths of the sequences in the reader's first stream, which other "
-          "modules do "
-          "not get where text or binary data come first: put a deserializer of CNTK's modules first.");
-    }
     streams_ = deserializer_->StreamInfos();
     transforms_ = std::make_shared<Transforms>(request.section, config, streams_);
     for (const host::ChunkInfo& chunk : deserializer_->ChunkInfos()) {
@@ -255,7 +207,9 @@ class ForeignDeserializer {
                                  " is not supported.");
       }
       if (stream.is_binary) {
-        throw BinaryStream("The stream '" + names_[i] + "' has binary data.");
+        throw std::runtime_error("The stream '" + names_[i] +
+                                 "' has opaque sequences (lattices), which this reader takes from its own "
+                                 "module 'HTKDeserializers' only.");
       }
       cntk_reader_user_stream info = {};
       info.name = names_[i].data();
@@ -349,10 +303,8 @@ class ForeignDeserializer {
       ForeignChunk& chunk = *static_cast<ForeignChunk*>(handle);
       std::unique_ptr<ForeignSequence> sequence = own.idle_.take();
       sequence->streams.reserve(own.streams_.size());
-      if (own.is_expanded_) sequence->streams.push_back(std::make_shared<LengthOnly>(first_length));
       chunk.chunk->GetSequence(chunk.indices != nullptr ? chunk.indices->at(index) : index,
                                sequence->streams);
-      if (own.is_expanded_) sequence->streams.erase(sequence->streams.begin());
       if (sequence->streams.size() != own.streams_.size()) {
         throw std::runtime_error("A module has given a sequence in " +
                                  std::to_string(sequence->streams.size()) + " streams instead of " +
@@ -364,7 +316,6 @@ class ForeignDeserializer {
       const bool is_valid = std::all_of(sequence->streams.begin(), sequence->streams.end(),
                                         [](const auto& stream) { return stream->valid; });
       fetched->is_invalid = is_valid ? 0 : 1;
-      if (own.is_primary_) first_length = sequence->streams.front()->samples;
       if (own.is_plain_ && is_valid) own.describe(*sequence);
       fetched->handle = sequence.release();
     });
@@ -429,11 +380,9 @@ class ForeignDeserializer {
     of(self).idle_.give_back(std::unique_ptr<ForeignSequence>(static_cast<ForeignSequence*>(handle)));
   }
 
-  bool is_primary_ = false;
   // Whether sequences are listed before chunks are loaded, or found from the first deserializer's sequences.
   // Otherwise chunks list them.
   bool is_composable_ = true;
-  bool is_expanded_ = false;
   // Whether sequences are delivered as they are fetched: there are no transforms, and all shapes are known
   // beforehand.
   bool is_plain_ = false;
@@ -458,8 +407,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
                              cntk_reader_user_deserializer* made, cntk_reader_failure* failure) {
   return guarded(failure, [&] {
     auto& own = *static_cast<ForeignModules*>(self);
-    if (request->is_primary != 0) own.has_primary_ = true;
-    auto deserializer = std::make_unique<ForeignDeserializer>(*request, own.has_primary_, *made);
+    auto deserializer = std::make_unique<ForeignDeserializer>(*request, *made);
     own.transforms_.push_back(deserializer->transforms());
     deserializer.release();  // the engine owns it now, and frees it by the table's finalizer
   });

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "reader.hpp"
@@ -11,11 +10,6 @@
 namespace cntk_dropin {
 
 class ForeignDeserializer;
-
-// Thrown if a stream holds binary data, such as lattices, for which the engine has no layout.
-struct BinaryStream : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // The host's modules that one reader uses.
 class ForeignModules : public Companion {
@@ -28,8 +22,6 @@ class ForeignModules : public Companion {
                       cntk_reader_failure* failure);
 
   std::vector<std::shared_ptr<Transforms>> transforms_;
-  // Whether the reader's first deserializer is of one of these modules.
-  bool has_primary_ = false;
 };
 
 }  // namespace cntk_dropin

@@ -13,10 +13,17 @@ namespace host = cntk_host;
 
 constexpr char kPosition[] = "minibatchSourcePosition";
 
-bool flag(const cntk_reader_section* section, std::string_view key) {
+bool flag(const cntk_reader_section* section, std::string_view key, bool otherwise) {
   uint32_t value = 0;
-  call(cntk_reader_section_get_flag, section, key.data(), key.size(), 0u, &value);
+  call(cntk_reader_section_get_flag, section, key.data(), key.size(), uint32_t{otherwise}, &value);
   return value != 0;
+}
+
+// CNTK's binary reader ignores the key, and packs sequences. Its old-style reader of speech packs frames
+// unless the key says otherwise.
+bool is_frame_mode(const cntk_reader_section* section, cntk_reader_section_kind kind) {
+  if (kind == CNTK_READER_SECTION_KIND_BINARY) return false;
+  return flag(section, "frameMode", kind == CNTK_READER_SECTION_KIND_HTK);
 }
 
 // The text with which errors in files begin if the host asked for a reader by its `readerType`.
@@ -63,8 +70,7 @@ std::string key_text(const cntk_reader_minibatch* minibatch, size_t sequence) {
 EngineReader::EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,
                            std::unique_ptr<Companion> companion)
     : kind_(kind),
-      // CNTK's binary reader ignores the key `frameMode`, and packs sequences.
-      frame_mode_(kind != CNTK_READER_SECTION_KIND_BINARY && flag(section, "frameMode")),
+      frame_mode_(is_frame_mode(section, kind)),
       companion_(std::move(companion)),
       reader_(open(section, kind, companion_.get())),
       layouts_(frame_mode_),

@@ -4,6 +4,7 @@
 
 namespace cntk_dropin {
 
-const Format kFormat = {CNTK_READER_SECTION_KIND_TEXT, "CNTKTextFormatDeserializer", true};
+const Format kFormat = {
+    CNTK_READER_SECTION_KIND_TEXT, {{"CNTKTextFormatDeserializer", true}}, true, {true, false}};
 
 }  // namespace cntk_dropin

@@ -174,10 +174,10 @@
 
 /** Initial value of a cntk_reader_conversion: to binary, chunks of 32 MiB, single precision. Paths have to be set. */
 #define CNTK_READER_CONVERSION_INIT \
-  {sizeof(cntk_reader_conversion), 0, 0, NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL}
+  {sizeof(cntk_reader_conversion), 0, 0, NULL, NULL, NULL, 33554432, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 
 /** Initial value of a cntk_reader_corpus: keys are numbers. */
-#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL}
+#define CNTK_READER_CORPUS_INIT {sizeof(cntk_reader_corpus), 1, 0, NULL, NULL, 0, 0}
 
 
 /**
@@ -321,6 +321,10 @@ typedef enum {
    * The one of one binary file (CNTKBinaryReader).
    */
   CNTK_READER_SECTION_KIND_BINARY = 2,
+  /**
+   * The one of features and labels of speech in sections of its own (HTKDeserializers, HTKMLFReader).
+   */
+  CNTK_READER_SECTION_KIND_HTK = 3,
 } cntk_reader_section_kind;
 
 /**
@@ -337,6 +341,45 @@ typedef enum {
    * ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error.
    */
   CNTK_READER_DIRECTION_BINARY_TO_TEXT = 1,
+  /**
+   * From HTK features, named by the script `input`, to a Kaldi archive of float matrices. `script` is optional.
+   */
+  CNTK_READER_DIRECTION_HTK_TO_KALDI = 2,
+  /**
+   * From features of a Kaldi script (`.scp`) or archive to one big-endian HTK archive of 10 ms a frame. `script` is
+   * required; its keys get the extension `.mfc`, which is no part of the key when the script is read.
+   */
+  CNTK_READER_DIRECTION_KALDI_TO_HTK = 3,
+  /**
+   * From HTK features to a NumPy archive (`.npz`): for each utterance, by its key, a float32 array of frames times
+   * values.
+   */
+  CNTK_READER_DIRECTION_HTK_TO_NUMPY = 4,
+  /**
+   * From features of a Kaldi script or archive to a NumPy archive, as from HTK features.
+   */
+  CNTK_READER_DIRECTION_KALDI_TO_NUMPY = 5,
+  /**
+   * From a label file (MLF), as text or binary, to a Kaldi archive of int32 vectors. `script` is optional, and
+   * `states` is needed where lines have no class numbers.
+   */
+  CNTK_READER_DIRECTION_MLF_TO_KALDI = 6,
+  /**
+   * From int32 vectors of a Kaldi script or archive to a label file as text, of 10 ms a frame.
+   */
+  CNTK_READER_DIRECTION_KALDI_TO_MLF = 7,
+  /**
+   * From a label file to a text file (CTF) with one sparse stream, whose name is `streams`: a line for each frame.
+   */
+  CNTK_READER_DIRECTION_MLF_TO_TEXT = 8,
+  /**
+   * From the one-hot stream of a text file, whose name is `streams`, to a label file. Ids become keys.
+   */
+  CNTK_READER_DIRECTION_TEXT_TO_MLF = 9,
+  /**
+   * From a label file to a NumPy archive: for each utterance an int32 array with a class number for each frame.
+   */
+  CNTK_READER_DIRECTION_MLF_TO_NUMPY = 10,
 } cntk_reader_direction;
 
 /**
@@ -380,6 +423,14 @@ typedef struct cntk_reader_buffer cntk_reader_buffer;
  * Threads: immutable, may be shared.
  */
 typedef struct cntk_reader_chunk cntk_reader_chunk;
+
+/**
+ * The data of one sequence in one stream that had to be decoded: plain numbers in memory of their own. Comes from
+ * cntk_reader_chunk_decode_sequence; the caller frees it with cntk_reader_decoded_free.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_decoded cntk_reader_decoded;
 
 /**
  * A source of sequences: streams, a table of chunks, and the chunks' data. Open it with
@@ -1138,7 +1189,8 @@ typedef struct {
    */
   uint32_t defines_mb_size;
   /**
-   * 1 if the values are opaque bytes, else 0.
+   * 1 if the values are opaque bytes such as lattices, four of them a sample, else 0. In minibatches of whole sequences
+   * the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
    */
   uint32_t is_binary;
 } cntk_reader_stream_info;
@@ -1362,6 +1414,10 @@ typedef struct {
  * The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
  * t * lanes + s.
  * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+ *
+ * Binary streams differ in minibatches of whole sequences: with `sequence_major` step t of lane s is column
+ * s * steps + t, so that the samples of a sequence are next to each other. Each sequence has a lane of its own, and
+ * columns that no record covers hold zeros.
  */
 typedef struct {
   /**
@@ -1440,6 +1496,10 @@ typedef struct {
    * Bytes of the block.
    */
   size_t block_size;
+  /**
+   * 1 if step t of lane s is column s * steps + t, else 0.
+   */
+  uint32_t sequence_major;
 } cntk_reader_minibatch_stream;
 
 /**
@@ -1496,7 +1556,8 @@ typedef struct {
   const char *output;
   /**
    * For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
-   * the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+   * the text, `name` that in the binary file, which has the streams in this order. For text and labels: the name of
+   * the stream in the text. Otherwise NULL.
    */
   const char *streams;
   /**
@@ -1520,6 +1581,22 @@ typedef struct {
    * Handed to `progress`.
    */
   void *userdata;
+  /**
+   * For archives of HTK and Kaldi: path of the script to write, which names the utterances of the archive; or NULL.
+   */
+  const char *script;
+  /**
+   * For label files: path of the list of states, or NULL if lines have class numbers.
+   */
+  const char *states;
+  /**
+   * For labels to text: 1 to number sequences from 0 on, 0 to give them the utterances' keys as ids.
+   */
+  uint32_t number_ids;
+  /**
+   * 0.
+   */
+  uint32_t reserved2;
 } cntk_reader_conversion;
 
 /**
@@ -1571,7 +1648,8 @@ typedef struct {
 typedef int32_t (*cntk_reader_number_key)(void *userdata, const char *text, size_t length, uint64_t *number);
 
 /**
- * How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+ * What a deserializer knows of the reader that it belongs to: how sequence keys become numbers, and its place among the
+ * deserializers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers, other deserializers come first.
  */
 typedef struct {
   /**
@@ -1594,6 +1672,15 @@ typedef struct {
    * Numbers textual keys; NULL: in order of first appearance.
    */
   cntk_reader_number_key number;
+  /**
+   * 1 if it is the reader's first deserializer, whose sequences determine the order. Labels, lattices and repeated vectors
+   * of speech cannot be.
+   */
+  uint32_t is_primary;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } cntk_reader_corpus;
 
 /**
@@ -1612,6 +1699,15 @@ typedef struct {
    * Number of chunks.
    */
   size_t chunk_count;
+  /**
+   * 1 if each sequence has one sample that stands for each sample of the same key in the reader's first stream
+   * (`expandToUtterance`).
+   */
+  uint32_t is_expanded;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
 } cntk_reader_deserializer_info;
 
 /**
@@ -1633,7 +1729,8 @@ typedef struct {
 } cntk_reader_chunk_info;
 
 /**
- * A sequence's data in one stream. The pointers live as long as the chunk.
+ * A sequence's data in one stream. The pointers live as long as the chunk, or as the cntk_reader_decoded that came with
+ * them.
  */
 typedef struct {
   /**
@@ -2062,8 +2159,10 @@ cntk_reader_status cntk_reader_section_get_flag(const cntk_reader_section *secti
 /**
  * Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
  * reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
- * type: "CNTKTextFormatDeserializer", or "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
- * as keys. `corpus` may be NULL: keys are numbers.
+ * type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
+ * as keys; or one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
+ * "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence. If `frameMode` is true, features
+ * and labels list each frame as a sequence. `corpus` may be NULL: keys are numbers.
  */
 cntk_reader_status cntk_reader_deserializer_open(const char *type_name,
                                                  size_t type_length,
@@ -2122,6 +2221,18 @@ cntk_reader_status cntk_reader_deserializer_find_sequence(const cntk_reader_dese
                                                           cntk_reader_error **error);
 
 /**
+ * Looks for the sequence that belongs to `of`, a sequence of the reader's first deserializer: the first one with its key,
+ * in frame mode the frame of that sequence with its number. Writes 1 and the sequence, or 0 if there is none. A frame past
+ * the end of labels is found, but its index is no sequence of the chunk: it is invalid. A frame past the end of features
+ * is an error.
+ */
+cntk_reader_status cntk_reader_deserializer_match_sequence(const cntk_reader_deserializer *deserializer,
+                                                           const cntk_reader_sequence_info *of,
+                                                           uint32_t *found,
+                                                           cntk_reader_sequence_info *sequence,
+                                                           cntk_reader_error **error);
+
+/**
  * Loads a chunk; the caller frees it with cntk_reader_chunk_free. Errors in the data count against what the
  * deserializer tolerates, in the order of these calls.
  */
@@ -2131,7 +2242,8 @@ cntk_reader_status cntk_reader_deserializer_load_chunk(const cntk_reader_deseria
                                                        cntk_reader_error **error);
 
 /**
- * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. May be called from any
+ * Gives a sequence's data in one stream, where they lie. `sequence->struct_size` must be set. Fails if the chunk stores them
+ * encoded, as those of speech (features, labels): then call cntk_reader_chunk_decode_sequence. May be called from any
  * thread.
  */
 cntk_reader_status cntk_reader_chunk_get_sequence(const cntk_reader_chunk *chunk,
@@ -2139,6 +2251,24 @@ cntk_reader_status cntk_reader_chunk_get_sequence(const cntk_reader_chunk *chunk
                                                   uint32_t index,
                                                   cntk_reader_sequence *sequence,
                                                   cntk_reader_error **error);
+
+/**
+ * Gives a sequence's data in one stream as plain numbers: frames are decoded, and each sample gets its context; small
+ * numbers get their full size. What the chunk has as plain numbers is not copied: `*decoded` is NULL then, and `sequence`
+ * points into the chunk. Else the caller owns `*decoded`, and its data live until cntk_reader_decoded_free, also without
+ * the chunk. `sequence->struct_size` must be set. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_chunk_decode_sequence(const cntk_reader_chunk *chunk,
+                                                     size_t stream,
+                                                     uint32_t index,
+                                                     cntk_reader_sequence *sequence,
+                                                     cntk_reader_decoded **decoded,
+                                                     cntk_reader_error **error);
+
+/**
+ * Frees decoded data. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_decoded_free(cntk_reader_decoded *decoded);
 
 /**
  * Frees a chunk. NULL is allowed. May be called from any thread.

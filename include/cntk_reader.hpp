@@ -38,9 +38,9 @@
 // be shared. Fork. A Reader belongs to the process that opened it: in a child it throws an Error of kind
 // kState.
 //
-// The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp (typed configurations),
-// user.hpp (formats of the user's own), convert.hpp (conversions of files), process.hpp (threads, log,
-// version) and error.hpp.
+// The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp and speech.hpp (typed
+// configurations), user.hpp (formats of the user's own), convert.hpp (conversions of files), process.hpp
+// (threads, log, version) and error.hpp.
 
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP
@@ -55,6 +55,7 @@
 #include <cntk_reader/minibatch.hpp>
 #include <cntk_reader/process.hpp>
 #include <cntk_reader/reader.hpp>
+#include <cntk_reader/speech.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cntk_reader/user.hpp>
 

@@ -176,6 +176,13 @@ impl Error {
         self
     }
 
+    /// Adds the line, for a location without an offset.
+    #[must_use]
+    pub fn in_line(mut self, line: u64) -> Self {
+        self.0.location.line = Some(line);
+        self
+    }
+
     /// Adds the stream's name.
     #[must_use]
     pub fn in_stream(mut self, stream: &str) -> Self {

@@ -4,6 +4,7 @@
 //! file system that recovers within four seconds disturbs none of them. Its errors name the path and the offset.
 
 use crate::{Error, Result};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::mem::MaybeUninit;
@@ -87,10 +88,19 @@ impl DataFile {
 
     /// [`DataFile::open`] with an error of the caller's words for a file that cannot be opened.
     pub fn open_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
+        Self::open_shown(OsStr::new(path), path, refuse)
+    }
+
+    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place.
+    pub fn open_shown(
+        exact: &OsStr,
+        path: &str,
+        refuse: impl FnOnce(&io::Error) -> Error,
+    ) -> Result<DataFile> {
         let opened = with_retry(|| {
             #[cfg(test)]
             faults::check(path, faults::Operation::Open)?;
-            File::open(path)
+            File::open(exact)
         });
         let file = opened.map_err(|cause| refuse(&cause))?;
         let file = DataFile(Arc::new(Opened { file, path: path.to_owned() }));

@@ -141,7 +141,10 @@ pub mod sequence;
 #[doc(hidden)]
 pub mod stream;
 
-pub use config::{CbfDeserializer, Config, CtfDeserializer, ReaderOptions};
+pub use config::{
+    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
+    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, ReaderOptions,
+};
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
 pub use log::{Level as LogLevel, set_sink as set_log_sink};
@@ -150,6 +153,15 @@ pub use pack::layout::{GAP, Layout, Record};
 pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
 pub use stream::{Element, ElementType, Storage, StreamInfo};
+
+/// Conversions of speech data: HTK features and Kaldi archives, labels (MLF) and text (CTF), and arrays for NumPy.
+pub mod speech {
+    pub use crate::convert::speech::{
+        SpeechConversion, htk_to_kaldi, htk_to_numpy, kaldi_to_htk, kaldi_to_mlf, kaldi_to_numpy,
+        mlf_to_kaldi, mlf_to_numpy, mlf_to_text, text_to_mlf,
+    };
+    pub use crate::convert::{Listener, Progress};
+}
 
 /// Formats of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
 /// [`Builder::deserializer`].
@@ -162,3 +174,8 @@ pub mod user {
     pub use crate::sequence::{SequenceId, SequenceInfo};
     pub use crate::stream::{Element, ElementType, Storage, StreamInfo};
 }
+
+/// The programs of the guide compile.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/speech.md")]
+struct SpeechGuide;

@@ -82,6 +82,10 @@ pub struct StreamInfo {
     pub shape: Vec<usize>,
     /// The lengths of this stream's sequences are the lengths that minibatches are measured in.
     pub defines_mb_size: bool,
+    /// Its samples are opaque bytes, four each, such as lattices. In minibatches of whole sequences each sequence has a lane of
+    /// its own, and its bytes are next to each other: see
+    /// [`Layout::sequence_major`](crate::pack::layout::Layout::sequence_major). In frame mode each frame has the whole sequence.
+    pub is_binary: bool,
 }
 
 impl StreamInfo {
@@ -93,6 +97,7 @@ impl StreamInfo {
             element: ElementType::Float,
             shape: shape.to_vec(),
             defines_mb_size: false,
+            is_binary: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Memory is bounded by the randomization window, however large the data are, and an index is small.
 //!
-//! The windowed data are 200 MB unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
+//! The windowed data, text and speech, are 200 MB each unless the environment variable `CNTK_READER_BIG_MB` says otherwise.
 
 mod common;
 
@@ -71,14 +71,18 @@ fn a_window_bounds_the_memory() {
 #[test]
 fn child_reads() {
     let Some(folder) = common::child::directory() else { return };
-    let config = format!(
+    read_a_sweep(&format!(
         "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false\ndeserializers = ([\n\
          type = \"CNTKTextFormatDeserializer\"\nmodule = \"CNTKTextFormatReader\"\nfile = \"{}\"\n\
          chunkSizeInBytes = {}\ninput = [\nx = [ dim = {DIM} ; format = \"dense\" ]\n]\n])\n",
         folder.join("data.ctf").display(),
         chunk_size()
-    );
-    let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+    ));
+}
+
+/// Reads one sweep and prints its samples and the peak memory of the process.
+fn read_a_sweep(config: &str) {
+    let mut reader = Reader::open(&from_text(config).expect("a configuration")).expect("a reader");
     let read = ReadConfig::new(1_024);
     let epoch = Epoch::from_numbers(read, SIZE_UNLIMITED, 1, 0);
     reader.start_epoch(&epoch).expect("an epoch");
@@ -97,6 +101,64 @@ fn child_reads() {
     }
     common::child::say(&samples.to_string());
     common::child::say(&peak_resident().to_string());
+}
+
+/// Values of a frame of speech, frames of an utterance, and frames of a chunk, which is complete with the utterance that
+/// brings it to more than 90 000.
+const VALUES: u64 = 16;
+const FRAMES: u64 = 500;
+const CHUNK_FRAMES: u64 = 90_500;
+
+/// What a window of two chunks of speech may take at most: those two, one on its way out, two that are loaded ahead, each with
+/// its frames as they are in the file and some 24 bytes of description for each; 20 bytes for each utterance of 32 000; and
+/// 40 MB for the program itself and its minibatches.
+fn speech_limit() -> u64 {
+    40 * MEGABYTE + 5 * CHUNK_FRAMES * (4 * VALUES + 24) + size() / 500
+}
+
+/// Writes an HTK archive of `size` bytes with its script file, and returns the number of frames.
+fn write_speech(folder: &Path) -> u64 {
+    let utterances = size().div_ceil(4 * VALUES * FRAMES);
+    let frames = utterances * FRAMES;
+    let mut archive = BufWriter::new(File::create(folder.join("data.mfc")).expect("creating the data"));
+    let header = [u32::try_from(frames).expect("frames"), 100_000, (4 * VALUES as u32) << 16 | 9];
+    header.iter().for_each(|part| archive.write_all(&part.to_be_bytes()).expect("writing the data"));
+    let utterance: Vec<u8> = (0..VALUES * FRAMES).flat_map(|value| (value as f32).to_be_bytes()).collect();
+    let mut script = BufWriter::new(File::create(folder.join("data.scp")).expect("creating the script"));
+    for number in 0..utterances {
+        archive.write_all(&utterance).expect("writing the data");
+        let first = number * FRAMES;
+        writeln!(script, "utt{number}.mfc=.../data.mfc[{first},{}]", first + FRAMES - 1)
+            .expect("writing the script");
+    }
+    archive.into_inner().expect("writing the data");
+    script.into_inner().expect("writing the script");
+    frames
+}
+
+#[test]
+fn a_window_bounds_the_memory_of_frames_with_context() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
+    let frames = write_speech(folder.path());
+    let said = common::child::run("child_reads_speech", folder.path());
+    let numbers: Vec<u64> = said.iter().map(|line| line.parse().expect("a number")).collect();
+    let [samples, peak] = numbers[..] else { panic!("the child said {said:?}") };
+    assert_eq!(samples, frames, "samples");
+    let (peak, limit) = (peak / MEGABYTE, speech_limit() / MEGABYTE);
+    println!("peak resident memory: {peak} MB of {limit} MB for {} MB of speech", size() / MEGABYTE);
+    assert!(peak <= limit, "peak resident memory is {peak} MB, more than {limit} MB");
+}
+
+/// Reads one sweep of frames and prints its samples and its peak memory; does nothing unless the test above started it.
+#[test]
+fn child_reads_speech() {
+    let Some(folder) = common::child::directory() else { return };
+    read_a_sweep(&format!(
+        "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false\nframeMode = true\n\
+         deserializers = ([\ntype = \"HTKFeatureDeserializer\"\nmodule = \"HTKDeserializers\"\n\
+         input = [ x = [ scpFile = \"{}\" ; dim = {VALUES} ; contextWindow = 1:1 ] ]\n])\n",
+        folder.join("data.scp").display(),
+    ));
 }
 
 /// Sequences of the index, and what may be in memory once it is complete.

@@ -21,6 +21,7 @@
 
 #include "archive.hpp"
 #include "digits.hpp"
+#include "options.hpp"
 #include "softmax.hpp"
 
 namespace {

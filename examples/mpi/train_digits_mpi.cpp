@@ -23,6 +23,7 @@
 
 #include "archive.hpp"
 #include "digits.hpp"
+#include "options.hpp"
 #include "ranks.hpp"
 #include "softmax.hpp"
 

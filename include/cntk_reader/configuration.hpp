@@ -14,14 +14,14 @@
 #include <cntk_reader.h>
 
 #include <cntk_reader/error.hpp>
+#include <cntk_reader/section.hpp>
+#include <cntk_reader/speech.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,104 +35,6 @@ namespace detail {
 
 /// The section of the C interface that a deserializer stands for, valid as long as the deserializer.
 const cntk_reader_section* SectionOf(const Deserializer& deserializer) noexcept;
-
-/// Keys with their values as a configuration has them, in the order in which they were set.
-class Keys {
- public:
-  void Set(std::string key, std::string value) {
-    for (auto& [known, text] : keys_) {
-      if (known == key) {
-        text = std::move(value);
-        return;
-      }
-    }
-    keys_.emplace_back(std::move(key), std::move(value));
-  }
-  void Set(std::string key, bool value) { Set(std::move(key), std::string(value ? "true" : "false")); }
-  void Set(std::string key, std::uint64_t value) { Set(std::move(key), std::to_string(value)); }
-  template <typename T>
-  void Set(std::string key, const std::optional<T>& value) {
-    if (!value) return;
-    if constexpr (std::is_same_v<T, bool>)
-      Set(std::move(key), *value);
-    else
-      Set(std::move(key), static_cast<std::uint64_t>(*value));
-  }
-
-  const std::vector<std::pair<std::string, std::string>>& All() const noexcept { return keys_; }
-
-  /// The keys as lines of a configuration.
-  std::string Text(std::string_view indent) const {
-    std::string text;
-    for (const auto& [key, value] : keys_) text.append(indent).append(key + " = " + value + "\n");
-    return text;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> keys_;
-};
-
-/// A section of the C interface.
-class SectionHandle {
- public:
-  /// Makes a section of keys as a configuration has them, and one, `literal_key`, whose value is taken as it
-  /// is.
-  SectionHandle(std::string_view path, const Keys& keys, std::string_view literal_key,
-                std::string_view literal) {
-    std::vector<cntk_reader_section_entry> entries;
-    for (const auto& [key, value] : keys.All())
-      entries.push_back({key.data(), key.size(), value.data(), value.size(), 0, 0});
-    if (!literal_key.empty())
-      entries.push_back({literal_key.data(), literal_key.size(), literal.data(), literal.size(), 1, 0});
-    cntk_reader_section* section = nullptr;
-    const cntk_reader_section* const parent = nullptr;
-    Call(cntk_reader_section_create, path.data(), path.size(), entries.data(), entries.size(), parent,
-         &section);
-    handle_.reset(section);
-  }
-
-  const cntk_reader_section* get() const noexcept { return handle_.get(); }
-
- private:
-  struct Free {
-    void operator()(cntk_reader_section* section) const noexcept { cntk_reader_section_free(section); }
-  };
-
-  std::unique_ptr<cntk_reader_section, Free> handle_;
-};
-
-/// Whether a text in quotes comes out of a configuration as it went in: the language has no way to write
-/// others.
-inline bool IsPlain(std::string_view text) {
-  const auto contains = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
-  const bool trimmed = text.empty() || !(is_blank(text.front()) || is_blank(text.back()));
-  const bool comment = (!text.empty() && text.front() == '#') || contains(" #") || contains("\t#");
-  const bool variable = text.find('$') != text.rfind('$');
-  const bool separator = text.find_first_of(std::string_view("\"\n\r\0", 4)) != std::string_view::npos;
-  return trimmed && !comment && !variable && !separator && text != "default";
-}
-
-/// A text in quotes, if quotes can protect it.
-inline std::string Quoted(std::string_view what, std::string_view text) {
-  if (!IsPlain(text))
-    throw Error(ErrorKind::kConfig, "The " + std::string(what) + " '" + std::string(text) +
-                                        "' cannot be part of a configuration. It must not begin or end with "
-                                        "a blank, and not contain line "
-                                        "breaks, quotes, a '#' after a blank or two '$'.");
-  return '"' + std::string(text) + '"';
-}
-
-/// The name of a stream, which is a key of the configuration.
-inline std::string StreamKey(const std::string& name) {
-  if (name.empty() || !IsPlain(name) || name.find_first_of("=[]{}(),;") != std::string::npos)
-    throw Error(ErrorKind::kConfig,
-                "The stream name '" + name +
-                    "' cannot be part of a configuration. It must not be empty, begin or end with a blank, "
-                    "or contain "
-                    "line breaks, quotes, brackets, '=', ',', ';', a '#' after a blank or two '$'.");
-  return name;
-}
 
 }  // namespace detail
 
@@ -383,6 +285,16 @@ class Deserializer {
   Deserializer(const CbfDeserializer& cbf)  // NOLINT: stands for one
       : section_(
             std::make_shared<detail::SectionHandle>("CbfDeserializer", cbf.AllKeys(), "file", cbf.file_)) {}
+  Deserializer(const HtkFeatureDeserializer& features)  // NOLINT: stands for one
+      : Deserializer("HtkFeatureDeserializer", features.section_) {}
+  Deserializer(const HtkMlfDeserializer& labels)  // NOLINT: stands for one
+      : Deserializer("HtkMlfDeserializer", labels.section_) {}
+  Deserializer(const HtkMlfBinaryDeserializer& labels)  // NOLINT: stands for one
+      : Deserializer("HtkMlfBinaryDeserializer", labels.section_) {}
+  Deserializer(const LatticeDeserializer& lattices)  // NOLINT: stands for one
+      : Deserializer("LatticeDeserializer", lattices.section_) {}
+  Deserializer(const KaldiDeserializer& archives)  // NOLINT: stands for one
+      : Deserializer("KaldiDeserializer", archives.section_) {}
   Deserializer(std::string name, std::shared_ptr<UserDeserializer> user)
       : section_(std::make_shared<detail::SectionHandle>("UserDeserializer", detail::Keys(), "type", name)),
         name_(std::move(name)),
@@ -391,6 +303,10 @@ class Deserializer {
  private:
   friend class Reader;
   friend const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept;
+
+  Deserializer(const char* path, const detail::StreamSection& section)
+      : section_(std::make_shared<detail::SectionHandle>(path, section.AllKeys(), section.FileKey(),
+                                                         section.File())) {}
 
   std::shared_ptr<const detail::SectionHandle> section_;
   std::string name_;

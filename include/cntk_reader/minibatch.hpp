@@ -54,28 +54,28 @@ class Sequence {
   /// The sequence began in an earlier minibatch (truncated mode).
   bool IsContinued() const noexcept { return record_.begin < 0; }
   /// The column of a step, which counts from 0 at Begin().
-  std::size_t Column(std::size_t step) const noexcept {
-    return (begin_ + step) * lanes_ + static_cast<std::size_t>(record_.lane);
-  }
+  std::size_t Column(std::size_t step) const noexcept { return first_ + (begin_ + step) * stride_; }
   /// The record itself.
   const Record& GetRecord() const noexcept { return record_; }
 
  private:
   friend class StreamMinibatch;
-  Sequence(const Record& record, std::size_t steps, std::size_t lanes) noexcept
+  Sequence(const Record& record, const cntk_reader_minibatch_stream& parts) noexcept
       : record_(record),
         begin_(record.begin < 0 ? 0 : static_cast<std::size_t>(record.begin)),
-        end_(record.end < steps ? static_cast<std::size_t>(record.end) : steps),
-        lanes_(lanes) {}
+        end_(record.end < parts.steps ? static_cast<std::size_t>(record.end) : parts.steps),
+        first_(static_cast<std::size_t>(record.lane) * (parts.sequence_major ? parts.steps : 1)),
+        stride_(parts.sequence_major ? 1 : parts.lanes) {}
 
   Record record_;
-  std::size_t begin_, end_, lanes_;
+  // The column of the lane's first step, and how many columns lie from one step to the next.
+  std::size_t begin_, end_, first_, stride_;
 };
 
 /// One stream's part of a minibatch. A view.
 ///
 /// The data are Columns() = Steps() * Lanes() columns of SampleSize() values; step t of lane s is column t *
-/// Lanes() + s.
+/// Lanes() + s, or s * Steps() + t if the stream is sequence-major.
 class StreamMinibatch {
  public:
   std::size_t Steps() const noexcept { return parts_.steps; }
@@ -88,6 +88,10 @@ class StreamMinibatch {
   /// Values of one sample.
   std::size_t SampleSize() const noexcept { return parts_.sample_size; }
   std::uint64_t RightSplice() const noexcept { return parts_.right_splice; }
+  /// Whether lanes come one after the other instead of steps, as in binary streams of whole sequences. Each
+  /// sequence then has a lane of its own, its samples are next to each other, and zeros follow them without a
+  /// record.
+  bool IsSequenceMajor() const noexcept { return parts_.sequence_major != 0; }
   bool IsSparse() const noexcept { return parts_.storage == CNTK_READER_STORAGE_SPARSE_CSC; }
   ElementType Element() const noexcept { return static_cast<ElementType>(parts_.element); }
 
@@ -101,7 +105,7 @@ class StreamMinibatch {
     std::vector<Sequence> sequences;
     sequences.reserve(parts_.sequences);
     for (const Record& record : Records())
-      if (!IsGap(record)) sequences.push_back(Sequence(record, parts_.steps, parts_.lanes));
+      if (!IsGap(record)) sequences.push_back(Sequence(record, parts_));
     return sequences;
   }
 

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -196,6 +197,18 @@ class Reader {
 
   /// Opens a reader of deserializers, with the default options.
   static Reader Open(const std::vector<Deserializer>& deserializers) { return Open({}, deserializers); }
+
+  /// Opens a reader of a single deserializer, such as a CtfDeserializer.
+  template <typename One, typename = std::enable_if_t<std::is_convertible_v<const One&, Deserializer>>>
+  static Reader Open(const ReaderOptions& options, const One& deserializer) {
+    return Open(options, std::vector<Deserializer>{deserializer});
+  }
+
+  /// Opens a reader of a single deserializer, with the default options.
+  template <typename One, typename = std::enable_if_t<std::is_convertible_v<const One&, Deserializer>>>
+  static Reader Open(const One& deserializer) {
+    return Open({}, std::vector<Deserializer>{deserializer});
+  }
 
   /// The streams, by number.
   const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }

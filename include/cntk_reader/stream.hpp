@@ -48,6 +48,8 @@ struct StreamDescription {
   std::vector<std::size_t> shape;  ///< Of one sample, first dimension varying fastest.
   std::size_t sample_size = 0;     ///< Values of one sample: the product of `shape`.
   bool defines_mb_size = false;    ///< Minibatch sizes are measured in this stream's samples.
+  /// The values are opaque bytes such as lattices, four of them a sample. In minibatches of whole sequences
+  /// the bytes of each sequence are next to each other: see StreamMinibatch::IsSequenceMajor.
   bool is_binary = false;
 };
 

@@ -5,7 +5,8 @@ use super::error::cntk_reader_error;
 use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text::{self, NUL_TERMINATED};
-use crate::convert::{self, Progress, TextToBinary};
+use crate::convert::speech::{self, SpeechConversion};
+use crate::convert::{self, Listener, Progress, TextToBinary};
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
@@ -29,6 +30,27 @@ pub enum cntk_reader_direction {
     /// From a binary file to a text one that reads back to the same bits in the file's precision. Sequences get their
     /// ordinals as ids. A value that no text stands for (a NaN other than the usual two) is an error.
     CNTK_READER_DIRECTION_BINARY_TO_TEXT = 1,
+    /// From HTK features, named by the script `input`, to a Kaldi archive of float matrices. `script` is optional.
+    CNTK_READER_DIRECTION_HTK_TO_KALDI = 2,
+    /// From features of a Kaldi script (`.scp`) or archive to one big-endian HTK archive of 10 ms a frame. `script` is
+    /// required; its keys get the extension `.mfc`, which is no part of the key when the script is read.
+    CNTK_READER_DIRECTION_KALDI_TO_HTK = 3,
+    /// From HTK features to a NumPy archive (`.npz`): for each utterance, by its key, a float32 array of frames times
+    /// values.
+    CNTK_READER_DIRECTION_HTK_TO_NUMPY = 4,
+    /// From features of a Kaldi script or archive to a NumPy archive, as from HTK features.
+    CNTK_READER_DIRECTION_KALDI_TO_NUMPY = 5,
+    /// From a label file (MLF), as text or binary, to a Kaldi archive of int32 vectors. `script` is optional, and
+    /// `states` is needed where lines have no class numbers.
+    CNTK_READER_DIRECTION_MLF_TO_KALDI = 6,
+    /// From int32 vectors of a Kaldi script or archive to a label file as text, of 10 ms a frame.
+    CNTK_READER_DIRECTION_KALDI_TO_MLF = 7,
+    /// From a label file to a text file (CTF) with one sparse stream, whose name is `streams`: a line for each frame.
+    CNTK_READER_DIRECTION_MLF_TO_TEXT = 8,
+    /// From the one-hot stream of a text file, whose name is `streams`, to a label file. Ids become keys.
+    CNTK_READER_DIRECTION_TEXT_TO_MLF = 9,
+    /// From a label file to a NumPy archive: for each utterance an int32 array with a class number for each frame.
+    CNTK_READER_DIRECTION_MLF_TO_NUMPY = 10,
 }
 
 /// A conversion of a file. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
@@ -46,7 +68,8 @@ pub struct cntk_reader_conversion {
     /// Path of the file to write. It appears when it is complete, and replaces one that may be there.
     pub output: *const c_char,
     /// For text to binary: the streams, one to a line, as `name alias dense|sparse dimension`; `alias` is the name in
-    /// the text, `name` that in the binary file, which has the streams in this order. Otherwise NULL.
+    /// the text, `name` that in the binary file, which has the streams in this order. For text and labels: the name of
+    /// the stream in the text. Otherwise NULL.
     pub streams: *const c_char,
     /// For text to binary: bytes of a chunk. 0 makes every sequence a chunk.
     pub chunk_size: u64,
@@ -59,6 +82,14 @@ pub struct cntk_reader_conversion {
     pub progress: cntk_reader_progress_callback,
     /// Handed to `progress`.
     pub userdata: *mut c_void,
+    /// For archives of HTK and Kaldi: path of the script to write, which names the utterances of the archive; or NULL.
+    pub script: *const c_char,
+    /// For label files: path of the list of states, or NULL if lines have class numbers.
+    pub states: *const c_char,
+    /// For labels to text: 1 to number sequences from 0 on, 0 to give them the utterances' keys as ids.
+    pub number_ids: u32,
+    /// 0.
+    pub reserved2: u32,
 }
 
 // SAFETY: integers, pointers and an optional function; all of them may be zero.
@@ -80,15 +111,19 @@ impl Default for cntk_reader_conversion {
             ctf2bin_compatible: 0,
             progress: None,
             userdata: std::ptr::null_mut(),
+            script: null(),
+            states: null(),
+            number_ids: 0,
+            reserved2: 0,
         }
     }
 }
 
 impl cntk_reader_conversion {
-    /// Runs the conversion. What is set for the other direction is not looked at.
+    /// Runs the conversion. What is set for other directions is not looked at.
     ///
     /// # Safety
-    /// `input`, `output` and, for text, `streams` are NULL or NUL-terminated.
+    /// The strings that the direction uses are NULL or NUL-terminated.
     unsafe fn run(&self) -> Result<()> {
         // SAFETY: this function's contract; NULL is refused.
         let text = |text, name| unsafe { text::utf8(text, NUL_TERMINATED, name) };
@@ -107,9 +142,30 @@ impl cntk_reader_conversion {
                 convert::text_to_binary(&options, &mut report).map(drop)
             }
             1 => convert::binary_to_text(input, output, &mut report).map(drop),
-            other => Err(Error::argument(format!(
-                "There is no direction {other}: see the enumerators CNTK_READER_DIRECTION_..."
-            ))),
+            other => {
+                let Some(&convert) = SPEECH.get(other as usize - 2) else {
+                    return Err(Error::argument(format!(
+                        "There is no direction {other}: see the enumerators CNTK_READER_DIRECTION_..."
+                    )));
+                };
+                let optional = |member: *const c_char, name| match member.is_null() {
+                    true => Ok(None),
+                    false => text(member, name).map(|text| Some(text.to_owned())),
+                };
+                let stream = match other {
+                    8 | 9 => text(self.streams, "streams")?.to_owned(),
+                    _ => String::new(),
+                };
+                let conversion = SpeechConversion {
+                    input: input.to_owned(),
+                    output: output.to_owned(),
+                    script: optional(self.script, "script")?,
+                    states: optional(self.states, "states")?,
+                    stream,
+                    number_ids: self.number_ids != 0,
+                };
+                convert(&conversion, &mut report).map(drop)
+            }
         }
     }
 
@@ -122,6 +178,21 @@ impl cntk_reader_conversion {
         }
     }
 }
+
+type Convert = fn(&SpeechConversion, &mut Listener<'_>) -> Result<Progress>;
+
+/// The conversions of speech, in the order of their directions from 2 on.
+const SPEECH: [Convert; 9] = [
+    speech::htk_to_kaldi,
+    speech::kaldi_to_htk,
+    speech::htk_to_numpy,
+    speech::kaldi_to_numpy,
+    speech::mlf_to_kaldi,
+    speech::kaldi_to_mlf,
+    speech::mlf_to_text,
+    speech::text_to_mlf,
+    speech::mlf_to_numpy,
+];
 
 fn element(double_precision: u32) -> Result<ElementType> {
     match double_precision {

@@ -8,13 +8,17 @@ use super::sized::{self, Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::{Stream, cntk_reader_stream_info};
 use super::text;
+use crate::config::options::DeserializerOptions;
 use crate::config::{self, Section};
 use crate::corpus::Corpus;
 use crate::deserialize::binary::BinaryDeserializer;
-use crate::deserialize::{Deserializer, text::TextDeserializer};
+use crate::deserialize::bundle::frame_mode;
+use crate::deserialize::frames::Frames;
+use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
+use crate::deserialize::{Deserializer, InFrameMode, text::TextDeserializer};
 use crate::fork::Process;
 use crate::pool::Pool;
-use crate::sequence::SequenceId;
+use crate::sequence::{SequenceId, SequenceInfo};
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -39,7 +43,8 @@ pub type cntk_reader_number_key = Option<
     unsafe extern "C" fn(userdata: *mut c_void, text: *const c_char, length: usize, number: *mut u64) -> i32,
 >;
 
-/// How sequence keys become numbers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers.
+/// What a deserializer knows of the reader that it belongs to: how sequence keys become numbers, and its place among the
+/// deserializers. Initialize with CNTK_READER_CORPUS_INIT: keys are numbers, other deserializers come first.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_corpus {
@@ -53,6 +58,11 @@ pub struct cntk_reader_corpus {
     pub userdata: *mut c_void,
     /// Numbers textual keys; NULL: in order of first appearance.
     pub number: cntk_reader_number_key,
+    /// 1 if it is the reader's first deserializer, whose sequences determine the order. Labels, lattices and repeated vectors
+    /// of speech cannot be.
+    pub is_primary: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: integers, a pointer and a nullable function pointer.
@@ -70,6 +80,11 @@ pub struct cntk_reader_deserializer_info {
     pub stream_count: usize,
     /// Number of chunks.
     pub chunk_count: usize,
+    /// 1 if each sequence has one sample that stands for each sample of the same key in the reader's first stream
+    /// (`expandToUtterance`).
+    pub is_expanded: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: nothing but integers.
@@ -145,10 +160,11 @@ impl From<cntk_reader_corpus> for Corpus {
 }
 
 impl cntk_reader_deserializer {
-    fn open(name: &str, section: &Section, corpus: &Arc<Corpus>) -> Result<Self> {
+    fn open(name: &str, section: &Section, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
         let process = Process::current();
         let pool = Pool::shared()?;
-        let opened: Arc<dyn Deserializer> = pool.install(|| open_by_type(name, section, corpus))?;
+        let opened: Arc<dyn Deserializer> =
+            pool.install(|| open_by_type(name, section, corpus, is_primary))?;
         let streams = opened.streams().iter().map(Stream::new).collect();
         Ok(cntk_reader_deserializer { process, pool, streams, deserializer: ManuallyDrop::new(opened) })
     }
@@ -183,16 +199,31 @@ impl cntk_reader_deserializer {
         })
     }
 
-    fn sequence(&self, id: SequenceId, keys: &mut Vec<u64>) -> cntk_reader_sequence_info {
-        keys.clear();
-        self.deserializer.keys(&[id], keys);
-        cntk_reader_sequence_info {
-            chunk: id.chunk,
-            index: id.index,
-            samples: self.deserializer.lengths(id.chunk).get(id.index),
-            sample: 0,
-            key: keys.first().copied().unwrap_or_default(),
-        }
+    /// The sequences of a chunk.
+    fn list(&self, chunk: u32) -> Result<Vec<SequenceInfo>> {
+        let mut listed = Vec::with_capacity(self.chunk(chunk)?.sequences as usize);
+        self.deserializer.list(chunk, &mut listed)?;
+        Ok(listed)
+    }
+
+    /// The sequence that belongs to one of another deserializer.
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<SequenceInfo>> {
+        let found = self.here()?.matching(of)?;
+        Ok(found.map(|(id, samples)| SequenceInfo { id, samples, ..*of }))
+    }
+}
+
+impl From<SequenceInfo> for cntk_reader_sequence_info {
+    fn from(info: SequenceInfo) -> Self {
+        let SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample } = info;
+        cntk_reader_sequence_info { chunk, index, samples, sample, key }
+    }
+}
+
+impl From<cntk_reader_sequence_info> for SequenceInfo {
+    fn from(info: cntk_reader_sequence_info) -> Self {
+        let cntk_reader_sequence_info { chunk, index, samples, sample, key } = info;
+        SequenceInfo { id: SequenceId { chunk, index }, samples, key, sample }
     }
 }
 
@@ -206,22 +237,68 @@ impl Drop for cntk_reader_deserializer {
 }
 
 /// Opens one of the library's deserializers. Unknown types are refused by [`config::text_deserializer`], in CNTK's words.
-fn open_by_type(name: &str, section: &Section, corpus: &Arc<Corpus>) -> Result<Arc<dyn Deserializer>> {
+fn open_by_type(
+    name: &str,
+    section: &Section,
+    corpus: &Arc<Corpus>,
+    is_primary: bool,
+) -> Result<Arc<dyn Deserializer>> {
     Ok(match name {
         "CNTKBinaryFormatDeserializer" => {
             Arc::new(BinaryDeserializer::open(&config::binary_deserializer(section, name)?, corpus)?)
+        }
+        "HTKFeatureDeserializer"
+        | "HTKMLFDeserializer"
+        | "HTKMLFBinaryDeserializer"
+        | "LatticeDeserializer" => {
+            let options = config::speech_deserializer(section, name, is_primary, corpus.is_hashed())?;
+            open_speech(&options, corpus, is_primary)?
         }
         _ => Arc::new(TextDeserializer::open(&config::text_deserializer(section, name)?, corpus)?),
     })
 }
 
-const CORPUS: cntk_reader_corpus =
-    cntk_reader_corpus { struct_size: 0, numeric_keys: 1, hash_keys: 0, userdata: null_mut(), number: None };
+/// Opens a deserializer of speech. In frame mode it lists frames, unless each frame gets the whole sequence.
+fn open_speech(
+    options: &DeserializerOptions,
+    corpus: &Arc<Corpus>,
+    is_primary: bool,
+) -> Result<Arc<dyn Deserializer>> {
+    let (opened, takes_frames): (Arc<dyn Deserializer>, bool) = match options {
+        DeserializerOptions::HtkFeatures(features) => {
+            let opened = HtkFeatureDeserializer::open(features, corpus, is_primary)?;
+            (Arc::new(opened), features.frame_mode)
+        }
+        DeserializerOptions::Mlf(mlf) => {
+            (Arc::new(MlfDeserializer::open(mlf, corpus, is_primary)?), mlf.frame_mode)
+        }
+        DeserializerOptions::Lattice(lattice) => {
+            (Arc::new(LatticeDeserializer::open(lattice, corpus, is_primary)?), false)
+        }
+        _ => return Err(Error::internal("These are no options of speech.")),
+    };
+    if takes_frames && frame_mode(&*opened) != InFrameMode::Whole {
+        return Ok(Arc::new(Frames::new(opened, corpus)?));
+    }
+    Ok(opened)
+}
+
+const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
+    struct_size: 0,
+    numeric_keys: 1,
+    hash_keys: 0,
+    userdata: null_mut(),
+    number: None,
+    is_primary: 0,
+    reserved: 0,
+};
 
 /// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
 /// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
-/// type: "CNTKTextFormatDeserializer", or "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
-/// as keys. `corpus` may be NULL: keys are numbers.
+/// type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
+/// as keys; or one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
+/// "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence. If `frameMode` is true, features
+/// and labels list each frame as a sequence. `corpus` may be NULL: keys are numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_open(
     type_name: *const c_char,
@@ -237,11 +314,12 @@ pub unsafe extern "C" fn cntk_reader_deserializer_open(
         // SAFETY: `type_name` is NULL, which `utf8` refuses, or has the bytes that `type_length` states.
         let name = unsafe { text::utf8(type_name, type_length, "type_name") }?;
         let corpus = match corpus.is_null() {
-            true => Corpus::Numeric,
+            true => CORPUS,
             // SAFETY: not NULL by the arm above, so the caller's struct with its size in the first member.
-            false => unsafe { sized::read(corpus, CORPUS) }?.into(),
+            false => unsafe { sized::read(corpus, CORPUS) }?,
         };
-        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(corpus))?;
+        let is_primary = corpus.is_primary != 0;
+        let opened = cntk_reader_deserializer::open(name, section, &Arc::new(corpus.into()), is_primary)?;
         place.write(Box::into_raw(Box::new(opened)));
         Ok(())
     })
@@ -268,6 +346,8 @@ pub unsafe extern "C" fn cntk_reader_deserializer_describe(
             struct_size: 0,
             stream_count: deserializer.streams.len(),
             chunk_count: deserializer.here()?.chunks().len(),
+            is_expanded: deserializer.deserializer.is_expanded().into(),
+            reserved: 0,
         });
         Ok(())
     })
@@ -324,12 +404,15 @@ pub unsafe extern "C" fn cntk_reader_deserializer_list_sequences(
         let (deserializer, count) = (given(deserializer, "deserializer")?, given(count, "count")?);
         // SAFETY: `sequences` is NULL, which `outputs` refuses unless `capacity` is 0, or has that many places.
         let places = unsafe { outputs(sequences, capacity, "sequences") }?;
-        let number = deserializer.chunk(chunk)?.sequences;
-        let mut keys = Vec::with_capacity(1);
-        for (place, index) in places.iter_mut().zip(0..number) {
-            place.write(deserializer.sequence(SequenceId { chunk, index }, &mut keys));
+        if places.is_empty() {
+            count.write(deserializer.chunk(chunk)?.sequences as usize);
+            return Ok(());
         }
-        count.write(number as usize);
+        let listed = deserializer.list(chunk)?;
+        count.write(listed.len());
+        for (place, info) in places.iter_mut().zip(listed) {
+            place.write(info.into());
+        }
         Ok(())
     })
 }
@@ -346,11 +429,37 @@ pub extern "C" fn cntk_reader_deserializer_find_sequence(
     call(error, || {
         let deserializer = given(deserializer, "deserializer")?;
         let (found, sequence) = (given(found, "found")?, given(sequence, "sequence")?);
-        let id = deserializer.here()?.find(key);
-        if let Some(id) = id {
-            sequence.write(deserializer.sequence(id, &mut Vec::with_capacity(1)));
+        let none = SequenceId { chunk: 0, index: 0 };
+        let of = SequenceInfo { id: none, samples: 0, key, sample: 0 };
+        let info = deserializer.matching(&of)?;
+        if let Some(info) = info {
+            sequence.write(info.into());
         }
-        found.write(id.is_some().into());
+        found.write(info.is_some().into());
+        Ok(())
+    })
+}
+
+/// Looks for the sequence that belongs to `of`, a sequence of the reader's first deserializer: the first one with its key,
+/// in frame mode the frame of that sequence with its number. Writes 1 and the sequence, or 0 if there is none. A frame past
+/// the end of labels is found, but its index is no sequence of the chunk: it is invalid. A frame past the end of features
+/// is an error.
+#[unsafe(no_mangle)]
+pub extern "C" fn cntk_reader_deserializer_match_sequence(
+    deserializer: Option<&cntk_reader_deserializer>,
+    of: Option<&cntk_reader_sequence_info>,
+    found: Option<&mut MaybeUninit<u32>>,
+    sequence: Option<&mut MaybeUninit<cntk_reader_sequence_info>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (deserializer, of) = (given(deserializer, "deserializer")?, given(of, "of")?);
+        let (found, sequence) = (given(found, "found")?, given(sequence, "sequence")?);
+        let info = deserializer.matching(&(*of).into())?;
+        if let Some(info) = info {
+            sequence.write(info.into());
+        }
+        found.write(info.is_some().into());
         Ok(())
     })
 }
@@ -435,9 +544,9 @@ mod tests {
     fn sequences_are_found_and_loaded() {
         let (_folder, section) = file("7 |x 1 |y 3:5\n7 |x 2\n9 |x 4 |y 1:1 8:2\n");
         let deserializer = open(&section, &corpus()).expect("a deserializer");
-        let id = deserializer.here().expect("here").find(9).expect("a sequence");
-        let info = deserializer.sequence(id, &mut Vec::new());
-        assert_eq!((info.chunk, info.index, info.samples, info.key), (0, 1, 1, 9));
+        let info = deserializer.list(0).expect("a chunk")[1];
+        assert_eq!((info.id, info.samples, info.key), (SequenceId { chunk: 0, index: 1 }, 1, 9));
+        assert_eq!(deserializer.matching(&info).expect("here").expect("a sequence").id.index, 1);
         let loaded = deserializer.load(0).expect("a chunk");
         // SAFETY: a box's pointer, which becomes a box once.
         let loaded = unsafe { Box::from_raw(loaded) };

@@ -43,6 +43,10 @@ const _: () = assert!(
 /// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
 /// t * lanes + s.
 /// Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
+///
+/// Binary streams differ in minibatches of whole sequences: with `sequence_major` step t of lane s is column
+/// s * steps + t, so that the samples of a sequence are next to each other. Each sequence has a lane of its own, and
+/// columns that no record covers hold zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct cntk_reader_minibatch_stream {
@@ -86,11 +90,14 @@ pub struct cntk_reader_minibatch_stream {
     pub block: *const c_void,
     /// Bytes of the block.
     pub block_size: usize,
+    /// 1 if step t of lane s is column s * steps + t, else 0.
+    pub sequence_major: u32,
 }
 
 // SAFETY: integers and pointers, which may have all bits zero; the two enums are only ever written.
 unsafe impl Sized for cntk_reader_minibatch_stream {
     const NAME: &'static str = "cntk_reader_minibatch_stream";
+    const LEAST: usize = offset_of!(cntk_reader_minibatch_stream, sequence_major);
 }
 
 impl cntk_reader_minibatch {
@@ -127,6 +134,7 @@ impl cntk_reader_minibatch {
             column_offsets: parts.offsets,
             block: block.as_ptr().cast(),
             block_size: block.len(),
+            sequence_major: layout.sequence_major.into(),
         })
     }
 }

@@ -58,6 +58,8 @@ pub enum cntk_reader_section_kind {
     CNTK_READER_SECTION_KIND_TEXT = 1,
     /// The one of one binary file (CNTKBinaryReader).
     CNTK_READER_SECTION_KIND_BINARY = 2,
+    /// The one of features and labels of speech in sections of its own (HTKDeserializers, HTKMLFReader).
+    CNTK_READER_SECTION_KIND_HTK = 3,
 }
 
 /// The kind by its number: C may pass any.
@@ -66,6 +68,7 @@ pub(super) fn kind(number: u32) -> Result<ReaderType> {
         0 => Ok(ReaderType::Composite),
         1 => Ok(ReaderType::Text),
         2 => Ok(ReaderType::Binary),
+        3 => Ok(ReaderType::Htk),
         _ => Err(crate::Error::argument(format!("There is no kind of reader {number}."))),
     }
 }

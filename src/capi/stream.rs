@@ -50,7 +50,8 @@ pub struct cntk_reader_stream_info {
     pub sample_size: usize,
     /// 1 if minibatch sizes are measured in this stream's samples, else 0.
     pub defines_mb_size: u32,
-    /// 1 if the values are opaque bytes, else 0.
+    /// 1 if the values are opaque bytes such as lattices, four of them a sample, else 0. In minibatches of whole sequences
+    /// the bytes of each sequence are next to each other, see `sequence_major` in cntk_reader_minibatch_stream.
     pub is_binary: u32,
 }
 
@@ -95,7 +96,7 @@ impl Stream {
             shape_rank: shape.len(),
             sample_size: shape.iter().product(),
             defines_mb_size: self.info.defines_mb_size.into(),
-            is_binary: 0,
+            is_binary: self.info.is_binary.into(),
         }
     }
 }

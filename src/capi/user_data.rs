@@ -210,6 +210,7 @@ impl cntk_reader_user_stream {
             element: element(self.element).map_err(|error| error.in_stream(name))?,
             shape: shape.to_vec(),
             defines_mb_size: self.defines_mb_size != 0,
+            is_binary: false,
         })
     }
 }

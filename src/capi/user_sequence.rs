@@ -6,7 +6,7 @@ use super::user_deserializer::{Table, missing};
 use crate::Result;
 use crate::deserialize::Loaded;
 use crate::deserialize::fetch::FetchedData;
-use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm};
+use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage};
 use std::any::Any;
 use std::ffi::c_void;
@@ -182,15 +182,17 @@ impl FetchedData for Fetched {
         // SAFETY: `stream` gives what `prepare` has checked, and only until `release` clears `is_prepared`; the view borrows
         // this object, so that it cannot be released meanwhile.
         let Ok(values) = (unsafe { data.values(element) }) else { return Loaded::Invalid };
-        let sparse = match storage {
-            Storage::Dense => None,
+        let kind = match storage {
+            Storage::Dense => ViewKind::Dense,
             // SAFETY: as for the values.
             Storage::SparseCsc => match unsafe { data.indices() } {
-                Ok(indices) => Some(SparseView { indices, narrow: false, offsets, single: false }),
+                Ok(indices) => {
+                    ViewKind::Sparse(SparseView { indices, narrow: false, offsets, single: false })
+                }
                 Err(_) => return Loaded::Invalid,
             },
         };
-        Loaded::Data(SequenceView { samples: data.samples as u32, values, form: ValueForm::Whole, sparse })
+        Loaded::Data(SequenceView { samples: data.samples as u32, values, form: ValueForm::Whole, kind })
     }
 
     fn shape(&self, stream: usize) -> Option<&[usize]> {

@@ -33,6 +33,48 @@ pub fn offsets(samples: usize) -> &'static [u32] {
     &OFFSETS[..=samples]
 }
 
+/// The offsets of sequences of one entry for each sample, where sequences may be longer than [`LONGEST`], as the labels of
+/// utterances are: one table for all sequences of a chunk. Such a sequence is this view:
+///
+/// ```ignore
+/// SequenceView {
+///     samples,
+///     values: &[],
+///     form: ValueForm::Ones,
+///     kind: ViewKind::Sparse(SparseView {
+///         indices,                                        // of one class for each sample
+///         narrow: true,                                   // in 2 bytes each
+///         offsets: self.offsets.get(samples as usize)?,   // with `Offsets::new(longest)` when the chunk was made
+///         single: true,
+///     }),
+/// }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Offsets {
+    /// Has no entries if the common table suffices.
+    own: Box<[u32]>,
+}
+
+impl Offsets {
+    /// For sequences of at most `longest` samples.
+    pub fn new(longest: u32) -> Offsets {
+        let is_short = longest as usize <= LONGEST;
+        Offsets { own: if is_short { Box::default() } else { (0..=longest).collect() } }
+    }
+
+    /// The offsets of `samples` samples of one entry each: 0 to `samples`. `None` if that is more than the longest sequence.
+    #[inline]
+    pub fn get(&self, samples: u32) -> Option<&[u32]> {
+        let table = if self.own.is_empty() { &OFFSETS[..] } else { &self.own };
+        table.get(..=samples as usize)
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.own)
+    }
+}
+
 /// Whether all values are 1. Tests many values before it branches, so that the compiler uses vector instructions.
 pub fn are_ones<T: Value>(values: &[T]) -> bool {
     let one = T::from_u16(1);

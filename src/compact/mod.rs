@@ -7,7 +7,7 @@
 //! | --- | --- | --- | --- |
 //! | [`narrow`] | whole values from 0 to 255 as `u8`, indices below 65536 as `u16` | 4 or 8 bytes | the first sweep over 784 pixels a sample by a third, over bags of words by a sixth |
 //! | [`decimal`] | values with a fixed number of decimals as 24-bit whole numbers | 4 bytes | memory of a window by a quarter, at 5 % of the first sweep |
-//! | [`implied`] | values that are all 1, and offsets of samples with one entry each: nothing | 4 or 8 bytes each | memory of words and labels to a third |
+//! | [`implied`], [`ValueForm::Ones`] | values that are all 1, and offsets of samples with one entry each: nothing | 4 or 8 bytes each | memory of words and labels to a third |
 //! | [`arena`] | the arrays of a segment, one after the other in recycled memory | one allocation each | first writes to fresh pages, up to ten times as slow |
 //!
 //! Each module has the encoder and the decoder side by side; [`widen`] is what the packer calls. Whatever is stored
@@ -59,7 +59,7 @@ impl Value for f64 {
     }
 }
 
-/// How values are stored. Only packers of whole sequences read forms other than [`ValueForm::Whole`].
+/// How values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueForm {
     /// With all bytes of their type.
@@ -68,6 +68,8 @@ pub enum ValueForm {
     Byte,
     /// `f32` values of a dense stream with at most this number of decimals, in 3 bytes each.
     Decimal(u8),
+    /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
+    Ones,
 }
 
 impl ValueForm {
@@ -78,6 +80,7 @@ impl ValueForm {
             ValueForm::Whole => element,
             ValueForm::Byte => 1,
             ValueForm::Decimal(_) => decimal::SIZE,
+            ValueForm::Ones => 0,
         }
     }
 }

@@ -119,6 +119,29 @@ impl Stored<8> for u8 {
     }
 }
 
+/// The value 1, which takes no memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct One;
+
+impl One {
+    /// More of them than any sequence has values.
+    pub(crate) const EVER: &[One] = &[One; usize::MAX];
+}
+
+impl Stored<4> for One {
+    #[inline(always)]
+    fn widen(self) -> [u8; 4] {
+        1f32.to_ne_bytes()
+    }
+}
+
+impl Stored<8> for One {
+    #[inline(always)]
+    fn widen(self) -> [u8; 8] {
+        1f64.to_ne_bytes()
+    }
+}
+
 /// An index that becomes an `i32`.
 impl Stored<4> for [u8; 2] {
     #[inline(always)]

@@ -29,6 +29,8 @@ pub(crate) fn values(target: &mut [u8], source: &[u8], form: ValueForm, element:
         (ValueForm::Byte, 4) => load::<4, u8>(target, source),
         (ValueForm::Byte, _) => load::<8, u8>(target, source),
         (ValueForm::Decimal(decimals), _) => decimal::load(target, source, decimals),
+        (ValueForm::Ones, 4) => target.as_chunks_mut().0.fill(1f32.to_ne_bytes()),
+        (ValueForm::Ones, _) => target.as_chunks_mut().0.fill(1f64.to_ne_bytes()),
     }
 }
 

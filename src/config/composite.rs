@@ -4,13 +4,14 @@
 
 use super::Others;
 use super::convert::{FromValue, WidenedInt};
+use super::htk::{self, Common, SpeechType};
 use super::legacy::parse_precision;
 use super::options::{
     BinaryOptions, DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings, Shape, TextOptions,
     UserOptions, WindowSize,
 };
 use super::section::Section;
-use super::{binary, text};
+use super::{binary, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -25,15 +26,12 @@ const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
 const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
 const IMAGE_TYPE: &str = "ImageDeserializer";
 
-/// Deserializers of CNTK 2.7 that this library does not read yet, with the modules that they are in.
-const OTHER_TYPES: [(&str, Module); 6] = [
-    (IMAGE_TYPE, Module::Image),
-    ("Base64ImageDeserializer", Module::Image),
-    ("HTKFeatureDeserializer", Module::Htk),
-    ("HTKMLFDeserializer", Module::Htk),
-    ("HTKMLFBinaryDeserializer", Module::Htk),
-    ("LatticeDeserializer", Module::Htk),
-];
+/// Deserializers of CNTK 2.7's module for images, which this library does not read yet.
+const IMAGE_TYPES: [&str; 2] = [IMAGE_TYPE, "Base64ImageDeserializer"];
+
+/// Deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does not
+/// count binary labels and lattices.
+const TEXTUAL_TYPES: [&str; 3] = ["HTKFeatureDeserializer", "HTKMLFDeserializer", kaldi::TYPE];
 
 /// CNTK's modules of deserializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,11 +52,41 @@ impl Module {
             _ => None,
         }
     }
+
+    /// The name of the module's library, without the version.
+    fn plugin(self) -> &'static str {
+        match self {
+            Module::Text => "Cntk.Deserializers.TextFormat",
+            Module::Binary => "Cntk.Deserializers.Binary",
+            Module::Image => "Cntk.Deserializers.Image",
+            Module::Htk => "Cntk.Deserializers.HTK",
+        }
+    }
+}
+
+/// The library's own deserializers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Native {
+    Text,
+    Binary,
+    Speech(SpeechType),
+    Kaldi,
+}
+
+impl Native {
+    fn module(self) -> Module {
+        match self {
+            Native::Text => Module::Text,
+            Native::Binary => Module::Binary,
+            Native::Speech(_) | Native::Kaldi => Module::Htk,
+        }
+    }
 }
 
 /// What the reader puts into the section of every deserializer.
 struct Inherited {
     frame_mode: bool,
+    hash_keys: bool,
     precision: String,
     trace_level: String,
 }
@@ -70,7 +98,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let elements = read_elements(section, others)?;
     let has = |name: &str| elements.iter().any(|(deserializer, _)| deserializer == name);
 
-    let textual_keys = has("HTKFeatureDeserializer") || has("HTKMLFDeserializer");
+    let textual_keys = TEXTUAL_TYPES.iter().any(|name| has(name));
     let numeric_keys = section.get_or("useNumericSequenceKeys", !textual_keys)?;
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
@@ -83,6 +111,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let mut packing = read_packing(section, write)?;
     let inherited = Inherited {
         frame_mode: packing == Packing::Frame,
+        hash_keys,
         precision: section.text_or("precision", "float")?,
         trace_level: section.text_or("traceLevel", "")?,
     };
@@ -134,6 +163,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         hash_keys,
         order,
         packing,
+        lanes_by_epoch: None,
         local_timeline,
         max_errors,
         element: element_type(&inherited.precision)?,
@@ -292,8 +322,9 @@ fn read_deserializers(
             values.push(("traceLevel", &inherited.trace_level));
         }
         let element = element.with(&values);
-        let module = element.text("module")?;
-        if others.foreign && is_foreign(&module) {
+        let is_ours = name == kaldi::TYPE && !element.exists_here("module");
+        let module = if is_ours { String::new() } else { element.text("module")? };
+        if !is_ours && others.foreign && is_foreign(&module) {
             element.ignore(&element.keys().collect::<Vec<_>>());
             deserializers.push(DeserializerOptions::Foreign(ForeignOptions {
                 name: name.clone(),
@@ -302,14 +333,22 @@ fn read_deserializers(
             }));
             continue;
         }
-        let module = check_type(&module, name)?;
-        let precision = element_type(&inherited.precision)?;
-        deserializers.push(if module == Module::Binary {
-            DeserializerOptions::Binary(binary::read(&element, precision)?.options)
-        } else {
-            DeserializerOptions::Text(text::read(&element, precision)?.options)
+        let native = if is_ours { Native::Kaldi } else { check_type(&module, name)? };
+        let common = Common {
+            is_primary: deserializers.is_empty(),
+            hash_keys: inherited.hash_keys,
+            frame_mode: inherited.frame_mode,
+            element: element_type(&inherited.precision)?,
+            boundaries_of_frames: false,
+        };
+        element.ignore(&["frameMode", "precision", "traceLevel"]);
+        deserializers.push(match native {
+            Native::Text => DeserializerOptions::Text(text::read(&element, common.element)?.options),
+            Native::Binary => DeserializerOptions::Binary(binary::read(&element, common.element)?.options),
+            Native::Speech(kind) => htk::read(kind, &element, &common)?,
+            Native::Kaldi => DeserializerOptions::Kaldi(kaldi::read(&element, &common)?),
         });
-        check_transforms(&element, module)?;
+        check_transforms(&element, native.module())?;
     }
     let Some(obstacle) = obstacle.filter(|_| !is_listed_late(&deserializers)) else {
         return Ok(deserializers);
@@ -355,6 +394,26 @@ pub(super) fn binary_deserializer(section: &Section, name: &str) -> Result<Binar
     binary::read(section, element).map(|binary| binary.options)
 }
 
+/// See [`super::speech_deserializer`].
+pub(super) fn speech_deserializer(
+    section: &Section,
+    name: &str,
+    is_primary: bool,
+    hash_keys: bool,
+) -> Result<DeserializerOptions> {
+    let common = Common {
+        is_primary,
+        hash_keys,
+        frame_mode: section.get_or("frameMode", true)?,
+        element: element_type(&section.text_or("precision", "float")?)?,
+        boundaries_of_frames: false,
+    };
+    match check_type("HTKDeserializers", name)? {
+        Native::Speech(kind) => htk::read(kind, section, &common),
+        _ => Ok(DeserializerOptions::Kaldi(kaldi::read(section, &common)?)),
+    }
+}
+
 /// The element type of a deserializer's section, if its type is the one that its module has.
 fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
     if name != only {
@@ -365,12 +424,14 @@ fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> 
 
 /// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
 fn is_foreign(module: &str) -> bool {
-    !matches!(Module::by_name(module), Some(Module::Text | Module::Binary))
+    !matches!(Module::by_name(module), Some(Module::Text | Module::Binary | Module::Htk))
 }
 
 /// What to write instead of a type that is not supported.
-const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader' and \
-                         'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', and deserializers of users.";
+const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader', \
+                         'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', 'HTKFeatureDeserializer', \
+                         'HTKMLFDeserializer', 'HTKMLFBinaryDeserializer' and 'LatticeDeserializer' of the module \
+                         'HTKDeserializers', 'KaldiDeserializer', and deserializers of users.";
 
 /// The error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
@@ -381,19 +442,28 @@ pub(super) fn no_deserializers(section: &Section) -> Error {
     ))
 }
 
-/// The module, if it has a deserializer of this type that this library can read.
-fn check_type(module: &str, name: &str) -> Result<Module> {
+/// The deserializer of this type in this module, if this library can read it.
+fn check_type(module: &str, name: &str) -> Result<Native> {
     let Some(known) = Module::by_name(module) else {
         let message =
             format!("The module '{module}' of the deserializer type '{name}' is not supported yet.");
         return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
     };
-    if matches!((known, name), (Module::Text, TEXT_TYPE) | (Module::Binary, BINARY_TYPE)) {
-        return Ok(known);
-    }
-    if OTHER_TYPES.contains(&(name, known)) {
-        let message = format!("The deserializer type '{name}' is not supported yet.");
-        return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
+    match (known, name) {
+        (Module::Text, TEXT_TYPE) => return Ok(Native::Text),
+        (Module::Binary, BINARY_TYPE) => return Ok(Native::Binary),
+        // CNTK's API insists on a module.
+        (Module::Htk, kaldi::TYPE) => return Ok(Native::Kaldi),
+        (Module::Htk, _) => {
+            if let Some(kind) = SpeechType::by_name(name) {
+                return Ok(Native::Speech(kind));
+            }
+        }
+        (Module::Image, name) if IMAGE_TYPES.contains(&name) => {
+            let message = format!("The deserializer type '{name}' is not supported yet.");
+            return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
+        }
+        _ => {}
     }
     let error = match known {
         Module::Text | Module::Binary => {
@@ -408,18 +478,16 @@ fn check_type(module: &str, name: &str) -> Result<Module> {
     Err(error.with_detail(detail).with_detail(SUPPORTED))
 }
 
-/// Neither module has transforms, and CNTK says so in its loader's words.
+/// None of the modules has transforms, and CNTK says so in its loader's words.
 fn check_transforms(element: &Section, module: Module) -> Result<()> {
     if !element.exists_here("input") {
         return Ok(());
     }
-    let plugin = if module == Module::Binary { "Binary" } else { "TextFormat" };
+    let plugin = module.plugin();
     let input = element.section("input")?;
     for stream in input.keys() {
         if input.child(stream)?.exists_here("transforms") {
-            let message = format!(
-                "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.{plugin}-2.7.so'"
-            );
+            let message = format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'");
             let detail = "Transforms are for images; remove 'transforms' from this stream.";
             return Err(Error::config(Runtime, message).with_detail(detail).in_stream(stream));
         }

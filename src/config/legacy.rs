@@ -1,9 +1,9 @@
-//! Readers chosen by `readerType`: text and binary readers with one deserializer, all keys in one section.
+//! Readers chosen by `readerType`. Text and binary readers have one deserializer, with all keys in one section.
 
 use super::composite::read_common;
 use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
-use super::{binary, text};
+use super::{binary, htk_legacy, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -17,19 +17,18 @@ pub enum ReaderType {
     Text,
     /// The section is that of a binary reader.
     Binary,
+    /// The section is that of a reader of speech, with features and labels in sections of its own.
+    Htk,
 }
 
 /// What to write instead of a reader type that is not supported.
-const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader' and \
-                         'CNTKBinaryReader'.";
+const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader', \
+                         'CNTKBinaryReader', 'HTKDeserializers' and 'HTKMLFReader'.";
 
 /// Names of readers and modules that CNTK 2.7 has and this library does not.
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 8] = [
     "ImageReader",
     "Cntk.Deserializers.Image",
-    "HTKDeserializers",
-    "Cntk.Deserializers.HTK",
-    "HTKMLFReader",
     "LMSequenceReader",
     "LUSequenceReader",
     "UCIFastReader",
@@ -48,6 +47,9 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
         "CompositeDataReader" | "Cntk.Composite" => Ok(ReaderType::Composite),
         "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Ok(ReaderType::Text),
         "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Ok(ReaderType::Binary),
+        "HTKDeserializers" | "Cntk.Deserializers.HTK" | "HTKMLFReader" | "Cntk.Reader.HTKMLF" => {
+            Ok(ReaderType::Htk)
+        }
         other if OTHERS.contains(&other) => {
             let message = format!("The reader type '{other}' is not supported yet.");
             Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED))
@@ -68,6 +70,11 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let trace_level = text.options.trace_level;
     let deserializer = DeserializerOptions::Text(text.options);
     with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
+}
+
+/// Options of a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.
+pub(super) fn read_htk(section: &Section) -> Result<ReaderSettings> {
+    htk_legacy::read(section, read_element(section)?)
 }
 
 /// Options of a section with `readerType = "CNTKBinaryReader"`. It packs sequences, whatever `frameMode` says.
@@ -120,6 +127,7 @@ fn with_one(
         hash_keys: false,
         order,
         packing,
+        lanes_by_epoch: None,
         local_timeline: false,
         // `maxErrors` here counts bad lines, and is the deserializer's.
         max_errors: 0,

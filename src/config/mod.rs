@@ -10,6 +10,9 @@ mod composite;
 mod convert;
 mod expand;
 mod file;
+mod htk;
+mod htk_legacy;
+mod kaldi;
 mod legacy;
 mod lexer;
 pub mod options;
@@ -27,12 +30,15 @@ pub(crate) use composite::lacks_list_of;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
-pub use typed::{CbfDeserializer, CtfDeserializer, ReaderOptions};
+pub use typed::{
+    CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer,
+    KaldiDeserializer, LatticeDeserializer, ReaderOptions,
+};
 
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use options::{BinaryOptions, ReaderSettings, TextOptions};
+use options::{BinaryOptions, DeserializerOptions, ReaderSettings, TextOptions};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -97,11 +103,15 @@ impl Config {
     #[doc(hidden)]
     pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
         let settings = match self.kind {
-            Some(kind) => settings_of(&self.section, kind, others)
-                .map(|settings| ReaderSettings { in_cntks_place: true, ..settings }),
+            Some(kind) => {
+                // CNTK's API writes these two keys for every stream of speech, where CNTK does not look them up.
+                let settings =
+                    settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
+                settings.map(|settings| ReaderSettings { in_cntks_place: true, ..settings })
+            }
             None => reader_section(&self.section, others.adds_any()).and_then(|section| {
                 let kind = legacy::reader_type(&section, others.adds_any())?;
-                settings_of(&section, kind, others)
+                settings_of(&section, kind, others, &[])
             }),
         };
         settings.map_err(|error| match &self.file {
@@ -191,7 +201,24 @@ pub fn binary_deserializer(section: &Section, name: &str) -> Result<BinaryOption
     composite::binary_deserializer(section, name)
 }
 
-fn settings_of(section: &Section, kind: ReaderType, others: Others<'_>) -> Result<ReaderSettings> {
+/// Options of one deserializer of the module for speech, as CNTK's composite reader hands them to it. `is_primary`: it is
+/// the first one of its reader. `hash_keys`: its keys are texts that are numbered by hash.
+pub fn speech_deserializer(
+    section: &Section,
+    name: &str,
+    is_primary: bool,
+    hash_keys: bool,
+) -> Result<DeserializerOptions> {
+    composite::speech_deserializer(section, name, is_primary, hash_keys)
+}
+
+/// `unremarkable`: keys that are not reported where nothing reads them.
+fn settings_of(
+    section: &Section,
+    kind: ReaderType,
+    others: Others<'_>,
+    unremarkable: &[&str],
+) -> Result<ReaderSettings> {
     if kind != ReaderType::Composite && others.adds_any() {
         let message = format!(
             "{} describes a reader of one file ('readerType', or 'input' without 'deserializers'), to which no other \
@@ -204,8 +231,9 @@ fn settings_of(section: &Section, kind: ReaderType, others: Others<'_>) -> Resul
         ReaderType::Composite => composite::read_with(section, others)?,
         ReaderType::Text => legacy::read_text(section)?,
         ReaderType::Binary => legacy::read_binary(section)?,
+        ReaderType::Htk => legacy::read_htk(section)?,
     };
-    section.log().report(section.path(), Logger { trace_level: settings.trace_level });
+    section.log().report(section.path(), unremarkable, Logger { trace_level: settings.trace_level });
     Ok(settings)
 }
 

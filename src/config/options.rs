@@ -18,6 +18,9 @@ pub struct ReaderSettings {
     pub order: Order,
     /// How minibatches are packed.
     pub packing: Packing,
+    /// Truncated minibatches are as long as the epoch's minibatch size says, and have this many lanes: one number for
+    /// each epoch, of which the last one counts for all later epochs. `None`: `packing` has the length.
+    pub lanes_by_epoch: Option<Vec<u64>>,
     /// Each worker's minibatch size is its share of the total (`localTimeline`); otherwise all workers walk the same
     /// global minibatch and keep their share.
     pub local_timeline: bool,
@@ -51,6 +54,8 @@ pub enum Shape {
     /// `readerType = "CNTKBinaryReader"`, with one binary deserializer. CNTK's prefix is
     /// `CNTKBinaryReader: While reading '<file>': ` here.
     BinaryReader,
+    /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in sections of the reader's own.
+    HtkReader,
 }
 
 /// Order of sequences.
@@ -85,7 +90,8 @@ pub enum Packing {
     Frame,
     /// Truncated back-propagation through time.
     Truncated {
-        /// Steps of a minibatch, not 0; 2^64-1 is possible and means "all".
+        /// Steps of a minibatch; 2^64-1 is possible and means "all". 0 stands for the minibatch size of each epoch, see
+        /// [`ReaderSettings::lanes_by_epoch`].
         length: u64,
         /// Overlap of minibatches of one sequence, at most the length.
         right_splice: u64,
@@ -100,6 +106,14 @@ pub enum DeserializerOptions {
     Text(TextOptions),
     /// CNTK binary format.
     Binary(BinaryOptions),
+    /// HTK feature files.
+    HtkFeatures(HtkFeatureOptions),
+    /// Labels of the HTK master label format, as text or binary.
+    Mlf(MlfOptions),
+    /// Lattices: opaque bytes.
+    Lattice(LatticeOptions),
+    /// Kaldi archives.
+    Kaldi(KaldiOptions),
     /// A format of the user's own.
     User(UserOptions),
     /// A format of another module.
@@ -132,6 +146,11 @@ impl DeserializerOptions {
         match self {
             DeserializerOptions::Text(_) => "CNTKTextFormatDeserializer",
             DeserializerOptions::Binary(_) => "CNTKBinaryFormatDeserializer",
+            DeserializerOptions::HtkFeatures(_) => "HTKFeatureDeserializer",
+            DeserializerOptions::Mlf(mlf) if mlf.binary => "HTKMLFBinaryDeserializer",
+            DeserializerOptions::Mlf(_) => "HTKMLFDeserializer",
+            DeserializerOptions::Lattice(_) => "LatticeDeserializer",
+            DeserializerOptions::Kaldi(_) => "KaldiDeserializer",
             DeserializerOptions::User(user) => &user.name,
             DeserializerOptions::Foreign(foreign) => &foreign.name,
         }
@@ -142,6 +161,10 @@ impl DeserializerOptions {
         match self {
             DeserializerOptions::Text(text) => &text.file,
             DeserializerOptions::Binary(binary) => &binary.file,
+            DeserializerOptions::HtkFeatures(features) => first(&features.scp_files),
+            DeserializerOptions::Mlf(mlf) => first(&mlf.files),
+            DeserializerOptions::Lattice(lattice) => &lattice.index_file,
+            DeserializerOptions::Kaldi(kaldi) => &kaldi.file,
             DeserializerOptions::User(user) => &user.name,
             DeserializerOptions::Foreign(foreign) => &foreign.name,
         }
@@ -202,4 +225,103 @@ pub struct TextStream {
     pub storage: Storage,
     /// Minibatches are measured in this stream's samples.
     pub defines_mb_size: bool,
+}
+
+/// The first of several paths.
+fn first(paths: &[String]) -> &str {
+    paths.first().map_or("", String::as_str)
+}
+
+/// Options of the deserializer of HTK feature files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HtkFeatureOptions {
+    /// Name of its stream.
+    pub stream: String,
+    /// Paths of the script files: their lines are read as if they stood in one file.
+    pub scp_files: Vec<String>,
+    /// `dim`: values of a frame, or those of a sample if there is no context window.
+    pub dim: u64,
+    /// Neighbouring frames of a sample, before and after. Both 0: as many as `dim` asks for.
+    pub context: (u32, u32),
+    /// `prefixPathInSCP`, as it is in the configuration.
+    pub prefix: String,
+    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
+    pub expand: bool,
+    /// Utterances with more frames are left out (`maxSequenceSize`).
+    pub max_sequence_size: u32,
+    /// Minibatches are measured in this stream's samples.
+    pub defines_mb_size: bool,
+    /// What is logged (`verbosity`).
+    pub verbosity: i32,
+    /// Type of the values.
+    pub element: ElementType,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
+}
+
+/// Options of the deserializers of labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MlfOptions {
+    /// Name of its stream.
+    pub stream: String,
+    /// Paths of the label files, in their order.
+    pub files: Vec<String>,
+    /// Path of the list of states (`labelMappingFile`). Binary labels have none.
+    pub state_list: Option<String>,
+    /// Number of classes: values of a sample.
+    pub dim: u64,
+    /// The value is 2 where a range of frames begins, else 1 (`phoneBoundaries`).
+    pub phone_boundaries: bool,
+    /// Keep and use an index file beside the data; only with hashed keys.
+    pub cache_index: bool,
+    /// Bytes of a chunk; never 0.
+    pub chunk_size: u64,
+    /// The files are binary.
+    pub binary: bool,
+    /// Type of the values.
+    pub element: ElementType,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
+}
+
+/// Options of the deserializer of lattices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatticeOptions {
+    /// Name of its stream.
+    pub stream: String,
+    /// Path of the list of tables of contents.
+    pub index_file: String,
+    /// Keep and use an index file beside the data; only with hashed keys.
+    pub cache_index: bool,
+    /// Bytes of a chunk; never 0.
+    pub chunk_size: u64,
+    /// What is logged (`verbosity`).
+    pub verbosity: i32,
+}
+
+/// Options of the deserializer of Kaldi archives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KaldiOptions {
+    /// Name of its stream.
+    pub stream: String,
+    /// Path of the script file (`.scp`) or of the archive (`.ark`).
+    pub file: String,
+    /// `file` is a script file.
+    pub is_script: bool,
+    /// Values of a frame, or number of classes of integer vectors.
+    pub dim: u64,
+    /// Dense: matrices of features. Sparse: integer vectors of class numbers.
+    pub storage: Storage,
+    /// Neighbouring frames of a sample, before and after.
+    pub context: (u32, u32),
+    /// The only frame of each utterance is repeated for each sample of the reader's first stream (`expandToUtterance`).
+    pub expand: bool,
+    /// Utterances with more frames are left out (`maxSequenceSize`).
+    pub max_sequence_size: u32,
+    /// Minibatches are measured in this stream's samples.
+    pub defines_mb_size: bool,
+    /// Type of the values.
+    pub element: ElementType,
+    /// Each frame is a sequence.
+    pub frame_mode: bool,
 }

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | required: [`text`](Section::text), [`required`](Section::required), [`section`](Section::section), [`array`](Section::array) | replaced | error | error |
 //! | string: [`text_or`](Section::text_or), [`parsed_or`](Section::parsed_or) | replaced | default | `""` |
-//! | typed: [`get_or`](Section::get_or), [`array_or_empty`](Section::array_or_empty) | left alone | default | converted |
+//! | typed: [`get_or`](Section::get_or), [`array_or_empty`](Section::array_or_empty), [`typed_array_or`](Section::typed_array_or) | left alone | default | converted |
 
 use super::array::Array;
 use super::convert::FromValue;
@@ -136,6 +136,12 @@ impl Section {
         section
     }
 
+    /// The same section, without notes of what is read in it from here on.
+    pub(super) fn unlogged(&self) -> Section {
+        let Inner { path, entries, parent, .. } = &*self.0;
+        Self::new(path.clone(), entries.clone(), parent.clone(), Arc::default())
+    }
+
     /// The section's name in messages, such as `global:reader:deserializers[0]:input`.
     pub fn path(&self) -> &str {
         &self.0.path
@@ -164,6 +170,11 @@ impl Section {
     /// Whether the value of a key of this very section is taken as it is.
     pub(crate) fn is_literal(&self, key: &str) -> bool {
         self.entry(key).is_some_and(|entry| entry.is_literal)
+    }
+
+    /// Whether the value that is found for a key, here or outwards, is taken as it is.
+    pub(super) fn finds_literal(&self, key: &str) -> bool {
+        self.find_entry(key).is_some_and(|(_, entry)| entry.is_literal)
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {
@@ -302,8 +313,13 @@ impl Section {
 
     /// Typed read of an array.
     pub fn array_or_empty(&self, key: &str) -> Result<Array> {
+        self.typed_array_or(key, "")
+    }
+
+    /// Typed read of an array with a default that is not empty.
+    pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
         let path = format!("{}:{key}", self.0.path);
-        Array::open(path, self.typed(key).unwrap_or_default(), Arc::clone(&self.0.log))
+        Array::open(path, self.typed(key).unwrap_or(default), Arc::clone(&self.0.log))
     }
 }
 

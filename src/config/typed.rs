@@ -3,6 +3,13 @@
 //! A builder only collects keys; [`crate::config`] reads them as it reads those of a text, with the same defaults,
 //! checks and messages.
 
+mod speech;
+
+pub use speech::{
+    HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
+    LatticeDeserializer,
+};
+
 use super::section::Section;
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::stream::ElementType;

@@ -37,7 +37,14 @@ impl ReadLog {
     }
 
     /// One line for each key of the section `path`, and of those opened inside it, that nothing asked for.
+    #[cfg(test)]
     pub(super) fn unread(&self, path: &str) -> Vec<String> {
+        self.unread_but(path, &[])
+    }
+
+    /// One line for each key of the section `path`, and of those opened inside it, that nothing asked for and that is not
+    /// `unremarkable`.
+    pub(super) fn unread_but(&self, path: &str, unremarkable: &[&str]) -> Vec<String> {
         let path = path.to_ascii_lowercase();
         let inside = |other: &str| {
             other
@@ -48,7 +55,11 @@ impl ReadLog {
         let mut lines = Vec::new();
         for scope in scopes.iter().filter(|(path, _)| inside(path)).map(|(_, scope)| scope) {
             let known: BTreeSet<&str> = scope.asked.values().map(String::as_str).collect();
-            for (lower, key) in scope.keys.iter().filter(|(lower, _)| !scope.asked.contains_key(*lower)) {
+            let unread = scope.keys.iter().filter(|(lower, _)| !scope.asked.contains_key(*lower));
+            for (lower, key) in unread {
+                if unremarkable.iter().any(|other| other.eq_ignore_ascii_case(key)) {
+                    continue;
+                }
                 let hint = match nearest(lower, &known) {
                     Some(name) => format!("; did you mean '{name}'?"),
                     None => String::new(),
@@ -59,12 +70,12 @@ impl ReadLog {
         lines
     }
 
-    /// Logs the lines of [`ReadLog::unread`] as warnings.
-    pub(super) fn report(&self, path: &str, logger: Logger) {
+    /// Logs the lines of [`ReadLog::unread_but`] as warnings, except those about keys that are `unremarkable`.
+    pub(super) fn report(&self, path: &str, unremarkable: &[&str], logger: Logger) {
         if !logger.shows(Level::Warning) {
             return;
         }
-        let lines = self.unread(path);
+        let lines = self.unread_but(path, unremarkable);
         for line in lines.iter().take(MAX_LINES) {
             logger.write(Level::Warning, line);
         }

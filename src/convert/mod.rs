@@ -1,13 +1,14 @@
-//! Conversion between the text format (CTF) and the binary one (CBF).
+//! Conversion between file formats: between the text format (CTF) and the binary one (CBF), and of [`speech`] data.
 //!
 //! [`text_to_binary`] writes what CNTK's script `ctf2bin.py` writes, except that chunks have the size that was asked for.
-//! [`binary_to_text`] writes text that reads back to the same bits by CNTK's arithmetic. Both write to a file without a
+//! [`binary_to_text`] writes text that reads back to the same bits by CNTK's arithmetic. All conversions write to a file without a
 //! name, which gets the output's name when it is complete: no interruption leaves half a file.
 
 mod binary;
 mod digits;
 mod items;
 mod output;
+pub mod speech;
 mod streams;
 #[cfg(test)]
 mod tests;

@@ -46,7 +46,7 @@ fn write_sample(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let size = stream.element.size();
-    let Some(sparse) = &view.sparse else {
+    let Some(sparse) = view.sparse() else {
         let bytes = stream.sample_size() * size;
         return view.values[sample * bytes..][..bytes].chunks_exact(size).try_for_each(|value| {
             out.push(b' ');

@@ -1,7 +1,7 @@
 //! A fetched sequence in a chunk's place.
 
-use super::Chunk;
 use super::fetch::{Parts, Share};
+use super::{Chunk, expand};
 use crate::Result;
 use crate::sequence::{Loaded, SequenceKey};
 use std::sync::Arc;
@@ -62,14 +62,25 @@ impl Fetched {
     fn ready(&self, stream: usize) -> Loaded<'_> {
         self.chunk.as_ref().map_or(Loaded::Invalid, |chunk| chunk.sequence(stream, self.index))
     }
-}
 
-impl Chunk for Fetched {
-    fn sequence(&self, stream: usize, _index: u32) -> Loaded<'_> {
+    /// The sequence in a stream.
+    fn view(&self, stream: usize) -> Loaded<'_> {
         match self.part(stream) {
             Some((part, _)) if !part.data.is_valid() => Loaded::Invalid,
             Some((part, inner)) => part.data.view(inner),
+            // The chunk knows the length of the first stream's sequence only if that did not have to be fetched.
+            None if stream > 0 && self.is_expanded(stream) => expand(self.ready(stream), self.view(0)),
             None => self.ready(stream),
         }
+    }
+}
+
+impl Chunk for Fetched {
+    fn sequence(&self, stream: usize, _: u32) -> Loaded<'_> {
+        self.view(stream)
+    }
+
+    fn is_expanded(&self, stream: usize) -> bool {
+        self.chunk.as_ref().is_some_and(|chunk| chunk.is_expanded(stream))
     }
 }

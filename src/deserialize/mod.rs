@@ -6,11 +6,15 @@
 //! shared. Sequences of either kind may have to be [fetched](fetch) one by one from their loaded chunk.
 
 pub mod binary;
+mod buffer;
 pub mod bundle;
 pub mod custom;
 pub mod fetch;
 pub mod fetched;
 mod fingerprint;
+pub mod frames;
+pub mod htk;
+pub mod kaldi;
 pub mod loader;
 mod sort;
 pub mod text;
@@ -18,7 +22,7 @@ pub mod text;
 pub use crate::sequence::Loaded;
 
 use crate::Result;
-use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
+use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use loader::Loader;
 use std::sync::Arc;
@@ -194,11 +198,40 @@ pub trait Deserializer: ChunkTable + ChunkSource {
         Ok(self.find(of.key).map(|id| (id, self.lengths(id.chunk).get(id.index))))
     }
 
+    /// What a sequence of this deserializer is in frame mode.
+    fn in_frame_mode(&self) -> InFrameMode {
+        InFrameMode::Whole
+    }
+
+    /// Whether truncated minibatches report the keys of its sequences if it is the last one of a bundle. CNTK 2.7 leaves the
+    /// keys of labels and lattices out, and so reports the key with number 0, which is that of the corpus's first sequence.
+    fn marks_keys(&self) -> bool {
+        true
+    }
+
+    /// Whether each sequence has one sample that is repeated as often as the reader's first stream has samples for the same
+    /// key (`expandToUtterance`). Its views are [frames](crate::sequence::ViewKind::Frames).
+    fn is_expanded(&self) -> bool {
+        false
+    }
+
     /// The [fingerprint](ChunkSource::fingerprint) of the first `chunks` chunks, which must be known. A number of its own if
     /// parts of the data have none: only incremental tables are asked, and those that may take their place.
     fn fingerprint_of(&self, _chunks: usize) -> u64 {
         self.fingerprint()
     }
+}
+
+/// What becomes of a deserializer's sequences in frame mode. Deserializers list whole sequences in every mode;
+/// [`frames`] takes them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InFrameMode {
+    /// Each frame of the primary's sequence gets the whole sequence.
+    Whole,
+    /// Each frame gets the sample of its number; frames past the last sample are invalid.
+    Sliced,
+    /// As `Sliced`, but fewer samples than the primary has are an error when the reader is opened.
+    SlicedStrictly,
 }
 
 /// A deserializer whose chunks list their sequences when they are loaded ([`Chunk::listing`]). Order is the affair of
@@ -249,6 +282,12 @@ pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
+    /// Whether the sequences of a stream are [expanded](Deserializer::is_expanded) to the length of those of the first
+    /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
+    fn is_expanded(&self, _stream: usize) -> bool {
+        false
+    }
+
     /// Asks the processor for the memory that [`Chunk::sequence`] is going to look up, in the order of the look-ups: first
     /// with [`Ahead::Far`], a few sequences later with [`Ahead::Near`]. A hint; it may do nothing.
     fn prefetch(&self, _index: u32, _ahead: Ahead) {}
@@ -277,6 +316,16 @@ pub trait Chunk: Send + Sync {
     /// Its sequences, if the chunk lists them ([`ListingDeserializer`]).
     fn listing(&self) -> Option<Listing<'_>> {
         None
+    }
+}
+
+/// A sequence of one sample, repeated for each sample of `first`, the same sequence in the reader's first stream.
+pub(crate) fn expand<'a>(one: Loaded<'a>, first: Loaded<'_>) -> Loaded<'a> {
+    match (one, first) {
+        (Loaded::Data(one), Loaded::Data(first)) => {
+            Loaded::Data(SequenceView { samples: first.samples, ..one })
+        }
+        (one, _) => one,
     }
 }
 

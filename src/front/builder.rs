@@ -1,7 +1,10 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::{CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType};
+use crate::config::{
+    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
+    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
+};
 use crate::deserialize::custom::{Registered, UserDeserializer};
 use crate::reader::{self, Reader as Engine};
 use crate::{Error, Result};
@@ -35,16 +38,15 @@ pub struct Builder {
 }
 
 enum Added {
-    Ctf(CtfDeserializer),
-    Cbf(CbfDeserializer),
+    /// One of the library's own: its section, and that as text.
+    Own(Result<Section>, String),
     User(String, Arc<dyn UserDeserializer>),
 }
 
 impl Added {
     fn section(&self) -> Result<Section> {
         match self {
-            Added::Ctf(ctf) => ctf.section(),
-            Added::Cbf(cbf) => cbf.section(),
+            Added::Own(section, _) => section.clone(),
             Added::User(name, _) => Ok(Section::of_user(name)),
         }
     }
@@ -74,14 +76,42 @@ impl Builder {
     }
 
     /// Adds a file in CNTK's text format.
-    pub fn ctf(mut self, ctf: CtfDeserializer) -> Builder {
-        self.added.push(Added::Ctf(ctf));
-        self
+    pub fn ctf(self, ctf: CtfDeserializer) -> Builder {
+        self.own(ctf.section(), &ctf)
     }
 
     /// Adds a file in CNTK's binary format.
-    pub fn cbf(mut self, cbf: CbfDeserializer) -> Builder {
-        self.added.push(Added::Cbf(cbf));
+    pub fn cbf(self, cbf: CbfDeserializer) -> Builder {
+        self.own(cbf.section(), &cbf)
+    }
+
+    /// Adds features in HTK archives.
+    pub fn htk_features(self, features: HtkFeatureDeserializer) -> Builder {
+        self.own(features.section(), &features)
+    }
+
+    /// Adds labels of the HTK master label format.
+    pub fn htk_mlf(self, labels: HtkMlfDeserializer) -> Builder {
+        self.own(labels.section(), &labels)
+    }
+
+    /// Adds labels in CNTK's binary format.
+    pub fn htk_mlf_binary(self, labels: HtkMlfBinaryDeserializer) -> Builder {
+        self.own(labels.section(), &labels)
+    }
+
+    /// Adds lattices.
+    pub fn lattices(self, lattices: LatticeDeserializer) -> Builder {
+        self.own(lattices.section(), &lattices)
+    }
+
+    /// Adds Kaldi archives.
+    pub fn kaldi(self, archives: KaldiDeserializer) -> Builder {
+        self.own(archives.section(), &archives)
+    }
+
+    fn own(mut self, section: Result<Section>, text: &dyn fmt::Display) -> Builder {
+        self.added.push(Added::Own(section, text.to_string()));
         self
     }
 
@@ -126,8 +156,7 @@ impl fmt::Debug for Builder {
             .added
             .iter()
             .map(|added| match added {
-                Added::Ctf(ctf) => ctf.to_string(),
-                Added::Cbf(cbf) => cbf.to_string(),
+                Added::Own(_, text) => text.clone(),
                 Added::User(name, _) => name.clone(),
             })
             .collect();

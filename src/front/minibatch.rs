@@ -118,7 +118,8 @@ pub struct MinibatchStream<'m> {
     packed: Option<&'m StreamMinibatch>,
 }
 
-static NO_COLUMNS: Layout = Layout { steps: 0, lanes: 0, records: Vec::new(), right_splice: 0 };
+static NO_COLUMNS: Layout =
+    Layout { steps: 0, lanes: 0, records: Vec::new(), right_splice: 0, sequence_major: false };
 
 impl<'m> MinibatchStream<'m> {
     /// Name, storage and element type.
@@ -183,13 +184,13 @@ impl<'m> MinibatchStream<'m> {
     pub fn sequences(
         &self,
     ) -> impl Iterator<Item = (usize, impl ExactSizeIterator<Item = usize> + use<>)> + use<'m> {
-        let Layout { steps, lanes, records, .. } = self.layout();
-        let (steps, lanes) = (*steps, *lanes);
-        records.iter().filter(|record| !record.is_gap()).map(move |record| {
+        let layout = self.layout();
+        let (steps, stride) = (layout.steps, if layout.sequence_major { 1 } else { layout.lanes });
+        layout.records.iter().filter(|record| !record.is_gap()).map(move |record| {
             let begin = usize::try_from(record.begin).unwrap_or(0);
             let end = usize::try_from(record.end).unwrap_or(steps).min(steps);
-            let lane = record.lane as usize;
-            (record.id as usize, (begin..end).map(move |step| step * lanes + lane))
+            let first = layout.column(0, record.lane as usize);
+            (record.id as usize, (begin..end).map(move |step| first + step * stride))
         })
     }
 

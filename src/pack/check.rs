@@ -1,27 +1,39 @@
 //! Checks of what chunks deliver, so that a chunk's mistake cannot make a copy leave its bounds.
 
 use crate::error::ExceptionClass;
-use crate::sequence::SequenceView;
+use crate::sequence::{FrameEncoding, FrameSpec, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::{Error, ErrorKind, Result};
 
 /// Compares a view's sizes with each other. `element` is the size of one value in bytes, `sample_size` the number of values
 /// of a sample. Returns the number of sparse values, 0 for a dense sequence.
 pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<usize> {
-    let samples = view.samples as usize;
-    let element = view.form.size(element);
-    let Some(sparse) = &view.sparse else {
-        let found = view.values.len();
-        return if samples.checked_mul(sample_size * element) == Some(found) {
-            Ok(0)
-        } else {
-            Err(Error::internal(format!(
-                "A chunk has a dense sequence of {samples} samples with {found} bytes of values instead of {} per sample.",
-                sample_size * element
-            )))
-        };
+    match &view.kind {
+        ViewKind::Dense => dense(view, element, sample_size),
+        ViewKind::Sparse(sparse) => return sparse_values(view, sparse, element),
+        ViewKind::Frames(frames) => stored_frames(view, frames.spec, sample_size),
+    }
+    .map(|()| 0)
+}
+
+fn dense(view: &SequenceView<'_>, element: usize, sample_size: usize) -> Result<()> {
+    let (samples, found) = (view.samples as usize, view.values.len());
+    let expected = sample_size * view.form.size(element);
+    let is_stored = match view.form {
+        ValueForm::Whole | ValueForm::Byte => true,
+        ValueForm::Decimal(_) => element == size_of::<f32>(),
+        ValueForm::Ones => false,
     };
-    let index_size = if sparse.narrow { 2 } else { 4 };
-    let nnz = sparse.indices.len() / index_size;
+    if samples.checked_mul(expected) == Some(found) && is_stored {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "A chunk has a dense sequence of {samples} samples with {found} bytes of values instead of {expected} per sample."
+    )))
+}
+
+fn sparse_values(view: &SequenceView<'_>, sparse: &SparseView<'_>, element: usize) -> Result<usize> {
+    let samples = view.samples as usize;
+    let (nnz, index_size) = (sparse.count(), sparse.index_size());
     // A sequence without samples has one offset, which is both the first and the last.
     let (Some(&first), Some(&last)) = (sparse.offsets.first(), sparse.offsets.last()) else {
         return Err(Error::internal("A chunk has a sparse sequence without offsets."));
@@ -29,7 +41,8 @@ pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize)
     let fits = sparse.offsets.len() - 1 == samples
         && last.checked_sub(first).is_some_and(|count| count as usize == nnz)
         && sparse.indices.len() == nnz * index_size
-        && view.values.len() == nnz * element;
+        && !matches!(view.form, ValueForm::Decimal(_))
+        && view.values.len() == nnz * view.form.size(element);
     if fits {
         return Ok(nnz);
     }
@@ -38,6 +51,33 @@ pub(super) fn sizes(view: &SequenceView<'_>, element: usize, sample_size: usize)
          {} bytes of values do not fit together.",
         sparse.offsets.len(),
         sparse.indices.len(),
+        view.values.len()
+    )))
+}
+
+fn stored_frames(view: &SequenceView<'_>, spec: &FrameSpec, sample_size: usize) -> Result<()> {
+    let filled =
+        spec.left.checked_add(spec.right).and_then(|others| others.checked_add(1)?.checked_mul(spec.dim));
+    let numbers = match &spec.encoding {
+        FrameEncoding::Linear { scale, offset, .. } => scale.len() == spec.dim && offset.len() == spec.dim,
+        _ => true,
+    };
+    // A frame has at most `sample_size` values if `filled` has, so its size does not overflow where it is computed.
+    let fits = spec.dim > 0
+        && filled.is_some_and(|filled| filled <= sample_size)
+        && numbers
+        && view.form == ValueForm::Whole
+        && !view.values.is_empty()
+        && view.values.len().is_multiple_of(spec.stored_bytes());
+    if fits {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "A chunk has a sequence of frames of {} values, {} before and {} after the middle one, in {} bytes, which do not make \
+         samples of {sample_size} values.",
+        spec.dim,
+        spec.left,
+        spec.right,
         view.values.len()
     )))
 }
@@ -58,4 +98,54 @@ pub(super) fn ascending(offsets: &[u32]) -> Result<()> {
 pub(super) fn empty_sequence(stream: &str) -> Error {
     let message = "AddSequence: Sequences must be a least one frame long.";
     Error::new(ErrorKind::Data, ExceptionClass::Logic, message).in_stream(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sequence::FrameView;
+
+    /// The check of frames in `bytes` bytes for samples of 6 values.
+    fn check_frames(spec: &FrameSpec, bytes: usize) -> Result<usize> {
+        let values = vec![0; bytes];
+        let kind = ViewKind::Frames(FrameView { first: 0, spec });
+        sizes(&SequenceView { samples: 9, values: &values, form: ValueForm::Whole, kind }, 4, 6)
+    }
+
+    #[test]
+    fn frames_must_be_whole_and_fit_into_their_samples() {
+        let spec = |dim, left, right, encoding| FrameSpec { dim, left, right, encoding };
+        let float = |dim, left, right| spec(dim, left, right, FrameEncoding::Float);
+        assert!(matches!(check_frames(&float(2, 1, 1), 8), Ok(0)));
+        assert!(matches!(check_frames(&float(2, 0, 1), 80), Ok(0)));
+        for (dim, left, right, bytes) in
+            [(2, 1, 1, 0), (2, 1, 1, 12), (2, 1, 2, 8), (0, 1, 1, 8), (7, 0, 0, 28), (2, usize::MAX, 1, 8)]
+        {
+            let error = check_frames(&float(dim, left, right), bytes).expect_err("must be refused");
+            assert_eq!(error.kind(), ErrorKind::Internal, "{dim} {left} {right} {bytes}");
+        }
+        assert!(check_frames(&float(usize::MAX, 0, 0), 8).is_err());
+        let linear = |scales: usize, offsets: usize| FrameEncoding::Linear {
+            swapped: true,
+            scale: vec![1.0; scales].into(),
+            offset: vec![0.0; offsets].into(),
+        };
+        assert!(check_frames(&spec(2, 0, 0, linear(2, 2)), 4).is_ok());
+        assert!(check_frames(&spec(2, 0, 0, linear(1, 2)), 4).is_err());
+        assert!(check_frames(&spec(2, 0, 0, linear(2, 3)), 4).is_err());
+        let form = ValueForm::Byte;
+        let kind = ViewKind::Frames(FrameView { first: 0, spec: &float(2, 0, 0) });
+        assert!(sizes(&SequenceView { samples: 1, values: &[0; 8], form, kind }, 4, 6).is_err());
+    }
+
+    #[test]
+    fn forms_that_copying_does_not_know_are_refused() {
+        let view = |form, values, kind| SequenceView { samples: 1, values, form, kind };
+        let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
+        assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), 4, 1).is_err());
+        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Dense), 8, 1).is_err());
+        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Dense), 4, 1).is_ok());
+        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_err());
+        assert!(matches!(sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), 4, 1), Ok(1)));
+    }
 }

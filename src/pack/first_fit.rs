@@ -126,7 +126,7 @@ mod tests {
                 end: u64::from(steps),
             });
         }
-        Layout { steps: steps as usize, lanes: used.len(), records, right_splice: 0 }
+        Layout { steps: steps as usize, lanes: used.len(), records, right_splice: 0, sequence_major: false }
     }
 
     fn fast(fit: &mut FirstFit, lengths: &[u32]) -> Layout {

@@ -26,7 +26,8 @@ impl Record {
     }
 }
 
-/// Layout of one stream's minibatch: `steps * lanes` columns; step `t` of lane `s` is column `t * lanes + s`.
+/// Layout of one stream's minibatch: `steps * lanes` columns. Step `t` of lane `s` is column `t * lanes + s`, or `s * steps + t`
+/// if the layout is sequence-major.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Layout {
@@ -34,10 +35,14 @@ pub struct Layout {
     pub steps: usize,
     /// Parallel sequences (CNTK's S). Each lane holds one sequence, or several one after the other.
     pub lanes: usize,
-    /// Cover every column exactly once.
+    /// Cover every column exactly once, except that a sequence-major layout has no records of gaps.
     pub records: Vec<Record>,
     /// Steps by which truncated minibatches overlap; 0 in the other modes.
     pub right_splice: u64,
+    /// Lanes come one after the other instead of steps: each sequence has a lane of its own, and its samples are next to
+    /// each other. Minibatches of whole sequences have binary streams like this
+    /// ([`StreamInfo::is_binary`](crate::stream::StreamInfo::is_binary)).
+    pub sequence_major: bool,
 }
 
 impl Layout {
@@ -46,7 +51,18 @@ impl Layout {
         self.steps = 0;
         self.lanes = 0;
         self.right_splice = 0;
+        self.sequence_major = false;
         self.records.clear();
+    }
+
+    /// Lays out sequences of these lengths sequence-major.
+    pub(super) fn sequence_major(&mut self, lengths: &[u32]) {
+        self.clear();
+        self.steps = lengths.iter().fold(0, |a, &b| a.max(b)) as usize;
+        self.lanes = lengths.len();
+        self.sequence_major = true;
+        let record = |(id, &length): (u64, &u32)| Record { id, lane: id, begin: 0, end: length.into() };
+        self.records.extend((0..).zip(lengths).map(record));
     }
 
     /// Makes this a copy of `other` in the memory it already has, if that suffices.
@@ -54,7 +70,13 @@ impl Layout {
         self.steps = other.steps;
         self.lanes = other.lanes;
         self.right_splice = other.right_splice;
+        self.sequence_major = other.sequence_major;
         self.records.clone_from(&other.records);
+    }
+
+    /// The column of a step of a lane.
+    pub fn column(&self, step: usize, lane: usize) -> usize {
+        if self.sequence_major { lane * self.steps + step } else { step * self.lanes + lane }
     }
 
     /// Number of columns, gaps included.

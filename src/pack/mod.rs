@@ -15,6 +15,7 @@ pub mod layout;
 mod limits;
 pub mod minibatch;
 mod packer;
+pub mod plain;
 mod sequence;
 mod spec;
 #[cfg(test)]

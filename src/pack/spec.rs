@@ -6,7 +6,7 @@ use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
 use crate::deserialize::{Ahead, Loaded};
 use crate::memory::Meter;
-use crate::sequence::{SequenceId, SequenceView};
+use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 
@@ -165,15 +165,21 @@ impl PackSpec {
             let nnz = self.check(info, input).map_err(|error| error.in_stream(&info.name))?;
             let (before, rest) = minibatch.streams.split_at_mut(i);
             let Some(stream) = rest.first_mut() else { continue };
-            // Streams of equal lengths have equal layouts.
-            match inputs.iter().zip(before).find(|(other, _)| other.lengths == input.lengths) {
+            // Streams of equal lengths have equal layouts, unless one of them is binary.
+            let like = |other: &StreamInfo| other.is_binary == info.is_binary;
+            let mut others = self.streams.iter().zip(inputs).zip(before);
+            match others.find(|((info, other), _)| other.lengths == input.lengths && like(info)) {
                 Some((_, other)) => stream.layout.copy_from(&other.layout),
+                None if info.is_binary => stream.layout.sequence_major(&input.lengths),
                 None => scratch.fit.lay_out(&input.lengths, &mut stream.layout),
             }
             let (element, sample_size) = (info.element.size(), info.sample_size());
             let allocated = stream.allocate(info.storage, info.element, sample_size, nnz);
             let (layout, out) = allocated.map_err(|error| error.in_stream(&info.name))?;
             match info.storage {
+                Storage::Dense if info.is_binary => {
+                    copy::sequential(out, &input.views, sample_size * element, layout.steps);
+                }
                 Storage::Dense => copy::dense(out, layout, &input.views, sample_size * element, element),
                 Storage::SparseCsc => copy::sparse(out, layout, &input.views, element, nnz)?,
             }
@@ -188,7 +194,7 @@ impl PackSpec {
         let (element, sample_size) = (info.element.size(), info.sample_size());
         let mut nnz = 0;
         for view in &input.views {
-            if self.frames && view.samples != 1 {
+            if self.frames && view.samples != 1 && !info.is_binary {
                 return Err(Error::data(format!(
                     "Detected a non-frame sequence of size {} in frame mode.",
                     view.samples
@@ -197,7 +203,12 @@ impl PackSpec {
             if view.samples == 0 {
                 return Err(check::empty_sequence(&info.name));
             }
-            if view.sparse.is_some() != (info.storage == Storage::SparseCsc) {
+            if info.is_binary && (view.form != ValueForm::Whole || !matches!(view.kind, ViewKind::Dense)) {
+                return Err(Error::internal(
+                    "A chunk has a sequence of a binary stream that is not plain bytes.",
+                ));
+            }
+            if view.sparse().is_some() != (info.storage == Storage::SparseCsc) {
                 return Err(Error::internal(
                     "A chunk has a dense sequence of a sparse stream, or the other way round.",
                 ));

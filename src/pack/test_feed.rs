@@ -2,13 +2,20 @@
 
 use super::{Feed, LoadedSelection, Minibatch};
 use crate::deserialize::{Chunk, Loaded};
-use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm};
+use crate::sequence::{SequenceId, SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::sync::Arc;
 
 pub fn info(name: &str, storage: Storage, element: ElementType, size: usize) -> StreamInfo {
-    StreamInfo { name: name.into(), storage, element, shape: vec![size], defines_mb_size: false }
+    StreamInfo {
+        name: name.into(),
+        storage,
+        element,
+        shape: vec![size],
+        defines_mb_size: false,
+        is_binary: false,
+    }
 }
 
 /// The example of the packing tests: `x` dense of 2 values, `s` sparse of 4.
@@ -90,7 +97,7 @@ impl Data {
             samples: self.samples,
             values: &self.values[1..],
             form: ValueForm::Whole,
-            sparse: (storage == Storage::SparseCsc).then_some(sparse),
+            kind: if storage == Storage::SparseCsc { ViewKind::Sparse(sparse) } else { ViewKind::Dense },
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{check, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
-use crate::sequence::{SequenceId, ValueForm};
+use crate::sequence::SequenceId;
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
 use slot::{QueuedSequence, Slot};
@@ -321,16 +321,11 @@ fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<u
         let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
         check::sizes(&view, info.element.size(), info.sample_size())
             .map_err(|error| error.in_stream(&info.name))?;
-        if view.form != ValueForm::Whole || view.sparse.is_some_and(|sparse| sparse.narrow) {
-            return Err(Error::internal(
-                "A chunk has narrow values or indices, which truncated packing cannot read.",
-            ));
-        }
         if *length.get_or_insert(view.samples) != view.samples {
             let message = "For BPTT sequences between different input stream should have the same length.";
             return Err(Error::data(message).in_stream(&info.name));
         }
-        if let Some(sparse) = &view.sparse {
+        if let Some(sparse) = view.sparse() {
             check::ascending(sparse.offsets)?;
         }
     }
@@ -366,14 +361,7 @@ fn copy_run(
     let (layout, out) = stream.parts_mut();
     let lanes = layout.lanes;
     let columns = Columns { first: (t * lanes + lane) * column, stride: lanes * column, column };
-    match &view.sparse {
-        Some(sparse) => copy::expand(out, columns, info.element.size(), view.values, sparse, from, count),
-        None => {
-            let samples = &view.values[from * column..(from + count) * column];
-            copy::strided(out, columns.first, columns.stride, column, samples);
-            Ok(())
-        }
-    }
+    copy::samples(out, columns, info.element.size(), &view, from, count)
 }
 
 #[cfg(test)]

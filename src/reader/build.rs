@@ -2,15 +2,17 @@
 
 use super::inspect;
 use crate::config;
-use crate::config::options::Packing;
-use crate::config::options::{DeserializerOptions, ForeignOptions, Order, ReaderSettings};
+use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings};
 use crate::corpus::Corpus;
-use crate::deserialize::AnyDeserializer;
 use crate::deserialize::binary::BinaryDeserializer;
-use crate::deserialize::bundle::{Bundle, Member, check_names};
+use crate::deserialize::bundle::{Bundle, JoinOptions, Member, check_names, frame_mode};
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
+use crate::deserialize::frames::Frames;
+use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
+use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::{Error, Result};
@@ -43,13 +45,11 @@ pub(super) fn deserializer(
 ) -> Result<(AnyDeserializer, Vec<inspect::Member>)> {
     // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
-    // Truncated minibatches take sequences apart, which their packer does with numbers of full size only.
-    let narrow = !matches!(options.packing, Packing::Truncated { .. });
     let mut opened = Vec::with_capacity(options.deserializers.len());
     let mut described = Vec::with_capacity(options.deserializers.len());
     for one in &options.deserializers {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, opened.is_empty(), others, corpus, pool, (incremental, narrow))?;
+        let deserializer = open(one, opened.is_empty(), others, corpus, pool, incremental)?;
         opened.push(deserializer.clone());
         described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
     }
@@ -57,13 +57,15 @@ pub(super) fn deserializer(
     check_names(&streams)?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
     if opened.len() > 1 {
-        let bundle = join(options, opened, pool)?;
-        return Ok((AnyDeserializer::Known(Arc::new(bundle)), described));
+        return Ok((AnyDeserializer::Known(join(options, opened, corpus, pool)?), described));
     }
-    let (Some(deserializer), Some(options)) = (opened.pop(), options.deserializers.first()) else {
+    let (Some(mut deserializer), Some(first)) = (opened.pop(), options.deserializers.first()) else {
         return Err(Error::argument("A reader needs a deserializer."));
     };
-    if let AnyDeserializer::Known(table) = &deserializer {
+    if let AnyDeserializer::Known(table) = &mut deserializer {
+        if options.packing == Packing::Frame && table.in_frame_mode() != InFrameMode::Whole {
+            *table = Arc::new(Frames::new(Arc::clone(table), corpus)?);
+        }
         // CNTK 2.7 says this when it does not randomize, and divides by zero when it does.
         let is_empty = match table.is_incremental() {
             true => table.chunk(0)?.is_none(),
@@ -72,14 +74,19 @@ pub(super) fn deserializer(
         if is_empty {
             let message =
                 "Expected input to contain samples, but the number of successfully read samples was 0.";
-            return Err(Error::data(message).in_file(options.name()));
+            return Err(Error::data(message).in_file(first.name()));
         }
     }
     Ok((deserializer, described))
 }
 
 /// Joins several deserializers by key.
-fn join(options: &ReaderSettings, opened: Vec<AnyDeserializer>, pool: &Pool) -> Result<Bundle> {
+fn join(
+    options: &ReaderSettings,
+    opened: Vec<AnyDeserializer>,
+    corpus: &Arc<Corpus>,
+    pool: &Pool,
+) -> Result<Arc<dyn Deserializer>> {
     let members =
         opened.into_iter().zip(&options.deserializers).map(|(deserializer, one)| match deserializer {
             AnyDeserializer::Known(deserializer) => Ok(Member { name: one.name().to_owned(), deserializer }),
@@ -88,25 +95,43 @@ fn join(options: &ReaderSettings, opened: Vec<AnyDeserializer>, pool: &Pool) -> 
                 Err(Error::argument(message).with_detail(config::lacks_list_of(one.name())))
             }
         });
-    let members = members.collect::<Result<Vec<_>>>()?;
+    let mut members = members.collect::<Result<Vec<_>>>()?;
     let log = Logger { trace_level: options.trace_level };
-    if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
+    let join_options = JoinOptions { corpus, log, packing: options.packing };
+    // Frames are joined utterance by utterance, and taken apart afterwards. That is not possible where the primary lists
+    // frames itself, or where users' code finds the partner of each frame.
+    let is_user = |one: &DeserializerOptions| {
+        matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
+    };
+    let is_sliced = |member: &Member| frame_mode(&*member.deserializer) != InFrameMode::Whole;
+    let of_utterances = members.first().is_some_and(is_sliced) && !options.deserializers.iter().any(is_user);
+    if options.packing == Packing::Frame && !of_utterances {
+        for member in members.iter_mut().filter(|member| is_sliced(member)) {
+            member.deserializer = Arc::new(Frames::new(Arc::clone(&member.deserializer), corpus)?);
+        }
+    }
+    let bundle = if members.iter().any(|member| member.deserializer.is_asked_in_place()) {
         // The search by key may have to sort, which is work for the pool; all else stays on this thread.
         pool.install(|| members.iter().for_each(|member| _ = member.deserializer.find(0)));
-        return Bundle::new(members, &log);
+        Bundle::new(members, &join_options)?
+    } else {
+        pool.install(|| Bundle::new(members, &join_options))?
+    };
+    match options.packing {
+        Packing::Frame if of_utterances => Ok(Arc::new(Frames::of_bundle(bundle, corpus)?)),
+        _ => Ok(Arc::new(bundle)),
     }
-    pool.install(|| Bundle::new(members, &log))
 }
 
 /// Opens one deserializer. The library's own index their data on the pool; users' code does not run there. `incremental`: its
-/// table may be made while data are read. `narrow`: it may store small numbers in fewer bytes.
+/// table may be made while data are read.
 fn open(
     options: &DeserializerOptions,
     is_primary: bool,
     others: &Others<'_>,
     corpus: &Arc<Corpus>,
     pool: &Pool,
-    (incremental, narrow): (bool, bool),
+    incremental: bool,
 ) -> Result<AnyDeserializer> {
     Ok(match options {
         DeserializerOptions::Text(text) => {
@@ -114,11 +139,27 @@ fn open(
                 true => TextDeserializer::open_incremental(text, corpus, pool),
                 false => TextDeserializer::open(text, corpus),
             })?;
-            AnyDeserializer::Known(Arc::new(if narrow { opened.narrow() } else { opened }))
+            AnyDeserializer::Known(Arc::new(opened.narrow()))
         }
         DeserializerOptions::Binary(binary) => {
             let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
-            AnyDeserializer::Known(Arc::new(if narrow { opened.narrow() } else { opened }))
+            AnyDeserializer::Known(Arc::new(opened.narrow()))
+        }
+        DeserializerOptions::HtkFeatures(features) => {
+            let opened = pool.install(|| HtkFeatureDeserializer::open(features, corpus, is_primary))?;
+            AnyDeserializer::Known(Arc::new(opened))
+        }
+        DeserializerOptions::Mlf(mlf) => {
+            let opened = pool.install(|| MlfDeserializer::open(mlf, corpus, is_primary))?;
+            AnyDeserializer::Known(Arc::new(opened))
+        }
+        DeserializerOptions::Lattice(lattice) => {
+            let opened = pool.install(|| LatticeDeserializer::open(lattice, corpus, is_primary))?;
+            AnyDeserializer::Known(Arc::new(opened))
+        }
+        DeserializerOptions::Kaldi(kaldi) => {
+            let opened = pool.install(|| KaldiDeserializer::open(kaldi, corpus, is_primary))?;
+            AnyDeserializer::Known(Arc::new(opened))
         }
         DeserializerOptions::User(user) => {
             let found = others.registered.iter().find(|registered| registered.name() == user.name);

@@ -143,10 +143,13 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
             format!("window of {size} samples, seed {seed}")
         }
     };
-    let packing = match options.packing {
-        Packing::Sequence => "sequences".to_owned(),
-        Packing::Frame => "frames".to_owned(),
-        Packing::Truncated { length, right_splice } => {
+    let packing = match (options.packing, &options.lanes_by_epoch) {
+        (Packing::Sequence, _) => "sequences".to_owned(),
+        (Packing::Frame, _) => "frames".to_owned(),
+        (Packing::Truncated { .. }, Some(lanes)) => {
+            format!("truncated to the minibatch size, {lanes:?} parallel sequences")
+        }
+        (Packing::Truncated { length, right_splice }, None) => {
             format!("truncated to {length}, right splice {right_splice}")
         }
     };

@@ -1,6 +1,9 @@
 //! What a reader is asked for: the sizes of minibatches, the workers, and the length of an epoch.
 
+use crate::config;
+use crate::error::ExceptionClass;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
+use crate::{Error, Result};
 
 /// Minibatch size, workers and flags of the minibatches to come.
 ///
@@ -167,6 +170,24 @@ impl Epoch {
         self
     }
 
+    /// The same epoch with minibatches of as many steps as its minibatch size says, and as many lanes as `lanes_by_epoch`
+    /// says: CNTK's old way to truncate sequences.
+    pub(crate) fn truncated_to_its_minibatch_size(mut self, lanes_by_epoch: &[u64]) -> Result<Epoch> {
+        let index = usize::try_from(self.index).unwrap_or(usize::MAX);
+        let lanes = config::for_epoch(lanes_by_epoch, index).copied().unwrap_or(1);
+        self.read.truncation_length = self.read.minibatch_size;
+        self.read.minibatch_size = self.read.minibatch_size.saturating_mul(lanes);
+        if self.read.minibatch_size == 0 {
+            let error = Error::config(ExceptionClass::Logic, "Minibatch size cannot be zero.");
+            return Err(error.with_detail(format!(
+                "It is the epoch's minibatch size, {}, times the number of 'nbruttsineachrecurrentiter' for epoch {}, \
+                 {lanes}.",
+                self.read.truncation_length, self.index
+            )));
+        }
+        Ok(self)
+    }
+
     /// The numbers that CNTK and the C interface describe an epoch by, 2^62-1 samples for one sweep among them.
     #[doc(hidden)]
     pub fn from_numbers(read: ReadConfig, samples: u64, sweeps: u64, index: u64) -> Epoch {
@@ -181,6 +202,7 @@ impl Epoch {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -190,5 +212,24 @@ mod tests {
         assert_ne!(Epoch::samples(SIZE_OF_SWEEP).samples, SIZE_OF_SWEEP);
         let unlimited = Epoch::unlimited();
         assert_eq!((unlimited.samples, unlimited.sweeps), (SIZE_UNLIMITED, SWEEPS_UNLIMITED));
+    }
+
+    #[test]
+    fn old_style_truncation_takes_its_length_from_the_minibatch_size() {
+        let sizes = |minibatch: u64, index: u64, lanes: &[u64]| {
+            let epoch = Epoch::sweeps(1).minibatch_size(minibatch).index(index);
+            let read = epoch.truncated_to_its_minibatch_size(lanes)?.read;
+            Ok::<_, Error>((read.truncation_length, read.minibatch_size))
+        };
+        assert_eq!(sizes(3, 0, &[1, 3]).unwrap(), (3, 3));
+        assert_eq!(sizes(3, 1, &[1, 3]).unwrap(), (3, 9));
+        // The last number counts for all later epochs.
+        assert_eq!(sizes(3, u64::MAX, &[1, 3]).unwrap(), (3, 9));
+        assert_eq!(sizes(u64::MAX, 0, &[2]).unwrap(), (u64::MAX, u64::MAX));
+        for (minibatch, lanes) in [(3, 0), (0, 2)] {
+            let error = sizes(minibatch, 0, &[lanes]).unwrap_err();
+            assert_eq!(error.message(), "Minibatch size cannot be zero.");
+            assert_eq!(error.class(), ExceptionClass::Logic);
+        }
     }
 }

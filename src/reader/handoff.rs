@@ -11,7 +11,9 @@ use std::time::Duration;
 /// Work that takes less time is not handed over: handing a thing to another thread and back, with the waking of both, costs
 /// about as much. A batch of minibatches is read ahead if reading it and what the caller does between reads both take at least
 /// this long, because nothing is gained where the caller only waits. (Counts of words in minibatches of 256, one by one, read
-/// by a caller that does nothing: a fifth of the time went into changing threads.) Chunks are loaded ahead in any case.
+/// by a caller that does nothing: a fifth of the time went into changing threads. If all work is handed over, second sweeps
+/// over four shapes of data in minibatches of 32 and 256 take 1.1 to 4 times as long with such a caller on 2 CPUs.) Chunks are
+/// loaded ahead in any case.
 pub(super) const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 /// The thread. It has one thing at a time; to hand that over allocates nothing.

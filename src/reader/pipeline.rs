@@ -33,6 +33,8 @@ pub(super) struct Pipeline {
     source: Source,
     packer: Box<dyn Packer>,
     packing: Packing,
+    /// See [`ReaderSettings::lanes_by_epoch`].
+    lanes_by_epoch: Option<Vec<u64>>,
     /// Packs several minibatches in parallel, where each can be packed without the ones before it.
     parallel: ParallelPacker,
     /// The minibatches of the batch that is being read. Emptied, not freed, after each batch.
@@ -105,6 +107,7 @@ impl Pipeline {
             source,
             packer,
             packing: options.packing,
+            lanes_by_epoch: options.lanes_by_epoch.clone(),
             parallel: ParallelPacker::new(packing_threads, meter),
             planned: Vec::new(),
             spare_planned: Vec::new(),
@@ -118,6 +121,9 @@ impl Pipeline {
         if let Packing::Truncated { length, right_splice } = self.packing {
             epoch.read.truncation_length = length;
             epoch.read.right_splice = right_splice;
+        }
+        if let Some(lanes) = &self.lanes_by_epoch {
+            epoch = epoch.truncated_to_its_minibatch_size(lanes)?;
         }
         epoch.read.workers().check()?;
         self.packer.configure(&epoch.read.pack())?;

@@ -51,6 +51,7 @@ pub struct StreamDescription {
     pub double: bool,
     pub shape: Vec<u64>,
     pub defines_mb_size: bool,
+    pub binary: bool,
 }
 
 /// An error object.
@@ -92,7 +93,13 @@ pub struct StreamBatch {
 #[derive(Debug)]
 pub enum Columns {
     Dense(Vec<Column>),
-    Sparse { values: Vec<u64>, rows: Vec<i32>, starts: Vec<i32> },
+    Sparse {
+        values: Vec<u64>,
+        rows: Vec<i32>,
+        starts: Vec<i32>,
+    },
+    /// The words of each sequence of a binary stream, in the order of the records.
+    Binary(Vec<Vec<u64>>),
 }
 
 /// A column of dense data.
@@ -150,7 +157,6 @@ impl Driver {
         let info: cntk_reader_stream_info =
             unsafe { fill(|info, error| cntk_reader_stream_describe(self.reader(), index, info, error)) }
                 .expect("a stream");
-        assert_eq!(info.is_binary, 0);
         let name = text(info.name).expect("a name");
         assert_eq!(info.name_length, name.len());
         let shape = list(info.shape, info.shape_rank);
@@ -162,6 +168,7 @@ impl Driver {
             double: info.element == cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE,
             shape: shape.iter().map(|&dim| dim as u64).collect(),
             defines_mb_size: info.defines_mb_size == 1,
+            binary: info.is_binary == 1,
         }
     }
 
@@ -229,8 +236,9 @@ impl Driver {
         // SAFETY: `cntk_reader_minibatch_info` begins with its size, and describing fills it on success.
         let info: cntk_reader_minibatch_info =
             unsafe { fill(|info, error| cntk_reader_minibatch_describe(minibatch.handle(), info, error)) }?;
-        let streams =
-            (0..info.stream_count).map(|index| minibatch.stream(index)).collect::<Result<_, _>>()?;
+        let described = self.streams();
+        let part = |index: usize| minibatch.stream(index, described[index].binary);
+        let streams = (0..info.stream_count).map(part).collect::<Result<_, _>>()?;
         Ok(Batch { end_of_sweep: info.end_of_sweep == 1, end_of_epoch: info.end_of_epoch == 1, streams })
     }
 }
@@ -251,7 +259,7 @@ impl Minibatch {
         unsafe { self.0.as_ref() }
     }
 
-    fn stream(&self, index: usize) -> Result<StreamBatch, Failure> {
+    fn stream(&self, index: usize, binary: bool) -> Result<StreamBatch, Failure> {
         // SAFETY: `cntk_reader_minibatch_stream` begins with its size, and describing fills it on success.
         let stream: cntk_reader_minibatch_stream = unsafe {
             fill(|stream, error| cntk_reader_minibatch_stream_describe(self.handle(), index, stream, error))
@@ -272,6 +280,7 @@ impl Minibatch {
             }
         };
         let columns = match stream.storage {
+            _ if binary => Columns::Binary(words(&stream, records, &values)),
             cntk_reader_storage::CNTK_READER_STORAGE_DENSE => {
                 Columns::Dense(dense(&stream, records, &values))
             }
@@ -317,6 +326,18 @@ impl Minibatch {
         assert_eq!(key.len(), unsafe { length.assume_init() });
         Ok(key)
     }
+}
+
+/// The words of each sequence of a binary stream. A lane has one sequence, and its words are next to each other.
+fn words(
+    stream: &cntk_reader_minibatch_stream,
+    records: &[cntk_reader_record],
+    values: &[u64],
+) -> Vec<Vec<u64>> {
+    assert_eq!(values.len(), stream.columns * stream.sample_size, "number of values");
+    let lane = |record: &cntk_reader_record| record.lane as usize * stream.steps;
+    let words = |record: &cntk_reader_record| values[lane(record)..][..record.end as usize].to_vec();
+    records.iter().filter(|record| record.sequence != u64::MAX).map(words).collect()
 }
 
 /// The columns of dense values; each must be covered by one record.

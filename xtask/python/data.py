@@ -116,6 +116,38 @@ def speech(folder, utterances=8, dim=3, seed=5, name='utt%d', frames=(3, 12)):
     return [os.path.join(folder, name) for name in ('features.scp', 'labels.mlf', 'states.list')]
 
 
+def vectors(folder, utterances=8, dim=2, name='utt%d'):
+    """One frame for each utterance of `speech`, and its script."""
+    archive = os.path.join(folder, 'vectors.htk')
+    values = [number + 0.5 * value for number in range(utterances) for value in range(dim)]
+    write(archive, struct.pack('>iihh', utterances, 100000, 4 * dim, 9) + struct.pack('>%df' % len(values), *values))
+    lines = ['%s.vec=%s[%d,%d]\n' % (name % number, archive, number, number) for number in range(utterances)]
+    return write(os.path.join(folder, 'vectors.scp'), ''.join(lines))
+
+
+def lattices(folder, utterances=8, seed=6, name='utt%d'):
+    """Bytes for each utterance of `speech`, whole words, their table of contents, and the list that names it."""
+    rng = random.Random(seed)
+    content, toc = b'', ''
+    path = os.path.join(folder, 'all.lat')
+    for number in range(utterances):
+        toc += '%s=%s[%d]\n' % (name % number, '' if number else path, len(content))
+        content += bytes(rng.randrange(1, 100) for _ in range(4 * rng.randint(1, 12)))
+    write(path, content)
+    table = write(os.path.join(folder, 'lattices.toc'), toc)
+    return write(os.path.join(folder, 'lattices.list'), table + '\n')
+
+
+def binary_labels(folder, utterances=8, seed=5, frames=(3, 12), name='utt%d'):
+    """Labels of `speech` as a binary file: one class for each utterance."""
+    rng = random.Random(seed)
+    content = b'MLF' + struct.pack('<h', 2)
+    for number in range(utterances):
+        length, key = rng.randint(*frames), (name % number).encode()
+        content += struct.pack('<H', len(key)) + key + struct.pack('<IHHH', length, 1, number, length)
+    return write(os.path.join(folder, 'labels.bin'), content)
+
+
 def bitmap(path, width, height, seed):
     """A colour image without compression."""
     rng = random.Random(seed)

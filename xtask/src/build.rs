@@ -43,7 +43,8 @@ pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
 /// The example programs, each language as a project of its own.
 pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
     example(project, dist, "c", "print_minibatches")?;
-    example(project, dist, "cpp", "train_digits")
+    example(project, dist, "cpp", "train_digits")?;
+    example(project, dist, "speech", "train_phones")
 }
 
 /// One example program, into target/examples.

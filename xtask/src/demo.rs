@@ -4,6 +4,7 @@
 use crate::project::{Project, empty_folder};
 use crate::{build, dist, tools};
 use anyhow::{Context, Result, ensure};
+use std::path::Path;
 use std::time::Instant;
 
 /// Percentage of the held-out digits that the trained classifier must recognize.
@@ -26,51 +27,74 @@ pub fn build(project: &Project) -> Result<()> {
     project.part("the digits example", || build::example(project, &dist, "cpp", "train_digits"))
 }
 
-/// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch of 45,
-/// and 10 minibatches after the last checkpoint, as in a crash.
-const STOP: (&str, &str) = ("100", "510");
+/// A training that an example program does.
+pub struct Training<'a> {
+    /// The program, below `target/examples`.
+    pub program: &'a str,
+    /// The folder of its data.
+    pub data: &'a Path,
+    /// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch, and
+    /// some minibatches after the last checkpoint, as in a crash.
+    pub stop: (&'a str, &'a str),
+    /// What it learns to recognize.
+    pub samples: &'a str,
+    /// Percentage of the held-out samples that it must recognize.
+    pub accuracy: f64,
+}
 
-/// Trains in one go, and again with a stop in the middle. Fails unless the weights are the same to the last bit and the
-/// classifier reaches [`ACCURACY`]. Returns a summary in a few lines.
+/// Trains the digits in one go, and again with a stop in the middle, as [`Training::resume`] says.
 pub fn resume(project: &Project) -> Result<String> {
-    let scratch = project.target.join("xtask/demo");
-    empty_folder(&scratch)?;
     let data = project.path("examples/data");
-    let train = |options: &[&str]| {
-        let program = project.target.join("examples/train_digits");
-        project.run(&program.to_string_lossy()).arg("--data").arg(&data).args(options).output()
-    };
-    let checkpoint = scratch.join("digits.checkpoint");
-    let checkpoint = checkpoint.to_str().context("the path is not UTF-8")?;
+    // An epoch has 45 minibatches.
+    let stop = ("100", "510");
+    Training { program: "train_digits", data: &data, stop, samples: "digits", accuracy: ACCURACY }
+        .resume(project)
+}
 
-    let whole = train(&[])?;
-    let (every, stop) = STOP;
-    let stopped = train(&["--checkpoint", checkpoint, "--checkpoint-every", every, "--stop-after", stop])?;
-    ensure!(hash(&stopped).is_none(), "The training did not stop after {stop} minibatches:\n{stopped}");
-    let resumed = train(&["--resume", checkpoint])?;
-    let hash =
-        |output| hash(output).with_context(|| format!("No hash of the weights was printed:\n{output}"));
-    let (wanted, got) = (hash(&whole)?, hash(&resumed)?);
-    ensure!(
-        wanted == got,
-        "The resumed training ended elsewhere: {got} instead of {wanted}.\n\n{whole}\n{resumed}"
-    );
-    for output in [&whole, &resumed] {
-        let accuracy = accuracy(output).with_context(|| format!("No accuracy was printed:\n{output}"))?;
+impl Training<'_> {
+    /// Trains in one go, and again with a stop in the middle. Fails unless the weights are the same to the last bit and the
+    /// classifier reaches its accuracy. Returns a summary in a few lines.
+    pub fn resume(&self, project: &Project) -> Result<String> {
+        let scratch = project.target.join("xtask/demo");
+        empty_folder(&scratch)?;
+        let train = |options: &[&str]| {
+            let program = project.target.join("examples").join(self.program);
+            project.run(&program.to_string_lossy()).arg("--data").arg(self.data).args(options).output()
+        };
+        let checkpoint = scratch.join("training.checkpoint");
+        let checkpoint = checkpoint.to_str().context("the path is not UTF-8")?;
+
+        let whole = train(&[])?;
+        let (every, stop) = self.stop;
+        let stopped =
+            train(&["--checkpoint", checkpoint, "--checkpoint-every", every, "--stop-after", stop])?;
+        ensure!(hash(&stopped).is_none(), "The training did not stop after {stop} minibatches:\n{stopped}");
+        let resumed = train(&["--resume", checkpoint])?;
+        let hash =
+            |output| hash(output).with_context(|| format!("No hash of the weights was printed:\n{output}"));
+        let (wanted, got) = (hash(&whole)?, hash(&resumed)?);
         ensure!(
-            accuracy >= ACCURACY,
-            "The classifier recognizes {accuracy} % of the held-out digits, {ACCURACY} % are expected:\n{output}"
+            wanted == got,
+            "The resumed training ended elsewhere: {got} instead of {wanted}.\n\n{whole}\n{resumed}"
         );
+        let (samples, goal) = (self.samples, self.accuracy);
+        for output in [&whole, &resumed] {
+            let accuracy = accuracy(output).with_context(|| format!("No accuracy was printed:\n{output}"))?;
+            ensure!(
+                accuracy >= goal,
+                "The classifier recognizes {accuracy} % of the held-out {samples}, {goal} % are expected:\n{output}"
+            );
+        }
+        let found = resumed.lines().find(|line| line.starts_with("resumed")).unwrap_or_default();
+        Ok(format!(
+            "in one go             {}   weights {wanted}\n\
+             stopped and resumed   {}   weights {got}\n\
+             (stopped after {stop} minibatches as in a crash, {found})\n\
+             The weights are the same to the last bit, and at least {goal} % of the held-out {samples} are recognized.",
+            last_epoch(&whole).unwrap_or_default(),
+            last_epoch(&resumed).unwrap_or_default()
+        ))
     }
-    let found = resumed.lines().find(|line| line.starts_with("resumed")).unwrap_or_default();
-    Ok(format!(
-        "in one go             {}   weights {wanted}\n\
-         stopped and resumed   {}   weights {got}\n\
-         (stopped after {stop} minibatches as in a crash, {found})\n\
-         The weights are the same to the last bit, and at least {ACCURACY} % of the held-out digits are recognized.",
-        last_epoch(&whole).unwrap_or_default(),
-        last_epoch(&resumed).unwrap_or_default()
-    ))
 }
 
 /// The hash of the weights that a training printed.

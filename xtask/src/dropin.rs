@@ -61,10 +61,10 @@ pub struct Module {
 const SHARED: [&str; 7] = ["reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
 
 /// All modules, the composite one first.
-pub const MODULES: [Module; 3] = [
+pub const MODULES: [Module; 4] = [
     Module {
         stem: "Cntk.Composite",
-        sources: &["composite", "original", "foreign", "transforms", "plugin", "corpus", "module_config"],
+        sources: &["composite", "foreign", "transforms", "plugin", "corpus", "module_config"],
         exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
@@ -77,9 +77,14 @@ pub const MODULES: [Module; 3] = [
         sources: &["binary_module", "deserializer_module", "deserializer"],
         exports: &DESERIALIZER_EXPORTS,
     },
+    Module {
+        stem: "Cntk.Deserializers.HTK",
+        sources: &["htk_module", "deserializer_module", "deserializer"],
+        exports: &DESERIALIZER_EXPORTS,
+    },
 ];
 
-/// What a module of a deserializer exports.
+/// What a module of deserializers exports.
 const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {

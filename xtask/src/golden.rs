@@ -1,5 +1,4 @@
-//! The golden cases under tests/golden, and those under tests/golden-host, which need modules of CNTK: what CNTK 2.7 was
-//! recorded to deliver.
+//! The golden cases under tests/golden: what CNTK 2.7 was recorded to deliver.
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail};
@@ -34,19 +33,11 @@ pub struct Rewritten {
     pub flags: &'static str,
 }
 
-/// All cases of this library's own formats, file by file in alphabetical order.
+/// All cases, file by file in alphabetical order.
 pub fn load(project: &Project) -> Result<Vec<Case>> {
-    load_folder(&project.path("tests/golden"))
-}
-
-/// All cases with deserializers of CNTK's modules.
-pub fn load_for_host(project: &Project) -> Result<Vec<Case>> {
-    load_folder(&project.path("tests/golden-host"))
-}
-
-fn load_folder(folder: &Path) -> Result<Vec<Case>> {
+    let folder = project.path("tests/golden");
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+    for entry in std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "json") {
             files.push(path);
@@ -99,7 +90,7 @@ impl Case {
         std::fs::create_dir_all(folder)?;
         for (name, content) in &self.files {
             // Lists of files contain paths.
-            match name.ends_with(".scp") {
+            match [".scp", ".list", ".toc", ".idx"].iter().any(|ending| name.ends_with(ending)) {
                 true => {
                     let text = String::from_utf8_lossy(content);
                     let place = folder.display().to_string();

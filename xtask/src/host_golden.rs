@@ -69,7 +69,7 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     })?;
     let mut setups = vec![
         (Setup::Composite, "this project's composite module"),
-        (Setup::Deserializers, "CNTK's composite module over this project's text and binary modules"),
+        (Setup::Deserializers, "CNTK's composite module over this project's modules of deserializers"),
     ];
     if originals {
         setups.push((Setup::Original, "CNTK's own modules"));
@@ -112,12 +112,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
     }
     let driver = text_of(&project.target.join("drivers/host_replay"))?;
     let (mut passed, mut failures) = (0, Vec::new());
-    let mut cases = golden::load(project)?;
-    // This project's deserializers have no part in these.
-    if !matches!(setup, Setup::Deserializers) {
-        cases.extend(golden::load_for_host(project)?);
-    }
-    for case in cases {
+    for case in golden::load(project)? {
         if case.name == LOST_CHUNKS && !matches!(setup, Setup::Composite) {
             println!(
                 "  {}: not compared, CNTK's composite module reads chunks that are not there",

@@ -23,6 +23,7 @@ mod python;
 mod replay;
 mod repository;
 mod run;
+mod speech;
 mod steps;
 mod swap;
 mod symbols;
@@ -51,19 +52,22 @@ cargo xtask COMMAND [OPTIONS]
       --parser             one thread that parses, and what bounds it
       --peers              beside polars, pyarrow, xgboost and scikit-learn, which it installs under target/peers
       --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
-      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316)
+      --speech             features and labels of speech, beside CNTK, kaldi_native_io, kaldiio and NumPy, which it installs
+                           under target/oracle and target/speech-peers
+      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
+                           features of speech 160)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
-      --repetitions N      how often everything is measured (default 5, without others 1); medians count
-      --threads N,N        alone and beside CNTK, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
+      --repetitions N      how often everything is measured (default 5, of speech 3, without others 1); medians count
+      --threads N,N        alone, beside CNTK and of speech, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
       --shape NAME         one shape of data instead of all
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
-      --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1
+      --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1, also of speech
       --no-record          prints the result only
       --dirty              keeps a record, not published, also where files differ from the commit
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
-      --kind NAME          random cases of this kind only: text, binary or bundle
+      --kind NAME          random cases of this kind only: text, binary, bundle or htk
       --no-golden          random cases only
       --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
       --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)

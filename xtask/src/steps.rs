@@ -5,7 +5,7 @@ use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
     abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, python, replay,
-    repository, symbols, wheel,
+    repository, speech, symbols, wheel,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -133,6 +133,11 @@ pub const ALL: &[Step] = &[
         demo::build(project)?;
         demo::resume(project).and_then(|_| Tally::passed(1))
     }),
+    step(
+        "speech",
+        "the speech example: its corpus is made, its classifier learns, and resumes",
+        speech::step,
+    ),
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
     }),

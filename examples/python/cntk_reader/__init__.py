@@ -9,12 +9,30 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1)
 """
 
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
+from ._convert import (
+    htk_to_kaldi,
+    htk_to_numpy,
+    kaldi_to_htk,
+    kaldi_to_mlf,
+    kaldi_to_numpy,
+    mlf_to_kaldi,
+    mlf_to_numpy,
+    mlf_to_text,
+    text_to_mlf,
+)
 from ._library import ReaderError, ReaderValueError
 from ._library import path as library_path
 from ._library import version_text as _version_text
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
 from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
 from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, Member, Memory, MinibatchSource, Progress, Sizes
+from ._speech import (
+    HTKFeatureDeserializer,
+    HTKMLFBinaryDeserializer,
+    HTKMLFDeserializer,
+    KaldiDeserializer,
+    LatticeDeserializer,
+)
 from ._user import ComposableUserDeserializer, SequenceList, UserDeserializer
 
 __version__ = _version_text().decode()
@@ -27,8 +45,13 @@ __all__ = [
     "ERROR",
     "FULL_DATA_SWEEP",
     "GAP",
+    "HTKFeatureDeserializer",
+    "HTKMLFBinaryDeserializer",
+    "HTKMLFDeserializer",
     "INFINITELY_REPEAT",
     "INFO",
+    "KaldiDeserializer",
+    "LatticeDeserializer",
     "Member",
     "Memory",
     "Minibatch",
@@ -46,7 +69,16 @@ __all__ = [
     "UserDeserializer",
     "WARNING",
     "get_threads",
+    "htk_to_kaldi",
+    "htk_to_numpy",
+    "kaldi_to_htk",
+    "kaldi_to_mlf",
+    "kaldi_to_numpy",
     "library_path",
+    "mlf_to_kaldi",
+    "mlf_to_numpy",
+    "mlf_to_text",
     "set_log_callback",
     "set_threads",
+    "text_to_mlf",
 ]

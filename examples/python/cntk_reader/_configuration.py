@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 Section = dict[str, Any]
 
@@ -18,6 +18,12 @@ class StreamDef:
     shape: int | tuple[int, ...] | None = None  #: shape of a sample; not needed for binary files, which have it
     is_sparse: bool = False
     defines_mb_size: bool = False
+    context: tuple[int, int] | None = None  #: of speech: neighbouring frames of a sample, before and after
+    scp: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None  #: of speech: script files
+    mlf: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None  #: of speech: files of labels
+    ark: str | os.PathLike[str] | None = None  #: of speech: an archive of Kaldi's
+    broadcast: bool = False  #: of speech: the only frame is repeated for each sample of the first stream
+    max_sequence_length: int | None = None  #: of speech: longer utterances are left out
 
     @property
     def size(self) -> int:
@@ -116,10 +122,6 @@ class CBFDeserializer:
         if self.keep_data_in_memory:
             section["keepDataInMemory"] = True
         return section
-
-
-#: Deserializers that are files, in contrast to users' classes.
-FileDeserializer = Union[CTFDeserializer, CBFDeserializer, Deserializer]
 
 
 def _name(name: str) -> str:

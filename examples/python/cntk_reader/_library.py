@@ -132,6 +132,7 @@ class StreamMinibatch(Sized):
         ("column_offsets", c_void_p),
         ("block", c_void_p),
         ("block_size", c_size_t),
+        ("sequence_major", c_uint32),
     ]
 
 
@@ -298,6 +299,29 @@ class Memory(Sized):
     ]
 
 
+ProgressCallback = CFUNCTYPE(c_uint32, c_void_p, c_uint64, c_uint64, c_uint64)
+
+
+class Conversion(Sized):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("direction", c_uint32),
+        ("reserved", c_uint32),
+        ("input", c_char_p),
+        ("output", c_char_p),
+        ("streams", c_char_p),
+        ("chunk_size", c_uint64),
+        ("double_precision", c_uint32),
+        ("ctf2bin_compatible", c_uint32),
+        ("progress", ProgressCallback),
+        ("userdata", c_void_p),
+        ("script", c_char_p),
+        ("states", c_char_p),
+        ("number_ids", c_uint32),
+        ("reserved2", c_uint32),
+    ]
+
+
 class ReaderError(RuntimeError):
     """A call failed. Derived classes say which way: :class:`ReaderValueError` for wrong arguments.
 
@@ -385,6 +409,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "state_get": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
     "state_set": [_HANDLE, POINTER(StateEntry), c_size_t],
     "buffer_get_bytes": [_HANDLE, _HANDLE_OUT, POINTER(c_size_t)],
+    "conversion_run": [POINTER(Conversion)],
     "threads_set": [c_size_t],
     "threads_get": [POINTER(c_size_t)],
     "log_set_callback": [c_void_p, LogCallback, Finalizer],

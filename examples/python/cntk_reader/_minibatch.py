@@ -32,7 +32,8 @@ GAP = lib.GAP
 class StreamInformation:
     """Describes a stream of a user's deserializer or of a source.
 
-    ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar.
+    ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar. ``is_binary``: samples are
+    four opaque bytes each, as those of lattices are; streams of users are never binary.
     """
 
     name: str
@@ -41,6 +42,7 @@ class StreamInformation:
     dtype: npt.DTypeLike
     shape: tuple[int, ...]
     defines_mb_size: bool = False
+    is_binary: bool = False
 
     @property
     def is_sparse(self) -> bool:
@@ -96,6 +98,10 @@ class StreamMinibatch:
 
     It has ``steps`` times ``lanes`` columns, each one sample; step t of lane s is column ``t * lanes + s``. Sequences lie
     in the lanes; columns without data are gaps, and hold zeros.
+
+    Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and in minibatches of whole
+    sequences each sequence has a lane of its own in which its bytes are next to each other: step t of lane s is then
+    column ``s * steps + t``.
     """
 
     def __init__(self, owner: _Owner, info: StreamInformation) -> None:
@@ -120,9 +126,12 @@ class StreamMinibatch:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """Dense data, of shape (steps, lanes, *shape of a sample). A view."""
+        """Dense data, of shape (steps, lanes, *shape of a sample). A view, also where lanes come one after the other."""
         if self.is_sparse:
             raise TypeError(f"The stream '{self.info.name}' is sparse: use .csr, .asarray() or .as_sequences().")
+        if self._part.sequence_major:
+            shape = (self.lanes, self.steps, *self.info.shape)
+            return _view(self._owner, self._part.values, shape, self.dtype).swapaxes(0, 1)  # type: ignore[no-any-return]
         shape = (self.steps, self.lanes, *self.info.shape)
         return _view(self._owner, self._part.values, shape, self.dtype)  # type: ignore[no-any-return]
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from . import _library as lib
-from ._configuration import FileDeserializer, render
+from ._configuration import render
 from ._minibatch import Minibatch, StreamInformation
+from ._speech import FileDeserializer
 from ._user import Bridge, Streams, UserDeserializer, inside_callback
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
@@ -261,6 +262,7 @@ class MinibatchSource:
                     dtype=np.dtype(np.float32 if info.element == 1 else np.float64),
                     shape=tuple(info.shape[: info.shape_rank][::-1]),
                     defines_mb_size=info.defines_mb_size != 0,
+                    is_binary=info.is_binary != 0,
                 )
             )
         return infos

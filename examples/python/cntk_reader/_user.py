@@ -265,6 +265,8 @@ class Bridge:
             raise ValueError(f"The stream '{info.name}' has the dtype {np.dtype(info.dtype)}, not float32 or float64.")
         if any(dimension < 0 for dimension in info.shape):
             raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
+        if info.is_binary:
+            raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
         shape = (c_size_t * len(info.shape))(*reversed(info.shape))
         self._shapes.append(shape)
         place.name = info.name.encode()

@@ -174,9 +174,9 @@ fn errors_of_deserializers() {
         ),
         (
             "HTKDeserializers",
-            "HTKMLFDeserializer",
-            I,
-            "The deserializer type 'HTKMLFDeserializer' is not supported yet.",
+            "HTKMLFdeserializer",
+            R,
+            "Cannot create deserializer. Please check module and type in the configuration.",
         ),
         (
             "CNTKTextFormatReader",

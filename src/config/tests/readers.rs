@@ -58,6 +58,7 @@ fn defaults_of_a_composite_reader() {
         hash_keys: false,
         order: Order::Block { window: WindowSize::Chunks(128), seed: 0 },
         packing: Packing::Sequence,
+        lanes_by_epoch: None,
         local_timeline: true,
         max_errors: 0,
         element: ElementType::Float,
@@ -377,6 +378,7 @@ fn keys_that_nothing_reads() {
         match legacy::reader_type(&section, false).unwrap() {
             ReaderType::Composite => composite::read_with(&section, Others::default()).unwrap(),
             ReaderType::Text => legacy::read_text(&section).unwrap(),
+            ReaderType::Htk => legacy::read_htk(&section).unwrap(),
             ReaderType::Binary => legacy::read_binary(&section).unwrap(),
         };
         section.log().unread(section.path())

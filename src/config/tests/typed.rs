@@ -2,7 +2,9 @@
 
 use crate::config::options::ReaderSettings;
 use crate::config::{
-    CbfDeserializer, Config, CtfDeserializer, Others, ReaderOptions, Section, UserType, from_text,
+    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
+    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
+    from_text,
 };
 use crate::stream::ElementType;
 use crate::{ErrorKind, Result};
@@ -71,6 +73,111 @@ fn a_binary_deserializer_of_either_kind_is_the_same() {
     assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
     let from_text = from_text(&format!("deserializers = ( {text} )")).unwrap();
     assert_eq!(settings(&ReaderOptions::new(), &[typed.section().unwrap()]).unwrap(), from_text);
+}
+
+/// Compares a typed deserializer with the text of its section. `leading`: the texts of those before it.
+#[track_caller]
+fn assert_same(typed: Result<Section>, shown: &str, text: &str, leading: &str) {
+    assert_eq!(entries_of(shown), entries_of(text));
+    let section = typed.unwrap();
+    let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
+    let added: Vec<Section> =
+        [leader].into_iter().chain([section]).skip(usize::from(leading.is_empty())).collect();
+    let whole = from_text(&format!("deserializers = ( {leading} {text} )")).unwrap();
+    assert_eq!(settings(&ReaderOptions::new(), &added).unwrap(), whole);
+}
+
+const LEADER: &str = "[ type = HTKFeatureDeserializer ; module = HTKDeserializers
+    input = [ leader = [ scpFile = a.scp ; dim = 1 ] ] ]";
+
+#[test]
+fn deserializers_of_speech_of_either_kind_are_the_same() {
+    let head = "type = \"HTKFeatureDeserializer\" ; module = \"HTKDeserializers\"";
+    let typed = HtkFeatureDeserializer::new("x", "train.scp", 40);
+    let text = format!("[ {head} ; scpFile = \"train.scp\" ; input = [ x = [ dim = 40 ] ] ]");
+    assert_same(typed.section(), &typed.to_string(), &text, "");
+    let typed = typed
+        .add_scp_file("more:1.scp")
+        .context_window(5, 4)
+        .prefix_path("/data")
+        .expand_to_utterance(true)
+        .max_sequence_size(1000)
+        .defines_minibatch_size(true);
+    let text = format!(
+        "[ {head} ; maxSequenceSize = 1000 ; definesMBSize = true
+        input = [ x = [ dim = 40 ; contextWindow = 5:4 ; expandToUtterance = true ; prefixPathInSCP = \"/data\"
+                        scpFile = (\"train.scp\":\"more:1.scp\") ] ] ]"
+    );
+    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+
+    let head = "type = \"HTKMLFDeserializer\" ; module = \"HTKDeserializers\"";
+    let typed =
+        HtkMlfDeserializer::new("l", "train.mlf", 132).state_list("states.list").phone_boundaries(true);
+    let text = format!(
+        "[ {head} ; input = [ l = [ mlfFile = \"train.mlf\" ; labelDim = 132 ; phoneBoundaries = true
+            labelMappingFile = \"states.list\" ] ] ]"
+    );
+    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+    let typed = typed.add_mlf_file("b.mlf").cache_index(true).chunk_size(1 << 20);
+    let text = format!(
+        "[ {head} ; chunkSizeInBytes = 1048576
+        input = [ l = [ mlfFileList = (\"train.mlf\":\"b.mlf\") ; labelDim = 132 ; phoneBoundaries = true
+            labelMappingFile = \"states.list\" ; cacheIndex = true ] ] ]"
+    );
+    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+
+    let head = "type = \"HTKMLFBinaryDeserializer\" ; module = \"HTKDeserializers\"";
+    let typed = HtkMlfBinaryDeserializer::new("l", "a.bin", 9).add_mlf_file("b.bin").chunk_size(7);
+    let text = format!(
+        "[ {head} ; chunkSizeInBytes = 7 ; input = [ l = [ mlfFileList = (\"a.bin\":\"b.bin\") ; labelDim = 9 ] ] ]"
+    );
+    assert_same(typed.section(), &typed.to_string(), &text, LEADER);
+
+    let typed = LatticeDeserializer::new("l", "lat.idx").cache_index(true).chunk_size(9);
+    let text =
+        "[ type = \"LatticeDeserializer\" ; module = \"HTKDeserializers\" ; latticeIndexFile = \"lat.idx\"
+        chunkSizeInBytes = 9 ; input = [ l = [ cacheIndex = true ] ] ]";
+    assert_same(typed.section(), &typed.to_string(), text, LEADER);
+
+    let typed = KaldiDeserializer::script("k", "f.scp", 40).context_window(1, 0).max_sequence_size(9);
+    let text = "[ type = \"KaldiDeserializer\" ; scpFile = \"f.scp\" ; maxSequenceSize = 9
+        input = [ k = [ dim = 40 ; contextWindow = 1:0 ] ] ]";
+    assert_same(typed.section(), &typed.to_string(), text, "");
+    let typed = KaldiDeserializer::archive("k", "f.ark", 40).sparse().expand_to_utterance(true);
+    let typed = typed.defines_minibatch_size(true);
+    let text = "[ type = \"KaldiDeserializer\" ; arkFile = \"f.ark\" ; definesMBSize = true
+        input = [ k = [ dim = 40 ; format = sparse ; expandToUtterance = true ] ] ]";
+    assert_same(typed.section(), &typed.to_string(), text, LEADER);
+}
+
+/// The one file of a deserializer may have any path; paths in a stream's own section have to be written.
+#[test]
+fn paths_of_speech() {
+    let odd = "/a (b) [c] \"quoted\" #d $e$ ; * default";
+    let of = |section: Result<Section>| {
+        let leader = HtkFeatureDeserializer::new("leader", "a.scp", 1).section().unwrap();
+        settings(&ReaderOptions::new(), &[leader, section.unwrap()]).unwrap().deserializers[1]
+            .name()
+            .to_owned()
+    };
+    for path in [odd, "(a:b)", "default"] {
+        assert_eq!(of(HtkFeatureDeserializer::new("x", path, 1).section()), path);
+        assert_eq!(of(LatticeDeserializer::new("x", path).section()), path);
+        assert_eq!(of(KaldiDeserializer::script("x", path, 1).section()), path);
+    }
+    assert_eq!(of(HtkMlfDeserializer::new("x", "(a; [b]:*)", 1).section()), "(a; [b]:*)");
+    let refused = [
+        HtkMlfDeserializer::new("x", odd, 1).section(),
+        HtkMlfDeserializer::new("x", "a*2", 1).add_mlf_file("b").section(),
+        HtkMlfBinaryDeserializer::new("x", "a \"", 1).section(),
+        HtkFeatureDeserializer::new("x", "a*2", 1).add_scp_file("b").section(),
+        HtkFeatureDeserializer::new("x", "a", 1).prefix_path("b\"").section(),
+        HtkFeatureDeserializer::new("a=b", "a", 1).section(),
+        HtkMlfDeserializer::new("x", "a", 1).state_list("$a$").section(),
+    ];
+    for section in refused {
+        assert_eq!(section.unwrap_err().kind(), ErrorKind::Config);
+    }
 }
 
 /// Every option alone: its line of text gives the settings that the method gives, and changes something.

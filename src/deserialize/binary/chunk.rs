@@ -5,11 +5,11 @@
 //! sequences has no table.
 
 use super::BinaryFile;
-use super::buffer::ChunkBuffer;
 use crate::compact::implied;
+use crate::deserialize::buffer::ChunkBuffer;
 use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
 use crate::prefetch;
-use crate::sequence::{SequenceView, SparseView, ValueForm};
+use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
 use std::sync::Arc;
 
 /// The data of a chunk.
@@ -123,7 +123,12 @@ impl Chunk for BinaryChunk {
                 let sample = header.sample_bytes() as usize;
                 let at = start + (index + 1) * head + first * sample;
                 let values = &data[at..][..(end - first) * sample];
-                SequenceView { samples: (end - first) as u32, values, form: ValueForm::Whole, sparse: None }
+                SequenceView {
+                    samples: (end - first) as u32,
+                    values,
+                    form: ValueForm::Whole,
+                    kind: ViewKind::Dense,
+                }
             }
             ChunkStream::Sparse { samples, offsets, entries } => {
                 let (first, end) = samples.range(index);
@@ -150,7 +155,7 @@ impl Chunk for BinaryChunk {
                         _ => &data[values..][..count * value_size],
                     },
                     form: if value_size == 1 { ValueForm::Byte } else { ValueForm::Whole },
-                    sparse: Some(SparseView {
+                    kind: ViewKind::Sparse(SparseView {
                         indices: &data[indices..][..count * index_size],
                         narrow: index_size == 2,
                         offsets,

@@ -152,7 +152,7 @@ fn read(chunk: &dyn Chunk, number: usize, stream: &Stream, index: usize, element
     let values = whole(view.values, view.form, element);
     let sample =
         |indices: Vec<u32>, range: Range<usize>| indices.into_iter().zip(values[range].iter().copied());
-    let Some(sparse) = view.sparse else {
+    let Some(sparse) = view.sparse() else {
         let size = stream.dim as usize;
         let sample = |i| sample((0..stream.dim).collect(), i * size..(i + 1) * size).collect();
         return (0..view.samples as usize).map(sample).collect();
@@ -222,7 +222,7 @@ proptest! {
                         let Loaded::Data(view) = chunk.sequence(number, index) else { panic!("no data") };
                         let size = view.form.size(stream.element.size());
                         let values = view.values.len() / size;
-                        match view.sparse {
+                        match view.sparse() {
                             None => prop_assert_eq!(values, view.samples as usize * stream.shape[0]),
                             Some(sparse) => {
                                 prop_assert!(sparse.offsets.is_sorted());

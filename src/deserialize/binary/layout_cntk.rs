@@ -6,13 +6,13 @@
 //! A chunk without sparse streams is read into the memory where it stays; its sequences are found by their counts. Of others, what
 //! has to be kept is copied out of [`pieces`](super::pieces): sparse sequences in the form of [`sparse`].
 
-use super::buffer::ChunkBuffer;
 use super::chunk::{ChunkStream, Samples};
 use super::context::{ChunkContext, StreamContext};
 use super::pieces::Pieces;
 use super::sparse::{self, Form};
 use crate::Result;
 use crate::deserialize::Lengths;
+use crate::deserialize::buffer::ChunkBuffer;
 use crate::prefetch;
 use crate::stream::Storage;
 use parking_lot::Mutex;

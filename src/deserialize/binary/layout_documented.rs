@@ -4,11 +4,11 @@
 //! each sequence and of all values, `i32` each. A code is `sample number * dimension + index`; once a chunk is read, its
 //! codes are replaced by the indices.
 
-use super::buffer::BufferPool;
 use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::ChunkContext;
 use super::header::Header;
 use super::lengths::LengthTable;
+use crate::deserialize::buffer::BufferPool;
 use crate::file::DataFile;
 use crate::stream::Storage;
 use crate::{Error, Result};

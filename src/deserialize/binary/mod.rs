@@ -1,12 +1,11 @@
 //! CNTK binary format (CBF): chunks of sequences whose values are used where they lie.
 //!
 //! Two layouts go by this name, see [`header`]. [`layout_cntk`] and [`layout_documented`] each read a chunk into a recycled
-//! [`buffer`], walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
+//! [buffer](crate::deserialize::buffer), walk over it once, compare every count with the bytes that are there, and record where sequences begin. The
 //! [`chunk`] hands out views into the buffer. Values are used as the file has them: little-endian, like the hosts.
 //!
 //! The key of a sequence is its ordinal in the file.
 
-mod buffer;
 mod chunk;
 mod context;
 #[cfg(test)]
@@ -22,6 +21,7 @@ pub(crate) mod tests;
 
 use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
@@ -30,7 +30,6 @@ use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, ErrorKind, Result};
-use buffer::BufferPool;
 use chunk::BinaryChunk;
 use context::ChunkContext;
 use header::{Header, Layout};
@@ -94,6 +93,7 @@ impl BinaryDeserializer {
                 element: stream.element,
                 shape: vec![stream.dim as usize],
                 defines_mb_size: false,
+                is_binary: false,
             })
             .collect();
         let log = Logger { trace_level: options.trace_level };
@@ -109,7 +109,7 @@ impl BinaryDeserializer {
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
-    /// Allows small numbers to be stored narrow. Only packers of whole sequences can read them. To be called before anything is
+    /// Allows small numbers to be stored narrow, as packers can read them. To be called before anything is
     /// loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {

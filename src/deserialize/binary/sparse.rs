@@ -5,7 +5,6 @@
 //! one where a sequence does not fit; chunks that are read later begin with that form. Of words and labels a window then
 //! takes an eighth of the memory: loading takes half as long, and packing, which waits for memory, two thirds.
 
-use super::buffer::ChunkBuffer;
 use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::StreamContext;
 use super::layout_cntk::{Tally, word};
@@ -13,6 +12,7 @@ use super::pieces::Pieces;
 use crate::Result;
 use crate::compact::implied;
 use crate::compact::narrow::Narrow;
+use crate::deserialize::buffer::ChunkBuffer;
 use crate::stream::ElementType;
 use parking_lot::Mutex;
 

@@ -4,7 +4,7 @@ use super::join::Join;
 use super::share::Part;
 use crate::Result;
 use crate::deserialize::fetch::Parts;
-use crate::deserialize::{Chunk, Loaded};
+use crate::deserialize::{Chunk, Loaded, expand};
 use crate::sequence::ChunkId;
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ pub struct BundleMap {
     pub routes: Vec<(usize, usize)>,
     /// For each member: the number of its first stream in the bundle.
     pub firsts: Vec<usize>,
+    /// For each stream: each sequence's one sample is repeated as often as the first stream has samples
+    /// ([`Deserializer::is_expanded`](crate::deserialize::Deserializer::is_expanded)).
+    pub expanded: Vec<bool>,
 }
 
 /// A loaded chunk of a bundle.
@@ -37,19 +40,23 @@ impl BundleChunk {
 }
 
 impl Chunk for BundleChunk {
+    #[inline]
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let joined = &self.map.join.chunks[self.id as usize];
         match self.map.routes[stream] {
             (0, stream) => self.primary.sequence(stream, joined.primary_index(index)),
-            (member, stream) => {
-                let (part, index) = joined.partners[member - 1].places.get(index);
+            (member, inner) => {
+                let (part, place) = joined.partners[member - 1].places.get(index);
                 // Does not block: `wait_ready` has waited for this part.
-                match self.partners[member - 1][part].wait() {
-                    Ok(chunk) => chunk.sequence(stream, index),
-                    Err(_) => Loaded::Invalid,
-                }
+                let Ok(chunk) = self.partners[member - 1][part].wait() else { return Loaded::Invalid };
+                let loaded = chunk.sequence(inner, place);
+                if self.map.expanded[stream] { expand(loaded, self.sequence(0, index)) } else { loaded }
             }
         }
+    }
+
+    fn is_expanded(&self, stream: usize) -> bool {
+        self.map.expanded[stream]
     }
 
     fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {

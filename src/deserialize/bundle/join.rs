@@ -1,9 +1,12 @@
 //! The join: which of the primary's sequences have partners in all other members, where the partners are, and how long the
 //! joined sequences are.
 
-use crate::deserialize::{ChunkInfo, Deserializer};
+use super::report::{Misfits, report};
+use crate::config::options::Packing;
+use crate::corpus::Corpus;
+use crate::deserialize::{ChunkInfo, Deserializer, InFrameMode};
 use crate::error::ExceptionClass;
-use crate::log::{Level, Logger};
+use crate::log::Logger;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use rayon::prelude::*;
@@ -15,6 +18,17 @@ pub struct Member {
     pub name: String,
     /// The deserializer itself.
     pub deserializer: Arc<dyn Deserializer>,
+}
+
+/// How deserializers are joined.
+pub struct JoinOptions<'a> {
+    /// Knows the texts of the keys, for messages.
+    pub corpus: &'a Corpus,
+    /// Where messages go.
+    pub log: Logger,
+    /// How the joined sequences are going to be packed. For frames of a primary whose sequences are
+    /// [taken apart](InFrameMode), the bundle lists utterances, for [`crate::deserialize::frames`].
+    pub packing: Packing,
 }
 
 /// The chunk table of a bundle.
@@ -33,6 +47,8 @@ pub struct JoinedChunk {
     pub kept: Option<Box<[u32]>>,
     /// Length of each joined sequence, in samples.
     pub lengths: Declared,
+    /// In frame mode, the samples that a frame of each joined sequence counts as; `None` where all count as 1.
+    pub weights: Option<Box<[u32]>>,
     /// For each secondary member, where the partners are.
     pub partners: Box<[Partner]>,
 }
@@ -92,14 +108,14 @@ impl Places {
 struct Outcome {
     /// `None` if no samples are left.
     chunk: Option<(ChunkInfo, JoinedChunk)>,
-    /// For each secondary member, the number of sequences that were dropped because it lacks them.
-    lacking: Vec<u64>,
+    /// What did not fit.
+    misfits: Misfits,
 }
 
 impl Join {
     /// Joins the members' sequences; the first member is the primary. A joined sequence is as long as that of member `definer`,
-    /// or without one as long as the longest of its parts.
-    pub fn new(members: &[Member], definer: Option<usize>, log: &Logger) -> Result<Join> {
+    /// or without one as long as the longest of its parts. In frame mode it has as many frames as the primary's sequence.
+    pub fn new(members: &[Member], definer: Option<usize>, options: &JoinOptions<'_>) -> Result<Join> {
         let Some((primary, secondaries)) = members.split_first() else {
             return Err(Error::internal("a join of nothing"));
         };
@@ -113,22 +129,25 @@ impl Join {
         secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
 
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
-        let join = |chunk| join_chunk(&*primary.deserializer, secondaries, definer, chunk);
+        let rule = Rule::new(&*primary.deserializer, secondaries, definer, options);
+        let join = |chunk| join_chunk(&*primary.deserializer, secondaries, &rule, chunk);
         let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
-        let outcomes: Vec<Outcome> = match in_place {
-            true => chunks.map(join).collect::<Result<_>>()?,
-            false => chunks.into_par_iter().map(join).collect::<Result<_>>()?,
+        let outcomes: Vec<Result<Outcome>> = match in_place {
+            true => chunks.map(join).collect(),
+            false => chunks.into_par_iter().map(join).collect(),
         };
-        let mut lacking = vec![0; secondaries.len()];
+        let mut misfits = Misfits::new(secondaries.len());
         let mut join = Join { infos: Vec::new(), chunks: Vec::new() };
         for outcome in outcomes {
-            lacking.iter_mut().zip(outcome.lacking).for_each(|(sum, count)| *sum += count);
+            // Of several errors that of the first chunk counts, whatever thread was faster.
+            let outcome = outcome?;
+            misfits.add(outcome.misfits);
             if let Some((info, chunk)) = outcome.chunk {
                 join.infos.push(info);
                 join.chunks.push(chunk);
             }
         }
-        join.report(members, &lacking, log);
+        report(&join, members, &misfits, options);
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
             let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
@@ -152,116 +171,142 @@ impl Join {
                 };
                 size_of_val(partner) + size_of_val(&*partner.chunks) + places
             });
-            size_of_val(chunk) + kept + lengths + partners.sum::<usize>()
+            let weights = chunk.weights.as_deref().map_or(0, size_of_val);
+            size_of_val(chunk) + kept + lengths + weights + partners.sum::<usize>()
         };
         size_of_val(self.infos.as_slice()) + self.chunks.iter().map(of).sum::<usize>()
     }
+}
 
-    /// Logs the size of the join. If anything was dropped, the line is a warning that is shown at every trace level, so that
-    /// missing data are noticed. CNTK drops them silently.
-    fn report(&self, members: &[Member], lacking: &[u64], log: &Logger) {
-        let Some((primary, secondaries)) = members.split_first() else { return };
-        let total = sequences(&*primary.deserializer);
-        let used: u64 = self.infos.iter().map(|info| u64::from(info.sequences)).sum();
-        let mut line = format!("Joined {} deserializers by key: {used} sequences.", members.len());
-        let mut complete = true;
-        let empty = total.saturating_sub(used + lacking.iter().sum::<u64>());
-        for (secondary, &count) in secondaries.iter().zip(lacking) {
-            if count > 0 {
-                complete = false;
-                line += &format!(
-                    " Dropped {count} of {total} of '{}': '{}' lacks them.",
-                    primary.name, secondary.name
-                );
-            }
-        }
-        if empty > 0 {
-            complete = false;
-            line += &format!(" Dropped {empty} of '{}' in chunks without samples.", primary.name);
-        }
-        for (number, secondary) in secondaries.iter().enumerate() {
-            let total = sequences(&*secondary.deserializer);
-            let unused = total.saturating_sub(self.partners_in(number, &*secondary.deserializer));
-            if unused > 0 {
-                complete = false;
-                line += &format!(" Not used: {unused} of {total} of '{}'.", secondary.name);
-            }
-        }
-        if complete {
-            log.write(Level::Info, &line);
-        } else {
-            Logger::log_always(Level::Warning, &line);
-        }
+/// How lengths are joined.
+struct Rule<'a> {
+    definer: Option<usize>,
+    /// Sequences are going to be taken apart into frames.
+    frames: bool,
+    /// For each member, what becomes of its sequences in frame mode.
+    modes: Vec<InFrameMode>,
+    corpus: &'a Corpus,
+}
+
+impl<'a> Rule<'a> {
+    fn new(
+        primary: &dyn Deserializer,
+        secondaries: &[Member],
+        definer: Option<usize>,
+        options: &JoinOptions<'a>,
+    ) -> Rule<'a> {
+        let members = std::iter::once(primary).chain(secondaries.iter().map(|member| &*member.deserializer));
+        let frames = options.packing == Packing::Frame && primary.in_frame_mode() != InFrameMode::Whole;
+        Rule { definer, frames, modes: members.map(frame_mode).collect(), corpus: options.corpus }
     }
 
-    /// Number of sequences of secondary member `number` that are the partner of at least one joined sequence.
-    fn partners_in(&self, number: usize, secondary: &dyn Deserializer) -> u64 {
-        let mut firsts = Vec::with_capacity(secondary.chunks().len());
-        let mut total = 0;
-        for chunk in secondary.chunks() {
-            firsts.push(total);
-            total += chunk.sequences as usize;
-        }
-        let mut used = vec![0u64; total.div_ceil(64)];
-        for (info, chunk) in self.infos.iter().zip(&self.chunks) {
-            let partner = &chunk.partners[number];
-            for index in 0..info.sequences {
-                let (chunk, index) = partner.places.get(index);
-                let position = firsts[partner.chunks[chunk] as usize] + index as usize;
-                // A user deserializer may not report the sizes of its chunks, so the position can be out of range.
-                if let Some(word) = used.get_mut(position / 64) {
-                    *word |= 1 << (position % 64);
-                }
-            }
-        }
-        used.iter().map(|word| u64::from(word.count_ones())).sum()
+    /// Whether a joined sequence is as long as that of this member, if it is the longest.
+    fn counts(&self, member: usize) -> bool {
+        self.definer.is_none_or(|definer| definer == member)
+    }
+
+    /// Whether a member and the primary should have equal numbers of samples.
+    fn is_comparable(&self, member: usize) -> bool {
+        self.modes[0] != InFrameMode::Whole && self.modes[member] != InFrameMode::Whole
     }
 }
 
-/// Number of sequences of a deserializer.
-fn sequences(deserializer: &dyn Deserializer) -> u64 {
-    deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
+/// What becomes of a deserializer's sequences in frame mode. The one sample of an expanded sequence is delivered with each
+/// frame.
+pub fn frame_mode(deserializer: &dyn Deserializer) -> InFrameMode {
+    if deserializer.is_expanded() { InFrameMode::Whole } else { deserializer.in_frame_mode() }
+}
+
+/// CNTK's error for features that have fewer frames than the primary in frame mode.
+pub(in crate::deserialize) fn too_few_frames(key: &str, frames: u32) -> Error {
+    let message = format!(
+        "Sequence with key '{key}' has '{frames}' frame(s), whereas the primary sequence expects at least '{}' frames",
+        u64::from(frames) + 1
+    );
+    Error::data(message).for_key(key)
+}
+
+/// A sequence of the primary with its partners.
+#[derive(Default)]
+struct Joined {
+    /// Length of the joined sequence.
+    length: u32,
+    /// What one of its frames counts as.
+    weight: u32,
 }
 
 /// Joins the sequences of one chunk of the primary.
 fn join_chunk(
     primary: &dyn Deserializer,
     secondaries: &[Member],
-    definer: Option<usize>,
+    rule: &Rule<'_>,
     chunk: ChunkId,
 ) -> Result<Outcome> {
     let mut own = Vec::new();
     primary.list(chunk, &mut own)?;
 
-    let mut lacking = vec![0; secondaries.len()];
+    let mut misfits = Misfits::new(secondaries.len());
     let mut kept = Vec::with_capacity(own.len());
     let mut lengths = Vec::with_capacity(own.len());
+    let mut weights = Vec::with_capacity(if rule.frames { own.len() } else { 0 });
     let mut found = vec![Vec::with_capacity(own.len()); secondaries.len()];
+    let mut samples_in = vec![0; secondaries.len()];
     let mut same = true;
     for (index, sequence) in (0..).zip(&own) {
-        let mut length = if definer.is_none_or(|definer| definer == 0) { sequence.samples } else { 0 };
+        let mut joined = Joined::default();
+        if rule.counts(0) {
+            joined = Joined { length: sequence.samples, weight: 1 };
+        }
         let mut complete = true;
+        // The fewest frames that a member has whose frames have to suffice.
+        let mut fewest = u32::MAX;
         for (number, secondary) in secondaries.iter().enumerate() {
             let Some((id, samples)) = secondary.deserializer.matching(sequence)? else {
-                lacking[number] += 1;
+                misfits.lacking[number].add(sequence.key, 0, 0);
                 found[..number].iter_mut().for_each(|found| _ = found.pop());
                 complete = false;
                 break;
             };
-            if definer.is_none_or(|definer| definer == number + 1) {
-                length = length.max(samples);
+            let mode = rule.modes[number + 1];
+            if mode == InFrameMode::SlicedStrictly {
+                fewest = fewest.min(samples);
+            }
+            if rule.counts(number + 1) {
+                joined.length = joined.length.max(samples);
+                joined.weight = joined.weight.max(if mode == InFrameMode::Whole { samples } else { 1 });
             }
             found[number].push(id);
+            samples_in[number] = samples;
+        }
+        if rule.frames {
+            if fewest < sequence.samples {
+                return Err(too_few_frames(&rule.corpus.text_of(sequence.key), fewest));
+            }
+            joined.length = sequence.samples;
         }
         if complete {
-            same &= length == sequence.samples;
+            same &= joined.length == sequence.samples;
             kept.push(index);
-            lengths.push(length);
+            lengths.push(joined.length);
+            if rule.frames {
+                weights.push(joined.weight);
+            }
+            for (number, &samples) in samples_in.iter().enumerate() {
+                if samples != sequence.samples && rule.is_comparable(number + 1) {
+                    misfits.unequal[number].add(sequence.key, samples, sequence.samples);
+                }
+            }
         }
     }
     let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
-    if samples == 0 {
-        return Ok(Outcome { chunk: None, lacking });
+    // A chunk without samples disappears, also where a frame counts as none.
+    let is_empty = if rule.frames {
+        !lengths.iter().zip(&weights).any(|(&length, &weight)| length > 0 && weight > 0)
+    } else {
+        samples == 0
+    };
+    if is_empty {
+        return Ok(Outcome { chunk: None, misfits });
     }
     let all = kept.len() == own.len();
     let info = ChunkInfo { samples, sequences: kept.len() as u32 };
@@ -278,9 +323,10 @@ fn join_chunk(
         primary: chunk,
         kept: (!all).then(|| kept.into()),
         lengths,
+        weights: weights.iter().any(|&weight| weight != 1).then(|| weights.into()),
         partners: partners.collect(),
     };
-    Ok(Outcome { chunk: Some((info, joined)), lacking })
+    Ok(Outcome { chunk: Some((info, joined)), misfits })
 }
 
 /// Records where partners are, as a run if they are consecutive.

@@ -7,16 +7,20 @@
 
 mod chunk;
 mod join;
+mod report;
 mod share;
 #[cfg(test)]
 mod tests;
 
-pub use join::Member;
+pub(super) use join::too_few_frames;
+pub use join::{JoinOptions, Member, frame_mode};
 
+use crate::config::options::Packing;
 use crate::deserialize::fingerprint::{SEED, mix};
-use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+};
 use crate::error::ExceptionClass;
-use crate::log::Logger;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
@@ -31,6 +35,8 @@ pub struct Bundle {
     streams: Vec<StreamInfo>,
     primary: Arc<dyn Deserializer>,
     secondaries: Vec<Secondary>,
+    /// For each stream, what becomes of its sequences in frame mode.
+    modes: Vec<InFrameMode>,
     map: Arc<BundleMap>,
     is_fetched: bool,
     fingerprint: u64,
@@ -38,10 +44,11 @@ pub struct Bundle {
 
 impl Bundle {
     /// Joins the members; the first one is the primary. Must run on a thread of the library's pool, unless a member is
-    /// [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. One log line reports
-    /// how many sequences were dropped and why.
-    pub fn new(members: Vec<Member>, log: &Logger) -> Result<Self> {
+    /// [asked in place](Deserializer::is_asked_in_place): then on the thread that opens the reader. Log lines report
+    /// which sequences were dropped and why.
+    pub fn new(members: Vec<Member>, options: &JoinOptions<'_>) -> Result<Self> {
         let (mut streams, mut routes, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut modes, mut expanded) = (Vec::new(), Vec::new());
         let mut definer = None;
         for (number, member) in members.iter().enumerate() {
             firsts.push(streams.len());
@@ -53,9 +60,13 @@ impl Bundle {
                 }
                 streams.push(stream.clone());
                 routes.push((number, inner));
+                modes.push(join::frame_mode(&*member.deserializer));
+                // A frame takes the one sample as it is.
+                let repeats = options.packing != Packing::Frame;
+                expanded.push(repeats && member.deserializer.is_expanded());
             }
         }
-        let join = Join::new(&members, definer, log)?;
+        let join = Join::new(&members, definer, options)?;
         let is_fetched = members.iter().any(|member| member.deserializer.is_fetched());
         let mut fingerprint = SEED;
         for member in &members {
@@ -71,10 +82,21 @@ impl Bundle {
             streams,
             primary,
             secondaries,
-            map: Arc::new(BundleMap { join, routes, firsts }),
+            modes,
+            map: Arc::new(BundleMap { join, routes, firsts, expanded }),
             is_fetched,
             fingerprint,
         })
+    }
+
+    /// For each stream, what becomes of its sequences in frame mode.
+    pub fn stream_modes(&self) -> Vec<InFrameMode> {
+        self.modes.clone()
+    }
+
+    /// For each chunk, the samples that a frame of each utterance counts as; `None` where all count as 1.
+    pub fn frame_weights(&self) -> Vec<Option<&[u32]>> {
+        self.map.join.chunks.iter().map(|chunk| chunk.weights.as_deref()).collect()
     }
 
     /// The partner of a sequence in the last member.
@@ -131,9 +153,12 @@ impl ChunkSource for Bundle {
     }
 
     /// CNTK 2.7 reports the keys with which its first deserializer marks sequences; for truncated minibatches it reports the
-    /// keys of its last deserializer, which are those of the data.
+    /// keys of its last deserializer, which are those of the data unless it [marks](Deserializer::marks_keys) none.
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
         match self.secondaries.last() {
+            Some(last) if truncated && !last.deserializer().marks_keys() => {
+                keys.extend(std::iter::repeat_n(0, sequences.len()));
+            }
             // The primary's keys are known only once its sequences are fetched. Their partners in the last member have equal
             // keys.
             Some(last) if truncated && self.primary.is_fetched() => {

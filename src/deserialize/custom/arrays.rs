@@ -7,7 +7,7 @@ use super::buffer::{Buffer, Scalar};
 use super::data::{Array, DenseArray, SparseArray, StreamData};
 use super::wrong_chunk;
 use crate::Result;
-use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm};
+use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use std::sync::Arc;
 
@@ -201,12 +201,12 @@ impl Stream {
 
     fn view(&self, i: usize) -> SequenceView<'_> {
         let (array, first, samples) = self.place(i);
-        let (values, sparse) = match &self.arrays {
+        let (values, kind) = match &self.arrays {
             Arrays::Dense { arrays, sample_bytes } => {
                 let array = &arrays[array];
                 let start = array.offset.wrapping_add_signed(array.stride.wrapping_mul(first as isize));
                 let size = samples * sample_bytes;
-                (if size == 0 { &[] } else { &array.values.bytes()[start..][..size] }, None)
+                (if size == 0 { &[] } else { &array.values.bytes()[start..][..size] }, ViewKind::Dense)
             }
             Arrays::Sparse { arrays, element } => {
                 let array = &arrays[array];
@@ -218,10 +218,10 @@ impl Stream {
                     offsets,
                     single: false,
                 };
-                (&array.values.bytes()[begin * element..end * element], Some(sparse))
+                (&array.values.bytes()[begin * element..end * element], ViewKind::Sparse(sparse))
             }
         };
-        SequenceView { samples: samples as u32, values, form: ValueForm::Whole, sparse }
+        SequenceView { samples: samples as u32, values, form: ValueForm::Whole, kind }
     }
 }
 

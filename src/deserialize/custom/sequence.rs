@@ -2,7 +2,7 @@
 
 use super::wrong;
 use crate::Result;
-use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm};
+use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{AnyBits, Element, ElementType, Storage, StreamInfo};
 use std::any::Any;
 use std::sync::Arc;
@@ -220,14 +220,17 @@ impl UserSequence {
     /// The data in a stream, once they were checked.
     pub(super) fn view(&self, stream: usize) -> Option<SequenceView<'_>> {
         let (info, data) = (self.infos.get(stream)?, self.streams.get(stream)?);
-        let sparse = (info.storage == Storage::SparseCsc).then(|| SparseView {
-            indices: bytes_of(&data.indices),
-            narrow: false,
-            offsets: &data.offsets,
-            single: false,
-        });
+        let kind = match info.storage {
+            Storage::Dense => ViewKind::Dense,
+            Storage::SparseCsc => ViewKind::Sparse(SparseView {
+                indices: bytes_of(&data.indices),
+                narrow: false,
+                offsets: &data.offsets,
+                single: false,
+            }),
+        };
         let values = data.values.bytes();
-        Some(SequenceView { samples: data.samples, values, form: ValueForm::Whole, sparse })
+        Some(SequenceView { samples: data.samples, values, form: ValueForm::Whole, kind })
     }
 }
 

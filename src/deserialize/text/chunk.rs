@@ -7,7 +7,7 @@ use crate::Result;
 use crate::compact::implied;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::log::Level;
-use crate::sequence::{ChunkId, SequenceView, SparseView};
+use crate::sequence::{ChunkId, SequenceView, SparseView, ViewKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -86,7 +86,12 @@ impl Chunk for TextChunk {
         };
         if !rule.sparse {
             let values = values(first * rule.dim, samples * rule.dim);
-            return Loaded::Data(SequenceView { samples: samples as u32, values, form, sparse: None });
+            return Loaded::Data(SequenceView {
+                samples: samples as u32,
+                values,
+                form,
+                kind: ViewKind::Dense,
+            });
         }
         let (offsets, from, count) = match part.offsets {
             Some(offsets) => {
@@ -96,13 +101,13 @@ impl Chunk for TextChunk {
             None => (implied::offsets(samples), first, samples),
         };
         let indices = arena.bytes_of(part.indices, from, count, if part.narrow_indices { 2 } else { 4 });
-        let sparse = Some(SparseView {
+        let kind = ViewKind::Sparse(SparseView {
             indices,
             narrow: part.narrow_indices,
             offsets,
             single: part.offsets.is_none(),
         });
-        Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, sparse })
+        Loaded::Data(SequenceView { samples: samples as u32, values: values(from, count), form, kind })
     }
 
     // The look-up of a sparse sequence goes from its first sample to that sample's first entry, and from there to the entry's

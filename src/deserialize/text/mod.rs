@@ -97,8 +97,8 @@ impl TextDeserializer {
         })
     }
 
-    /// Allows small numbers to be stored narrow ([`crate::compact::narrow`]). Only packers of whole sequences can read them. To
-    /// be called before anything is loaded.
+    /// Allows small numbers to be stored narrow ([`crate::compact::narrow`]), as packers can read them. To be called before
+    /// anything is loaded.
     #[must_use]
     pub fn narrow(mut self) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -136,6 +136,7 @@ impl TextDeserializer {
                 element: options.element,
                 shape: vec![stream.dim as usize],
                 defines_mb_size: stream.defines_mb_size,
+                is_binary: false,
             })
             .collect();
         let kept =

@@ -178,7 +178,7 @@ pub fn pack<T: Scratched>(
         };
         let values = stored.values.map(|form| match form {
             ValueForm::Whole => arena.push(&column.values),
-            ValueForm::Byte | ValueForm::Decimal(_) => arena.push(&column.narrow_values),
+            ValueForm::Byte | ValueForm::Decimal(_) | ValueForm::Ones => arena.push(&column.narrow_values),
         });
         parts.push(Part {
             sequence_offsets,

@@ -1,12 +1,38 @@
 //! Copying dense sequences.
 
+use super::Columns;
+use super::frames;
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
-use crate::sequence::{SequenceView, ValueForm};
+use crate::sequence::{SequenceView, ValueForm, ViewKind};
 
-/// Copies samples of `column` bytes to columns that lie `stride` bytes apart, the first one at `first`.
-pub(in super::super) fn strided(out: &mut [u8], first: usize, stride: usize, column: usize, samples: &[u8]) {
+/// Copies samples `from .. from + count` of a dense sequence, with `element` bytes a value.
+#[inline]
+pub(super) fn run(
+    out: &mut [u8],
+    columns: Columns,
+    element: usize,
+    view: &SequenceView<'_>,
+    from: usize,
+    count: usize,
+) {
+    let Columns { first, stride, column } = columns;
+    if column == 0 {
+        return;
+    }
+    if view.form == ValueForm::Whole {
+        return strided(out, columns, &view.values[from * column..(from + count) * column]);
+    }
+    let stored = column / element * view.form.size(element);
+    let samples = view.values[from * stored..(from + count) * stored].chunks_exact(stored);
+    for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
+        widen::values(&mut target[..column], sample, view.form, element);
+    }
+}
+
+/// Copies samples that are stored as they are in the minibatch.
+fn strided(out: &mut [u8], columns: Columns, samples: &[u8]) {
     fn fixed<const N: usize>(out: &mut [u8], stride: usize, samples: &[u8]) {
         for (target, source) in out.chunks_mut(stride).zip(samples.as_chunks::<N>().0) {
             target[..N].copy_from_slice(source);
@@ -15,6 +41,7 @@ pub(in super::super) fn strided(out: &mut [u8], first: usize, stride: usize, col
     if samples.is_empty() {
         return;
     }
+    let Columns { first, stride, column } = columns;
     let out = &mut out[first..];
     if stride == column {
         out[..samples.len()].copy_from_slice(samples);
@@ -32,6 +59,21 @@ pub(in super::super) fn strided(out: &mut [u8], first: usize, stride: usize, col
     }
 }
 
+/// Copies sequences of one sample each to columns that follow one another, up to the first sequence that is made of frames.
+/// Returns the number of sequences that were copied.
+fn one_step(out: &mut [u8], column: usize, element: usize, views: &[SequenceView<'_>]) -> usize {
+    for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
+        if let ViewKind::Frames(_) = view.kind {
+            return i;
+        }
+        if let Some(next) = views.get(i + AHEAD) {
+            prefetch::next(next);
+        }
+        widen::values(target, view.values, view.form, element);
+    }
+    views.len()
+}
+
 /// Zeroes the columns of a gap, `column` bytes each.
 pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, column: usize) {
     if column == 0 {
@@ -45,8 +87,8 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     }
 }
 
-/// Writes dense sequences, `column` bytes a sample and `element` bytes a value. The first records of `layout` belong to
-/// `views`, in their order; the remaining records are gaps.
+/// Writes sequences of a dense stream, `column` bytes a sample and `element` bytes a value. The first records of `layout`
+/// belong to `views`, in their order; the remaining records are gaps.
 pub(in super::super) fn dense(
     out: &mut [u8],
     layout: &Layout,
@@ -58,11 +100,13 @@ pub(in super::super) fn dense(
         return;
     }
     if layout.steps == 1 {
-        for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
-            if let Some(next) = views.get(i + AHEAD) {
-                prefetch::next(next);
-            }
-            widen::values(target, view.values, view.form, element);
+        let mut done = 0;
+        while done < views.len() {
+            let (out, views) = (&mut out[done * column..], &views[done..]);
+            done += match frames::one_step(out, column, element, views) {
+                0 => one_step(out, column, element, views),
+                count => count,
+            };
         }
         return;
     }
@@ -70,19 +114,32 @@ pub(in super::super) fn dense(
     let (records, gaps) = layout.records.split_at(views.len());
     for (i, (record, view)) in records.iter().zip(views).enumerate() {
         if let Some(next) = views.get(i + AHEAD_SPREAD) {
-            prefetch::next(next);
+            prefetch::next_frames(next);
         }
         let first = (record.begin as usize * layout.lanes + record.lane as usize) * column;
-        if view.form != ValueForm::Whole {
-            let samples = view.values.chunks_exact(column / element * view.form.size(element));
-            for (target, sample) in out[first..].chunks_mut(stride).zip(samples) {
-                widen::values(&mut target[..column], sample, view.form, element);
-            }
-            continue;
+        let (columns, count) = (Columns { first, stride, column }, view.samples as usize);
+        match &view.kind {
+            ViewKind::Frames(frames) => frames::run(out, columns, element, view.values, frames, 0, count),
+            _ => run(out, columns, element, view, 0, count),
         }
-        strided(out, first, stride, column, view.values);
     }
     for gap in gaps {
         zero_gap(out, layout, gap, column);
+    }
+}
+
+/// Writes sequences of a binary stream, `column` bytes a sample: each lane lies in one piece, its samples one after the other,
+/// and zeros after the last one.
+pub(in super::super) fn sequential(out: &mut [u8], views: &[SequenceView<'_>], column: usize, steps: usize) {
+    if column == 0 {
+        return;
+    }
+    for (i, (lane, view)) in out.chunks_exact_mut(steps * column).zip(views).enumerate() {
+        if let Some(next) = views.get(i + AHEAD_SPREAD) {
+            prefetch::next(next);
+        }
+        let (data, rest) = lane.split_at_mut(view.samples as usize * column);
+        data.copy_from_slice(view.values);
+        rest.fill(0);
     }
 }

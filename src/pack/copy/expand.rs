@@ -1,58 +1,107 @@
 //! Writing sparse sequences as dense columns, as truncated minibatches have them.
 
-use crate::sequence::SparseView;
+use super::Columns;
+use crate::compact::narrow::{One, Stored};
+use crate::sequence::{SequenceView, SparseView, ValueForm};
 use crate::{Error, Result};
 
-/// Where the columns of an expansion lie.
-#[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Columns {
-    /// Byte at which the first column starts.
-    pub first: usize,
-    /// Bytes from one column to the next.
-    pub stride: usize,
-    /// Bytes of a column.
-    pub column: usize,
-}
-
 /// Writes samples `from .. from + count` of a sparse sequence as dense columns. A repeated index takes its last value. The
-/// view must have passed [`check::sizes`](crate::pack::check::sizes) and [`check::ascending`](crate::pack::check::ascending),
-/// and its indices must not be narrow.
-pub(in super::super) fn expand(
+/// view must have passed [`check::sizes`](crate::pack::check::sizes) and [`check::ascending`](crate::pack::check::ascending).
+pub(super) fn expand(
     out: &mut [u8],
     columns: Columns,
     element: usize,
-    values: &[u8],
+    view: &SequenceView<'_>,
     sparse: &SparseView<'_>,
     from: usize,
     count: usize,
 ) -> Result<()> {
-    let Columns { first, stride, column } = columns;
-    if column == 0 {
+    if columns.column == 0 {
         return Ok(());
     }
-    let indices = sparse.indices.as_chunks::<4>().0;
-    for (t, pair) in sparse.offsets[from..=from + count].windows(2).enumerate() {
-        let target = &mut out[first + t * stride..][..column];
-        target.fill(0);
-        for entry in (pair[0] - sparse.offsets[0]) as usize..(pair[1] - sparse.offsets[0]) as usize {
-            let index = i32::from_ne_bytes(indices[entry]);
-            let place =
-                usize::try_from(index).ok().and_then(|index| target.chunks_exact_mut(element).nth(index));
-            let Some(place) = place else {
-                return Err(Error::data(format!(
-                    "A sparse value has the index {index}, but a sample has {} values.",
-                    column / element
-                )));
-            };
-            place.copy_from_slice(&values[entry * element..][..element]);
+    let run = Run { columns, offsets: &sparse.offsets[from..=from + count], base: sparse.offsets[0] };
+    match element {
+        4 => run.of_form::<4>(out, view, sparse),
+        _ => run.of_form::<8>(out, view, sparse),
+    }
+}
+
+/// The samples that are written, and where they go.
+struct Run<'a> {
+    columns: Columns,
+    /// Offsets of the samples, which count from `base`.
+    offsets: &'a [u32],
+    base: u32,
+}
+
+impl Run<'_> {
+    /// Finds out how values are stored.
+    #[inline(always)]
+    fn of_form<const E: usize>(
+        &self,
+        out: &mut [u8],
+        view: &SequenceView<'_>,
+        sparse: &SparseView<'_>,
+    ) -> Result<()>
+    where
+        u8: Stored<E>,
+        One: Stored<E>,
+    {
+        match view.form {
+            ValueForm::Byte => self.of_indices(out, view.values, sparse),
+            ValueForm::Ones => self.of_indices(out, One::EVER, sparse),
+            ValueForm::Whole | ValueForm::Decimal(_) => {
+                self.of_indices(out, view.values.as_chunks::<E>().0, sparse)
+            }
         }
     }
-    Ok(())
+
+    /// Finds out how indices are stored.
+    #[inline(always)]
+    fn of_indices<const E: usize, V: Stored<E>>(
+        &self,
+        out: &mut [u8],
+        values: &[V],
+        sparse: &SparseView<'_>,
+    ) -> Result<()> {
+        if sparse.narrow {
+            self.put(out, values, sparse.indices.as_chunks::<2>().0)
+        } else {
+            self.put(out, values, sparse.indices.as_chunks::<4>().0)
+        }
+    }
+
+    #[inline(always)]
+    fn put<const E: usize, V: Stored<E>, R: Stored<4>>(
+        &self,
+        out: &mut [u8],
+        values: &[V],
+        indices: &[R],
+    ) -> Result<()> {
+        let Columns { first, stride, column } = self.columns;
+        for (t, pair) in self.offsets.windows(2).enumerate() {
+            let target = out[first + t * stride..][..column].as_chunks_mut::<E>().0;
+            target.fill([0; E]);
+            let entries = (pair[0] - self.base) as usize..(pair[1] - self.base) as usize;
+            for (value, index) in values[entries.clone()].iter().zip(&indices[entries]) {
+                let index = i32::from_ne_bytes(index.widen());
+                let size = target.len();
+                let Some(place) = usize::try_from(index).ok().and_then(|index| target.get_mut(index)) else {
+                    return Err(Error::data(format!(
+                        "A sparse value has the index {index}, but a sample has {size} values."
+                    )));
+                };
+                *place = value.widen();
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sequence::ViewKind;
 
     #[test]
     fn expansion_zeroes_first_and_the_last_value_wins() {
@@ -61,7 +110,9 @@ mod tests {
         let sparse = SparseView { indices: &indices, narrow: false, offsets: &[5, 8, 8, 9], single: false };
         let mut out = vec![9; 5 * 12];
         let columns = Columns { first: 0, stride: 24, column: 12 };
-        expand(&mut out, columns, 4, &values, &sparse, 0, 3).expect("expansion");
+        let (form, kind) = (ValueForm::Whole, ViewKind::Sparse(sparse));
+        let view = SequenceView { samples: 3, values: &values, form, kind };
+        expand(&mut out, columns, 4, &view, &sparse, 0, 3).expect("expansion");
         let out: Vec<f32> = out
             .as_chunks::<4>()
             .0
@@ -77,8 +128,9 @@ mod tests {
             let indices = index.to_ne_bytes();
             let sparse = SparseView { indices: &indices, narrow: false, offsets: &[0, 1], single: false };
             let columns = Columns { first: 0, stride: 12, column: 12 };
-            let error =
-                expand(&mut [0; 12], columns, 4, &[0; 4], &sparse, 0, 1).expect_err("must be refused");
+            let (form, kind) = (ValueForm::Whole, ViewKind::Sparse(sparse));
+            let view = SequenceView { samples: 1, values: &[0; 4], form, kind };
+            let error = expand(&mut [0; 12], columns, 4, &view, &sparse, 0, 1).expect_err("must be refused");
             assert_eq!(error.kind(), crate::ErrorKind::Data);
         }
     }

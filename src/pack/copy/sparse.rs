@@ -2,7 +2,7 @@
 
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::Result;
-use crate::compact::narrow::Stored;
+use crate::compact::narrow::{One, Stored};
 use crate::compact::widen;
 use crate::pack::layout::Layout;
 use crate::pack::{block, check};
@@ -52,7 +52,7 @@ fn one_step(
             prefetch::next(next);
         }
         *offset = (at as u32).to_ne_bytes();
-        let count = view.values.len() / view.form.size(element);
+        let count = sparse_of(view).count();
         let target;
         (target, values) = values.split_at_mut(count * element);
         widen::values(target, view.values, view.form, element);
@@ -86,7 +86,9 @@ fn one_lane(
 /// Whether every sample has exactly one value. Most sequences are known to (`single`): not reading the offsets of sequences
 /// of words saves a twentieth of the time.
 fn are_single(views: &[SequenceView<'_>]) -> bool {
-    views.iter().all(|view| view.sparse.is_some_and(|sparse| sparse.single || counts_by_one(sparse.offsets)))
+    views
+        .iter()
+        .all(|view| view.sparse().is_some_and(|sparse| sparse.single || counts_by_one(sparse.offsets)))
 }
 
 /// Whether each offset is one more than the offset before it.
@@ -146,6 +148,7 @@ fn scatter<const E: usize, const SINGLE: bool>(
     views: &[SequenceView<'_>],
 ) where
     u8: Stored<E>,
+    One: Stored<E>,
 {
     let values = values.as_chunks_mut::<E>().0;
     let indices = &mut indices.as_chunks_mut::<4>().0[..values.len()];
@@ -159,11 +162,21 @@ fn scatter<const E: usize, const SINGLE: bool>(
             SequenceColumns { columns: &offsets[first..], step: layout.lanes, offsets: source.offsets };
         let (wide_values, wide_indices) = (view.values.as_chunks::<E>().0, source.indices.as_chunks::<4>().0);
         let narrow_indices = source.indices.as_chunks::<2>().0;
-        match (view.form == ValueForm::Byte, source.narrow) {
-            (false, false) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices),
-            (false, true) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, narrow_indices),
-            (true, false) => columns.put::<E, SINGLE, _, _>(values, indices, view.values, wide_indices),
-            (true, true) => columns.put::<E, SINGLE, _, _>(values, indices, view.values, narrow_indices),
+        match (view.form, source.narrow) {
+            (ValueForm::Byte, false) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, view.values, wide_indices)
+            }
+            (ValueForm::Byte, true) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, view.values, narrow_indices)
+            }
+            (ValueForm::Ones, false) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, wide_indices)
+            }
+            (ValueForm::Ones, true) => {
+                columns.put::<E, SINGLE, _, _>(values, indices, One::EVER, narrow_indices)
+            }
+            (_, false) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, wide_indices),
+            (_, true) => columns.put::<E, SINGLE, _, _>(values, indices, wide_values, narrow_indices),
         }
     }
 }
@@ -214,13 +227,14 @@ impl SequenceColumns<'_> {
 /// The sparse part of a view, or one without values if the view is dense.
 #[inline(always)]
 fn sparse_of<'a>(view: &SequenceView<'a>) -> SparseView<'a> {
-    view.sparse.unwrap_or(SparseView { indices: &[], narrow: false, offsets: &[], single: false })
+    view.sparse().copied().unwrap_or(SparseView { indices: &[], narrow: false, offsets: &[], single: false })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pack::layout::Record;
+    use crate::sequence::ViewKind;
 
     #[test]
     fn samples_of_one_value_go_the_same_two_ways() {
@@ -235,7 +249,7 @@ mod tests {
                 samples,
                 values,
                 form: ValueForm::Whole,
-                sparse: Some(SparseView { indices, narrow: false, offsets, single: false }),
+                kind: ViewKind::Sparse(SparseView { indices, narrow: false, offsets, single: false }),
             })
             .collect();
         assert!(are_single(&views));
@@ -260,7 +274,7 @@ mod tests {
             samples: 3,
             values: &[0; 8],
             form: ValueForm::Whole,
-            sparse: Some(SparseView {
+            kind: ViewKind::Sparse(SparseView {
                 indices: &indices,
                 narrow: false,
                 offsets: &[0, 2, 1, 2],
@@ -268,13 +282,15 @@ mod tests {
             }),
         };
         let record = Record { id: 0, lane: 0, begin: 0, end: 3 };
-        let layout = Layout { steps: 3, lanes: 1, records: vec![record], right_splice: 0 };
+        let layout =
+            Layout { steps: 3, lanes: 1, records: vec![record], right_splice: 0, sequence_major: false };
         assert!(sparse(&mut [0; 8 + 16 + 16], &layout, &[view], 4, 2).is_err());
         let layout = Layout {
             steps: 3,
             lanes: 2,
             records: vec![record, Record { lane: 1, ..record }],
             right_splice: 0,
+            sequence_major: false,
         };
         assert!(sparse(&mut [0; 8 + 32 + 28], &layout, &[view, view], 4, 4).is_err());
     }

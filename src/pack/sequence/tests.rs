@@ -195,6 +195,61 @@ fn skipped_sequences_are_not_counted() {
     assert_eq!(feed.invalid, 0);
 }
 
+/// Features, and lattices of 4, 6, 2, 3 and 2 samples, as CNTK 2.7 packs them.
+fn with_lattices() -> (Vec<StreamInfo>, Vec<Vec<Data>>) {
+    let lattices = StreamInfo { is_binary: true, ..info("lattices", Storage::Dense, ElementType::Float, 1) };
+    let streams = vec![info("x", Storage::Dense, ElementType::Float, 1), lattices];
+    let sequence = |(number, (&frames, &samples)): (usize, (&usize, &usize))| {
+        let mut data = vec![Data::default(), Data::default()];
+        for (data, samples) in data.iter_mut().zip([frames, samples]) {
+            (0..samples).for_each(|t| data.dense_sample(ElementType::Float, &[(10 * number + t + 1) as f64]));
+        }
+        data
+    };
+    let (frames, samples) = ([7, 5, 9, 4, 6], [4, 6, 2, 3, 2]);
+    (streams, frames.iter().zip(&samples).enumerate().map(sequence).collect())
+}
+
+#[test]
+fn binary_streams_are_sequence_major() {
+    let (streams, sequences) = with_lattices();
+    let feed = &mut TestFeed::new(&streams, sequences, 2, 1);
+    let minibatch = read(&mut packer(&streams, 100), feed);
+    let layout = &minibatch.streams[1].layout;
+    assert_eq!((layout.steps, layout.lanes, layout.sequence_major), (6, 5, true));
+    assert_eq!(records(&minibatch, 1), "0:0[0,4) 1:1[0,6) 2:2[0,2) 3:3[0,3) 4:4[0,2)");
+    assert_eq!(
+        minibatch.streams[1].dense::<f32>().expect("floats"),
+        [
+            1., 2., 3., 4., 0., 0., 11., 12., 13., 14., 15., 16., 21., 22., 0., 0., 0., 0., 31., 32., 33.,
+            0., 0., 0., 41., 42., 0., 0., 0., 0.
+        ]
+    );
+    assert_eq!(layout.column(1, 3), 19);
+    assert_eq!(layout.counts(), (17, 5));
+    // The features beside them are packed as ever.
+    assert!(!minibatch.streams[0].layout.sequence_major);
+    assert_eq!(records(&minibatch, 0).split(' ').count(), 7);
+}
+
+#[test]
+fn in_frame_mode_each_frame_may_have_a_whole_binary_sequence() {
+    let (mut streams, mut sequences) = with_lattices();
+    for sequence in &mut sequences {
+        sequence[0] = Data::default();
+        sequence[0].dense_sample(ElementType::Float, &[5.0]);
+    }
+    let mut packer = SequencePacker::of_frames(streams.clone(), true);
+    packer.configure(&PackConfig { minibatch: 100, ..SIZES }).expect("sizes");
+    let minibatch = read(&mut packer, &mut TestFeed::new(&streams, sequences.clone(), 2, 1));
+    assert_eq!((minibatch.streams[0].layout.steps, minibatch.streams[1].layout.steps), (1, 6));
+    // Other streams may not.
+    streams[1].is_binary = false;
+    let mut packer = SequencePacker::of_frames(streams.clone(), true);
+    packer.configure(&PackConfig { minibatch: 100, ..SIZES }).expect("sizes");
+    assert!(packer.read(&mut TestFeed::new(&streams, sequences, 2, 1)).is_err());
+}
+
 #[test]
 fn chunks_that_contradict_themselves_are_errors() {
     let streams = example_streams();

@@ -1,18 +1,29 @@
-"""HTK features and MLF labels."""
+"""HTK features, MLF labels and lattices."""
 
 import os
 
 import data
-from cntk.io import HTKFeatureDeserializer, HTKMLFDeserializer, StreamDef, StreamDefs
+from cntk.io import (HTKFeatureDeserializer, HTKMLFBinaryDeserializer, HTKMLFDeserializer, LatticeDeserializer, StreamDef,
+                     StreamDefs)
 from recorder import case
 
 
-def speech(context=(0, 0), utterances=8, labels=True, name='utt%d'):
+def speech(context=(0, 0), utterances=8, labels=True, name='utt%d', boundaries=False):
     scp, mlf, states = data.speech(os.getcwd(), utterances, name=name)
     result = [HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, context=context, scp=scp)))]
     if labels:
-        result.append(HTKMLFDeserializer(states, StreamDefs(labels=StreamDef(shape=12, mlf=mlf))))
+        streams = StreamDefs(labels=StreamDef(shape=12, mlf=mlf))
+        result.append(HTKMLFDeserializer(states, streams, boundaries))
     return result
+
+
+def lattices():
+    return LatticeDeserializer(data.lattices(os.getcwd()), StreamDefs(lattice=StreamDef()))
+
+
+def vectors(context=(0, 0)):
+    scp = data.vectors(os.getcwd())
+    return HTKFeatureDeserializer(StreamDefs(vector=StreamDef(shape=2, context=context, scp=scp, broadcast=True)))
 
 
 @case
@@ -73,6 +84,69 @@ def speech_window_of_samples(r):
     r.read(source, 20)
 
 
+@case(short=True)
+def speech_phone_boundaries(r):
+    r.read(r.source(speech(boundaries=True), randomize=False, max_sweeps=1), 20)
+
+
+@case
+def speech_phone_boundaries_truncated(r):
+    r.read(r.source(speech(boundaries=True), truncation_length=4, max_sweeps=1), 16)
+
+
+@case(short=True)
+def speech_vectors(r):
+    r.read(r.source(speech() + [vectors()], max_sweeps=1), 20)
+
+
+@case
+def speech_vectors_in_frame_mode(r):
+    r.read(r.source(speech(context=(1, 1)) + [vectors(context=(1, 0))], frame_mode=True, max_sweeps=1), 16)
+
+
+@case
+def speech_vectors_truncated(r):
+    r.read(r.source(speech() + [vectors()], truncation_length=4, max_sweeps=1), 16)
+
+
+@case
+def speech_vectors_first(r):
+    r.source([vectors()])
+
+
+@case(short=True)
+def speech_lattices(r):
+    r.read(r.source(speech() + [lattices()], randomize=False, max_sweeps=1), 200)
+
+
+@case
+def speech_lattices_randomized(r):
+    r.read(r.source(speech() + [lattices()], max_sweeps=2), 30)
+
+
+@case
+def speech_lattices_first(r):
+    r.source([lattices()])
+
+
+@case
+def speech_binary_labels(r):
+    labels = HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=12, mlf=data.binary_labels(os.getcwd()))))
+    r.read(r.source(speech(labels=False) + [labels], max_sweeps=1), 20)
+
+
+@case
+def speech_labels_that_do_not_fit(r):
+    scp, mlf, states = data.speech(os.getcwd())
+    with open(mlf) as file:
+        text = file.read()
+    data.write(mlf, text.replace('\n100000 ', '\n200000 ', 1))
+    source = r.source([HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, scp=scp))),
+                       HTKMLFDeserializer(states, StreamDefs(labels=StreamDef(shape=12, mlf=mlf)))], randomize=False,
+                      max_sweeps=1, max_errors=1)
+    r.read(source, 200)
+
+
 @case
 def speech_missing(r):
     r.source([HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=3, scp='none.scp')))])
@@ -85,7 +159,7 @@ def speech_of_wrong_dimension(r):
     r.read(source, 20, 2)
 
 
-@case(crashes="CNTK's module throws an exception on a thread of its own, which nothing catches")
+@case(dies="CNTK's module throws an exception on a thread of its own, which nothing catches")
 def speech_label_without_state(r):
     scp, mlf, states = data.speech(os.getcwd())
     data.write(states, 'sil_s2\n')

@@ -1,10 +1,11 @@
 //! This library in CNTK's place and CNTK's own modules, run in turn in the same driver.
 
 use super::Outcome;
+use super::comparison::{Comparison, Goal, Row};
 use super::data::{Data, Generator};
 use super::host::{Hosts, Module, Read, Work};
 use super::options::Options;
-use super::subject::{Results, Subject, alternate};
+use super::subject::{Results, alternate};
 use super::sweeps;
 use super::table::{Table, number};
 use crate::machine;
@@ -158,22 +159,14 @@ impl Bench<'_> {
     /// Two sweeps of some data by both modules, with each number of CPUs.
     fn sweeps(&self, what: &str, data: &Data) -> Result<Vec<(usize, Vec<Results>)>> {
         let config = self.generator.config(data, &[])?;
-        let read = Read { minibatch: self.options.minibatch, samples: "inf", sweeps: "2" };
+        let read = Read { minibatch: self.options.minibatch, truncation: 0, samples: "inf", sweeps: "2" };
         let measure = |&cpus: &usize| Ok((cpus, self.both(what, &config, &read, cpus)?));
         self.cpus.iter().map(measure).collect()
     }
 
     /// Measurements of both modules, CNTK's first, after their minibatches have been compared.
     fn both(&self, what: &str, config: &Path, read: &Read<'_>, cpus: usize) -> Result<Vec<Results>> {
-        let (project, hosts) = (self.project, &self.hosts);
-        let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
-        let subjects = |step| -> Result<[Subject; 2]> {
-            let script = hosts.script(read, step)?;
-            Ok(hosts.both(&Work { config, script: &script, cpus }))
-        };
-        alternate(project, &format!("{what}, the same bits"), &subjects("digest")?, 1, &["/digest"])?;
-        let equal = ["/minibatches", "/samples"];
-        alternate(project, &what, &subjects("bench")?, self.options.repetitions, &equal)
+        self.hosts.compare(self.project, what, config, read, cpus, self.options.repetitions)
     }
 
     /// The cost of each small minibatch in the second sweep.
@@ -182,7 +175,7 @@ impl Bench<'_> {
         let data = self.generator.text(shape, self.options.size.min(SMALL_SIZE))?;
         let config = self.generator.config(&data, &[])?;
         for size in SMALL {
-            let read = Read { minibatch: size, samples: "inf", sweeps: "2" };
+            let read = Read { minibatch: size, truncation: 0, samples: "inf", sweeps: "2" };
             let results = self.both(&format!("{shape}, minibatches of {size}"), &config, &read, cpus)?;
             // The count is of both sweeps.
             let each = |results: &Results| -> Result<f64> {
@@ -211,7 +204,7 @@ impl Bench<'_> {
         let data = self.generator.text(shape, self.options.first_size)?;
         self.index(shape, &data)?;
         let minibatch = self.options.minibatch;
-        let read = Read { minibatch, samples: &minibatch.to_string(), sweeps: "inf" };
+        let read = Read { minibatch, truncation: 0, samples: &minibatch.to_string(), sweeps: "inf" };
         for (what, flags) in [("", &["in-order"][..]), (" with index", &["in-order", "cache-index"])] {
             let config = self.generator.config(&data, flags)?;
             if !what.is_empty() {
@@ -303,96 +296,5 @@ impl Bench<'_> {
 
     fn most_cpus(&self) -> usize {
         self.cpus.iter().copied().max().unwrap_or(1)
-    }
-}
-
-/// What CNTK and this library measured, row by row.
-struct Comparison {
-    table: Table,
-}
-
-/// What a row of the comparison is about.
-struct Row {
-    what: String,
-    data: String,
-    cpus: usize,
-    goal: Goal,
-}
-
-/// What a row should reach.
-#[derive(Clone, Copy)]
-struct Goal {
-    /// How many times better than CNTK.
-    times: Option<f64>,
-    /// This library's own number, with its unit: at least that for a rate, at most that for a cost.
-    own: Option<(f64, &'static str)>,
-}
-
-impl Goal {
-    const NONE: Goal = Goal { times: None, own: None };
-
-    fn times(times: f64) -> Goal {
-        Goal { times: Some(times), own: None }
-    }
-
-    fn own(own: f64, unit: &'static str) -> Goal {
-        Goal { times: None, own: Some((own, unit)) }
-    }
-
-    /// The cell of a row: the goal, and whether the row misses it.
-    fn show(self, better: f64, own: f64, is_rate: bool) -> String {
-        let reached = |(goal, _): (f64, _)| if is_rate { own >= goal } else { own <= goal };
-        let is_missed =
-            self.times.is_some_and(|times| better < times) || self.own.is_some_and(|own| !reached(own));
-        let times = self.times.map(|times| times.to_string());
-        let own = self.own.map(|(own, unit)| format!("{own} {unit}"));
-        let goal = [times, own].into_iter().flatten().collect::<Vec<_>>().join(", and ");
-        if is_missed { format!("missed: {goal}") } else { goal }
-    }
-}
-
-impl Comparison {
-    fn new(version: &str) -> Comparison {
-        let cntk = format!("CNTK {version}");
-        let headings = ["what", "data", "CPUs", &cntk, "cntk-reader", "times better", "goal"];
-        Comparison { table: Table::new(2, &headings) }
-    }
-
-    /// A number of which more is better.
-    fn rate(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
-        let (cntk, own) = (of(&results[0])?, of(&results[1])?);
-        self.add(row, cntk, own, true);
-        Ok(())
-    }
-
-    /// A number of which less is better.
-    fn cost(&mut self, row: Row, results: &[Results], of: impl Fn(&Results) -> Result<f64>) -> Result<()> {
-        let (cntk, own) = (of(&results[0])?, of(&results[1])?);
-        self.add(row, cntk, own, false);
-        Ok(())
-    }
-
-    fn add(&mut self, row: Row, cntk: f64, own: f64, is_rate: bool) {
-        let better = if is_rate { own / cntk } else { cntk / own };
-        let times = if better.is_finite() { number(better) } else { "-".to_owned() };
-        let Row { what, data, cpus, goal } = row;
-        let goal = goal.show(better, own, is_rate);
-        self.table.add(vec![what, data, cpus.to_string(), number(cntk), number(own), times, goal]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn goals_that_are_missed_say_so() {
-        let both = Goal { own: Some((40.0, "million")), ..Goal::times(4.0) };
-        assert_eq!(both.show(4.0, 40.0, true), "4, and 40 million");
-        assert_eq!(both.show(3.9, 50.0, true), "missed: 4, and 40 million");
-        assert_eq!(both.show(9.0, 39.0, true), "missed: 4, and 40 million");
-        assert_eq!(Goal::own(200.0, "ms").show(0.1, 199.0, false), "200 ms");
-        assert_eq!(Goal::own(200.0, "ms").show(9.0, 201.0, false), "missed: 200 ms");
-        assert_eq!(Goal::NONE.show(0.1, 1.0, true), "");
     }
 }

@@ -1,6 +1,6 @@
 //! A composite module, CNTK's own or this project's, in the driver `host_replay`.
 
-use super::subject::{Subject, bound};
+use super::subject::{Results, Subject, alternate, bound};
 use crate::dropin::{self, Host};
 use crate::oracle::install::Cntk;
 use crate::project::Project;
@@ -41,6 +41,8 @@ pub struct Work<'a> {
 pub struct Read<'a> {
     /// Minibatch size in samples.
     pub minibatch: u64,
+    /// Steps of a truncated minibatch, or 0.
+    pub truncation: u64,
     /// The epoch's samples, or `inf`.
     pub samples: &'a str,
     /// The epoch's sweeps, or `inf`.
@@ -69,13 +71,16 @@ impl Hosts {
 
     /// A script that reads, by the step `bench` or `digest`.
     pub fn script(&self, read: &Read<'_>, step: &str) -> Result<PathBuf> {
-        let Read { minibatch, samples, sweeps } = read;
-        let path = self.scripts.join(format!("{step}-{minibatch}-{samples}-{sweeps}.script"));
-        std::fs::write(&path, format!("start 1 0 {minibatch} 0 0 1 {samples} {sweeps} 0\n{step}\n"))?;
+        let Read { minibatch, truncation, samples, sweeps } = read;
+        let path = self.scripts.join(format!("{step}-{minibatch}-{truncation}-{samples}-{sweeps}.script"));
+        std::fs::write(
+            &path,
+            format!("start 1 0 {minibatch} {truncation} 0 1 {samples} {sweeps} 0\n{step}\n"),
+        )?;
         Ok(path)
     }
 
-    /// A script that only asks for the time that opening took.
+    /// A script that only asks for the time and the memory that opening took.
     pub fn script_of_opening(&self) -> Result<PathBuf> {
         let path = self.scripts.join("opening.script");
         std::fs::write(&path, "opening\n")?;
@@ -101,5 +106,25 @@ impl Hosts {
     /// Both modules at some work, CNTK's first.
     pub fn both(&self, work: &Work<'_>) -> [Subject; 2] {
         [Module::Cntk, Module::Own].map(|module| self.subject(module, work))
+    }
+
+    /// What both modules measured while they read, CNTK's first. Before, they read in runs that are not timed, and fail unless
+    /// they delivered the same minibatches.
+    pub fn compare(
+        &self,
+        project: &Project,
+        what: &str,
+        config: &Path,
+        read: &Read<'_>,
+        cpus: usize,
+        repetitions: usize,
+    ) -> Result<Vec<Results>> {
+        let what = format!("{what}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" });
+        let subjects = |step| -> Result<[Subject; 2]> {
+            let script = self.script(read, step)?;
+            Ok(self.both(&Work { config, script: &script, cpus }))
+        };
+        alternate(project, &format!("{what}, the same bits"), &subjects("digest")?, 1, &["/digest"])?;
+        alternate(project, &what, &subjects("bench")?, repetitions, &["/minibatches", "/samples"])
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
 //! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers; [`csv`], users' deserializers. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
+//! readers; [`csv`], users' deserializers; [`speech`], features of speech. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
 mod cntk;
+mod comparison;
 mod csv;
 mod data;
 mod host;
@@ -12,6 +13,7 @@ mod options;
 mod parser;
 mod peers;
 mod record;
+mod speech;
 mod subject;
 mod sweeps;
 mod table;
@@ -69,6 +71,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Mode::Parser => parser::measure(project, options),
         Mode::Peers => peers::measure(project, options),
         Mode::Csv => csv::measure(project, options),
+        Mode::Speech => speech::measure(project, options),
     }
 }
 
@@ -81,6 +84,7 @@ pub fn step(project: &Project) -> Result<Tally> {
             Mode::Cntk => install::is_installed(project, install::VERSIONS[0]),
             Mode::Peers => peers::are_installed(project),
             Mode::Csv => csv::are_installed(project),
+            Mode::Speech => speech::are_installed(project),
         };
         let command = mode.command();
         if !there {

@@ -24,11 +24,13 @@ pub enum Mode {
     Peers,
     /// Users' deserializers in Python and Rust, and in CNTK.
     Csv,
+    /// Features of speech with labels, beside CNTK and other readers.
+    Speech,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 5] = [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv];
+    pub const ALL: [Mode; 6] = [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv, Mode::Speech];
 
     /// The command that runs it.
     pub fn command(self) -> String {
@@ -47,15 +49,18 @@ impl Mode {
             Mode::Parser => "--parser",
             Mode::Peers => "--peers",
             Mode::Csv => "--csv",
+            Mode::Speech => "--speech",
         }
     }
 
     /// Whether it takes an option.
     fn takes(self, option: &str) -> bool {
         match option {
-            "--threads" | "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
-            "--first-size" | "--version" => self == Mode::Cntk,
-            "--shape" => self != Mode::Csv,
+            "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
+            "--threads" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Speech),
+            "--first-size" => self == Mode::Cntk,
+            "--version" => matches!(self, Mode::Cntk | Mode::Speech),
+            "--shape" => !matches!(self, Mode::Csv | Mode::Speech),
             _ => true,
         }
     }
@@ -68,6 +73,8 @@ impl Mode {
             Mode::Parser => 32,
             // 200 000 rows.
             Mode::Csv => 316,
+            // 2000 utterances.
+            Mode::Speech => 160,
         }
     }
 }
@@ -106,7 +113,11 @@ impl Options {
             threads: vec![1, 2],
             shapes: data::SHAPES.map(str::to_owned).to_vec(),
             minibatch: 256,
-            repetitions: if mode == Mode::Sweeps { 1 } else { 5 },
+            repetitions: match mode {
+                Mode::Sweeps => 1,
+                Mode::Speech => 3,
+                _ => 5,
+            },
             version: install::VERSIONS[0].to_owned(),
             record: true,
             dirty: false,
@@ -141,7 +152,10 @@ impl Options {
                 other => return Err(other.unexpected().into()),
             }
         }
-        ensure!(modes.len() < 2, "bench does one of --against-cntk, --parser, --peers and --csv at a time.");
+        ensure!(
+            modes.len() < 2,
+            "bench does one of --against-cntk, --parser, --peers, --csv and --speech at a time."
+        );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
         options.dirty = flags.iter().any(|flag| flag == "dirty");
@@ -208,6 +222,7 @@ mod tests {
             "",
             "--peers --size 3",
             "--csv --repetitions 3",
+            "--speech --threads 1",
             "--against-cntk --shape words --first-size 1000 --threads 1,4 --version 2.6",
         ] {
             let options = parse(line).expect("options");
@@ -222,9 +237,15 @@ mod tests {
 
     #[test]
     fn refuses_what_it_does_not_know() {
-        for line in
-            ["--sizes 3", "--size 0", "--size", "--shape round", "--parser --peers", "--csv --shape words"]
-        {
+        for line in [
+            "--sizes 3",
+            "--size 0",
+            "--size",
+            "--shape round",
+            "--parser --peers",
+            "--csv --shape words",
+            "--speech --minibatch 8",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -9,7 +9,7 @@ use super::table::{Table, number};
 use crate::project::Project;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Loading threads of everybody.
 const THREADS: usize = 2;
@@ -39,17 +39,17 @@ pub fn are_installed(project: &Project) -> bool {
     folder(project).join("ready").exists()
 }
 
-/// Installs the libraries unless they are there; returns the reason if that cannot be.
-fn install(project: &Project) -> Result<Option<String>> {
-    if are_installed(project) {
+/// Makes a Python environment, `venv`, with some packages in a folder, unless it is there; returns the reason if that cannot be. The
+/// file `ready` marks it as complete.
+pub fn install(project: &Project, folder: &Path, packages: &[&str]) -> Result<Option<String>> {
+    if folder.join("ready").exists() {
         return Ok(None);
     }
-    let (folder, packages) = (folder(project), PACKAGES.join(", "));
-    let installed = project.part(&format!("{packages} into {}", folder.display()), || {
+    let installed = project.part(&format!("{} into {}", packages.join(", "), folder.display()), || {
         project.run("python3").args(["-m", "venv"]).arg(folder.join("venv")).go()?;
         let pip = folder.join("venv/bin/pip");
         let pip = project.run(&pip.to_string_lossy()).args(["install", "--disable-pip-version-check", "-q"]);
-        pip.args(PACKAGES).go()?;
+        pip.args(packages).go()?;
         Ok(std::fs::write(folder.join("ready"), "")?)
     });
     Ok(installed.err().map(|error| format!("{error:#}")))
@@ -57,7 +57,7 @@ fn install(project: &Project) -> Result<Option<String>> {
 
 /// Measures all peers and this library.
 pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
-    if let Some(reason) = install(project)? {
+    if let Some(reason) = install(project, &folder(project), &PACKAGES)? {
         return Ok(Outcome::Nothing(reason));
     }
     let generator = Generator::new(project)?;
@@ -143,13 +143,13 @@ fn check(library: &str, found: &Value, expected: &Value) -> Result<()> {
 }
 
 /// The library's version.
-fn version(results: &Results) -> Result<String> {
+pub fn version(results: &Results) -> Result<String> {
     let version = results.first("/version").and_then(Value::as_str);
     Ok(version.context("`version` is missing")?.to_owned())
 }
 
 /// What an error says in the end: the line that a program printed before it failed.
-fn last_line(error: &anyhow::Error) -> String {
+pub fn last_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     let mut lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains("` failed ("));

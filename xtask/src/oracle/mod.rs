@@ -145,7 +145,6 @@ fn short_form(project: &Project, module: bool) -> Result<Tally> {
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
     if options.golden && options.module {
-        golden.extend(golden::load_for_host(project)?);
         golden.extend(third_party::cases(project)?);
     }
     let total = golden.len() + usize::try_from(options.cases)?;

@@ -48,7 +48,6 @@ impl Side {
         empty_folder(&own)?;
         for (number, module) in MODULES.iter().enumerate() {
             let file = module.file(host);
-            let original = cntk.libraries().join(&file);
             let ours = match modules {
                 Modules::Original => false,
                 Modules::Ours => true,
@@ -56,7 +55,6 @@ impl Side {
             };
             if ours {
                 link(&host.folder(project).join(&file), &own.join(&file))?;
-                link(&original, &own.join(format!("{file}.original")))?;
             }
         }
         let file = MODULES[0].file(host);

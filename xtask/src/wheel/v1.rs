@@ -20,7 +20,9 @@ const SEQUENCES: &str = "inputs x s:sparse; epoch 12 0 60; read; end; position; 
 
 const BINARY: &str = "inputs f g:sparse; epoch 6 0 20; read; end; position; epoch 6 1 20; read; end";
 
-const CASES: [Case; 19] = [
+const SPEECH: &str = "inputs features labels:sparse; epoch 10 0 30; read; end; epoch 10 1 30; read; end";
+
+const CASES: [Case; 23] = [
     Case {
         name: "deserializers",
         config: r#"randomize = true
@@ -131,6 +133,34 @@ const CASES: [Case; 19] = [
         script: "",
     },
     Case {
+        name: "old-style speech, frames",
+        config: r#"readerType = "HTKDeserializers" ; readMethod = "blockRandomize" ; miniBatchMode = "partial" ; randomize = "auto"
+            features = [ dim = 4 ; contextWindow = 1:1 ; type = "real" ; scpFile = "@DIR@/speech.scp" ]
+            labels = [ mlfFile = "@DIR@/speech.mlf" ; labelMappingFile = "@DIR@/states.list" ; labelDim = 3 ; labelType = "category" ]"#,
+        script: SPEECH,
+    },
+    Case {
+        name: "old-style speech, utterances",
+        config: r#"readerType = "HTKDeserializers" ; frameMode = false ; readMethod = "none"
+            features = [ dim = 12 ; type = "real" ; scpFile = "@DIR@/speech.scp" ]
+            labels = [ mlfFile = "@DIR@/speech.mlf" ; labelMappingFile = "@DIR@/states.list" ; labelDim = 3 ]"#,
+        script: SPEECH,
+    },
+    Case {
+        name: "old-style speech, truncated, double",
+        config: r#"precision = double ; readerType = "HTKDeserializers" ; frameMode = false ; truncated = true
+            nbruttsineachrecurrentiter = 2:3 ; readMethod = "none" ; randomize = "none"
+            features = [ dim = 4 ; type = "real" ; scpFile = "@DIR@/speech.scp" ]
+            labels = [ mlfFile = "@DIR@/speech.mlf" ; labelMappingFile = "@DIR@/states.list" ; labelDim = 3 ]"#,
+        script: "inputs features labels; epoch 3 0 30; read; end; epoch 3 1 30; read; end",
+    },
+    Case {
+        name: "old-style speech without features",
+        config: r#"readerType = "HTKDeserializers"
+            labels = [ mlfFile = "@DIR@/speech.mlf" ; labelMappingFile = "@DIR@/states.list" ; labelDim = 3 ]"#,
+        script: "",
+    },
+    Case {
         name: "no binary file",
         config: r#"readerType = "CNTKBinaryReader" ; file = "@DIR@/none.cbf""#,
         script: "",
@@ -176,6 +206,27 @@ fn unpack(case: &Case, folder: &Path) -> Result<()> {
     std::fs::write(folder.join("samples.ctf"), samples)?;
     std::fs::write(folder.join("empty.ctf"), "")?;
     std::fs::write(folder.join("data.cbf"), binary())?;
+    speech(folder)
+}
+
+/// An archive of 9 utterances with 4 values in a frame, its script, labels and their states.
+fn speech(folder: &Path) -> Result<()> {
+    let (mut script, mut labels, mut values) = (String::new(), "#!MLF!#\n".to_owned(), Vec::new());
+    let mut frames = 0u32;
+    for key in 0..9 {
+        let length = 2 + key * 5 % 7;
+        writeln!(script, "u{key}.mfc=.../speech.mfc[{frames},{}]", frames + length - 1)?;
+        writeln!(labels, "\"u{key}.lab\"\n0 200000 s{}\n200000 {length}00000 s2\n.", key % 2)?;
+        for value in 0..4 * length {
+            values.extend((100.0 * key as f32 + 0.25 * value as f32).to_be_bytes());
+        }
+        frames += length;
+    }
+    let head = [frames.to_be_bytes(), 100_000u32.to_be_bytes(), [0, 16, 0, 9]].concat();
+    std::fs::write(folder.join("speech.mfc"), [head, values].concat())?;
+    std::fs::write(folder.join("speech.scp"), script)?;
+    std::fs::write(folder.join("speech.mlf"), labels.replace("\n200000 200000 s2", ""))?;
+    std::fs::write(folder.join("states.list"), "s0\ns1\ns2\n")?;
     Ok(())
 }
 

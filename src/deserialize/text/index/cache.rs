@@ -39,7 +39,7 @@ const PROBES: usize = 32;
 const LONGEST_SCANNED: u64 = 16 << 20;
 
 /// Whether this process writes caches: of several MPI workers only that of rank 0 does.
-pub(super) fn is_writer() -> bool {
+pub(crate) fn is_writer() -> bool {
     std::env::var("OMPI_COMM_WORLD_RANK").map_or(true, |rank| is_first(&rank))
 }
 

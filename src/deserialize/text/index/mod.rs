@@ -33,6 +33,8 @@ mod table;
 mod tests;
 mod warnings;
 
+pub(crate) use cache::is_writer as is_cache_writer;
+
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};

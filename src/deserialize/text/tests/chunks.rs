@@ -46,7 +46,7 @@ fn open(options: &TextOptions) -> TextDeserializer {
 fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
     match chunk.sequence(1, index) {
         Loaded::Data(view) => {
-            assert!(view.sparse.is_none());
+            assert!(view.sparse().is_none());
             view.values.chunks(4).map(|b| f32::from_ne_bytes(b.try_into().expect("4 bytes"))).collect()
         }
         other => panic!("{other:?}"),
@@ -56,7 +56,7 @@ fn dense(chunk: &dyn Chunk, index: u32) -> Vec<f32> {
 fn entries_of(chunk: &dyn Chunk, index: u32) -> (Vec<i32>, Vec<u32>) {
     match chunk.sequence(0, index) {
         Loaded::Data(view) => {
-            let sparse = view.sparse.expect("sparse");
+            let sparse = view.sparse().expect("sparse");
             assert_eq!(sparse.offsets.len(), view.samples as usize + 1);
             assert_eq!(sparse.indices.len(), view.values.len());
             let indices =

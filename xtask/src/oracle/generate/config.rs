@@ -6,6 +6,29 @@ use super::{Format, Keys, Mode, Plan, Source};
 
 /// A configuration.
 pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
+    let mut lines = head(rng, plan);
+    if plan.keys != Keys::Numeric {
+        lines.push("useNumericSequenceKeys = false".to_owned());
+    }
+    if plan.keys == Keys::Hashed {
+        lines.push("hashSequenceKeys = true".to_owned());
+    }
+    if plan.sources.len() > 1 && rng.once_in(3) {
+        lines.push(format!("checkData = {}", rng.once_in(2)));
+    }
+    let deserializers: Vec<String> = (0..)
+        .zip(&plan.sources)
+        .map(|(number, source)| match source.format {
+            Format::Text => text(rng, plan, source, number == 0 && how == Match::Partial),
+            Format::Binary => binary(rng, source),
+        })
+        .collect();
+    lines.push(format!("deserializers = ( [ {} ] )", deserializers.join(" ] : [ ")));
+    lines.join("\n") + "\n"
+}
+
+/// The reader's own keys.
+pub fn head(rng: &mut Rng, plan: &Plan) -> Vec<String> {
     let mut lines = vec![format!("randomize = {}", plan.randomize)];
     if plan.randomize {
         lines.extend(window(rng));
@@ -27,15 +50,6 @@ pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
     if plan.double {
         lines.push("precision = \"double\"".to_owned());
     }
-    if plan.keys != Keys::Numeric {
-        lines.push("useNumericSequenceKeys = false".to_owned());
-    }
-    if plan.keys == Keys::Hashed {
-        lines.push("hashSequenceKeys = true".to_owned());
-    }
-    if plan.sources.len() > 1 && rng.once_in(3) {
-        lines.push(format!("checkData = {}", rng.once_in(2)));
-    }
     for (once_in, line) in [
         (7, "localTimeline = false"),
         (9, "prefetch = false"),
@@ -47,15 +61,7 @@ pub fn write(rng: &mut Rng, plan: &Plan, how: Match) -> String {
         }
     }
     lines.push(format!("traceLevel = {}", rng.pick(&[0, 0, 0, 1, 2])));
-    let deserializers: Vec<String> = (0..)
-        .zip(&plan.sources)
-        .map(|(number, source)| match source.format {
-            Format::Text => text(rng, plan, source, number == 0 && how == Match::Partial),
-            Format::Binary => binary(rng, source),
-        })
-        .collect();
-    lines.push(format!("deserializers = ( [ {} ] )", deserializers.join(" ] : [ ")));
-    lines.join("\n") + "\n"
+    lines
 }
 
 /// The randomization window, in samples or chunks.

@@ -7,6 +7,7 @@
 mod binary;
 mod bundle;
 mod config;
+mod htk;
 mod script;
 mod text;
 
@@ -16,6 +17,7 @@ mod rng;
 use crate::golden::Case;
 use anyhow::{Context, Result};
 use bundle::Match;
+pub use htk::{SHORT_LABELS, SMALL_LABELS};
 use rng::Rng;
 use serde_json::Value;
 
@@ -28,17 +30,20 @@ pub enum Kind {
     Binary,
     /// Two or three files, joined by key.
     Bundle,
+    /// Speech: features, labels and lattices, with text beside them.
+    Htk,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 3] = [("text", Kind::Text), ("binary", Kind::Binary), ("bundle", Kind::Bundle)];
+    const ALL: [(&str, Kind); 4] =
+        [("text", Kind::Text), ("binary", Kind::Binary), ("bundle", Kind::Bundle), ("htk", Kind::Htk)];
 
     /// By its name.
     pub fn by_name(name: &str) -> Result<Kind> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == name);
         found
             .map(|&(_, kind)| kind)
-            .with_context(|| format!("Kinds of cases: text, binary, bundle; not {name}."))
+            .with_context(|| format!("Kinds of cases: text, binary, bundle, htk; not {name}."))
     }
 
     /// Its name.
@@ -46,10 +51,11 @@ impl Kind {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// The kind of a seed: every other case reads a text file.
+    /// The kind of a seed.
     fn of(seed: u64) -> Kind {
         match seed % 4 {
             0 => Kind::Binary,
+            1 => Kind::Htk,
             2 => Kind::Bundle,
             _ => Kind::Text,
         }
@@ -172,6 +178,7 @@ impl Plan {
             Kind::Text => vec![one_text(rng, &plan)],
             Kind::Binary => vec![one_binary(rng, &plan)],
             Kind::Bundle => bundle::sources(rng, &plan),
+            Kind::Htk => Vec::new(),
         };
         plan
     }
@@ -231,9 +238,12 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
     let mut rng = Rng::new(seed);
     let kind = kind.unwrap_or(Kind::of(seed));
     let mut plan = Plan::draw(&mut rng, kind);
+    if kind == Kind::Htk {
+        return htk::case(&mut rng, &plan, seed);
+    }
     let how = match kind {
         Kind::Bundle => bundle::keys(&mut rng, &mut plan),
-        Kind::Text | Kind::Binary => Match::Whole,
+        _ => Match::Whole,
     };
     // Without randomization CNTK loses chunks of the first file whose keys are all missing in another file.
     let config = config::write(&mut rng, &plan, how);
@@ -285,11 +295,14 @@ mod tests {
                 let case = case(seed, Some(kind));
                 assert!(case.steps[0].starts_with("start "));
                 assert!(case.steps.iter().any(|step| step == "read"));
+                assert_eq!(case.files.len() > 1, matches!(kind, Kind::Bundle | Kind::Htk));
+                if kind == Kind::Htk {
+                    continue;
+                }
                 for (name, content) in &case.files {
                     assert!(case.config.contains(&format!("@DIR@/{name}")));
                     assert!(!content.is_empty());
                 }
-                assert_eq!(case.files.len() > 1, kind == Kind::Bundle);
             }
         }
     }

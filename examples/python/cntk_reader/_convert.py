@@ -1,0 +1,127 @@
+"""Conversions of speech data between HTK, Kaldi, text (CTF) and NumPy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from ctypes import byref
+from typing import Any, Optional, Union
+
+from . import _library as lib
+
+_run = lib.checked("conversion_run")
+
+Path = Union[str, "os.PathLike[str]"]
+Progress = Optional[Callable[[int, int, int], Optional[bool]]]
+
+_HTK_TO_KALDI, _KALDI_TO_HTK, _HTK_TO_NUMPY, _KALDI_TO_NUMPY = 2, 3, 4, 5
+_MLF_TO_KALDI, _KALDI_TO_MLF, _MLF_TO_TEXT, _TEXT_TO_MLF, _MLF_TO_NUMPY = 6, 7, 8, 9, 10
+
+
+def _encoded(text: Path | None) -> bytes | None:
+    return None if text is None else os.fspath(text).encode()
+
+
+def _convert(
+    direction: int,
+    input: Path,
+    output: Path,
+    progress: Progress = None,
+    stream: str | None = None,
+    script: Path | None = None,
+    states: Path | None = None,
+    number_ids: bool = False,
+) -> None:
+    raised: list[BaseException] = []
+
+    def report(_: Any, done: int, total: int, sequences: int) -> int:
+        try:
+            return int(progress is not None and progress(done, total, sequences) is False)
+        except BaseException as exception:  # Comes out of the call below: C has no exceptions.
+            raised.append(exception)
+            return 1
+
+    conversion = lib.Conversion(
+        direction=direction,
+        input=_encoded(input),
+        output=_encoded(output),
+        streams=_encoded(stream),
+        progress=lib.ProgressCallback(report) if progress is not None else lib.ProgressCallback(0),
+        script=_encoded(script),
+        states=_encoded(states),
+        number_ids=number_ids,
+    )
+    try:
+        _run(byref(conversion))
+    except lib.ReaderError:
+        if raised:
+            raise raised[0] from None
+        raise
+
+
+def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress: Progress = None) -> None:
+    """Converts HTK features, named by the script ``input``, to a Kaldi archive of float matrices.
+
+    ``script`` is the path of a script (``.scp``) to write as well. The output appears when it is complete. Like that of all
+    conversions, ``progress`` is called now and then with the bytes that are done, the bytes of the input, and the number of
+    sequences written; if it returns False the conversion stops with an error, and an exception that it raises comes through.
+    """
+    _convert(_HTK_TO_KALDI, input, output, progress, script=script)
+
+
+def kaldi_to_htk(input: Path, output: Path, script: Path, progress: Progress = None) -> None:
+    """Converts features of a Kaldi script (``.scp``) or archive to one HTK archive, and to the ``script`` of its ranges."""
+    _convert(_KALDI_TO_HTK, input, output, progress, script=script)
+
+
+def htk_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
+    """Converts HTK features to a NumPy archive: ``numpy.load(output)[key]`` is a float32 array of frames times values."""
+    _convert(_HTK_TO_NUMPY, input, output, progress)
+
+
+def kaldi_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
+    """Converts features of a Kaldi script or archive to a NumPy archive, as :func:`htk_to_numpy` writes it."""
+    _convert(_KALDI_TO_NUMPY, input, output, progress)
+
+
+def mlf_to_kaldi(
+    input: Path,
+    output: Path,
+    states: Path | None = None,
+    script: Path | None = None,
+    progress: Progress = None,
+) -> None:
+    """Converts a label file (MLF) to a Kaldi archive of int32 vectors; ``states`` is the list of states, if it needs one."""
+    _convert(_MLF_TO_KALDI, input, output, progress, states=states, script=script)
+
+
+def kaldi_to_mlf(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
+    """Converts int32 vectors of a Kaldi script or archive to a label file, with names of ``states`` if they are given."""
+    _convert(_KALDI_TO_MLF, input, output, progress, states=states)
+
+
+def mlf_to_text(
+    input: Path,
+    output: Path,
+    stream: str,
+    states: Path | None = None,
+    number_ids: bool = False,
+    progress: Progress = None,
+) -> None:
+    """Converts a label file to a text file (CTF) with one sparse ``stream``, a line for each frame.
+
+    Ids are the keys of utterances, or with ``number_ids`` numbers from 0 on.
+    """
+    _convert(_MLF_TO_TEXT, input, output, progress, stream, states=states, number_ids=number_ids)
+
+
+def text_to_mlf(
+    input: Path, output: Path, stream: str, states: Path | None = None, progress: Progress = None
+) -> None:
+    """Converts the one-hot ``stream`` of a text file (CTF) to a label file. Ids become keys."""
+    _convert(_TEXT_TO_MLF, input, output, progress, stream, states=states)
+
+
+def mlf_to_numpy(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
+    """Converts a label file to a NumPy archive: ``numpy.load(output)[key]`` is an int32 array, a class for each frame."""
+    _convert(_MLF_TO_NUMPY, input, output, progress, states=states)

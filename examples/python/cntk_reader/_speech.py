@@ -1,0 +1,172 @@
+"""Deserializers for speech as Python objects: HTK features, labels (MLF), lattices, Kaldi archives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, Section, StreamDef
+
+Path = Union[str, "os.PathLike[str]"]
+Paths = Union[Path, Sequence[Path]]
+
+_MODULE = "HTKDeserializers"
+
+
+def _paths(paths: Paths) -> list[str]:
+    if isinstance(paths, (str, os.PathLike)):
+        return [os.fspath(paths)]
+    return [os.fspath(path) for path in paths]
+
+
+def _only(streams: Mapping[str, StreamDef], kind: str) -> tuple[str, StreamDef]:
+    if len(streams) != 1:
+        raise ValueError(f"A {kind} reads one stream, and {len(streams)} were given. Use one for each stream.")
+    return next(iter(streams.items()))
+
+
+def _frames(stream: StreamDef) -> Section:
+    """The keys of a stream of frames, apart from its file."""
+    section: Section = {"dim": stream.size}
+    if stream.context is not None:
+        section["contextWindow"] = list(stream.context)
+    if stream.broadcast:
+        section["expandToUtterance"] = True
+    return section
+
+
+def _sizes(stream: StreamDef) -> Section:
+    """The keys that CNTK looks up outside the section of the stream."""
+    section: Section = {}
+    if stream.max_sequence_length is not None:
+        section["maxSequenceSize"] = stream.max_sequence_length
+    if stream.defines_mb_size:
+        section["definesMBSize"] = True
+    return section
+
+
+@dataclass(frozen=True)
+class HTKFeatureDeserializer:
+    """Features in HTK archives: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``, one stream.
+
+    Unlike CNTK 2.7, it obeys the stream's ``max_sequence_length`` and ``defines_mb_size``.
+    """
+
+    streams: Mapping[str, StreamDef]
+    prefix_path: str | None = None  #: stands before each path of the scripts
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        name, stream = _only(self.streams, "HTKFeatureDeserializer")
+        if not stream.scp:
+            raise ValueError("HTKFeatureDeserializer needs the path of a script file, StreamDef(scp=...).")
+        scripts = _paths(stream.scp)
+        keys = {"scpFile": scripts[0] if len(scripts) == 1 else scripts, **_frames(stream)}
+        if self.prefix_path is not None:
+            keys["prefixPathInSCP"] = self.prefix_path
+        return {
+            "type": "HTKFeatureDeserializer",
+            "module": _MODULE,
+            **_sizes(stream),
+            "input": {name: keys},
+        }
+
+
+def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Section:
+    name, stream = _only(streams, kind)
+    if not stream.mlf:
+        raise ValueError(f"{kind} needs the path of a file of labels, StreamDef(mlf=...).")
+    files = _paths(stream.mlf)
+    file: Section = {"mlfFile": files[0]} if len(files) == 1 else {"mlfFileList": files}
+    return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **keys}}}
+
+
+@dataclass(frozen=True)
+class HTKMLFDeserializer:
+    """Labels of frames as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
+
+    It follows a deserializer of features. Without a ``label_mapping_file``, the list of states, each line of labels has a fourth
+    column with the number of the class.
+    """
+
+    label_mapping_file: Path | None
+    streams: Mapping[str, StreamDef]
+    phone_boundaries: bool = False  #: the value is 2 where a range of frames begins
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        keys: Section = {}
+        if self.label_mapping_file is not None:
+            keys["labelMappingFile"] = os.fspath(self.label_mapping_file)
+        if self.phone_boundaries:
+            keys["phoneBoundaries"] = True
+        return _labels("HTKMLFDeserializer", self.streams, keys)
+
+
+@dataclass(frozen=True)
+class HTKMLFBinaryDeserializer:
+    """Labels of frames in CNTK's binary files: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``, one stream.
+
+    It follows a deserializer of features.
+    """
+
+    streams: Mapping[str, StreamDef]
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _labels("HTKMLFBinaryDeserializer", self.streams, {})
+
+
+@dataclass(frozen=True)
+class LatticeDeserializer:
+    """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features."""
+
+    lattice_index_file: Path
+    streams: Mapping[str, StreamDef] = field(default_factory=lambda: {"lattices": StreamDef()})
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        name, _ = _only(self.streams, "LatticeDeserializer")
+        return {
+            "type": "LatticeDeserializer",
+            "module": _MODULE,
+            "input": {name: {"latticeIndexFile": os.fspath(self.lattice_index_file)}},
+        }
+
+
+@dataclass(frozen=True)
+class KaldiDeserializer:
+    """Kaldi archives: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or ``StreamDef(..., ark="feats.ark")``.
+
+    With ``is_sparse``, the archive has integer vectors of class numbers.
+    """
+
+    streams: Mapping[str, StreamDef]
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        name, stream = _only(self.streams, "KaldiDeserializer")
+        files: dict[str, Any] = {"scpFile": stream.scp, "arkFile": stream.ark}
+        given = {key: _paths(paths) for key, paths in files.items() if paths}
+        if len(given) != 1 or any(len(paths) != 1 for paths in given.values()):
+            raise ValueError("KaldiDeserializer needs one path, StreamDef(scp=...) or StreamDef(ark=...).")
+        keys: Section = {key: paths[0] for key, paths in given.items()}
+        keys.update(_frames(stream))
+        if stream.is_sparse:
+            keys["format"] = "sparse"
+        return {"type": "KaldiDeserializer", **_sizes(stream), "input": {name: keys}}
+
+
+#: Deserializers that are files, in contrast to users' classes.
+FileDeserializer = Union[
+    CTFDeserializer,
+    CBFDeserializer,
+    HTKFeatureDeserializer,
+    HTKMLFDeserializer,
+    HTKMLFBinaryDeserializer,
+    LatticeDeserializer,
+    KaldiDeserializer,
+    Deserializer,
+]

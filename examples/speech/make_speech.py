@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Makes a small corpus of artificial speech: make_speech.py FOLDER [UTTERANCES]
+
+FOLDER gets, for the 160 utterances of the training part and the 40 of the test part (or four fifths and one fifth of UTTERANCES):
+
+    train.mfc  test.mfc     HTK archives, big-endian, kind FBANK: all utterances of a part, one after the other
+    train.scp  test.scp     script files: which frames of the archive are which utterance
+    train.mlf  test.mlf     labels: which frames belong to which phone, in units of 100 ns
+    phones.list             the phones; the line is the class, from 0 on
+
+A frame is 10 ms: 20 logarithmic energies of a filter bank. A phone has up to three formants, each of which is one half-wave of
+a sine over some filters. Speakers differ in the place of the formants and in loudness, phones blend into each other, and there
+is noise. Same files on every machine. Needs Python 3.7 and nothing else.
+"""
+
+import math
+import struct
+import sys
+from pathlib import Path
+
+FILTERS = 20
+UTTERANCES = 200
+FRAME = 100_000  # 10 ms in units of 100 ns
+FBANK = 7
+
+# Phones with the places of their formants in filters, and how loud these are. Silence has none; fricatives are wide.
+PHONES = {
+    "sil": [],
+    "aa": [(6.0, 1.0), (8.5, 0.9), (14.5, 0.5)],
+    "iy": [(2.5, 1.0), (14.0, 0.8), (16.5, 0.6)],
+    "uw": [(2.5, 1.0), (6.5, 0.7), (13.5, 0.3)],
+    "eh": [(5.0, 1.0), (12.0, 0.8), (15.0, 0.5)],
+    "ow": [(4.5, 1.0), (7.0, 0.9), (14.0, 0.3)],
+    "m": [(1.5, 0.8), (8.0, 0.3)],
+    "n": [(1.5, 0.8), (11.0, 0.4)],
+    "s": [(18.0, 1.0), (19.5, 0.9)],
+    "sh": [(14.5, 0.9), (16.5, 1.0)],
+}
+NAMES = list(PHONES)
+HALF_WIDTH = 2.5  # of a formant, in filters
+BLEND = 2  # frames before and after a boundary in which phones blend
+NOISE = 0.45
+
+
+class Random:
+    """Knuth's MMIX generator, so that no library's version can change the files."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, limit):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self.state >> 33) % limit
+
+    def uniform(self, low, high):
+        return low + (high - low) * self.below(1 << 24) / (1 << 24)
+
+    def noise(self):
+        """Roughly normal, with mean 0 and variance 1."""
+        return sum(self.uniform(-1, 1) for _ in range(3))
+
+
+def spectrum(phone, shift, loudness):
+    """Logarithmic energies of a phone, 20 of them, from 0 to about 4."""
+    energies = [0.0] * FILTERS
+    for place, level in PHONES[phone]:
+        for index in range(FILTERS):
+            distance = index - (place + shift)
+            if abs(distance) < HALF_WIDTH:
+                energies[index] += 4 * level * loudness * math.cos(math.pi / 2 * distance / HALF_WIDTH)
+    return energies
+
+
+def utterance(random, shift):
+    """Frames, and the phones with their numbers of frames. Begins and ends with silence; no phone follows itself."""
+    names = ["sil"]
+    for _ in range(8 + random.below(7)):
+        others = [name for name in NAMES[1:] if name != names[-1]]
+        names.append(others[random.below(len(others))])
+    names.append("sil")
+    phones = [(name, 6 + random.below(10)) for name in names]
+    loudness = random.uniform(0.7, 1.0)
+    targets = [spectrum(name, shift, loudness) for name, _ in phones]
+    frames = []
+    for number, (_, length) in enumerate(phones):
+        for frame in range(length):
+            # The share of the neighbour: half at the boundary, 0 from BLEND frames on.
+            before, after = BLEND - frame - 0.5, BLEND - (length - 1 - frame) - 0.5
+            neighbour, share = (number - 1, before) if before > after else (number + 1, after)
+            share = max(share, 0.0) / (2 * BLEND) if 0 <= neighbour < len(phones) else 0.0
+            own, other = targets[number], targets[neighbour if share > 0 else number]
+            values = ((1 - share) * a + share * b + NOISE * random.noise() for a, b in zip(own, other))
+            # Multiples of 1/256 hide the last bit of the cosine, in which C libraries differ.
+            frames.append([round(256 * value) / 256 for value in values])
+    return frames, phones
+
+
+def write(folder, part, first, last):
+    """Writes the utterances from `first` up to `last` without it."""
+    archive, script, labels, begin = bytearray(), [], ["#!MLF!#"], 0
+    for number in range(first, last):
+        # Each speaker has ten utterances.
+        speaker, random = number // 10, Random(number + 1)
+        key = f"speaker{speaker:02d}_{number:03d}"
+        frames, phones = utterance(random, Random(1000 + speaker).uniform(-0.7, 0.7))
+        for frame in frames:
+            archive += struct.pack(f">{FILTERS}f", *frame)
+        # The last frame belongs to the utterance. `...` is the folder of the script file.
+        script.append(f"{key}.mfc=.../{part}.mfc[{begin},{begin + len(frames) - 1}]")
+        begin += len(frames)
+        labels.append(f'"*/{key}.lab"')
+        time = 0
+        for name, length in phones:
+            labels.append(f"{time} {time + length * FRAME} {name}")
+            time += length * FRAME
+        labels.append(".")
+    header = struct.pack(">iihh", begin, FRAME, 4 * FILTERS, FBANK)
+    (folder / f"{part}.mfc").write_bytes(header + archive)
+    (folder / f"{part}.scp").write_text("\n".join(script) + "\n")
+    (folder / f"{part}.mlf").write_text("\n".join(labels) + "\n")
+    print(f"{part}: {last - first} utterances, {begin} frames")
+
+
+def main():
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__.splitlines()[0])
+    folder, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else UTTERANCES
+    folder.mkdir(parents=True, exist_ok=True)
+    train = count * 4 // 5
+    write(folder, "train", 0, train)
+    write(folder, "test", train, count)
+    (folder / "phones.list").write_text("\n".join(NAMES) + "\n")
+
+
+if __name__ == "__main__":
+    main()

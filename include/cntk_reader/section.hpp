@@ -1,0 +1,198 @@
+// Sections of a configuration as keys with their values: what typed configurations are made of.
+//
+// A part of <cntk_reader.hpp>, which is the one to include. Nothing here is for programs.
+
+#ifndef CNTK_READER_SECTION_HPP
+#define CNTK_READER_SECTION_HPP
+
+#include <cntk_reader.h>
+
+#include <cntk_reader/error.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+namespace detail {
+
+/// Keys with their values as a configuration has them, in the order in which they were set.
+class Keys {
+ public:
+  void Set(std::string key, std::string value) {
+    for (auto& [known, text] : keys_) {
+      if (known == key) {
+        text = std::move(value);
+        return;
+      }
+    }
+    keys_.emplace_back(std::move(key), std::move(value));
+  }
+  void Set(std::string key, bool value) { Set(std::move(key), std::string(value ? "true" : "false")); }
+  void Set(std::string key, std::uint64_t value) { Set(std::move(key), std::to_string(value)); }
+  template <typename T>
+  void Set(std::string key, const std::optional<T>& value) {
+    if (!value) return;
+    if constexpr (std::is_same_v<T, bool>)
+      Set(std::move(key), *value);
+    else
+      Set(std::move(key), static_cast<std::uint64_t>(*value));
+  }
+
+  const std::vector<std::pair<std::string, std::string>>& All() const noexcept { return keys_; }
+
+  /// The keys as lines of a configuration.
+  std::string Text(std::string_view indent) const {
+    std::string text;
+    for (const auto& [key, value] : keys_) text.append(indent).append(key + " = " + value + "\n");
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> keys_;
+};
+
+/// A section of the C interface.
+class SectionHandle {
+ public:
+  /// Makes a section of keys as a configuration has them, and one, `literal_key`, whose value is taken as it
+  /// is.
+  SectionHandle(std::string_view path, const Keys& keys, std::string_view literal_key,
+                std::string_view literal) {
+    std::vector<cntk_reader_section_entry> entries;
+    for (const auto& [key, value] : keys.All())
+      entries.push_back({key.data(), key.size(), value.data(), value.size(), 0, 0});
+    if (!literal_key.empty())
+      entries.push_back({literal_key.data(), literal_key.size(), literal.data(), literal.size(), 1, 0});
+    cntk_reader_section* section = nullptr;
+    const cntk_reader_section* const parent = nullptr;
+    Call(cntk_reader_section_create, path.data(), path.size(), entries.data(), entries.size(), parent,
+         &section);
+    handle_.reset(section);
+  }
+
+  const cntk_reader_section* get() const noexcept { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(cntk_reader_section* section) const noexcept { cntk_reader_section_free(section); }
+  };
+
+  std::unique_ptr<cntk_reader_section, Free> handle_;
+};
+
+/// Whether a text in quotes comes out of a configuration as it went in: the language has no way to write
+/// others.
+inline bool IsPlain(std::string_view text) {
+  const auto contains = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  const bool trimmed = text.empty() || !(is_blank(text.front()) || is_blank(text.back()));
+  const bool comment = (!text.empty() && text.front() == '#') || contains(" #") || contains("\t#");
+  const bool variable = text.find('$') != text.rfind('$');
+  const bool separator = text.find_first_of(std::string_view("\"\n\r\0", 4)) != std::string_view::npos;
+  return trimmed && !comment && !variable && !separator && text != "default";
+}
+
+/// A text in quotes, if quotes can protect it.
+inline std::string Quoted(std::string_view what, std::string_view text) {
+  if (!IsPlain(text))
+    throw Error(ErrorKind::kConfig, "The " + std::string(what) + " '" + std::string(text) +
+                                        "' cannot be part of a configuration. It must not begin or end with "
+                                        "a blank, and not contain line "
+                                        "breaks, quotes, a '#' after a blank or two '$'.");
+  return '"' + std::string(text) + '"';
+}
+
+/// The name of a stream, which is a key of the configuration.
+inline std::string StreamKey(const std::string& name) {
+  if (name.empty() || !IsPlain(name) || name.find_first_of("=[]{}(),;") != std::string::npos)
+    throw Error(ErrorKind::kConfig,
+                "The stream name '" + name +
+                    "' cannot be part of a configuration. It must not be empty, begin or end with a blank, "
+                    "or contain "
+                    "line breaks, quotes, brackets, '=', ',', ';', a '#' after a blank or two '$'.");
+  return name;
+}
+
+/// One of several paths in an array in brackets, where a star would repeat it.
+inline std::string QuotedElement(const std::string& path) {
+  if (path.find('*') != std::string::npos)
+    throw Error(
+        ErrorKind::kConfig,
+        "The path '" + path + "' cannot be one of several in a configuration, because it contains a '*'.");
+  return Quoted("path", path);
+}
+
+/// Paths as an array of a configuration.
+inline std::string QuotedArray(const std::vector<std::string>& paths) {
+  std::string text = "(";
+  for (const std::string& path : paths) text += (text.size() == 1 ? "" : ":") + QuotedElement(path);
+  return text + ")";
+}
+
+/// The section of a deserializer of one stream.
+class StreamSection {
+ public:
+  /// `module` may be empty. `file_key` is the key of the deserializer's file, whose path may have any
+  /// characters.
+  StreamSection(std::string type, std::string module, std::string stream, std::string file_key,
+                std::string file)
+      : type_(std::move(type)),
+        module_(std::move(module)),
+        stream_(std::move(stream)),
+        file_key_(std::move(file_key)),
+        file_(std::move(file)) {}
+
+  /// Keys of the deserializer.
+  Keys outer;
+  /// Keys of the stream.
+  Keys inner;
+
+  /// Empty once there is more than one file.
+  const std::string& FileKey() const noexcept { return file_key_; }
+  const std::string& File() const noexcept { return file_; }
+
+  /// All keys but the file.
+  Keys AllKeys() const {
+    Keys keys;
+    keys.Set("type", type_);
+    if (!module_.empty()) keys.Set("module", module_);
+    for (const auto& [key, value] : outer.All()) keys.Set(key, value);
+    std::string stream;
+    for (const auto& [key, value] : inner.All())
+      stream += (stream.empty() ? " " : " ; ") + key + " = " + value;
+    keys.Set("input", "[ " + StreamKey(stream_) + " = [" + stream + " ] ]");
+    return keys;
+  }
+
+  /// The section as a configuration has it.
+  std::string Text() const {
+    Keys keys = AllKeys();
+    if (!file_key_.empty()) keys.Set(file_key_, Quoted("path", file_));
+    return "[\n" + keys.Text("  ") + "]";
+  }
+
+  /// Has the file in an array instead, which the caller keeps.
+  void WithoutFile() {
+    file_key_.clear();
+    file_.clear();
+  }
+
+ private:
+  std::string type_;
+  std::string module_;
+  std::string stream_;
+  std::string file_key_;
+  std::string file_;
+};
+
+}  // namespace detail
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_SECTION_HPP

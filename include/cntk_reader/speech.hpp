@@ -1,0 +1,338 @@
+// Typed configurations of the deserializers for speech: HTK features, labels (MLF), lattices, Kaldi archives.
+//
+//     cr::Reader reader = cr::Reader::Open(
+//         {cr::HtkFeatureDeserializer("features", "train.scp", 40).ContextWindow(5, 5),
+//          cr::HtkMlfDeserializer("labels", "train.mlf", 132).StateList("states.list")});
+//
+// Whatever is not set has the default that docs/configuration.md says.
+//
+// A part of <cntk_reader.hpp>, which is the one to include.
+
+#ifndef CNTK_READER_SPEECH_HPP
+#define CNTK_READER_SPEECH_HPP
+
+#include <cntk_reader/error.hpp>
+#include <cntk_reader/section.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cntk {
+namespace reader {
+
+class Deserializer;
+
+namespace detail {
+
+/// Writes the paths of label files: only the very section of the stream may have them. An array of one path
+/// would be taken for the path of a list.
+inline void SetMlfFiles(StreamSection& section, const std::vector<std::string>& paths) {
+  Keys keys;
+  for (const auto& [key, value] : section.inner.All())
+    if (key != "mlfFile") keys.Set(key, value);
+  section.inner = std::move(keys);
+  if (paths.size() == 1)
+    section.inner.Set("mlfFile", Quoted("path", paths.front()));
+  else
+    section.inner.Set("mlfFileList", QuotedArray(paths));
+}
+
+}  // namespace detail
+
+/// Features in HTK archives, which a script file lists: one dense stream.
+class HtkFeatureDeserializer {
+ public:
+  /// `dim` is the number of values of a frame. Without ContextWindow it may be an odd multiple of it: samples
+  /// then have as many frames.
+  HtkFeatureDeserializer(std::string stream, std::string scp_file, std::size_t dim)
+      : section_("HTKFeatureDeserializer", "HTKDeserializers", std::move(stream), "scpFile", scp_file),
+        scp_files_{std::move(scp_file)} {
+    section_.inner.Set("dim", std::uint64_t{dim});
+  }
+
+  /// Another script file, whose lines follow those of the ones before it.
+  HtkFeatureDeserializer& AddScpFile(std::string scp_file) & {
+    scp_files_.push_back(std::move(scp_file));
+    section_.WithoutFile();
+    section_.inner.Set("scpFile", detail::QuotedArray(scp_files_));
+    return *this;
+  }
+  /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+  HtkFeatureDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
+    section_.inner.Set("contextWindow", std::to_string(before) + ":" + std::to_string(after));
+    return *this;
+  }
+  /// What stands before each path of the script (`prefixPathInSCP`; default: nothing). Without it, `...` in a
+  /// line stands for the folder of the script.
+  HtkFeatureDeserializer& PrefixPath(const std::string& prefix) & {
+    section_.inner.Set("prefixPathInSCP", detail::Quoted("prefix", prefix));
+    return *this;
+  }
+  /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
+  /// (`expandToUtterance`; default: false): i-vectors.
+  HtkFeatureDeserializer& ExpandToUtterance(bool expand = true) & {
+    section_.inner.Set("expandToUtterance", expand);
+    return *this;
+  }
+  /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+  HtkFeatureDeserializer& MaxSequenceSize(std::uint32_t frames) & {
+    section_.outer.Set("maxSequenceSize", std::uint64_t{frames});
+    return *this;
+  }
+  /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
+  /// stream).
+  HtkFeatureDeserializer& DefinesMinibatchSize(bool defines = true) & {
+    section_.outer.Set("definesMBSize", defines);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  HtkFeatureDeserializer&& AddScpFile(std::string scp_file) && {
+    return std::move(AddScpFile(std::move(scp_file)));
+  }
+  HtkFeatureDeserializer&& ContextWindow(std::uint32_t before, std::uint32_t after) && {
+    return std::move(ContextWindow(before, after));
+  }
+  HtkFeatureDeserializer&& PrefixPath(const std::string& prefix) && { return std::move(PrefixPath(prefix)); }
+  HtkFeatureDeserializer&& ExpandToUtterance(bool expand = true) && {
+    return std::move(ExpandToUtterance(expand));
+  }
+  HtkFeatureDeserializer&& MaxSequenceSize(std::uint32_t frames) && {
+    return std::move(MaxSequenceSize(frames));
+  }
+  HtkFeatureDeserializer&& DefinesMinibatchSize(bool defines = true) && {
+    return std::move(DefinesMinibatchSize(defines));
+  }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
+  /// written there.
+  std::string Text() const { return section_.Text(); }
+
+ private:
+  friend class Deserializer;
+
+  detail::StreamSection section_;
+  std::vector<std::string> scp_files_;
+};
+
+/// Labels of frames in text files of the HTK master label format: one sparse stream of class numbers. It
+/// follows a deserializer of features.
+class HtkMlfDeserializer {
+ public:
+  /// `classes` is the number of classes: the values of a sample.
+  HtkMlfDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
+      : section_("HTKMLFDeserializer", "HTKDeserializers", std::move(stream), "", ""),
+        mlf_files_{std::move(mlf_file)} {
+    section_.inner.Set("labelDim", std::uint64_t{classes});
+    detail::SetMlfFiles(section_, mlf_files_);
+  }
+
+  /// Another file of labels, read after those before it (`mlfFileList`).
+  HtkMlfDeserializer& AddMlfFile(std::string mlf_file) & {
+    mlf_files_.push_back(std::move(mlf_file));
+    detail::SetMlfFiles(section_, mlf_files_);
+    return *this;
+  }
+  /// The list of states, whose lines are the names of classes (`labelMappingFile`). Without it each line of
+  /// labels has a fourth column with the number of the class.
+  HtkMlfDeserializer& StateList(const std::string& path) & {
+    section_.inner.Set("labelMappingFile", detail::Quoted("path", path));
+    return *this;
+  }
+  /// The value is 2 where a range of frames begins (`phoneBoundaries`; default: false). Not in frame mode.
+  HtkMlfDeserializer& PhoneBoundaries(bool boundaries = true) & {
+    section_.inner.Set("phoneBoundaries", boundaries);
+    return *this;
+  }
+  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
+  /// where keys are hashed, see ReaderOptions::hash_keys.
+  HtkMlfDeserializer& CacheIndex(bool cache = true) & {
+    section_.inner.Set("cacheIndex", cache);
+    return *this;
+  }
+  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  HtkMlfDeserializer& ChunkSize(std::uint64_t bytes) & {
+    section_.outer.Set("chunkSizeInBytes", bytes);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  HtkMlfDeserializer&& AddMlfFile(std::string mlf_file) && {
+    return std::move(AddMlfFile(std::move(mlf_file)));
+  }
+  HtkMlfDeserializer&& StateList(const std::string& path) && { return std::move(StateList(path)); }
+  HtkMlfDeserializer&& PhoneBoundaries(bool boundaries = true) && {
+    return std::move(PhoneBoundaries(boundaries));
+  }
+  HtkMlfDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
+  HtkMlfDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
+  /// written there.
+  std::string Text() const { return section_.Text(); }
+
+ private:
+  friend class Deserializer;
+
+  detail::StreamSection section_;
+  std::vector<std::string> mlf_files_;
+};
+
+/// Labels of frames in CNTK's binary files: one sparse stream of class numbers. It follows a deserializer of
+/// features.
+class HtkMlfBinaryDeserializer {
+ public:
+  /// `classes` is the number of classes: the values of a sample.
+  HtkMlfBinaryDeserializer(std::string stream, std::string mlf_file, std::size_t classes)
+      : section_("HTKMLFBinaryDeserializer", "HTKDeserializers", std::move(stream), "", ""),
+        mlf_files_{std::move(mlf_file)} {
+    section_.inner.Set("labelDim", std::uint64_t{classes});
+    detail::SetMlfFiles(section_, mlf_files_);
+  }
+
+  /// Another file of labels, read after those before it (`mlfFileList`).
+  HtkMlfBinaryDeserializer& AddMlfFile(std::string mlf_file) & {
+    mlf_files_.push_back(std::move(mlf_file));
+    detail::SetMlfFiles(section_, mlf_files_);
+    return *this;
+  }
+  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
+  /// where keys are hashed, see ReaderOptions::hash_keys.
+  HtkMlfBinaryDeserializer& CacheIndex(bool cache = true) & {
+    section_.inner.Set("cacheIndex", cache);
+    return *this;
+  }
+  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  HtkMlfBinaryDeserializer& ChunkSize(std::uint64_t bytes) & {
+    section_.outer.Set("chunkSizeInBytes", bytes);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  HtkMlfBinaryDeserializer&& AddMlfFile(std::string mlf_file) && {
+    return std::move(AddMlfFile(std::move(mlf_file)));
+  }
+  HtkMlfBinaryDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
+  HtkMlfBinaryDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
+  /// written there.
+  std::string Text() const { return section_.Text(); }
+
+ private:
+  friend class Deserializer;
+
+  detail::StreamSection section_;
+  std::vector<std::string> mlf_files_;
+};
+
+/// Lattices: one stream of opaque bytes for each utterance. It follows a deserializer of features.
+class LatticeDeserializer {
+ public:
+  /// `index_file` lists the tables of contents.
+  LatticeDeserializer(std::string stream, std::string index_file)
+      : section_("LatticeDeserializer", "HTKDeserializers", std::move(stream), "latticeIndexFile",
+                 std::move(index_file)) {}
+
+  /// Keeps the index in a file beside the data, in CNTK's format (`cacheIndex`; default: false). Counts only
+  /// where keys are hashed, see ReaderOptions::hash_keys.
+  LatticeDeserializer& CacheIndex(bool cache = true) & {
+    section_.inner.Set("cacheIndex", cache);
+    return *this;
+  }
+  /// Bytes of a chunk, the unit of loading (`chunkSizeInBytes`; default: 64 MiB).
+  LatticeDeserializer& ChunkSize(std::uint64_t bytes) & {
+    section_.outer.Set("chunkSizeInBytes", bytes);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  LatticeDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
+  LatticeDeserializer&& ChunkSize(std::uint64_t bytes) && { return std::move(ChunkSize(bytes)); }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
+  /// written there.
+  std::string Text() const { return section_.Text(); }
+
+ private:
+  friend class Deserializer;
+
+  detail::StreamSection section_;
+};
+
+/// Kaldi archives: matrices of features as a dense stream, or integer vectors of class numbers as a sparse
+/// one. CNTK has no such deserializer.
+class KaldiDeserializer {
+ public:
+  /// The utterances that a script file (`.scp`) lists. `dim` is the number of values of a frame, or of
+  /// classes.
+  static KaldiDeserializer Script(std::string stream, std::string path, std::size_t dim) {
+    return KaldiDeserializer(std::move(stream), "scpFile", std::move(path), dim);
+  }
+  /// The utterances of an archive (`.ark`).
+  static KaldiDeserializer Archive(std::string stream, std::string path, std::size_t dim) {
+    return KaldiDeserializer(std::move(stream), "arkFile", std::move(path), dim);
+  }
+
+  /// The archive has integer vectors of class numbers below `dim` (`format = "sparse"`).
+  KaldiDeserializer& Sparse() & {
+    section_.inner.Set("format", std::string("sparse"));
+    return *this;
+  }
+  /// Neighbouring frames that a sample has before and after its own (`contextWindow`; default: none).
+  KaldiDeserializer& ContextWindow(std::uint32_t before, std::uint32_t after) & {
+    section_.inner.Set("contextWindow", std::to_string(before) + ":" + std::to_string(after));
+    return *this;
+  }
+  /// Each utterance is one frame, which is repeated for every sample of the reader's first deserializer
+  /// (`expandToUtterance`; default: false): i-vectors.
+  KaldiDeserializer& ExpandToUtterance(bool expand = true) & {
+    section_.inner.Set("expandToUtterance", expand);
+    return *this;
+  }
+  /// Utterances with more frames are left out (`maxSequenceSize`; default: none is).
+  KaldiDeserializer& MaxSequenceSize(std::uint32_t frames) & {
+    section_.outer.Set("maxSequenceSize", std::uint64_t{frames});
+    return *this;
+  }
+  /// Minibatch sizes are measured in frames of this stream (`definesMBSize`; default: in those of the longest
+  /// stream).
+  KaldiDeserializer& DefinesMinibatchSize(bool defines = true) & {
+    section_.outer.Set("definesMBSize", defines);
+    return *this;
+  }
+
+  // The same for temporary objects, so that calls can be chained.
+  KaldiDeserializer&& Sparse() && { return std::move(Sparse()); }
+  KaldiDeserializer&& ContextWindow(std::uint32_t before, std::uint32_t after) && {
+    return std::move(ContextWindow(before, after));
+  }
+  KaldiDeserializer&& ExpandToUtterance(bool expand = true) && {
+    return std::move(ExpandToUtterance(expand));
+  }
+  KaldiDeserializer&& MaxSequenceSize(std::uint32_t frames) && { return std::move(MaxSequenceSize(frames)); }
+  KaldiDeserializer&& DefinesMinibatchSize(bool defines = true) && {
+    return std::move(DefinesMinibatchSize(defines));
+  }
+
+  /// The section that a configuration would have in `deserializers`. Throws if a path or name cannot be
+  /// written there.
+  std::string Text() const { return section_.Text(); }
+
+ private:
+  friend class Deserializer;
+
+  KaldiDeserializer(std::string stream, const char* key, std::string path, std::size_t dim)
+      : section_("KaldiDeserializer", "", std::move(stream), key, std::move(path)) {
+    section_.inner.Set("dim", std::uint64_t{dim});
+  }
+
+  detail::StreamSection section_;
+};
+
+}  // namespace reader
+}  // namespace cntk
+
+#endif  // CNTK_READER_SPEECH_HPP

@@ -1,0 +1,339 @@
+//! The keys of the deserializers for speech: HTK features, labels (MLF) as text and binary, lattices.
+//!
+//! CNTK looks each key up from one of three sections outwards: that of the stream, `input` around it, or that of the
+//! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
+
+use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions};
+use super::section::Section;
+use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
+use crate::file::DataFile;
+use crate::stream::ElementType;
+use crate::{Error, ErrorKind, Result};
+use std::io::Read;
+
+/// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
+const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;
+
+/// Greatest number of classes: labels are numbers of 16 bits.
+const MAX_CLASSES: u64 = u16::MAX as u64;
+
+/// What is not in the section of a deserializer, but known where it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Common {
+    /// The deserializer is the first one.
+    pub is_primary: bool,
+    /// Keys are texts that are numbered by hash.
+    pub hash_keys: bool,
+    pub frame_mode: bool,
+    pub element: ElementType,
+    /// `phoneBoundaries` is accepted in frame mode.
+    pub boundaries_of_frames: bool,
+}
+
+/// The deserializers of CNTK's module for speech.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpeechType {
+    Features,
+    Labels,
+    BinaryLabels,
+    Lattices,
+}
+
+impl SpeechType {
+    pub fn by_name(name: &str) -> Option<SpeechType> {
+        match name {
+            "HTKFeatureDeserializer" => Some(SpeechType::Features),
+            "HTKMLFDeserializer" => Some(SpeechType::Labels),
+            "HTKMLFBinaryDeserializer" => Some(SpeechType::BinaryLabels),
+            "LatticeDeserializer" => Some(SpeechType::Lattices),
+            _ => None,
+        }
+    }
+
+    /// Labels and lattices only come with the utterances of other deserializers.
+    fn check_primary(self) -> Result<()> {
+        let error = match self {
+            SpeechType::Features => return Ok(()),
+            SpeechType::Labels | SpeechType::BinaryLabels => {
+                Error::config(Runtime, "MLFDeserializer currently does not support primary mode.")
+            }
+            SpeechType::Lattices => Error::config(
+                Logic,
+                "Lattice deserializer does not support primary mode, it cannot control chunking. Please specify \
+                 HTK deserializer as the first deserializer in your config file.",
+            ),
+        };
+        Err(error.with_detail("Put a deserializer of features before it in 'deserializers'."))
+    }
+}
+
+/// Reads an element of `deserializers`.
+pub(super) fn read(kind: SpeechType, section: &Section, common: &Common) -> Result<DeserializerOptions> {
+    if common.is_primary {
+        kind.check_primary()?;
+    }
+    read_stream(kind, section, || SpeechStream::first_of(section), common)
+}
+
+/// Reads a deserializer of the kind: keys of the whole deserializer from its section, then those of its stream.
+pub(super) fn read_stream(
+    kind: SpeechType,
+    section: &Section,
+    stream: impl FnOnce() -> Result<SpeechStream>,
+    common: &Common,
+) -> Result<DeserializerOptions> {
+    Ok(match kind {
+        SpeechType::Features => {
+            let verbosity = section.get_or("verbosity", 0)?;
+            let features = read_features(&stream()?, common)?;
+            DeserializerOptions::HtkFeatures(HtkFeatureOptions { verbosity, ..features })
+        }
+        SpeechType::Labels | SpeechType::BinaryLabels => {
+            let chunk_size = read_chunk_size(section)?;
+            let labels = read_labels(&stream()?, kind == SpeechType::BinaryLabels, common)?;
+            DeserializerOptions::Mlf(MlfOptions { chunk_size, ..labels })
+        }
+        SpeechType::Lattices => {
+            let verbosity = section.get_or("verbosity", 0)?;
+            let chunk_size = read_chunk_size(section)?;
+            let SpeechStream { name, stream, .. } = stream()?;
+            DeserializerOptions::Lattice(LatticeOptions {
+                stream: name,
+                index_file: stream.text("latticeIndexFile")?,
+                cache_index: read_cache_index(&stream, common)?,
+                chunk_size,
+                verbosity,
+            })
+        }
+    })
+}
+
+/// The one stream of a deserializer for speech, with the sections that its keys are looked up from.
+pub(super) struct SpeechStream {
+    pub name: String,
+    /// The section of the stream.
+    pub stream: Section,
+    /// Where `maxSequenceSize` and `definesMBSize` are looked up: `input`, or the stream's section in old configurations.
+    pub sizes: Section,
+}
+
+impl SpeechStream {
+    /// The stream of an element of `deserializers`: the first one of `input`. CNTK ignores the others.
+    pub fn first_of(deserializer: &Section) -> Result<SpeechStream> {
+        let input = deserializer.section("input")?;
+        let Some(name) = input.keys().next().map(str::to_owned) else {
+            let message = format!("The section '{}' describes no stream.", input.path());
+            let detail = "It needs a line for the stream to read: 'name = [ ... ]'.";
+            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        };
+        let stream = input.section(&name)?;
+        Ok(SpeechStream { name, stream, sizes: input })
+    }
+}
+
+/// `chunkSizeInBytes` of labels and lattices.
+fn read_chunk_size(section: &Section) -> Result<u64> {
+    let size = section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)?;
+    if size == 0 {
+        let message = format!("'chunkSizeInBytes' in {} must not be 0.", section.path());
+        let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
+        return Err(Error::config(InvalidArgument, message).with_detail(detail));
+    }
+    Ok(size)
+}
+
+/// Reads the keys of a stream of features.
+fn read_features(of: &SpeechStream, common: &Common) -> Result<HtkFeatureOptions> {
+    let SpeechStream { name, stream, sizes } = of;
+    let context = read_context(stream)?;
+    let expand = read_expand(stream, name, common.is_primary)?;
+    let dim = read_dim(stream, &["dim"], "Features must specify dimension: 'dim' property is missing.")?;
+    check_dim(stream, dim, context)?;
+    let max_sequence_size = read_max_sequence_size(sizes)?;
+    let scp_files = read_paths(stream, "scpFile")?;
+    let prefix = stream.text_or("prefixPathInSCP", "")?;
+    let defines_mb_size = sizes.get_or("definesMBSize", false)?;
+    Ok(HtkFeatureOptions {
+        stream: name.clone(),
+        scp_files,
+        dim,
+        context,
+        prefix,
+        expand,
+        max_sequence_size,
+        defines_mb_size,
+        verbosity: 0,
+        element: common.element,
+        frame_mode: common.frame_mode,
+    })
+}
+
+/// Reads the keys of a stream of labels.
+fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOptions> {
+    let SpeechStream { name, stream, .. } = of;
+    let dim = read_dim(
+        stream,
+        &["labelDim", "dim"],
+        "Labels must specify dimension: 'dim/labelDim' property is missing.",
+    )?;
+    if dim > MAX_CLASSES {
+        let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{MAX_CLASSES}d'\n");
+        let detail = format!("It is the number of classes, in '{}'.", stream.path());
+        return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+    }
+    let phone_boundaries = stream.parsed_or("phoneBoundaries", false)?;
+    if phone_boundaries && common.frame_mode && !common.boundaries_of_frames {
+        let message = "frameMode and phoneBoundaries are mutually exclusive options.";
+        let detail = "Both are true; set one of them to false.";
+        return Err(Error::config(Logic, message).with_detail(detail).in_stream(name));
+    }
+    if phone_boundaries && binary {
+        let message = "TODO: implement phoneBoundaries setting in Binary MLF deserializer.";
+        let detail = "Binary labels do not say where phones begin; remove 'phoneBoundaries'.";
+        return Err(Error::config(Logic, message).with_detail(detail).in_stream(name));
+    }
+    let files = read_label_files(stream)?;
+    let state_list = if binary {
+        stream.ignore(&["labelMappingFile"]);
+        None
+    } else {
+        Some(stream.text_or("labelMappingFile", "")?).filter(|path| !path.is_empty())
+    };
+    Ok(MlfOptions {
+        stream: name.clone(),
+        files,
+        state_list,
+        dim,
+        phone_boundaries,
+        cache_index: read_cache_index(stream, common)?,
+        chunk_size: DEFAULT_CHUNK_SIZE,
+        binary,
+        element: common.element,
+        frame_mode: common.frame_mode,
+    })
+}
+
+/// `cacheIndex`, which counts only where keys are hashed; otherwise it is not even converted.
+fn read_cache_index(stream: &Section, common: &Common) -> Result<bool> {
+    if common.hash_keys { stream.get_or("cacheIndex", false) } else { Ok(false) }
+}
+
+/// `expandToUtterance`. There is nothing to expand the first stream to.
+pub(super) fn read_expand(stream: &Section, name: &str, is_primary: bool) -> Result<bool> {
+    let expand = stream.get_or("expandToUtterance", false)?;
+    if expand && is_primary {
+        let message = format!(
+            "Cannot expand utterances of the primary stream {name}, please change your configuration."
+        );
+        let detail =
+            "Its frame is repeated for each sample of the first deserializer: put another one first.";
+        return Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name));
+    }
+    Ok(expand)
+}
+
+/// `contextWindow`: neighbouring frames before and after. One number is the size of the whole window.
+pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
+    let key = "contextWindow";
+    let values = stream.typed_array_or(key, "1")?.values::<i32>()?;
+    let sides = match *values.as_slice() {
+        [whole] if whole < 0 && whole % 2 != 0 => Ok((whole, whole)),
+        [whole] if whole % 2 != 0 => Ok((whole / 2, whole / 2)),
+        [whole] => Err(format!("Neighbor expansion of input features to {whole} is not symmetrical.")),
+        [left, right] => Ok((left, right)),
+        _ => Err(format!("contextWindow must have 1 or 2 values specified, found {}.", values.len())),
+    };
+    let fail = |message: String| {
+        Err(Error::config(InvalidArgument, message).with_detail(format!(
+            "'{key}' in '{}' is the odd number of frames of a sample, or two numbers, 'before:after', of its \
+             neighbours.",
+            stream.path()
+        )))
+    };
+    match sides {
+        Ok((left, right)) => match (u32::try_from(left), u32::try_from(right)) {
+            (Ok(left), Ok(right)) => Ok((left, right)),
+            _ => fail(format!("contextWindow must not be negative, found {left}:{right}.")),
+        },
+        Err(message) => fail(message),
+    }
+}
+
+/// The first of `keys` that there is.
+pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result<u64> {
+    match keys.iter().find(|key| stream.exists(key)) {
+        Some(key) => stream.required::<u64>(key),
+        None => {
+            let detail = format!("'{}' needs a line '{} = ...'.", stream.path(), keys.join(" = ...' or '"));
+            Err(Error::config(InvalidArgument, missing).with_detail(detail))
+        }
+    }
+}
+
+/// Refuses samples that are larger than any memory.
+pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -> Result<()> {
+    let values = dim.checked_mul(1 + u64::from(left) + u64::from(right));
+    if values.is_some_and(|values| values <= isize::MAX as u64 / 8) {
+        return Ok(());
+    }
+    let message = format!("The samples of '{}' are too large.", stream.path());
+    let detail = format!(
+        "'dim' is {dim}, with {left} frames before and {right} after: one sample would not fit into the address space \
+         (a negative number wraps around)."
+    );
+    Err(Error::config(Runtime, message).with_detail(detail))
+}
+
+/// One path, or several as an array in brackets. CNTK 2.7 takes an array for the name of a file.
+fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
+    let text = stream.text(key)?;
+    if stream.finds_literal(key) || !text.starts_with(['(', '[', '{']) {
+        return Ok(vec![text]);
+    }
+    let paths = stream.array(key)?.texts().to_vec();
+    if paths.is_empty() {
+        let message = format!("'{key}' in '{}' names no file.", stream.path());
+        return Err(Error::config(InvalidArgument, message));
+    }
+    Ok(paths)
+}
+
+/// `maxSequenceSize`; no utterance has more frames than a number of 32 bits says.
+pub(super) fn read_max_sequence_size(sizes: &Section) -> Result<u32> {
+    let size = sizes.get_or("maxSequenceSize", u64::MAX)?;
+    Ok(u32::try_from(size).unwrap_or(u32::MAX))
+}
+
+/// `mlfFile`, or `mlfFileList`: an array of paths, or the path of a file with one path in each line. Both only count in
+/// the very section of the stream.
+fn read_label_files(stream: &Section) -> Result<Vec<String>> {
+    if stream.exists_here("mlfFile") {
+        stream.ignore(&["mlfFileList"]);
+        return Ok(vec![stream.text("mlfFile")?]);
+    }
+    if !stream.exists_here("mlfFileList") {
+        let message = "Either mlfFile or mlfFileList must exist in the reader configuration.";
+        let detail = format!("'{}' needs one of the two keys.", stream.path());
+        return Err(Error::config(InvalidArgument, message).with_detail(detail));
+    }
+    let list = stream.text("mlfFileList")?;
+    if list.contains(':') {
+        return Ok(stream.array("mlfFileList")?.texts().to_vec());
+    }
+    let file = DataFile::open_or(&list, |cause| {
+        let reason = cause.to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        // CNTK's words.
+        let message = format!("auto_file_ptr: error opening file '{list}': {reason}");
+        Error::new(ErrorKind::Io, Runtime, message).with_detail(format!(
+            "'mlfFileList' in '{}' is the path of a file with one path in each line; several paths may be given there as \
+             an array, '(a.mlf:b.mlf)', and a single one as 'mlfFile'.",
+            stream.path()
+        ))
+    })?;
+    let mut text = String::new();
+    file.sequential_from(0)
+        .read_to_string(&mut text)
+        .map_err(|cause| Error::io("Error reading file", &list, &cause))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,83 @@
+//! The keys of the deserializer of Kaldi archives. CNTK has none; they are those of HTK features where they mean the same.
+
+use super::htk::{self, Common, SpeechStream};
+use super::options::KaldiOptions;
+use super::section::Section;
+use crate::error::ExceptionClass::InvalidArgument;
+use crate::stream::Storage;
+use crate::{Error, Result};
+
+/// The type that stands for it in configurations.
+pub(super) const TYPE: &str = "KaldiDeserializer";
+
+/// Greatest dimension of a sparse stream: indices are 32-bit integers.
+const MAX_CLASSES: u64 = i32::MAX as u64;
+
+/// Reads an element of `deserializers`. All keys of the stream are looked up from its section outwards.
+pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
+    let SpeechStream { name, stream, .. } = SpeechStream::first_of(section)?;
+    let refuse = |message: String, detail: &str| {
+        Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(&name))
+    };
+    let path = stream.path();
+    let format = stream.text_or("format", "dense")?;
+    let storage = if format.eq_ignore_ascii_case("dense") {
+        Storage::Dense
+    } else if format.eq_ignore_ascii_case("sparse") {
+        Storage::SparseCsc
+    } else {
+        let message = format!("'format' in '{path}' is '{format}'.");
+        let detail =
+            "Expected 'dense' for matrices of features, or 'sparse' for integer vectors of class numbers.";
+        return refuse(message, detail);
+    };
+    let context = htk::read_context(&stream)?;
+    if storage == Storage::SparseCsc && context != (0, 0) {
+        let message = format!("'{path}' has a 'contextWindow', which class numbers cannot have.");
+        return refuse(
+            message,
+            "Remove 'contextWindow', or set 'format' to 'dense' for matrices of features.",
+        );
+    }
+    let dim =
+        htk::read_dim(&stream, &["dim"], "A Kaldi stream must specify its dimension: 'dim' is missing.")?;
+    htk::check_dim(&stream, dim, context)?;
+    let most = if storage == Storage::SparseCsc { MAX_CLASSES } else { u64::MAX };
+    if dim == 0 || dim > most {
+        let message = format!("'dim' in '{path}' is {dim}.");
+        return refuse(
+            message,
+            "Expected the number of values of a frame, or that of classes, which is at most 2147483647.",
+        );
+    }
+    let expand = htk::read_expand(&stream, &name, common.is_primary)?;
+    let max_sequence_size = htk::read_max_sequence_size(&stream)?;
+    let (file, is_script) = match (stream.exists("scpFile"), stream.exists("arkFile")) {
+        (true, false) => (stream.text("scpFile")?, true),
+        (false, true) => (stream.text("arkFile")?, false),
+        (has_both, _) => {
+            let message = match has_both {
+                true => format!("'{path}' has 'scpFile' and 'arkFile'."),
+                false => format!("'{path}' has neither 'scpFile' nor 'arkFile'."),
+            };
+            return refuse(
+                message,
+                "Give the path of a script as 'scpFile', or that of an archive as 'arkFile'.",
+            );
+        }
+    };
+    let defines_mb_size = stream.get_or("definesMBSize", false)?;
+    Ok(KaldiOptions {
+        stream: name,
+        file,
+        is_script,
+        dim,
+        storage,
+        context,
+        expand,
+        max_sequence_size,
+        defines_mb_size,
+        element: common.element,
+        frame_mode: common.frame_mode,
+    })
+}

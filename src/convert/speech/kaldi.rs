@@ -1,0 +1,76 @@
+//! Writing Kaldi archives.
+
+use super::features::Utterance;
+use super::refuse_key;
+use crate::convert::output::Output;
+use crate::{Error, Result};
+
+/// A binary archive, and perhaps its script.
+pub struct ArchiveWriter {
+    archive: Output,
+    path: String,
+    script: Option<Output>,
+    bytes: Vec<u8>,
+}
+
+impl ArchiveWriter {
+    pub fn create(path: &str, script: Option<&str>) -> Result<ArchiveWriter> {
+        let archive = Output::create(path)?;
+        let script = script.map(Output::create).transpose()?;
+        Ok(ArchiveWriter { archive, path: path.to_owned(), script, bytes: Vec::new() })
+    }
+
+    /// Writes a matrix of floats.
+    pub fn matrix(&mut self, utterance: &Utterance<'_>) -> Result<()> {
+        self.begin(utterance.key)?;
+        self.bytes.extend(b"FM ");
+        self.size(utterance.values.len() / utterance.columns.max(1), utterance.key)?;
+        self.size(utterance.columns, utterance.key)?;
+        self.bytes.extend(utterance.values.iter().flat_map(|value| value.to_le_bytes()));
+        self.archive.write(&self.bytes)
+    }
+
+    /// Writes a vector of class numbers.
+    pub fn classes(&mut self, key: &[u8], classes: &[u16]) -> Result<()> {
+        self.begin(key)?;
+        self.size(classes.len(), key)?;
+        for &class in classes {
+            self.bytes.push(4);
+            self.bytes.extend(i32::from(class).to_le_bytes());
+        }
+        self.archive.write(&self.bytes)
+    }
+
+    /// Begins an object in `bytes`, and writes its line of the script.
+    fn begin(&mut self, key: &[u8]) -> Result<()> {
+        if key.is_empty() || key.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0) {
+            return Err(refuse_key(key, "to a Kaldi archive", "Keys have no white space and are not empty."));
+        }
+        let offset = self.archive.at() + key.len() as u64 + 1;
+        if let Some(script) = &mut self.script {
+            script.write(key)?;
+            script.write(format!(" {}:{offset}\n", self.path).as_bytes())?;
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend(b" \0B");
+        Ok(())
+    }
+
+    fn size(&mut self, size: usize, key: &[u8]) -> Result<()> {
+        let size = i32::try_from(size).map_err(|_| {
+            let message =
+                format!("An utterance has {size} frames or values, more than a Kaldi archive holds.");
+            Error::data(message).for_key(String::from_utf8_lossy(key))
+        })?;
+        self.bytes.push(4);
+        self.bytes.extend(size.to_le_bytes());
+        Ok(())
+    }
+
+    /// Gives the files their names: first the archive, then the script that names it.
+    pub fn commit(self) -> Result<()> {
+        self.archive.commit()?;
+        self.script.map_or(Ok(()), Output::commit)
+    }
+}

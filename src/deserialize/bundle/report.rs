@@ -1,0 +1,174 @@
+//! What a join reports when a reader is opened: how many sequences it has, and what did not fit.
+
+use super::join::{Join, JoinOptions, Member};
+use crate::config::options::Packing;
+use crate::deserialize::Deserializer;
+use crate::log::{Level, Logger};
+use crate::sequence::{SequenceId, SequenceKey};
+
+/// Sequences that a report names before it only counts them.
+const NAMED: usize = 10;
+
+/// Sequences of one kind: their number, and the first of them.
+#[derive(Default, Clone)]
+pub struct Few {
+    count: u64,
+    /// Key, samples in the secondary member, samples in the primary.
+    first: Vec<(SequenceKey, u32, u32)>,
+}
+
+impl Few {
+    pub fn add(&mut self, key: SequenceKey, samples: u32, in_primary: u32) {
+        self.count += 1;
+        // Where frames are joined, many in succession have one key.
+        let is_new = self.first.last().is_none_or(|&(last, ..)| last != key);
+        if is_new && self.first.len() < NAMED {
+            self.first.push((key, samples, in_primary));
+        }
+    }
+
+    /// Adds those of a later part of the data.
+    fn append(&mut self, other: Few) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.truncate(NAMED);
+    }
+
+    /// The first ones as `name` writes them, and the number of the others.
+    fn list(&self, name: impl Fn(&(SequenceKey, u32, u32)) -> String) -> String {
+        let mut list = self.first.iter().map(name).collect::<Vec<_>>().join(", ");
+        if self.first.len() == NAMED && self.count > NAMED as u64 {
+            list += &format!(" and {} more", self.count - NAMED as u64);
+        }
+        list
+    }
+}
+
+/// What did not fit, by secondary member.
+pub struct Misfits {
+    /// Sequences that were dropped because the member lacks them.
+    pub lacking: Vec<Few>,
+    /// Joined sequences with another number of frames in the member than in the primary.
+    pub unequal: Vec<Few>,
+}
+
+impl Misfits {
+    pub fn new(secondaries: usize) -> Misfits {
+        Misfits { lacking: vec![Few::default(); secondaries], unequal: vec![Few::default(); secondaries] }
+    }
+
+    /// Adds those of the next chunk.
+    pub fn add(&mut self, next: Misfits) {
+        self.lacking.iter_mut().zip(next.lacking).for_each(|(few, next)| few.append(next));
+        self.unequal.iter_mut().zip(next.unequal).for_each(|(few, next)| few.append(next));
+    }
+}
+
+/// Logs the size of the join, and a warning for each kind of misfit, which is shown at every trace level, so that missing
+/// data are noticed. CNTK drops them silently.
+pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) {
+    let Some((primary, secondaries)) = members.split_first() else { return };
+    let warn = |line: String| Logger::log_always(Level::Warning, &line);
+    let key = |key: SequenceKey| options.corpus.text_of(key);
+    let total = sequences(&*primary.deserializer);
+    let used: u64 = join.infos.iter().map(|info| u64::from(info.sequences)).sum();
+    options.log.write(
+        Level::Info,
+        &format!(
+            "Joined {} deserializers by key: {used} of {total} sequences of '{}'.",
+            members.len(),
+            primary.name
+        ),
+    );
+    let mut dropped = 0;
+    for (secondary, lacking) in secondaries.iter().zip(&misfits.lacking).filter(|(_, few)| few.count > 0) {
+        dropped += lacking.count;
+        warn(format!(
+            "Dropped {} of {total} sequences of '{}', because '{}' lacks them: {}.",
+            lacking.count,
+            primary.name,
+            secondary.name,
+            lacking.list(|&(number, ..)| key(number))
+        ));
+    }
+    let empty = total.saturating_sub(used + dropped);
+    if empty > 0 {
+        warn(format!(
+            "Dropped {empty} of {total} sequences of '{}' in chunks without samples.",
+            primary.name
+        ));
+    }
+    for (number, secondary) in secondaries.iter().enumerate() {
+        let unused = unused(join, number, &*secondary.deserializer);
+        if unused.count > 0 {
+            warn(format!(
+                "Not used: {} of {} sequences of '{}': {}.",
+                unused.count,
+                sequences(&*secondary.deserializer),
+                secondary.name,
+                unused.list(|&(number, ..)| key(number))
+            ));
+        }
+    }
+    for (secondary, unequal) in secondaries.iter().zip(&misfits.unequal).filter(|(_, few)| few.count > 0) {
+        let consequence = match options.packing {
+            Packing::Sequence => "They are delivered as they are.",
+            Packing::Frame => {
+                "Frames past the end of these are invalid sequences; surplus ones are not used."
+            }
+            Packing::Truncated { .. } => "Reading fails where one of these sequences begins.",
+        };
+        warn(format!(
+            "{} of {used} sequences have another number of frames in '{}' than in '{}': {}. {consequence}",
+            unequal.count,
+            secondary.name,
+            primary.name,
+            unequal.list(|&(number, samples, own)| format!("{} ({samples}, not {own})", key(number)))
+        ));
+    }
+}
+
+/// Number of sequences of a deserializer.
+fn sequences(deserializer: &dyn Deserializer) -> u64 {
+    deserializer.chunks().iter().map(|chunk| u64::from(chunk.sequences)).sum()
+}
+
+/// The sequences of secondary member `number` that are not the partner of any joined sequence.
+fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Few {
+    let mut firsts = Vec::with_capacity(secondary.chunks().len());
+    let mut total = 0;
+    for chunk in secondary.chunks() {
+        firsts.push(total);
+        total += chunk.sequences as usize;
+    }
+    let mut used = vec![0u64; total.div_ceil(64)];
+    for (info, chunk) in join.infos.iter().zip(&join.chunks) {
+        let partner = &chunk.partners[number];
+        for index in 0..info.sequences {
+            let (chunk, index) = partner.places.get(index);
+            let chunk = partner.chunks[chunk] as usize;
+            // The index can be out of range: a user deserializer need not report the sizes of its chunks, and a frame past the
+            // end of its labels has no place there.
+            if index < secondary.chunks()[chunk].sequences {
+                let position = firsts[chunk] + index as usize;
+                used[position / 64] |= 1 << (position % 64);
+            }
+        }
+    }
+    let partners: u64 = used.iter().map(|word| u64::from(word.count_ones())).sum();
+    let mut unused = Few { count: (total as u64).saturating_sub(partners), first: Vec::new() };
+    let is_unused = |&position: &usize| used[position / 64] >> (position % 64) & 1 == 0;
+    let named = if unused.count > 0 { NAMED } else { 0 };
+    let ids: Vec<SequenceId> = (0..total)
+        .filter(is_unused)
+        .take(named)
+        .map(|position| {
+            let chunk = firsts.partition_point(|&first| first <= position) - 1;
+            SequenceId { chunk: chunk as u32, index: (position - firsts[chunk]) as u32 }
+        })
+        .collect();
+    let mut keys = Vec::with_capacity(ids.len());
+    secondary.keys(&ids, &mut keys);
+    unused.first.extend(keys.into_iter().map(|key| (key, 0, 0)));
+    unused
+}

@@ -1,0 +1,250 @@
+//! Frame mode: each sample of an utterance as a sequence of its own.
+//!
+//! Deserializers of speech list utterances. [`Frames`] wraps one of them, or a [bundle](super::bundle) of several, and lists
+//! its frames: they have the utterance's key and count as one sample each. A loaded chunk hands out the wrapped
+//! chunk's views, cut to one sample ([`SequenceView::sample`](crate::sequence::SequenceView::sample)); nothing is copied.
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+use super::bundle::{Bundle, too_few_frames};
+use super::fetch::Parts;
+use super::fingerprint::mix;
+use super::loader::Loader;
+use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory};
+use crate::corpus::Corpus;
+use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::{Error, Result};
+use index::FrameIndex;
+use std::sync::Arc;
+
+/// The frames of the utterances that another deserializer lists.
+pub struct Frames {
+    inner: Arc<dyn Deserializer>,
+    mode: InFrameMode,
+    corpus: Arc<Corpus>,
+    infos: Vec<ChunkInfo>,
+    chunks: Vec<Arc<FrameIndex>>,
+    /// Lengths of a chunk's frames, in samples; `None` where all are 1.
+    lengths: Vec<Option<Box<[u32]>>>,
+    cuts: Cuts,
+}
+
+/// For each stream: the size of a value in bytes if a frame gets its own sample, `None` if it gets the whole sequence.
+type Cuts = Arc<[Option<usize>]>;
+
+/// The cut of a stream of a deserializer.
+fn cut(stream: &StreamInfo, mode: InFrameMode) -> Option<usize> {
+    (mode != InFrameMode::Whole).then(|| stream.element.size())
+}
+
+impl Frames {
+    /// The frames of a deserializer of utterances. Every frame gets its own sample in each stream. `corpus` knows the keys'
+    /// texts, for messages.
+    pub fn new(inner: Arc<dyn Deserializer>, corpus: &Arc<Corpus>) -> Result<Frames> {
+        let mode = inner.in_frame_mode();
+        let cuts = inner.streams().iter().map(|stream| cut(stream, InFrameMode::Sliced)).collect();
+        let weights = vec![None; inner.chunks().len()];
+        Frames::with(inner, mode, corpus, cuts, &weights)
+    }
+
+    /// The frames of a bundle that was [joined for that](super::bundle::JoinOptions::packing). In streams of members that are
+    /// not taken apart every frame gets the whole sequence; it counts with that sequence's length then, if that is greater.
+    pub fn of_bundle(bundle: Bundle, corpus: &Arc<Corpus>) -> Result<Frames> {
+        let modes = bundle.stream_modes();
+        let cuts = bundle.streams().iter().zip(modes).map(|(stream, mode)| cut(stream, mode)).collect();
+        let bundle = Arc::new(bundle);
+        let inner = Arc::clone(&bundle) as Arc<dyn Deserializer>;
+        Frames::with(inner, InFrameMode::Sliced, corpus, cuts, &bundle.frame_weights())
+    }
+
+    /// `weights`: for each chunk, what a frame of each utterance counts; `None` where all count 1.
+    fn with(
+        inner: Arc<dyn Deserializer>,
+        mode: InFrameMode,
+        corpus: &Arc<Corpus>,
+        cuts: Cuts,
+        weights: &[Option<&[u32]>],
+    ) -> Result<Frames> {
+        let count = inner.chunks().len();
+        let (mut infos, mut chunks) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut lengths = Vec::with_capacity(count);
+        for ((id, info), weights) in (0..).zip(inner.chunks()).zip(weights) {
+            let Some(index) = FrameIndex::new(info.sequences, inner.lengths(id)) else {
+                let message = format!("Chunk {id} has more than {} frames.", u32::MAX);
+                let detail =
+                    "Frame mode can count no more. Check the ranges of frames that the script file gives.";
+                return Err(Error::data(message).with_detail(detail));
+            };
+            let each = weights.map(|weights| {
+                let frames = |utterance| (weights[utterance as usize], index.length(utterance) as usize);
+                let each = (0..index.utterances()).map(frames);
+                each.flat_map(|(weight, count)| std::iter::repeat_n(weight, count)).collect::<Box<[u32]>>()
+            });
+            let samples = match &each {
+                Some(each) => each.iter().map(|&length| u64::from(length)).sum(),
+                None => index.frames().into(),
+            };
+            infos.push(ChunkInfo { samples, sequences: index.frames() });
+            chunks.push(Arc::new(index));
+            lengths.push(each);
+        }
+        Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts })
+    }
+
+    /// The utterances that these frames belong to.
+    fn utterances(&self, frames: &[SequenceId]) -> Vec<SequenceId> {
+        let utterance = |id: &SequenceId| {
+            let found = self.chunks[id.chunk as usize].locate(id.index);
+            SequenceId { chunk: id.chunk, index: found.map_or(0, |(utterance, _)| utterance) }
+        };
+        frames.iter().map(utterance).collect()
+    }
+}
+
+impl ChunkTable for Frames {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.infos
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.lengths[chunk as usize].as_deref().map_or(Lengths::Ones, Lengths::Each)
+    }
+}
+
+impl ChunkSource for Frames {
+    fn streams(&self) -> &[StreamInfo] {
+        self.inner.streams()
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let inner = self.inner.load(chunk)?;
+        let index = Arc::clone(&self.chunks[chunk as usize]);
+        Ok(Arc::new(FrameChunk { inner, index, cuts: Arc::clone(&self.cuts) }))
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.inner.reported_keys(&self.utterances(sequences), truncated, keys);
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.inner.is_fetched()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let hash = mix(self.inner.fingerprint(), 1, self.infos.len() as u64);
+        self.infos.iter().fold(hash, |hash, info| mix(hash, info.samples, u64::from(info.sequences)))
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let indices: usize = self.chunks.iter().map(|index| size_of::<FrameIndex>() + index.bytes()).sum();
+        let lengths: usize = self.lengths.iter().flatten().map(|lengths| size_of_val(&**lengths)).sum();
+        let own = indices + lengths + size_of_val(self.infos.as_slice());
+        self.inner.memory() + SourceMemory { chunks: 0, index: own as u64 }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.inner.file_bytes()
+    }
+
+    fn loader(&self) -> Option<&Loader> {
+        self.inner.loader()
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.inner.is_foreign()
+    }
+
+    fn finish(&self) {
+        self.inner.finish();
+    }
+}
+
+impl Deserializer for Frames {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.inner.keys(&self.utterances(sequences), keys);
+    }
+
+    /// The first frame of the utterance with this key.
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let SequenceId { chunk, index } = self.inner.find(key)?;
+        Some(SequenceId { chunk, index: self.chunks[chunk as usize].start(index) })
+    }
+
+    fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
+        let (index, lengths) = (&self.chunks[chunk as usize], self.lengths(chunk));
+        let mut utterances = Vec::with_capacity(index.utterances() as usize);
+        self.inner.list(chunk, &mut utterances)?;
+        sequences.reserve(index.frames() as usize);
+        for utterance in utterances {
+            let start = index.start(utterance.id.index);
+            sequences.extend((0..index.length(utterance.id.index)).map(|sample| {
+                let id = SequenceId { chunk, index: start + sample };
+                SequenceInfo { id, samples: lengths.get(id.index), key: utterance.key, sample }
+            }));
+        }
+        Ok(())
+    }
+
+    fn is_asked_in_place(&self) -> bool {
+        self.inner.is_asked_in_place()
+    }
+
+    /// The frame with the number of `of` in the utterance of its key. If the utterance has fewer frames, that is CNTK's error
+    /// for features; for labels it is a frame that the chunk does not have, which is invalid.
+    fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
+        let utterance = SequenceInfo { sample: 0, ..*of };
+        let Some((SequenceId { chunk, index: utterance }, _)) = self.inner.matching(&utterance)? else {
+            return Ok(None);
+        };
+        let index = &self.chunks[chunk as usize];
+        let frames = index.length(utterance);
+        if of.sample < frames {
+            let id = SequenceId { chunk, index: index.start(utterance) + of.sample };
+            return Ok(Some((id, self.lengths(chunk).get(id.index))));
+        }
+        if self.mode == InFrameMode::SlicedStrictly {
+            return Err(too_few_frames(&self.corpus.text_of(of.key), frames));
+        }
+        Ok(Some((SequenceId { chunk, index: index.frames() }, 1)))
+    }
+}
+
+/// A loaded chunk: that of the wrapped deserializer, whose views it cuts.
+struct FrameChunk {
+    inner: Arc<dyn Chunk>,
+    index: Arc<FrameIndex>,
+    cuts: Cuts,
+}
+
+// Asks for nothing ahead: chunks of utterances have no hints to pass on, and hints for the index itself cost as much as they
+// gain.
+impl Chunk for FrameChunk {
+    #[inline]
+    fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
+        let Some((utterance, frame)) = self.index.locate(index) else { return Loaded::Invalid };
+        match (self.inner.sequence(stream, utterance), self.cuts[stream]) {
+            (Loaded::Data(view), Some(value_bytes)) => {
+                view.sample(frame, value_bytes).map_or(Loaded::Invalid, Loaded::Data)
+            }
+            (whole, _) => whole,
+        }
+    }
+
+    fn wait_ready(&self) -> Result<()> {
+        self.inner.wait_ready()
+    }
+
+    fn commit_errors(&self) -> Result<()> {
+        self.inner.commit_errors()
+    }
+
+    fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
+        match self.index.locate(index) {
+            Some((utterance, _)) => self.inner.fetch(utterance, first, parts),
+            None => Ok(()),
+        }
+    }
+}

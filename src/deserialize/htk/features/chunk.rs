@@ -1,0 +1,256 @@
+//! Loading a chunk: reads the frames of its utterances from their files and keeps them as they are stored there.
+//!
+//! Consecutive ranges of one archive are read with one call, and files and parts of archives in parallel. All utterances of
+//! a chunk lie in one buffer, one after the other.
+
+use super::Shared;
+use super::file::HtkFile;
+use super::header;
+use super::table::CHUNK_FRAMES;
+use crate::deserialize::buffer::{ChunkBuffer, Part};
+use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::prefetch;
+use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of an archive that one thread reads at a time. Utterances are not divided.
+const PART: usize = 1 << 20;
+
+/// Most files that are kept open while a chunk is loaded, besides the one that each thread is reading.
+const OPEN_FILES: usize = 64;
+
+/// The frames of a chunk.
+pub struct FeatureChunk {
+    shared: Arc<Shared>,
+    id: ChunkId,
+    data: ChunkBuffer,
+    /// Where each utterance begins in `data`.
+    starts: Vec<usize>,
+    /// The different ways in which the files store frames.
+    specs: Vec<FrameSpec>,
+    /// Which of `specs` each utterance has; empty if there is only one.
+    spec_of: Vec<u32>,
+}
+
+/// What one thread reads at a time: consecutive utterances of one file.
+struct Task {
+    utterances: Range<usize>,
+    path: u32,
+    bytes: usize,
+}
+
+/// Files that several tasks read, each opened by the first of them. In the order of the paths' numbers.
+struct OpenFiles(Vec<(u32, OnceLock<Result<HtkFile>>)>);
+
+impl OpenFiles {
+    fn new(tasks: &[Task], first: HtkFile) -> OpenFiles {
+        let mut paths: Vec<u32> = tasks.iter().map(|task| task.path).collect();
+        let first_path = paths.first().copied();
+        paths.sort_unstable();
+        let shared =
+            paths.chunk_by(|a, b| a == b).filter(|group| group.len() > 1 && Some(group[0]) != first_path);
+        let mut files: Vec<_> = shared.take(OPEN_FILES).map(|group| (group[0], OnceLock::new())).collect();
+        files.extend(first_path.map(|path| (path, OnceLock::from(Ok(first)))));
+        files.sort_unstable_by_key(|file| file.0);
+        OpenFiles(files)
+    }
+
+    /// Calls `read` with the file of a task.
+    fn with<R>(&self, shared: &Shared, task: &Task, read: impl FnOnce(&HtkFile) -> Result<R>) -> Result<R> {
+        let open = || shared.open_file(task.utterances.start);
+        match self.0.binary_search_by_key(&task.path, |file| file.0) {
+            Ok(found) => read(self.0[found].1.get_or_init(open).as_ref().map_err(Error::clone)?),
+            Err(_) => read(&open()?),
+        }
+    }
+}
+
+impl FeatureChunk {
+    /// Loads a chunk. Runs on a thread of the pool, whose threads share the work.
+    pub fn load(shared: &Arc<Shared>, id: ChunkId) -> Result<FeatureChunk> {
+        let range = shared.table.range(id);
+        let first = shared.open_file(range.start)?;
+        shared.check_range(range.start, &first)?;
+        shared.check_facts(range.start, &first.header).map_err(|error| error.in_file(first.file.path()))?;
+        // A damaged script file must not make the chunk larger than its files are.
+        for position in range.clone() {
+            if u64::from(shared.table.utterances.frames[position]) > CHUNK_FRAMES {
+                shared.check_size(position, &shared.open_file(position)?)?;
+            }
+        }
+        let frame_bytes = first.frame_bytes();
+        let mut chunk = match Self::load_sized(shared, id, first, frame_bytes)? {
+            Some(chunk) => chunk,
+            None => {
+                let first = shared.open_file(range.start)?;
+                let wider = Self::load_sized(shared, id, first, 4 * shared.facts.dim)?;
+                wider.ok_or_else(|| {
+                    Error::internal("A frame takes more bytes than four for each of its values.")
+                })?
+            }
+        };
+        chunk.id = id;
+        shared.log_chunk("RequireData: read", id);
+        Ok(chunk)
+    }
+
+    /// Loads a chunk whose files store a frame in at most `frame_bytes`. `None` if one of them needs more.
+    fn load_sized(
+        shared: &Arc<Shared>,
+        id: ChunkId,
+        first: HtkFile,
+        frame_bytes: usize,
+    ) -> Result<Option<FeatureChunk>> {
+        let range = shared.table.range(id);
+        let (path, facts) = (first.file.path().to_owned(), first.header.facts);
+        let tasks = tasks(shared, range.clone(), frame_bytes);
+        let files = OpenFiles::new(&tasks, first);
+        let size: u64 = tasks.iter().map(|task| task.bytes as u64).sum();
+        // From here on the chunk's destructor returns the buffer to the pool.
+        let mut chunk = FeatureChunk {
+            shared: Arc::clone(shared),
+            id: ChunkId::MAX,
+            data: shared.buffers.take(&path, &(0..size))?,
+            starts: Vec::with_capacity(range.len()),
+            specs: Vec::new(),
+            spec_of: Vec::new(),
+        };
+        let read = |number: usize, part: &mut Part<'_>| {
+            let task = &tasks[number];
+            files.with(shared, task, |file| {
+                if file.header.facts != facts {
+                    return Err(mixed(shared, task.utterances.start, file, &facts));
+                }
+                if file.frame_bytes() > frame_bytes {
+                    return Ok(None);
+                }
+                read_task(shared, task, file, frame_bytes, part)?;
+                Ok(Some(file.header.encoding.clone()))
+            })
+        };
+        let encodings = chunk.data.fill_parts(tasks.iter().map(|task| task.bytes), read)?;
+        for (encoding, task) in encodings.into_iter().zip(&tasks) {
+            let Some(encoding) = encoding else { return Ok(None) };
+            chunk.add_spec(encoding, task.utterances.start - range.start, task.utterances.len());
+        }
+        let mut start = 0;
+        chunk.starts.extend(shared.table.utterances.frames[range].iter().map(|&frames| {
+            start += frames as usize * frame_bytes;
+            start - frames as usize * frame_bytes
+        }));
+        Ok(Some(chunk))
+    }
+
+    /// Adds how the next `count` utterances are stored, of which `before` have been added.
+    fn add_spec(&mut self, encoding: FrameEncoding, before: usize, count: usize) {
+        if self.specs.last().is_none_or(|last| last.encoding != encoding) {
+            if self.specs.len() == 1 {
+                self.spec_of.resize(before, 0);
+            }
+            let Shared { facts, left, right, .. } = *self.shared;
+            self.specs.push(FrameSpec { dim: facts.dim, encoding, left, right });
+        }
+        if self.specs.len() > 1 {
+            self.spec_of.resize(before + count, self.specs.len() as u32 - 1);
+        }
+    }
+}
+
+/// Divides the utterances of a chunk into tasks.
+fn tasks(shared: &Shared, range: Range<usize>, frame_bytes: usize) -> Vec<Task> {
+    let utterances = &shared.table.utterances;
+    let mut tasks: Vec<Task> = Vec::new();
+    for position in range {
+        let (path, bytes) = (utterances.paths[position], utterances.frames[position] as usize * frame_bytes);
+        match tasks.last_mut() {
+            Some(task) if task.path == path && task.bytes < PART => {
+                task.utterances.end = position + 1;
+                task.bytes += bytes;
+            }
+            _ => tasks.push(Task { utterances: position..position + 1, path, bytes }),
+        }
+    }
+    tasks
+}
+
+/// Reads the frames of a task's utterances. Each frame gets `frame_bytes` of memory; where it needs fewer, the frames of an
+/// utterance stand at the beginning of the utterance's memory.
+fn read_task(
+    shared: &Shared,
+    task: &Task,
+    file: &HtkFile,
+    frame_bytes: usize,
+    part: &mut Part<'_>,
+) -> Result<()> {
+    let utterances = &shared.table.utterances;
+    let is_narrower = file.frame_bytes() < frame_bytes;
+    let mut end_of_last = 0;
+    let mut position = task.utterances.start;
+    while position < task.utterances.end {
+        shared.check_range(position, file)?;
+        let (first, start) = (position, utterances.starts[position]);
+        let mut frames = u64::from(utterances.frames[position]);
+        position += 1;
+        // Ranges that follow each other are read with one call. One that the file does not have is left to the next round,
+        // so that the failure of what comes first is reported first.
+        while !is_narrower
+            && position < task.utterances.end
+            && u64::from(utterances.starts[position]) == u64::from(start) + frames
+            && shared.check_range(position, file).is_ok()
+        {
+            frames += u64::from(utterances.frames[position]);
+            position += 1;
+        }
+        let read = part.read(&file.file, file.range(start, frames));
+        read.map_err(|error| shared.of_utterance(first, header::in_cntks_words(error)))?;
+        if is_narrower {
+            end_of_last += frames as usize * frame_bytes;
+            part.zero_until(end_of_last);
+        }
+    }
+    Ok(())
+}
+
+/// An error of a file that differs from the chunk's first file.
+fn mixed(shared: &Shared, position: usize, file: &HtkFile, first: &header::Facts) -> Error {
+    let (path, own) = (file.file.path(), &file.header.facts);
+    let error = Error::data(format!("setkind: inconsistent feature kind for file '{path}'")).with_detail(format!(
+        "It has features of kind '{}' with {} values a frame and a sample period of {}; the first file of its chunk has \
+         kind '{}', {} values and a period of {}.",
+        own.kind, own.dim, own.period, first.kind, first.dim, first.period
+    ));
+    shared.of_utterance(position, error.in_file(path))
+}
+
+impl Chunk for FeatureChunk {
+    #[inline]
+    fn sequence(&self, _: usize, index: u32) -> Loaded<'_> {
+        let index = index as usize;
+        let table = &self.shared.table;
+        let samples = table.utterances.frames[table.range(self.id).start + index];
+        let spec = &self.specs[self.spec_of.get(index).map_or(0, |&spec| spec as usize)];
+        let kind = match spec.encoding {
+            FrameEncoding::Float if self.shared.is_plain => ViewKind::Dense,
+            _ => ViewKind::Frames(FrameView { first: 0, spec }),
+        };
+        let values = &self.data.bytes()[self.starts[index]..][..samples as usize * spec.stored_bytes()];
+        Loaded::Data(SequenceView { samples, values, form: ValueForm::Whole, kind })
+    }
+
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        if ahead == Ahead::Far {
+            prefetch::line(self.starts.as_ptr().wrapping_add(index as usize).cast());
+        }
+    }
+}
+
+impl Drop for FeatureChunk {
+    fn drop(&mut self) {
+        if self.id != ChunkId::MAX {
+            self.shared.log_chunk("ReleaseData: release", self.id);
+        }
+        self.shared.buffers.give_back(std::mem::take(&mut self.data));
+    }
+}

@@ -1,0 +1,60 @@
+//! A feature file that is open.
+
+use super::header::{Header, in_cntks_words};
+use super::paths::Paths;
+use crate::error::ExceptionClass;
+use crate::file::DataFile;
+use crate::{Error, ErrorKind, Result};
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+
+/// An open feature file and its header.
+pub struct HtkFile {
+    pub file: DataFile,
+    pub header: Header,
+}
+
+impl HtkFile {
+    /// Opens the file with this path and reads its header.
+    pub fn open(paths: &Paths, path: u32) -> Result<HtkFile> {
+        let bytes = paths.bytes_of(path);
+        let shown = String::from_utf8_lossy(&bytes);
+        let file = DataFile::open_shown(OsStr::from_bytes(&bytes), &shown, |cause| {
+            let error = Error::io("error opening file", &shown, cause);
+            let message = error.message().trim_end_matches('.');
+            let worded = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+            worded.with_detail(error.detail()).in_file(&shown)
+        });
+        let file = file.map_err(in_cntks_words)?;
+        Ok(HtkFile { header: Header::read(&file)?, file })
+    }
+
+    /// Bytes of a frame in the file.
+    pub fn frame_bytes(&self) -> usize {
+        self.header.facts.dim * self.header.encoding.size()
+    }
+
+    /// Where frames lie in the file.
+    pub fn range(&self, first: u32, count: u64) -> Range<u64> {
+        let size = self.frame_bytes() as u64;
+        let start = self.header.start + u64::from(first) * size;
+        start..start + count * size
+    }
+
+    /// Checks that the file claims to have the frames from `first` to `last`.
+    pub fn check_range(&self, first: u32, last: u32) -> Result<()> {
+        self.header.check_range(first, last, self.file.path())
+    }
+
+    /// Checks that the file really has `count` frames from `first` on.
+    pub fn check_size(&self, first: u32, count: u64) -> Result<()> {
+        let (size, end) = (self.file.size()?, self.range(first, count).end);
+        if end <= size {
+            return Ok(());
+        }
+        let error = Error::data("error reading from file: Success")
+            .with_detail(format!("The file ends at {size}, and the frames at {end}: it is not complete."));
+        Err(error.in_file(self.file.path()).at(size, None))
+    }
+}

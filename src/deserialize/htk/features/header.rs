@@ -1,0 +1,301 @@
+//! The header of HTK feature files: what a file has, how its values are stored, and where its frames begin.
+
+use crate::file::DataFile;
+use crate::sequence::FrameEncoding;
+use crate::{Error, ErrorKind, Result};
+use byteorder::{BigEndian, ByteOrder, LittleEndian, NativeEndian};
+use std::fmt;
+
+/// Bytes of the fields that every header has.
+const FIELDS: usize = 12;
+
+/// Bytes of the identifier that follows the fields of a header of kind [`GUID_KIND`].
+const GUID: usize = 16;
+
+/// The low bits of a kind, which name the features.
+const BASE: u16 = 0o77;
+
+/// A kind of exactly this number has an identifier of its own for the features. With any suffix it is a second number for
+/// [`USER`].
+const GUID_KIND: u16 = 12;
+
+/// Features of the user's own.
+const USER: u16 = 9;
+
+/// Values are stored in 16 bits.
+const COMPRESSED: u16 = 0o2000;
+
+/// Values are numbers of a code book.
+const VECTOR_QUANTIZED: u16 = 0o40000;
+
+/// The numbers of features, and their names.
+const BASES: [(u16, &str); 4] = [(6, "MFCC"), (7, "FBANK"), (USER, "USER"), (11, "PLP")];
+
+/// The bits of a kind that show in its name, in CNTK's order. Compression and check sums do not show.
+const SUFFIXES: [(u16, &str); 7] = [
+    (0o100, "_E"),
+    (0o400, "_D"),
+    (0o200, "_N"),
+    (0o1000, "_A"),
+    (0o100_000, "_T"),
+    (0o4000, "_Z"),
+    (0o20000, "_0"),
+];
+
+/// What all files that are read together must have in common.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What the values are.
+    pub kind: Kind,
+    /// Values of a frame; not 0.
+    pub dim: usize,
+    /// Time from one frame to the next in units of 100 ns.
+    pub period: i32,
+}
+
+/// What the values of a file are. CNTK compares the names that `Display` shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// The base, and the bits of [`SUFFIXES`] that are set.
+    code: u16,
+    guid: Option<[u8; GUID]>,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = BASES.iter().find(|base| base.0 == self.code & BASE).map_or("USER", |base| base.1);
+        f.write_str(base)?;
+        for (bit, suffix) in SUFFIXES {
+            if self.code & bit != 0 {
+                f.write_str(suffix)?;
+            }
+        }
+        if let Some(guid) = &self.guid {
+            f.write_str(";guid=")?;
+            guid.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The header of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// What the file has in common with others.
+    pub facts: Facts,
+    /// How values are stored.
+    pub encoding: FrameEncoding,
+    /// Number of frames that the file claims to have; nobody has counted them. CNTK 2.7 reads a negative number as an
+    /// enormous one.
+    pub frames: i64,
+    /// Offset of the first frame in the file.
+    pub start: u64,
+}
+
+impl Header {
+    /// Reads the header of a file. It is trusted like CNTK 2.7 trusts it: nothing is compared with the size of the file.
+    pub fn read(file: &DataFile) -> Result<Header> {
+        let mut bytes = [0; FIELDS + GUID];
+        let count = file.read_at(0, &mut bytes).map_err(in_cntks_words)?;
+        let Some(fields) = bytes[..count].first_chunk::<FIELDS>() else {
+            return Err(ends_early(file, count as u64, "Its header needs 12 bytes."));
+        };
+        if is_big_endian(fields) {
+            Self::decode::<BigEndian>(file, fields, &bytes[FIELDS..count])
+        } else {
+            Self::decode::<LittleEndian>(file, fields, &bytes[FIELDS..count])
+        }
+    }
+
+    /// `rest` is what follows the fields, as far as the file goes, up to the length of an identifier.
+    fn decode<E: ByteOrder>(file: &DataFile, fields: &[u8; FIELDS], rest: &[u8]) -> Result<Header> {
+        let frames = i64::from(E::read_i32(&fields[0..4]));
+        let period = E::read_i32(&fields[4..8]);
+        let frame_bytes = usize::from(E::read_u16(&fields[8..10]));
+        let code = E::read_u16(&fields[10..12]);
+        let base = code & BASE;
+        if base != GUID_KIND && BASES.iter().all(|known| known.0 != base) {
+            let error = Error::data("htkfeatreader:unsupported feature kind").with_detail(format!(
+                "The kind is {code} (octal {code:o}), of which the lowest six bits say {base}; supported are 6 (MFCC), \
+                 7 (FBANK), 9 and 12 (USER) and 11 (PLP). The byte order is guessed from the sample period, which is {period}."
+            ));
+            return Err(error.in_file(file.path()).at(10, None));
+        }
+        if code & VECTOR_QUANTIZED != 0 {
+            let error = Error::data("htkfeatreader:we do not support VQ")
+                .with_detail(format!("The kind is {code} (octal {code:o}). Store the features themselves."));
+            return Err(error.in_file(file.path()).at(10, None));
+        }
+        let is_compressed = code & COMPRESSED != 0;
+        let value_bytes = if is_compressed { 2 } else { 4 };
+        if frame_bytes == 0 || !frame_bytes.is_multiple_of(value_bytes) {
+            let error = Error::data("htkfeatreader:sample size not multiple of dimension").with_detail(
+                format!("A frame has {frame_bytes} bytes, but each of its values has {value_bytes}."),
+            );
+            return Err(error.in_file(file.path()).at(8, None));
+        }
+        let dim = frame_bytes / value_bytes;
+        let guid = match code {
+            GUID_KIND => Some(*rest.first_chunk::<GUID>().ok_or_else(|| {
+                let detail = "Files of kind 12 have an identifier of 16 bytes after the header.";
+                ends_early(file, (FIELDS + rest.len()) as u64, detail)
+            })?),
+            _ => None,
+        };
+        let shown: u16 = SUFFIXES.iter().map(|suffix| suffix.0).sum();
+        let base = if base == GUID_KIND && guid.is_none() { USER } else { base };
+        let facts = Facts { kind: Kind { code: code & shown | base, guid }, dim, period };
+        let swapped = E::read_u16(&[0, 1]) != NativeEndian::read_u16(&[0, 1]);
+        let start = (FIELDS + if guid.is_some() { GUID } else { 0 }) as u64;
+        if !is_compressed {
+            let encoding = if swapped { FrameEncoding::SwappedFloat } else { FrameEncoding::Float };
+            return Ok(Header { facts, encoding, frames, start });
+        }
+        let mut factors = vec![0; 8 * dim];
+        file.read_exact_at(start, &mut factors).map_err(in_cntks_words)?;
+        let (scale, offset) = factors.split_at(4 * dim);
+        let encoding =
+            FrameEncoding::Linear { swapped, scale: floats::<E>(scale), offset: floats::<E>(offset) };
+        // The factors count as four frames: they take as many bytes.
+        Ok(Header { facts, encoding, frames: frames - 4, start: start + factors.len() as u64 })
+    }
+
+    /// Checks a range of frames, `start` to `end`, the last one included, against the number that the header claims.
+    pub fn check_range(&self, start: u32, end: u32, path: &str) -> Result<()> {
+        check_order(start, end, path)?;
+        // A negative number is enormous in CNTK.
+        if self.frames >= 0 && i64::from(end) >= self.frames {
+            let frames = self.frames;
+            let message =
+                format!("open: end frame exceeds archive's total number of frames {frames} in '{path}'");
+            let detail =
+                format!("The range is [{start},{end}]. Frames count from 0, and the end is part of it.");
+            return Err(Error::data(message).with_detail(detail).in_file(path));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a range that ends before it starts, with CNTK's words and its signed numbers.
+pub fn check_order(start: u32, end: u32, path: &str) -> Result<()> {
+    if start <= end {
+        return Ok(());
+    }
+    let (start, end) = (start as i32, end as i32);
+    let error = Error::data(format!("open: start frame {start} > end frame {end} in '{path}'"));
+    Err(error.with_detail("Both frames of a range are part of it, and count from 0.").in_file(path))
+}
+
+/// CNTK guesses the byte order from the period alone: it is the one that makes the period the smaller number.
+fn is_big_endian(fields: &[u8; FIELDS]) -> bool {
+    BigEndian::read_u32(&fields[4..8]) < LittleEndian::read_u32(&fields[4..8])
+}
+
+fn floats<E: ByteOrder>(bytes: &[u8]) -> Box<[f32]> {
+    bytes.chunks_exact(4).map(E::read_f32).collect()
+}
+
+/// An error of a file that ends before what is read of it.
+fn ends_early(file: &DataFile, size: u64, detail: &str) -> Error {
+    let found = format!("The file ends at {size}.");
+    let error = Error::data("error reading from file: Success").with_detail(found).with_detail(detail);
+    error.in_file(file.path()).at(size, None)
+}
+
+/// CNTK's words for a file that cannot be read, or ends early. Other errors stay as they are.
+pub fn in_cntks_words(error: Error) -> Error {
+    let message = error.message();
+    if !message.starts_with("Error reading file '") {
+        return error;
+    }
+    let reason = match error.kind() {
+        // The system has read all that there is.
+        ErrorKind::Data => "Success",
+        _ => message.rsplit("': ").next().unwrap_or_default().trim_end_matches('.'),
+    };
+    let message = format!("error reading from file: {reason}");
+    error.reworded(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// The header of a file of these fields, or of the fields and more.
+    fn read<E: ByteOrder>(frames: i32, period: i32, size: u16, kind: u16, rest: &[u8]) -> Result<Header> {
+        let mut bytes = vec![0; FIELDS];
+        E::write_i32(&mut bytes[0..4], frames);
+        E::write_i32(&mut bytes[4..8], period);
+        E::write_u16(&mut bytes[8..10], size);
+        E::write_u16(&mut bytes[10..12], kind);
+        bytes.extend_from_slice(rest);
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&bytes).expect("writing");
+        Header::read(&DataFile::from_file(file, "a.mfc"))
+    }
+
+    fn big(kind: u16) -> Result<Header> {
+        read::<BigEndian>(5, 100_000, 12, kind, &[0xab; 60])
+    }
+
+    #[test]
+    fn kinds_have_cntks_names() {
+        let named = |kind| big(kind).expect("a header").facts.kind.to_string();
+        assert_eq!([6, 7, 9, 11].map(named), ["MFCC", "FBANK", "USER", "PLP"]);
+        assert_eq!(named(0xabc6 & !COMPRESSED), "MFCC_E_D_N_A_T_Z_0");
+        assert_eq!(named(6 | 0o10000), "MFCC");
+        assert_eq!(named(12), format!("USER;guid={}", "ab".repeat(16)));
+        assert_eq!(named(12 | 0o100), "USER_E");
+        assert_eq!(big(12 | 0o100).expect("a header").facts, big(9 | 0o100).expect("a header").facts);
+        assert_ne!(big(12).expect("a header").facts, big(9).expect("a header").facts);
+    }
+
+    #[test]
+    fn frames_begin_after_what_the_kind_asks_for() {
+        let start = |kind| big(kind).expect("a header").start;
+        assert_eq!([9, 12, 12 | 0o100, 9 | COMPRESSED].map(start), [12, 28, 12, 12 + 48]);
+        let header = big(9 | COMPRESSED).expect("a header");
+        assert_eq!((header.facts.dim, header.frames, header.encoding.size()), (6, 1, 2));
+    }
+
+    #[test]
+    fn the_period_tells_the_byte_order() {
+        let period = |header: Result<Header>| header.expect("a header").facts.period;
+        assert_eq!(period(read::<BigEndian>(5, 100_000, 12, 9, &[])), 100_000);
+        assert_eq!(period(read::<LittleEndian>(5, 100_000, 12, 9, &[])), 100_000);
+        assert_eq!(period(read::<LittleEndian>(5, 0, 12, 9, &[])), 0);
+        for period in [0, 65_536, -5] {
+            let error = read::<BigEndian>(5, period, 12, 9, &[]).expect_err("the other byte order");
+            assert_eq!(error.message(), "htkfeatreader:unsupported feature kind");
+        }
+    }
+
+    #[test]
+    fn the_kind_is_checked_before_the_size() {
+        let message = |kind, size| {
+            let error = read::<BigEndian>(5, 100_000, size, kind, &[0; 60]).expect_err("an error");
+            assert!(error.location().offset.is_some() && error.location().file.is_some());
+            error.message().to_owned()
+        };
+        let (kind, size) =
+            ("htkfeatreader:unsupported feature kind", "htkfeatreader:sample size not multiple of dimension");
+        let quantized = "htkfeatreader:we do not support VQ";
+        assert_eq!(message(10, 13), kind);
+        assert_eq!(message(VECTOR_QUANTIZED | 10, 12), kind);
+        assert_eq!(message(VECTOR_QUANTIZED | 9, 13), quantized);
+        for (kind, bytes) in [(9, 13), (9, 14), (9, 0), (9 | COMPRESSED, 13), (9 | COMPRESSED, 0)] {
+            assert_eq!(message(kind, bytes), size);
+        }
+    }
+
+    #[test]
+    fn headers_that_end_early_are_errors() {
+        let cases = [(12, 0), (12, 15), (9 | COMPRESSED, 47)];
+        for (kind, rest) in cases {
+            let error = read::<BigEndian>(5, 100_000, 12, kind, &vec![0; rest]).expect_err("an error");
+            assert_eq!(error.message(), "error reading from file: Success");
+            assert_eq!(error.location().offset, Some(12 + rest as u64));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The paths of data files: each is stored once, and so is each folder.
+
+use crate::corpus::Symbols;
+use crate::sequence::SequenceKey;
+use memchr::memrchr;
+use std::cmp::Ordering;
+
+/// Paths by number.
+#[derive(Debug, Default)]
+pub struct Paths {
+    /// All names of files without their folders, one after the other.
+    names: Vec<u8>,
+    /// Where each name ends in `names`.
+    ends: Vec<u64>,
+    /// The number of each path's folder.
+    folders: Vec<u32>,
+    /// Folders by number, each with its last slash.
+    folder_texts: Vec<Box<[u8]>>,
+}
+
+impl Paths {
+    /// Paths that are numbered in their order.
+    fn new<'a>(all: impl Iterator<Item = &'a [u8]>) -> Paths {
+        let mut paths = Paths::default();
+        let mut folders = Symbols::default();
+        let mut last: Option<(&[u8], u32)> = None;
+        for path in all {
+            let (folder, name) = path.split_at(memrchr(b'/', path).map_or(0, |slash| slash + 1));
+            let number = match last.filter(|last| last.0 == folder) {
+                Some((_, number)) => number,
+                // There are not more folders than paths, so there is a number for each.
+                None => folders.number_of(folder).unwrap_or(0) as u32,
+            };
+            last = Some((folder, number));
+            if number as usize == paths.folder_texts.len() {
+                paths.folder_texts.push(folder.into());
+            }
+            paths.folders.push(number);
+            paths.names.extend_from_slice(name);
+            paths.ends.push(paths.names.len() as u64);
+        }
+        paths.names.shrink_to_fit();
+        paths.ends.shrink_to_fit();
+        paths.folders.shrink_to_fit();
+        paths
+    }
+
+    /// The path of a number.
+    pub fn bytes_of(&self, number: u32) -> Vec<u8> {
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let name = &self.names[start as usize..self.ends[number] as usize];
+        [&self.folder_texts[self.folders[number] as usize], name].concat()
+    }
+
+    /// The path of a number as text. Bytes that are no text are replaced.
+    pub fn get(&self, number: u32) -> String {
+        String::from_utf8_lossy(&self.bytes_of(number)).into_owned()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let folders = self.folder_texts.iter().map(|text| text.len() + size_of_val(text));
+        self.names.len() + self.ends.len() * 8 + self.folders.len() * 4 + folders.sum::<usize>()
+    }
+}
+
+/// Collects the paths of lines.
+#[derive(Debug, Default)]
+pub struct PathPool {
+    /// Paths, one after the other. A path that equals the one before it is not repeated; others may be.
+    texts: Vec<u8>,
+    /// Where each path ends in `texts`.
+    ends: Vec<usize>,
+    /// Whether there is a path that is not greater than the one before it. As long as there is none, no path is repeated.
+    is_unsorted: bool,
+}
+
+impl PathPool {
+    /// Adds a path, and returns a number for [`PathPool::finish`]; `None` if there are too many.
+    pub fn add(&mut self, path: &[u8]) -> Option<u32> {
+        let count = u32::try_from(self.ends.len()).ok()?;
+        if let Some(last) = count.checked_sub(1) {
+            match path.cmp(self.text(last as usize)) {
+                Ordering::Equal => return Some(last),
+                Ordering::Less => self.is_unsorted = true,
+                Ordering::Greater => {}
+            }
+        }
+        self.texts.extend_from_slice(path);
+        self.ends.push(self.texts.len());
+        Some(count)
+    }
+
+    fn text(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.texts[start..self.ends[number]]
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|number| self.text(number))
+    }
+
+    /// The different paths, and for each number that [`PathPool::add`] gave the number of its path; `None` if they are the
+    /// same.
+    pub fn finish(&self) -> (Paths, Option<Vec<SequenceKey>>) {
+        if !self.is_unsorted {
+            return (Paths::new(self.all()), None);
+        }
+        let mut numbers = Vec::with_capacity(self.ends.len());
+        Symbols::default().number_all(self.all(), &mut numbers);
+        let mut next = 0;
+        let is_new = |&(number, _): &(&SequenceKey, &[u8])| {
+            let is_new = *number == next;
+            next += SequenceKey::from(is_new);
+            is_new
+        };
+        let different = Paths::new(numbers.iter().zip(self.all()).filter(is_new).map(|(_, text)| text));
+        (different, Some(numbers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds texts, and checks that they come back by numbers that only equal texts share.
+    fn check(texts: &[&str], different: usize, folders: usize) {
+        let mut pool = PathPool::default();
+        let added: Vec<u32> = texts.iter().map(|text| pool.add(text.as_bytes()).expect("a number")).collect();
+        let (paths, numbers) = pool.finish();
+        assert_eq!((paths.ends.len(), paths.folder_texts.len()), (different, folders));
+        for (&added, text) in added.iter().zip(texts) {
+            let number = numbers.as_ref().map_or(added, |numbers| numbers[added as usize] as u32);
+            assert_eq!(paths.get(number), *text);
+        }
+        assert_eq!(numbers.is_some(), texts.windows(2).any(|pair| pair[0] > pair[1]));
+    }
+
+    #[test]
+    fn each_path_has_one_number() {
+        check(&["/a/b/1", "/a/b/1", "/a/b/2", "p", "", "/a/b/1", "/", "/a/c/1", "/a/b/"], 7, 4);
+        check(&["", "", "/", "/a", "/a/1", "/a/1", "/a/10", "/a/2", "/b/1", "b"], 8, 4);
+        check(&[], 0, 0);
+        check(&["b", "a", "b", "b", "a"], 2, 1);
+    }
+}

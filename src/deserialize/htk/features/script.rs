@@ -1,0 +1,426 @@
+//! Script files (scp): one line for each utterance, `key=path[first,last]`.
+
+use super::paths::PathPool;
+use crate::file::DataFile;
+use crate::{Error, ErrorKind, Result};
+use memchr::{memchr, memmem, memrchr, memrchr2};
+use std::borrow::Cow;
+
+/// Utterances, each at the same index of these arrays.
+#[derive(Debug, Default)]
+pub struct Utterances {
+    /// Numbers of the paths of their files. In a script they are those of its pool.
+    pub paths: Vec<u32>,
+    /// First frames.
+    pub starts: Vec<u32>,
+    /// Numbers of frames: from the first to the last one, which is part of the range, modulo 2^32.
+    pub frames: Vec<u32>,
+    /// Numbers of their lines, from 0, among the lines of all script files.
+    pub lines: Vec<u32>,
+}
+
+impl Utterances {
+    /// Number of utterances.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The last frame of an utterance.
+    pub fn end(&self, index: usize) -> u32 {
+        self.starts[index].wrapping_add(self.frames[index]).wrapping_sub(1)
+    }
+
+    /// Keeps the utterances for which `keep` holds.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        for array in self.arrays_mut() {
+            let mut index = 0..;
+            array.retain(|_| index.next().is_some_and(&keep));
+        }
+    }
+
+    /// Gives back memory beyond the last utterance.
+    pub fn shrink(&mut self) {
+        self.arrays_mut().into_iter().for_each(Vec::shrink_to_fit);
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        [&self.paths, &self.starts, &self.frames, &self.lines].map(|array| array.capacity() * 4).iter().sum()
+    }
+
+    fn arrays_mut(&mut self) -> [&mut Vec<u32>; 4] {
+        [&mut self.paths, &mut self.starts, &mut self.frames, &mut self.lines]
+    }
+}
+
+/// What the lines of script files say.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// The utterance of each line that was not left out.
+    pub utterances: Utterances,
+    /// The paths of data files.
+    pub paths: PathPool,
+    /// All keys, one after the other.
+    key_texts: Vec<u8>,
+    /// Where the key of each utterance ends in `key_texts`.
+    key_ends: Vec<usize>,
+    /// The script files.
+    pub files: Vec<ScriptFile>,
+    /// Frames of all utterances.
+    pub frames: u64,
+}
+
+/// A script file among others.
+#[derive(Debug)]
+pub struct ScriptFile {
+    /// Path of the file.
+    pub path: String,
+    /// Lines of the files before it.
+    pub lines_before: u32,
+    /// Utterances of the files before it.
+    pub utterances_before: usize,
+}
+
+/// What decides whether lines count and how paths are completed.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules<'a> {
+    /// `prefixPathInSCP`, as it is in the configuration.
+    pub prefix: &'a str,
+    /// Lines of utterances with more frames are left out.
+    pub max_frames: u32,
+    /// Lines of utterances that have not exactly one frame are errors.
+    pub expand: bool,
+}
+
+impl Script {
+    /// Reads script files as if they were one.
+    pub fn read(files: &[String], rules: Rules<'_>) -> Result<Script> {
+        let mut script = Script::default();
+        let mut lines = 0;
+        for path in files {
+            script.files.push(ScriptFile {
+                path: path.clone(),
+                lines_before: lines,
+                utterances_before: script.utterances.len(),
+            });
+            let text = read_whole(path)?;
+            script.read_file(path, &text, &mut lines, rules)?;
+        }
+        Ok(script)
+    }
+
+    fn read_file(&mut self, file: &str, text: &[u8], lines: &mut u32, rules: Rules<'_>) -> Result<()> {
+        let mut adjustment = Adjustment::new(rules.prefix, file, text);
+        // The number of lines is not known yet. This many fit the shortest lines of practice.
+        let guess = text.len() / 40;
+        self.utterances.arrays_mut().into_iter().for_each(|array| array.reserve(guess));
+        self.key_ends.reserve(guess);
+        let mut adjusted = Vec::new();
+        let (mut at, first_line) = (0, *lines);
+        while at < text.len() {
+            let rest = &text[at..];
+            let end = memchr(b'\n', rest).unwrap_or(rest.len());
+            let original = &rest[..end];
+            let location =
+                |error: Error| error.in_file(file).at(at as u64, Some(u64::from(*lines - first_line) + 1));
+            let line = adjustment.apply(at, original, &mut adjusted);
+            let parsed = Line::parse(line).map_err(location)?;
+            let frames = parsed.end.wrapping_sub(parsed.start).wrapping_add(1);
+            let key = parsed.key;
+            if rules.expand && frames != 1 {
+                let key = String::from_utf8_lossy(key);
+                let message = format!(
+                    "Expanded stream should only contain sequences of length 1, utterance '{key}' has {frames}"
+                );
+                let detail = "Give each utterance one frame, or leave out 'expandToUtterance'.";
+                return Err(location(Error::data(message).with_detail(detail).for_key(key)));
+            }
+            if frames <= rules.max_frames {
+                let path = self.paths.add(parsed.path).ok_or_else(|| location(too_many("paths")))?;
+                self.utterances.paths.push(path);
+                self.utterances.starts.push(parsed.start);
+                self.utterances.frames.push(frames);
+                self.utterances.lines.push(*lines);
+                self.key_texts.extend_from_slice(key);
+                self.key_ends.push(self.key_texts.len());
+                self.frames += u64::from(frames);
+            }
+            *lines = lines.checked_add(1).ok_or_else(|| too_many("lines").in_file(file))?;
+            at += end + 1;
+        }
+        Ok(())
+    }
+
+    /// The keys of all utterances.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.key_ends.iter().copied());
+        starts.zip(&self.key_ends).map(|(start, &end)| &self.key_texts[start..end])
+    }
+
+    /// The key of an utterance.
+    pub fn key(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.key_ends[before]);
+        &self.key_texts[start..self.key_ends[index]]
+    }
+}
+
+fn too_many(what: &str) -> Error {
+    Error::data(format!("The script files have more than 4294967295 {what}."))
+        .with_detail("Divide them among several deserializers.")
+}
+
+/// The content of a script file.
+fn read_whole(path: &str) -> Result<Vec<u8>> {
+    let file = DataFile::open_or(path, |cause| {
+        let error = Error::io("Error opening file", path, cause);
+        error.reworded(format!("Failed to open input file: {path}"))
+    })?;
+    let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
+    let mut text = Vec::new();
+    text.try_reserve_exact(size).map_err(|_| {
+        let message = format!("There is no memory for the {size} bytes of a script file.");
+        Error::new(ErrorKind::Io, crate::error::ExceptionClass::Runtime, message).in_file(path)
+    })?;
+    text.resize(size, 0);
+    let count = file.read_at(0, &mut text)?;
+    text.truncate(count);
+    Ok(text)
+}
+
+/// How the lines of a script file become complete.
+enum Adjustment<'a> {
+    /// This text, a path and a slash, is put after the first `=`.
+    Prefix(String),
+    /// The first `...` of a line stands for the folder of the script file.
+    Dots {
+        folder: &'a str,
+        text: &'a [u8],
+        finder: Box<memmem::Finder<'static>>,
+        /// Where the next `...` is that lines have not passed yet, or the end of the text.
+        next: usize,
+    },
+}
+
+impl<'a> Adjustment<'a> {
+    /// For the lines of a file of this path and text.
+    fn new(prefix: &str, file: &'a str, text: &'a [u8]) -> Adjustment<'a> {
+        let prefix = prefix.replace('\\', "/");
+        match prefix.trim_end_matches('/') {
+            "" => {
+                let folder = memrchr2(b'/', b'\\', file.as_bytes()).map_or("", |slash| &file[..slash]);
+                let finder = Box::new(memmem::Finder::new(b"..."));
+                let next = finder.find(text).unwrap_or(text.len());
+                Adjustment::Dots { folder, text, finder, next }
+            }
+            prefix => Adjustment::Prefix(format!("{prefix}/")),
+        }
+    }
+
+    /// The completed form of the line that begins at `start`, in `buffer` if anything changes. Lines come in their order.
+    fn apply<'b>(&mut self, start: usize, line: &'b [u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
+        let (before, insertion, after) = match self {
+            Adjustment::Prefix(prefix) => {
+                let at = memchr(b'=', line).map_or(0, |equals| equals + 1);
+                (&line[..at], prefix.as_bytes(), &line[at..])
+            }
+            Adjustment::Dots { folder, text, finder, next } => {
+                if *next < start {
+                    *next = finder.find(&text[start..]).map_or(text.len(), |at| start + at);
+                }
+                // The text found has no line break, so it lies in the line that it begins in.
+                let Some(at) = next.checked_sub(start).filter(|&at| at < line.len()) else { return line };
+                (&line[..at], folder.as_bytes(), &line[at + 3..])
+            }
+        };
+        buffer.clear();
+        buffer.extend_from_slice(before);
+        buffer.extend_from_slice(insertion);
+        buffer.extend_from_slice(after);
+        buffer
+    }
+}
+
+/// The parts of a line.
+#[derive(Debug, PartialEq, Eq)]
+struct Line<'a> {
+    key: &'a [u8],
+    path: &'a [u8],
+    start: u32,
+    /// Is part of the range.
+    end: u32,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a completed line apart as CNTK 2.7 does: nothing is trimmed, and numbers end at the first byte that is no digit.
+    fn parse(line: &'a [u8]) -> Result<Line<'a>> {
+        let parts = memchr(b'=', line)
+            .map(|equals| (&line[..equals], &line[equals + 1..]))
+            .and_then(|(name, rest)| memchr(b'[', rest).map(|open| (name, &rest[..open], &rest[open + 1..])));
+        let Some((name, path, range)) = parts else {
+            let message = "parsedpath: this mode requires an input script with start and end frames given";
+            let found = if line.is_empty() { Cow::Borrowed("The line is empty.") } else { found(line) };
+            return Err(Error::data(message).with_detail(found).with_detail(EXPECTED));
+        };
+        // The extension goes, wherever the last dot is.
+        let key = memrchr(b'.', name).map_or(name, |dot| &name[..dot]);
+        if let Some((start, end)) = plain_range(range) {
+            return Ok(Line { key, path, start, end });
+        }
+        let Some(comma) = memchr(b',', range) else { return Err(malformed(line)) };
+        let (start, after) = (&range[..comma], &range[comma + 1..]);
+        // Without the bracket that closes the range, CNTK takes 0 for its end.
+        let end = match memchr(b']', after) {
+            None => 0,
+            Some(close) => match after.get(close + 1) {
+                None | Some(b'\r') => number(&after[..close]),
+                Some(_) => return Err(malformed(line)),
+            },
+        };
+        Ok(Line { key, path, start: number(start), end })
+    }
+}
+
+const EXPECTED: &str = "Expected is 'key=path[first,last]' with the numbers of the first and the last frame.";
+
+fn found(line: &[u8]) -> Cow<'_, str> {
+    Cow::Owned(format!("The line is '{}'.", String::from_utf8_lossy(line)))
+}
+
+fn malformed(line: &[u8]) -> Error {
+    let line = String::from_utf8_lossy(line);
+    Error::data(format!("parsedpath: malformed path '{line}'")).with_detail(EXPECTED)
+}
+
+/// The usual range, digits and nothing else up to the end of the line: several times as fast as finding its parts first.
+/// `None` for all others.
+#[inline]
+fn plain_range(text: &[u8]) -> Option<(u32, u32)> {
+    let (start, rest) = digits(text)?;
+    let (end, rest) = digits(rest.strip_prefix(b",")?)?;
+    matches!(rest, b"]" | b"]\r").then_some((start, end))
+}
+
+/// The number that a text of one to nine digits begins with, and what follows.
+#[inline]
+fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (mut value, mut count) = (0, 0);
+    while let Some(digit) = text.get(count).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
+        if count == 9 {
+            return None;
+        }
+        value = value * 10 + u32::from(digit);
+        count += 1;
+    }
+    (count > 0).then_some((value, &text[count..]))
+}
+
+/// The number that `atoi` of the GNU library makes of a text, as unsigned: it is 0 without digits, and overflow wraps.
+fn number(text: &[u8]) -> u32 {
+    let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let text = &text[text.iter().take_while(|byte| blank(byte)).count()..];
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    // `atoi` is `strtol`, which stops at the limits of 64 bits, cut to 32 bits.
+    let digit = |value: i64, byte: &u8| {
+        let digit = i64::from(byte - b'0');
+        let digit = if is_negative { -digit } else { digit };
+        value.saturating_mul(10).saturating_add(digit)
+    };
+    digits.fold(0, digit) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_atoi() {
+        let cases = [
+            ("", 0),
+            ("6", 6),
+            (" 6 ", 6),
+            ("\t\x0b6", 6),
+            ("+6", 6),
+            ("-1", u32::MAX),
+            ("+-1", 0),
+            ("- 1", 0),
+            ("0x1", 0),
+            ("12a3", 12),
+            ("a", 0),
+            ("4294967296", 0),
+            ("4294967295", u32::MAX),
+            ("99999999999999999999", u32::MAX),
+            ("-99999999999999999999", 0),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(number(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_taken_apart_as_in_cntk() {
+        let cases = [
+            ("u1.mfc=a.mfc[0,6]", ("u1", "a.mfc", 0, 6)),
+            ("a.b.c.mfc=a[0,6]", ("a.b.c", "a", 0, 6)),
+            ("dir.x/name=a[0,6]", ("dir", "a", 0, 6)),
+            (".hid=a[0,6]", ("", "a", 0, 6)),
+            ("=a[0,6]", ("", "a", 0, 6)),
+            (" u =a b[0,6]", (" u ", "a b", 0, 6)),
+            ("u=x=a[0,6]", ("u", "x=a", 0, 6)),
+            ("a[b=a[0,4]", ("a[b", "a", 0, 4)),
+            ("a[1,2]=a[0,4]", ("a[1,2]", "a", 0, 4)),
+            ("a=a,b[0,4]", ("a", "a,b", 0, 4)),
+            ("a=a[0],4]", ("a", "a", 0, 4)),
+            ("a=a[[1,4]", ("a", "a", 0, 4)),
+            ("a=a[1,4]\rjunk", ("a", "a", 1, 4)),
+            ("a=a[1,4", ("a", "a", 1, 0)),
+            ("a=a[,]", ("a", "a", 0, 0)),
+            ("a=a[4294967295,999999999]", ("a", "a", u32::MAX, 999_999_999)),
+            ("a=a[0000000001,1234567890]\r", ("a", "a", 1, 1_234_567_890)),
+            ("a=a[1,2]\r", ("a", "a", 1, 2)),
+        ];
+        for (line, (key, path, start, end)) in cases {
+            let expected = Line { key: key.as_bytes(), path: path.as_bytes(), start, end };
+            assert_eq!(Line::parse(line.as_bytes()).expect("a line"), expected, "{line}");
+        }
+        for line in ["", "\r", "a", "a[0,4]", "a=b", "a[=b"] {
+            let error = Line::parse(line.as_bytes()).expect_err("no range");
+            assert!(error.message().starts_with("parsedpath: this mode requires"), "{line}: {error}");
+        }
+        for line in ["a=b[0]", "a=b[", "a=b[0,4] ", "a=b[0,4]]", "a=b[0,4]\t\r"] {
+            let error = Line::parse(line.as_bytes()).expect_err("malformed");
+            assert_eq!(error.message(), format!("parsedpath: malformed path '{line}'"));
+        }
+    }
+
+    #[test]
+    fn lines_are_completed_by_prefix_or_folder() {
+        let completed = |prefix: &str, file: &str, line: &str| {
+            let mut buffer = Vec::new();
+            let text = [line, line, line].join("\n");
+            let mut adjustment = Adjustment::new(prefix, file, text.as_bytes());
+            let lines: Vec<String> = (0..3)
+                .map(|number| {
+                    let start = number * (line.len() + 1);
+                    let line = adjustment.apply(start, line.as_bytes(), &mut buffer);
+                    String::from_utf8(line.to_vec()).expect("text")
+                })
+                .collect();
+            assert!(lines.iter().all(|line| *line == lines[0]));
+            lines[0].clone()
+        };
+        assert_eq!(completed("", "/x/y.scp", "u=.../a[0,1]"), "u=/x/a[0,1]");
+        assert_eq!(completed("", "x\\y.scp", "u=.../a[0,1]"), "u=x/a[0,1]");
+        assert_eq!(completed("", "y.scp", "u=.../a[0,1]"), "u=/a[0,1]");
+        assert_eq!(completed("", "/x/y.scp", "a...b=.../a[0,1]"), "a/xb=.../a[0,1]");
+        assert_eq!(completed("", "/x/y.scp", "u=a[0,1]"), "u=a[0,1]");
+        assert_eq!(completed("/p", "/x/y.scp", "u=.../a=b[0,1]"), "u=/p/.../a=b[0,1]");
+        assert_eq!(completed("p\\q\\/", "/x/y.scp", "u=/a[0,1]"), "u=p/q//a[0,1]");
+        assert_eq!(completed("p", "/x/y.scp", "a[0,1]"), "p/a[0,1]");
+        assert_eq!(completed("//", "/x/y.scp", "u=.../a[0,1]"), "u=/x/a[0,1]");
+    }
+}

@@ -1,0 +1,73 @@
+//! Keys of utterances: text that a corpus numbers, or decimal numbers.
+
+use crate::corpus::Corpus;
+use crate::sequence::SequenceKey;
+use crate::{Error, Result};
+
+/// Appends the numbers of keys. If it fails, `numbers` has those of the keys before the one at fault.
+pub fn number_all<'a>(
+    corpus: &Corpus,
+    mut texts: impl Iterator<Item = &'a [u8]>,
+    numbers: &mut Vec<SequenceKey>,
+) -> Result<()> {
+    if corpus.is_numeric() {
+        return texts.try_for_each(|text| {
+            numbers.push(parse(text)?);
+            Ok(())
+        });
+    }
+    let mut asked = 0;
+    let before = numbers.len();
+    corpus.number_all(texts.by_ref().inspect(|_| asked += 1), numbers);
+    // The corpus ends at the first key that it has no number for. It may have asked for several keys at once.
+    if numbers.len() - before < asked {
+        let error = Error::data("The corpus has no number for another sequence key.");
+        return Err(error.with_detail("There are more keys than it can hold, or the host has refused one."));
+    }
+    Ok(())
+}
+
+/// The number at the beginning of a key.
+fn parse(text: &[u8]) -> Result<SequenceKey> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    let value = digits
+        .clone()
+        .try_fold(0u64, |value, byte| value.checked_mul(10)?.checked_add(u64::from(byte - b'0')));
+    match value {
+        Some(value) if digits.count() > 0 => Ok(value),
+        _ => {
+            let key = String::from_utf8_lossy(text);
+            let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
+            let advice = "Keys must begin with a decimal number of up to 64 bits, or be read as text.";
+            Err(error.with_detail(advice).for_key(key))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(corpus: &Corpus, texts: &[&str]) -> (Vec<SequenceKey>, Option<String>) {
+        let mut numbers = Vec::new();
+        let numbered = number_all(corpus, texts.iter().map(|text| text.as_bytes()), &mut numbers);
+        (numbers, numbered.err().map(|error| error.message().to_owned()))
+    }
+
+    #[test]
+    fn numeric_keys_are_the_digits_at_their_beginning() {
+        assert_eq!(numbers(&Corpus::Numeric, &["10", "7a", "007"]), (vec![10, 7, 7], None));
+        for (text, key) in [("u1", "u1"), ("", ""), ("18446744073709551616", "18446744073709551616")] {
+            let expected = (vec![3], Some(format!("Invalid numeric sequence id '{key}'")));
+            assert_eq!(numbers(&Corpus::Numeric, &["3", text, "4"]), expected);
+        }
+    }
+
+    #[test]
+    fn keys_without_a_number_are_errors() {
+        assert_eq!(numbers(&Corpus::symbolic(), &["a", "b", "a"]), (vec![0, 1, 0], None));
+        let host = Corpus::Host(Box::new(|text| (text != b"b").then_some(text.len() as u64)));
+        let (known, error) = numbers(&host, &["a", "bb", "b", "c"]);
+        assert_eq!((known, error.is_some()), (vec![1, 2], true));
+    }
+}

@@ -1,0 +1,203 @@
+//! Tables of contents: which lattices there are, and where each lies.
+//!
+//! An index file names tables of contents, one a line. A line of a table is `key=path[offset]`: the bytes of the lattice begin
+//! at `offset` of the file. Without a path the file of the line before continues. A lattice ends where that of the next line
+//! begins, or at the end of its file if that is offset 0 or if there is no next line.
+
+use crate::corpus::Corpus;
+use crate::deserialize::htk::keys;
+use crate::error::ExceptionClass;
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+use crate::sequence::SequenceKey;
+use crate::{Error, ErrorKind, Result};
+use memchr::memchr;
+use std::sync::Arc;
+
+/// Bytes that a lattice may not reach.
+const TOO_LARGE: u64 = 50_000_000;
+
+/// All lattices, each at the same index of the arrays.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Keys.
+    pub keys: Vec<SequenceKey>,
+    /// Offsets in their files.
+    pub offsets: Vec<u64>,
+    /// Bytes.
+    pub sizes: Vec<u32>,
+    /// Runs of lattices of one file, in their order.
+    pub runs: Vec<Run>,
+}
+
+/// Consecutive lattices of one file, of which only the first one's line has a path. CNTK loads the lattices of different runs
+/// separately, so that no lattice is followed by bytes of the next run's.
+#[derive(Debug)]
+pub struct Run {
+    /// Path of the file.
+    pub path: Arc<str>,
+    /// Its first lattice.
+    pub first: usize,
+    /// Bytes of the file.
+    size: u64,
+}
+
+/// A line of a table of contents.
+struct Line<'a> {
+    key: &'a [u8],
+    offset: u64,
+    /// The run it belongs to.
+    run: usize,
+    /// Where the line begins in the table, and its number from 1.
+    at: (u64, u64),
+}
+
+impl Contents {
+    /// Reads an index file and the tables that it names.
+    pub fn read(index: &str, corpus: &Corpus) -> Result<Contents> {
+        let text = read_whole(index, |error| {
+            error.reworded(format!("Failed to open input file: '{index}'")).in_file(index)
+        })?;
+        let mut contents = Contents::default();
+        for (at, number, line) in lines(&text) {
+            let path = String::from_utf8_lossy(line.trim_ascii_end());
+            let table = read_whole(&path, |error| {
+                Logger::log_always(Level::Error, &format!("Failed to open input file: {path}"));
+                let detail = format!("It was to be read as a table of contents. {}", error.message());
+                not_open("").with_detail(detail).in_file(index).at(at, Some(number))
+            })?;
+            contents.add(&path, &table, corpus)?;
+        }
+        Ok(contents)
+    }
+
+    /// Adds the lattices of a table of contents.
+    fn add(&mut self, table: &str, text: &[u8], corpus: &Corpus) -> Result<()> {
+        let first_run = self.runs.len();
+        let first = self.keys.len();
+        let mut entries = Vec::new();
+        for (at, number, line) in lines(text).filter(|(.., line)| !line.is_empty()) {
+            let error = |error: Error| error.in_file(table).at(at, Some(number));
+            let malformed = || {
+                let message = format!("The lattice TOC line is malformed: {}", String::from_utf8_lossy(line));
+                let detail = "A line has the form key=path[offset], with an offset in bytes.";
+                error(Error::data(message).with_detail(detail))
+            };
+            let (parsed, path) = (parse(line), path_of(line));
+            // CNTK opens the file of the first line before it looks at the rest of the line.
+            let is_first = self.runs.len() == first_run;
+            if !is_first && parsed.is_none() {
+                return Err(malformed());
+            }
+            // A path begins a new run, also where it is that of the line before.
+            if is_first || !path.is_empty() {
+                let same = self.runs.last().filter(|run| !is_first && run.path.as_bytes() == path);
+                let run = match same {
+                    Some(Run { path, size, .. }) => {
+                        Run { path: Arc::clone(path), first: first + entries.len(), size: *size }
+                    }
+                    None => Run::open(path, first + entries.len()).map_err(error)?,
+                };
+                self.runs.push(run);
+            }
+            let (key, offset) = parsed.ok_or_else(malformed)?;
+            entries.push(Line { key, offset, run: self.runs.len() - 1, at: (at, number) });
+        }
+        if entries.is_empty() {
+            let detail = "The table of contents has no lines.";
+            return Err(not_open("").with_detail(detail).in_file(table));
+        }
+        keys::number_all(corpus, entries.iter().map(|entry| entry.key), &mut self.keys)
+            .map_err(|error| error.in_file(table))?;
+        for (number, entry) in entries.iter().enumerate() {
+            let next = entries.get(number + 1);
+            let size = self.size_of(entry, next, self.keys[first + number]);
+            let (at, line) = entry.at;
+            let key = String::from_utf8_lossy(entry.key);
+            let size = size.map_err(|error| error.in_file(table).at(at, Some(line)).for_key(key))?;
+            self.offsets.push(entry.offset);
+            self.sizes.push(size);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a lattice.
+    fn size_of(&self, entry: &Line<'_>, next: Option<&Line<'_>>, key: SequenceKey) -> Result<u32> {
+        let run = &self.runs[entry.run];
+        let end = next.map(|next| next.offset).filter(|&offset| offset != 0).unwrap_or(run.size);
+        // CNTK calculates modulo 2^64 here, and so says of a lattice that ends before it begins that it is too large.
+        let size = end.wrapping_sub(entry.offset);
+        if size >= TOO_LARGE {
+            let next = next.map_or("last_sequence".into(), |next| String::from_utf8_lossy(next.key));
+            let message = format!(
+                "ERROR: Lattice with the next key '{next}' inside the TOC file '{}' is larger than 50MB",
+                run.path
+            );
+            let detail = format!("It begins at {} and ends at {end} of '{}'.", entry.offset, run.path);
+            let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
+            return Err(error.with_detail(detail));
+        }
+        if size == 0 {
+            let message = format!(
+                "Invalid sequence: number of samples == 0 (key = {key}, offset = {}, size = 0)",
+                entry.offset
+            );
+            return Err(Error::data(message).with_detail("The next lattice begins where this one does."));
+        }
+        Ok(size as u32)
+    }
+}
+
+impl Run {
+    fn open(path: &[u8], first: usize) -> Result<Run> {
+        let path = String::from_utf8_lossy(path).into_owned();
+        let file = DataFile::open_or(&path, |cause| {
+            Error::io("Error opening file", &path, cause).reworded(not_open(&path).message().to_owned())
+        })?;
+        Ok(Run { size: file.size()?, path: path.into(), first })
+    }
+}
+
+/// CNTK's error for a file that cannot be opened.
+fn not_open(path: &str) -> Error {
+    Error::new(ErrorKind::Io, ExceptionClass::Runtime, format!("Input file '{path}' is not open."))
+}
+
+/// The content of a text file; `refuse` words the error of one that cannot be opened.
+fn read_whole(path: &str, refuse: impl FnOnce(Error) -> Error) -> Result<Vec<u8>> {
+    let file = DataFile::open_or(path, |cause| refuse(Error::io("Error opening file", path, cause)))?;
+    let mut text = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+    let count = file.read_at(0, &mut text)?;
+    text.truncate(count);
+    Ok(text)
+}
+
+/// The lines of a text, each with its offset and its number from 1.
+fn lines(text: &[u8]) -> impl Iterator<Item = (u64, u64, &[u8])> {
+    let mut at = 0;
+    (1..).map_while(move |number| {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        let end = memchr(b'\n', rest).unwrap_or(rest.len());
+        let offset = at as u64;
+        at += end + 1;
+        Some((offset, number, &rest[..end]))
+    })
+}
+
+/// What stands where the path of a line belongs.
+fn path_of(line: &[u8]) -> &[u8] {
+    let path = &line[memchr(b'=', line).map_or(0, |equals| equals + 1)..];
+    &path[..memchr(b'[', path).unwrap_or(path.len())]
+}
+
+/// Key and offset of a line.
+fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
+    let equals = memchr(b'=', line)?;
+    let (key, rest) = (&line[..equals], &line[equals + 1..]);
+    let offset = &rest[memchr(b'[', rest)? + 1..];
+    let offset = offset[..memchr(b']', offset)?].trim_ascii_start();
+    // What follows the digits does not count.
+    let digits = offset.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = std::str::from_utf8(&offset[..digits]).ok()?;
+    Some((key, digits.parse().ok()?))
+}

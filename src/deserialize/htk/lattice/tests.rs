@@ -1,0 +1,210 @@
+//! Tables of contents as CNTK 2.7 takes them, and the bytes of lattices.
+
+use super::*;
+use std::fmt::Write;
+use std::path::Path;
+use tempfile::TempDir;
+
+const FIRST: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST";
+const SECOND: &[u8] = b"0123456789+-*/=<>";
+
+/// A folder with lattices of 46 and 17 bytes, tables of contents, and an index of them. `DIR` in tables is the folder.
+fn folder(tables: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("writing");
+    };
+    write("l1.lat", FIRST);
+    write("l2.lat", SECOND);
+    let mut index = String::new();
+    for (number, table) in tables.iter().enumerate() {
+        let name = format!("{number}.toc");
+        write(&name, table.replace("DIR", &path(&folder, "")).as_bytes());
+        writeln!(index, "{} ", path(&folder, &name)).expect("writing");
+    }
+    write("index", index.as_bytes());
+    folder
+}
+
+fn path(folder: &TempDir, name: &str) -> String {
+    let join = |folder: &Path| folder.join(name).to_str().expect("a path").trim_end_matches('/').to_owned();
+    join(folder.path())
+}
+
+fn options(index_file: String) -> LatticeOptions {
+    LatticeOptions { stream: "lat".into(), index_file, cache_index: false, chunk_size: 1 << 26, verbosity: 0 }
+}
+
+fn open(tables: &[&str]) -> Result<(LatticeDeserializer, Arc<Corpus>)> {
+    let folder = folder(tables);
+    let corpus = Arc::new(Corpus::symbolic());
+    Ok((LatticeDeserializer::open(&options(path(&folder, "index")), &corpus, false)?, corpus))
+}
+
+/// The lattices of a chunk: key and bytes of each.
+type Lattices = Vec<(String, Vec<u8>)>;
+
+/// The lattices of each chunk.
+fn lattices(tables: &[&str], chunk_size: u64) -> Result<Vec<Lattices>> {
+    let folder = folder(tables);
+    let corpus = Arc::new(Corpus::symbolic());
+    let options = LatticeOptions { chunk_size, ..options(path(&folder, "index")) };
+    let opened = LatticeDeserializer::open(&options, &corpus, false)?;
+    let mut all = Vec::new();
+    for (id, info) in (0..).zip(opened.chunks()) {
+        let chunk = opened.load(id)?;
+        let ids: Vec<_> = (0..info.sequences).map(|index| SequenceId { chunk: id, index }).collect();
+        let (mut keys, mut truncated) = (Vec::new(), Vec::new());
+        opened.keys(&ids, &mut keys);
+        opened.reported_keys(&ids, true, &mut truncated);
+        assert_eq!(truncated, vec![0; keys.len()]);
+        let bytes = |(index, key): (u32, u64)| {
+            let Loaded::Data(view) = chunk.sequence(0, index) else { panic!("no data") };
+            assert_eq!(view.values.len(), 4 * view.samples as usize);
+            assert_eq!(opened.lengths(id).get(index), view.samples);
+            (corpus.text_of(key), view.values.to_vec())
+        };
+        all.push((0..).zip(keys).map(bytes).collect());
+    }
+    Ok(all)
+}
+
+fn message(tables: &[&str]) -> String {
+    open(tables).err().expect("an error").message().to_owned()
+}
+
+const USUAL: &str = "u1=DIR/l1.lat[0]\nu2=[16]\nu3=[38]\nu4=DIR/l2.lat[0]\nu5=[12]\n";
+
+#[test]
+fn bytes_are_delivered_as_they_are() {
+    let one = |key: &str, bytes: &[u8]| (key.to_owned(), bytes.to_vec());
+    let usual = lattices(&[USUAL], 1 << 20).expect("lattices");
+    // The size of u2 is no multiple of 4: the first bytes of u3 follow.
+    assert_eq!(usual[0], [one("u1", &FIRST[..16]), one("u2", &FIRST[16..40]), one("u3", &FIRST[38..])]);
+    assert_eq!(usual[1], [one("u4", &SECOND[..12]), one("u5", &[&SECOND[12..], &[0; 3]].concat())]);
+    // Bytes of a lattice that is last in its chunk are followed by zeros.
+    let small = lattices(&[USUAL], 22).expect("lattices").concat();
+    assert_eq!(small[1], one("u2", &[&FIRST[16..38], &[0; 2]].concat()));
+    // A line may name the file again; each path begins a new chunk.
+    let tables = ["u1=DIR/l1.lat[0]\nu2=DIR/l1.lat[16]\nu3=DIR/l1.lat[38]", "u4=DIR/l2.lat[0]\n\nu5=[12]\n"];
+    let named = lattices(&tables, 1 << 20).expect("lattices");
+    assert_eq!(named.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 2]);
+    assert_eq!(named.concat()[1], small[1]);
+}
+
+#[test]
+fn the_line_decides_what_counts() {
+    let keys = |table: &str| -> Vec<String> {
+        let all = lattices(&[table], 1 << 20).expect("lattices").concat();
+        all.into_iter().map(|(key, bytes)| format!("{key}:{}", bytes.len())).collect()
+    };
+    // What follows the offset's digits or the bracket does not count, nor do carriage returns.
+    assert_eq!(keys("u1=DIR/l1.lat[ 4x] more\r\nu2=[20][3]\r\n"), ["u1:16", "u2:28"]);
+    assert_eq!(keys("u1=DIR/l1.lat[0x4]\n"), ["u1:48"]);
+    // Keys are not trimmed, and no extension is cut.
+    assert_eq!(keys(" u1=DIR/l1.lat[0]\nu2.lat=[16]\n=[38]\n"), [" u1:16", "u2.lat:24", ":8"]);
+    // A next offset of 0 means the end of the file, also where the file stays the same.
+    assert_eq!(keys("u1=DIR/l1.lat[0]\nu2=[0]\n"), ["u1:48", "u2:48"]);
+    // The next line's offset counts, whatever its file.
+    assert_eq!(keys("u1=DIR/l1.lat[0]\nu2=DIR/l2.lat[5]\n"), ["u1:8", "u2:12"]);
+    assert_eq!(
+        keys("u1=DIR/l1.lat[0]\nu4=DIR/l2.lat[0]\nu2=DIR/l1.lat[16]\nu3=[38]\n"),
+        ["u1:48", "u4:16", "u2:24", "u3:8"]
+    );
+}
+
+#[test]
+fn the_first_of_equal_keys_is_found() {
+    let (opened, corpus) =
+        open(&["u1=DIR/l1.lat[0]\nu1=[16]\nu3=[38]\n", "u1=DIR/l2.lat[0]\n"]).expect("it opens");
+    assert_eq!(opened.find(0), Some(SequenceId { chunk: 0, index: 0 }));
+    assert_eq!(
+        opened.find(corpus.number_of(b"u3").expect("a number")),
+        Some(SequenceId { chunk: 0, index: 2 })
+    );
+    assert_eq!(opened.find(5), None);
+    assert_eq!(opened.chunks().len(), 2);
+}
+
+#[test]
+fn damaged_tables_are_cntks_errors() {
+    let not_open = |path: &str| format!("Input file '{path}' is not open.");
+    let malformed = |line: &str| format!("The lattice TOC line is malformed: {line}");
+    assert_eq!(message(&["u1\n"]), not_open("u1"));
+    assert_eq!(message(&["u1=[0]\n"]), not_open(""));
+    assert_eq!(message(&[USUAL, "u1=[0]\n"]), not_open(""), "a path is not continued in the next table");
+    assert_eq!(message(&[""]), not_open(""));
+    assert_eq!(message(&["u1=a=b[0]\n"]), not_open("a=b"));
+    for line in [
+        "u2[16]",
+        "u2=]16[",
+        "u2=[16",
+        "u2=nothing",
+        "  ",
+        "u2=[x]",
+        "u2=[]",
+        "u2=[-4]",
+        "u2=[99999999999999999999]",
+    ] {
+        let error = open(&[&format!("u1=DIR/l1.lat[0]\n{line}\n")]).err().expect("an error");
+        assert_eq!((error.message(), error.location().line), (&*malformed(line), Some(2)));
+    }
+    assert_eq!(message(&["u1=x]0[\n"]), not_open("x]0"), "the file of the first line is opened first");
+    let large = message(&["u1=DIR/l1.lat[16]\nu2=[4]\n"]);
+    assert!(large.starts_with("ERROR: Lattice with the next key 'u2' inside the TOC file '"), "{large}");
+    assert!(large.ends_with("l1.lat' is larger than 50MB"), "{large}");
+    let past = open(&["u1=DIR/l1.lat[0]\nu2=[100]\n"]).err().expect("an error");
+    assert!(past.message().contains("next key 'last_sequence'"), "{past}");
+    assert_eq!(past.class(), ExceptionClass::Logic);
+    assert_eq!(
+        message(&["u1=DIR/l1.lat[0]\nu2=[16]\nu3=[16]\n"]),
+        "Invalid sequence: number of samples == 0 (key = 1, offset = 16, size = 0)"
+    );
+}
+
+#[test]
+fn lattices_of_50_million_bytes_are_refused() {
+    let folder = folder(&["u1=DIR/big.lat[0]\nu2=[49999999]\n", "u1=DIR/big.lat[0]\nu2=[50000000]\n"]);
+    let big = std::fs::File::create(folder.path().join("big.lat")).expect("a file");
+    big.set_len(60_000_000).expect("a sparse file");
+    let corpus = Corpus::symbolic();
+    let index = |table: &str| {
+        let index = path(&folder, "one");
+        std::fs::write(&index, path(&folder, table)).expect("writing");
+        Contents::read(&index, &corpus)
+    };
+    assert_eq!(index("0.toc").expect("it fits").sizes, [49_999_999, 10_000_001]);
+    let error = index("1.toc").expect_err("it is too large");
+    assert!(error.message().ends_with("is larger than 50MB"), "{error}");
+}
+
+#[test]
+fn missing_files_are_cntks_errors() {
+    let folder = folder(&[USUAL]);
+    let corpus = Arc::new(Corpus::symbolic());
+    let open = |index: String| LatticeDeserializer::open(&options(index), &corpus, false).err();
+    let missing = path(&folder, "nothing");
+    let error = open(missing.clone()).expect("an error");
+    assert_eq!(error.message(), format!("Failed to open input file: '{missing}'"));
+    let index = path(&folder, "other");
+    std::fs::write(&index, format!("{}\n{missing}\n", path(&folder, "0.toc"))).expect("writing");
+    let error = open(index).expect("an error");
+    assert_eq!((error.message(), error.location().line), ("Input file '' is not open.", Some(2)));
+    assert!(error.detail().contains(&missing), "{error}");
+    let error =
+        LatticeDeserializer::open(&options(path(&folder, "index")), &corpus, true).err().expect("an error");
+    assert!(error.message().starts_with("Lattice deserializer does not support primary mode"), "{error}");
+    // The file shrinks after it was opened.
+    let opened =
+        LatticeDeserializer::open(&options(path(&folder, "index")), &corpus, false).expect("it opens");
+    std::fs::write(folder.path().join("l1.lat"), b"short").expect("writing");
+    assert!(opened.load(0).is_err());
+    assert!(opened.load(1).is_ok());
+}
+
+#[test]
+fn an_index_without_tables_has_no_lattices() {
+    let (opened, _) = open(&[]).expect("it opens");
+    assert!(opened.chunks().is_empty());
+    assert_eq!(opened.find(0), None);
+}

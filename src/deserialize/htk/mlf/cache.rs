@@ -1,0 +1,209 @@
+//! The index cache: CNTK's file beside a label file, with the place of each utterance. There is one only with hashed keys.
+//!
+//! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or the index is built anew:
+//! - utterances ascend, do not overlap, lie inside the file, and have bytes and frames;
+//! - what lies between them has no utterances;
+//! - some of them must have their key and their number of frames.
+//!
+//! What this does not detect costs at most the utterances at fault: their lines are read when they are used.
+
+use super::index::Entry;
+use super::scan::{self, EndFinder, Scanned, TextFile};
+use crate::corpus::Corpus;
+use crate::deserialize::text::index::is_cache_writer;
+use crate::file::{DataFile, FileState};
+use crate::log::{Level, Logger};
+use crate::{Error, Result};
+use byteorder::{ByteOrder, LE};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: u64 = 0x636e_746b_5f69_6478;
+const VERSION: u64 = 1;
+/// Bytes of the header, and of a record: four numbers of 64 bits each.
+const RECORD: usize = 32;
+/// Records that are read or written at once.
+const BLOCK: usize = 16 << 10;
+/// Number of utterances, spread over the file, that are compared with it.
+const PROBES: usize = 32;
+/// Bytes without utterances that are searched for some.
+const LARGEST_GAP: u64 = 16 << 20;
+
+/// The cache of a label file.
+pub(super) struct Cache {
+    path: String,
+    /// The label file, as it was before it was indexed.
+    state: FileState,
+}
+
+/// Why a cache is not used.
+enum Refusal {
+    Missing,
+    Unfit(&'static str),
+}
+
+impl From<Error> for Refusal {
+    fn from(_: Error) -> Self {
+        Refusal::Unfit("it cannot be read")
+    }
+}
+
+impl Cache {
+    /// The cache of a file, if one is asked for and its keys are hashes.
+    pub fn beside(data: &DataFile, is_wanted: bool, corpus: &Corpus) -> Result<Option<Cache>> {
+        if !is_wanted || !corpus.is_hashed() {
+            return Ok(None);
+        }
+        Ok(Some(Cache { path: format!("{}.0.1.v1.cache", data.path()), state: data.state()? }))
+    }
+
+    /// The utterances of the cache; `None` if there is none that is fresh and fits.
+    pub fn load(&self, file: &TextFile<'_>, corpus: &Corpus) -> Option<Vec<Entry>> {
+        match self.try_load(file, corpus) {
+            Ok(entries) => Some(entries),
+            Err(Refusal::Missing) => None,
+            Err(Refusal::Unfit(reason)) => {
+                let line = format!("The index cache '{}' is not used: {reason}.", self.path);
+                Logger::log_always(Level::Warning, &line);
+                None
+            }
+        }
+    }
+
+    fn try_load(&self, file: &TextFile<'_>, corpus: &Corpus) -> std::result::Result<Vec<Entry>, Refusal> {
+        let cache = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
+        let state = cache.state().map_err(|_| Refusal::Missing)?;
+        // Whole seconds, as CNTK compares.
+        if !state.is_regular || state.modified.0 < self.state.modified.0 {
+            return Err(Refusal::Missing);
+        }
+        let mut header = [0; RECORD];
+        cache.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
+        let [magic, version, count, start] = words(&header);
+        if magic != MAGIC || version != VERSION || start != RECORD as u64 {
+            return Err(Refusal::Unfit("it has another format"));
+        }
+        if count > (state.size - RECORD as u64) / RECORD as u64 {
+            return Err(Refusal::Unfit("it has fewer utterances than it says"));
+        }
+        let mut entries = Vec::with_capacity(count as usize);
+        let mut block = Vec::new();
+        while entries.len() < count as usize {
+            block.resize(RECORD * BLOCK.min(count as usize - entries.len()), 0);
+            cache.read_exact_at((RECORD * (1 + entries.len())) as u64, &mut block)?;
+            entries.extend(block.as_chunks().0.iter().map(|bytes| {
+                let [key, frames, offset, size] = words(bytes);
+                // The upper halves of the 32-bit numbers are padding, of undefined content.
+                Entry { key, offset, size: size as u32, frames: frames as u32 }
+            }));
+        }
+        check(&entries, file)?;
+        probe(&entries, file, corpus)?;
+        Ok(entries)
+    }
+
+    /// Writes the cache, unless the file has changed while it was indexed. Of several workers only the first one writes. A
+    /// failure is a warning, not an error.
+    pub fn write(&self, data: &DataFile, entries: impl Iterator<Item = Entry> + Clone) {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        if !is_cache_writer() {
+            return;
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
+        let written = write_to(&temporary, entries).and_then(|()| match data.state() {
+            Ok(state) if state == self.state => fs::rename(&temporary, &self.path),
+            _ => Err(io::Error::other("the labels changed while they were indexed")),
+        });
+        if let Err(cause) = written {
+            // There is nothing to remove if creating it was what failed.
+            let _ = fs::remove_file(&temporary);
+            let line = format!("Cannot write the index cache '{}': {cause}.", self.path);
+            Logger::log_always(Level::Warning, &line);
+        }
+    }
+}
+
+/// The four numbers of a header or a record.
+fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
+    let mut words = [0; 4];
+    LE::read_u64_into(bytes, &mut words);
+    words
+}
+
+fn write_to(path: &str, entries: impl Iterator<Item = Entry> + Clone) -> io::Result<()> {
+    let mut file = io::BufWriter::new(File::options().write(true).create_new(true).open(path)?);
+    let mut push = |words: [u64; 4]| {
+        let mut bytes = [0; RECORD];
+        LE::write_u64_into(&words, &mut bytes);
+        file.write_all(&bytes)
+    };
+    push([MAGIC, VERSION, entries.clone().count() as u64, RECORD as u64])?;
+    for Entry { key, offset, size, frames } in entries {
+        push([key, frames.into(), offset, size.into()])?;
+    }
+    file.flush()
+}
+
+/// Checks that utterances lie in the file one after the other, and that there are no others.
+fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refusal> {
+    let (mut text, ends) = (Vec::new(), EndFinder::new());
+    let mut check_gap = |start: u64, end: u64| {
+        if start > end {
+            return Err(Refusal::Unfit("its utterances do not lie in the file"));
+        }
+        let gap = start..end;
+        if gap.is_empty() {
+            return Ok(());
+        }
+        if end - start > LARGEST_GAP || !has_none(file.read(&gap, &mut text)?, &ends, end == file.size) {
+            return Err(Refusal::Unfit("it leaves out a part of the file"));
+        }
+        Ok(())
+    };
+    let mut end = 0;
+    for entry in entries {
+        if entry.frames == 0 || entry.size == 0 {
+            return Err(Refusal::Unfit("it has an utterance without frames"));
+        }
+        if entry.offset > file.size || u64::from(entry.size) > file.size - entry.offset {
+            return Err(Refusal::Unfit("its utterances do not lie in the file"));
+        }
+        check_gap(end, entry.offset)?;
+        end = entry.offset + u64::from(entry.size);
+    }
+    check_gap(end, file.size)
+}
+
+/// Whether a text between utterances has none that the index would list, and ends none. Only the file's last one may lack
+/// its end.
+fn has_none(text: &[u8], ends: &EndFinder, is_last: bool) -> bool {
+    let Scanned { utterances, events, .. } = scan::scan(text, 0, ends);
+    let failed = events.iter().any(|(_, event)| matches!(event, scan::Event::Failed { .. }));
+    let mut from = 0;
+    while let Some(found) = scan::next_utterance(text, from, ends) {
+        from = found.place.end;
+    }
+    utterances.is_empty() && !failed && (is_last || scan::is_blank(&text[from..]))
+}
+
+/// Compares some utterances with the file.
+fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result::Result<(), Refusal> {
+    let (mut text, ends) = (Vec::new(), EndFinder::new());
+    for entry in entries.iter().step_by((entries.len() / PROBES).max(1)) {
+        let place = entry.offset..entry.offset + u64::from(entry.size);
+        let scanned = scan::scan(file.read(&place, &mut text)?, entry.offset, &ends);
+        let fits = match &scanned.utterances[..] {
+            [found] => {
+                (found.offset, found.size, found.frames) == (entry.offset, entry.size, entry.frames)
+                    && corpus.number_of(&scanned.keys) == Some(entry.key)
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(Refusal::Unfit("its utterances are not those of the file"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! A loaded chunk: one class for each frame of its utterances, in one flat array.
+
+use super::index::{Entry, LONGEST};
+use super::{LabelFile, MlfShared, binary, parse};
+use crate::compact::implied::Offsets;
+use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+use crate::memory::Held;
+use crate::prefetch;
+use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
+use crate::{Error, Result};
+use parse::{Failure, Invalid, Target};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Bytes of a file that one task reads and parses.
+const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// The labels of a chunk's utterances.
+#[derive(Debug)]
+pub(super) struct LabelChunk {
+    utterances: Vec<Labels>,
+    /// One class for each frame.
+    classes: Vec<u16>,
+    /// With boundaries of phones, the value of each frame: 2 where a range begins, else 1. Without them all values are 1.
+    values: Option<Vec<u8>>,
+    offsets: Offsets,
+    _held: Held,
+}
+
+/// Where the labels of an utterance are.
+#[derive(Debug, Clone, Copy)]
+struct Labels {
+    /// Its first frame among those of the chunk.
+    first: u32,
+    /// Number of frames; 0 if the utterance is invalid.
+    frames: u32,
+}
+
+impl Chunk for LabelChunk {
+    fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
+        let Labels { first, frames } = self.utterances[index as usize];
+        if frames == 0 {
+            return Loaded::Invalid;
+        }
+        let range = first as usize..first as usize + frames as usize;
+        let Some(offsets) = self.offsets.get(frames) else { return Loaded::Invalid };
+        let (values, form) = match &self.values {
+            None => (&[][..], ValueForm::Ones),
+            Some(values) => (&values[range.clone()], ValueForm::Byte),
+        };
+        let indices = bytes(&self.classes[range]);
+        let kind = ViewKind::Sparse(SparseView { indices, narrow: true, offsets, single: true });
+        Loaded::Data(SequenceView { samples: frames, values, form, kind })
+    }
+
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        let labels = self.utterances.as_ptr().wrapping_add(index as usize);
+        match ahead {
+            Ahead::Far => prefetch::line(labels.cast()),
+            Ahead::Near => {
+                let first = self.utterances[index as usize].first as usize;
+                prefetch::line(self.classes.as_ptr().wrapping_add(first).cast());
+            }
+        }
+    }
+}
+
+/// The bytes of classes.
+fn bytes(classes: &[u16]) -> &[u8] {
+    // SAFETY: the bytes are those of `classes`; a `u16` has no padding, so all of them are initialised.
+    unsafe { std::slice::from_raw_parts(classes.as_ptr().cast(), size_of_val(classes)) }
+}
+
+/// A part of a chunk that one task loads.
+struct Segment<'a> {
+    /// Positions of its utterances in the table.
+    positions: Range<usize>,
+    labels: &'a mut [Labels],
+    classes: &'a mut [u16],
+    values: Option<&'a mut [u8]>,
+}
+
+/// What is logged of a segment, and why it failed.
+type Outcome = (Vec<String>, Result<()>);
+
+/// Loads a chunk. Runs on the pool.
+pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
+    let positions = shared.table.positions(id);
+    let mut total = 0;
+    let mut utterances = Vec::with_capacity(positions.len());
+    for position in positions.clone() {
+        let frames = kept_frames(shared.table.entry(position).frames);
+        utterances.push(Labels { first: total, frames });
+        total += frames;
+    }
+    // Memory that is zeroed by the system takes no room before it is written: an utterance that turns out to be invalid
+    // before its end takes little.
+    let mut classes = vec![0u16; total as usize];
+    let mut values = shared.boundaries.then(|| vec![1u8; total as usize]);
+    let segments = cut(shared, positions, &mut utterances, &mut classes, values.as_deref_mut());
+    let file = &shared.files[shared.table.file(id)];
+    let load = |text: &mut Vec<u8>, segment: Segment<'_>| load_segment(shared, file, segment, text);
+    let outcomes: Vec<Outcome> = segments.into_par_iter().map_init(Vec::new, load).collect();
+    for (lines, result) in outcomes {
+        lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
+        result.map_err(|error| error.in_stream(&shared.stream))?;
+    }
+    let longest = utterances.iter().map(|labels| labels.frames).max().unwrap_or(0);
+    let offsets = Offsets::new(longest);
+    let held = size_of_val(&*utterances)
+        + size_of_val(&*classes)
+        + values.as_ref().map_or(0, |values| values.len())
+        + offsets.memory();
+    let _held = shared.meter.hold(held);
+    Ok(LabelChunk { utterances, classes, values, offsets, _held })
+}
+
+/// The frames of an utterance for which there is room.
+fn kept_frames(frames: u32) -> u32 {
+    if frames > LONGEST { 0 } else { frames }
+}
+
+/// Cuts a chunk into segments.
+fn cut<'a>(
+    shared: &MlfShared,
+    positions: Range<usize>,
+    mut labels: &'a mut [Labels],
+    mut classes: &'a mut [u16],
+    mut values: Option<&'a mut [u8]>,
+) -> Vec<Segment<'a>> {
+    let mut segments = Vec::new();
+    let mut start = positions.start;
+    let (mut bytes, mut frames) = (0, 0);
+    for position in positions.clone() {
+        let entry = shared.table.entry(position);
+        bytes += u64::from(entry.size);
+        frames += kept_frames(entry.frames) as usize;
+        if bytes < SEGMENT_BYTES && position + 1 < positions.end {
+            continue;
+        }
+        let positions = start..position + 1;
+        let own_labels = labels.split_off_mut(..positions.len()).unwrap_or_default();
+        let own_classes = classes.split_off_mut(..frames).unwrap_or_default();
+        let own_values = values.as_mut().and_then(|values| values.split_off_mut(..frames));
+        segments.push(Segment { positions, labels: own_labels, classes: own_classes, values: own_values });
+        start = position + 1;
+        (bytes, frames) = (0, 0);
+    }
+    segments
+}
+
+fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buffer: &mut Vec<u8>) -> Outcome {
+    let Segment { positions, labels, mut classes, mut values } = segment;
+    let mut lines = Vec::new();
+    let span = |position: usize| {
+        let Entry { offset, size, .. } = shared.table.entry(position);
+        offset..offset + u64::from(size)
+    };
+    // Entries of an index ascend, but for what lies between them; a cache is refused in which they do not.
+    let whole = span(positions.start).start..span(positions.end - 1).end;
+    let size = (whole.end - whole.start) as usize;
+    buffer.resize(size.max(buffer.len()), 0);
+    if let Err(error) = file.data.read_exact_at(whole.start, &mut buffer[..size]) {
+        return (lines, Err(error));
+    }
+    for (position, labels) in positions.zip(labels) {
+        let Range { start, end } = span(position);
+        let text = &buffer[(start - whole.start) as usize..(end - whole.start) as usize];
+        let entry = shared.table.entry(position);
+        let own_classes = classes.split_off_mut(..labels.frames as usize).unwrap_or_default();
+        let boundaries = values.as_mut().and_then(|values| values.split_off_mut(..labels.frames as usize));
+        if entry.frames > LONGEST {
+            lines.push(format!(
+                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit.",
+                shared.corpus.text_of(entry.key),
+                entry.frames
+            ));
+            continue;
+        }
+        let result = if file.is_binary {
+            binary::utterance(text, file.version, shared.dim, own_classes).map(Ok)
+        } else {
+            let rules = parse::Rules { states: shared.states.as_ref(), dim: shared.dim };
+            parse::utterance(text, rules, Target { classes: own_classes, boundaries })
+        };
+        match result {
+            Ok(Ok(())) => {}
+            Ok(Err(invalid)) => {
+                labels.frames = 0;
+                lines.extend(warnings(shared, &invalid, entry));
+            }
+            Err(failure) => {
+                let error = failed(&file.data, entry, shared.dim, failure);
+                return (lines, Err(error.for_key(shared.corpus.text_of(entry.key))));
+            }
+        }
+    }
+    (lines, Ok(()))
+}
+
+/// CNTK's warnings about an utterance that is left out.
+fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry) -> [String; 2] {
+    let key = shared.corpus.text_of(entry.key);
+    let quote = if shared.frame_mode { "" } else { "'" };
+    [invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}")]
+}
+
+/// The error of an utterance that cannot be read.
+pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure) -> Error {
+    let (error, at, is_text) = match failure {
+        Failure::Line { flaw, at } => {
+            let message = flaw.message(entry.offset + at as u64);
+            (Error::data(message).with_detail(flaw.advice()), at, true)
+        }
+        Failure::Class { class, at, is_text } => {
+            let message = format!("Class id '{class}d' exceeds the model output dimension '{dim}'.");
+            let detail = "Set 'labelDim' to the number of classes, or correct the labels.";
+            (Error::data(message).with_detail(detail), at, is_text)
+        }
+        Failure::Runs { sum, at } => {
+            let frames = entry.frames;
+            let message =
+                format!("The runs of an utterance have {sum} frames or more, the utterance has {frames}.");
+            (Error::data(message).with_detail("The file is damaged."), at, false)
+        }
+        Failure::Short => {
+            let message = "The runs of an utterance do not have the size that they have in the index.";
+            (Error::data(message).with_detail("The file has changed while it was in use."), 0, false)
+        }
+    };
+    let offset = entry.offset + at as u64;
+    let line = if is_text { file.line_at(offset) } else { None };
+    error.in_file(file.path()).at(offset, line)
+}

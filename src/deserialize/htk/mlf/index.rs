@@ -1,0 +1,270 @@
+//! The table of utterances: flat arrays in file order, cut into chunks, and the way from a key to its utterance.
+//!
+//! An utterance takes 28 to 40 bytes, its number among the keys included.
+
+use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::{ChunkInfo, Lengths};
+use crate::log::{Level, Logger};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::{Error, Result};
+use rayon::slice::ParallelSliceMut;
+use std::ops::Range;
+
+/// Frames of a chunk, unless one utterance alone has more. With this a chunk of labels stays below some hundred megabytes,
+/// however many frames a damaged file claims to have.
+const CHUNK_FRAMES: u64 = 1 << 25;
+
+/// The longest utterance whose labels are read: a week of speech. Longer ones are invalid.
+pub(super) const LONGEST: u32 = 1 << 26;
+
+/// An utterance on its way into the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub key: SequenceKey,
+    pub offset: u64,
+    pub size: u32,
+    pub frames: u32,
+}
+
+/// Where a chunk lies.
+#[derive(Debug, Clone, Copy)]
+struct ChunkSpan {
+    /// Position of its first utterance.
+    first: u32,
+    /// Which of the files has it.
+    file: u32,
+}
+
+/// All utterances.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    keys: Vec<SequenceKey>,
+    offsets: Vec<u64>,
+    sizes: Vec<u32>,
+    frames: Vec<u32>,
+    chunks: Vec<ChunkInfo>,
+    spans: Vec<ChunkSpan>,
+    lookup: Lookup,
+}
+
+/// The way from a key to the first utterance that has it.
+#[derive(Debug)]
+enum Lookup {
+    /// By key: positions, [`NOWHERE`] for keys without an utterance. Keys that the corpus numbers are small numbers.
+    Direct(Vec<u32>),
+    /// The first position of each key, in the order of keys.
+    Sorted(Vec<u32>),
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl Default for Lookup {
+    fn default() -> Self {
+        Lookup::Direct(Vec::new())
+    }
+}
+
+/// Builds a table.
+pub(super) struct Builder {
+    table: Table,
+    chunk_bytes: u64,
+    /// Bytes of the last chunk.
+    bytes: u64,
+    file: u32,
+}
+
+impl Builder {
+    /// A table without utterances, whose chunks have at most `chunk_bytes` bytes.
+    pub fn new(chunk_bytes: u64) -> Builder {
+        Builder { table: Table::default(), chunk_bytes, bytes: 0, file: 0 }
+    }
+
+    /// What follows is in this file.
+    pub fn start_file(&mut self, file: u32) {
+        self.file = file;
+    }
+
+    /// Appends an utterance. A chunk is closed when the utterance would make it too large.
+    pub fn add(&mut self, entry: Entry) -> Result<()> {
+        let table = &mut self.table;
+        let position = u32::try_from(table.keys.len()).ok().filter(|&position| position != NOWHERE);
+        let Some(position) = position else {
+            return Err(Error::data("Label files have more than 4294967294 utterances."));
+        };
+        let (size, frames) = (u64::from(entry.size), u64::from(entry.frames));
+        match (table.chunks.last_mut(), table.spans.last()) {
+            (Some(chunk), Some(span))
+                if span.file == self.file
+                    && self.bytes + size <= self.chunk_bytes
+                    && chunk.samples + frames <= CHUNK_FRAMES =>
+            {
+                chunk.samples += frames;
+                chunk.sequences += 1;
+                self.bytes += size;
+            }
+            _ => {
+                table.chunks.push(ChunkInfo { samples: frames, sequences: 1 });
+                table.spans.push(ChunkSpan { first: position, file: self.file });
+                self.bytes = size;
+            }
+        }
+        table.keys.push(entry.key);
+        table.offsets.push(entry.offset);
+        table.sizes.push(entry.size);
+        table.frames.push(entry.frames);
+        Ok(())
+    }
+
+    /// Number of utterances so far.
+    pub fn len(&self) -> usize {
+        self.table.keys.len()
+    }
+
+    /// The utterances from a position on.
+    pub fn entries_from(&self, position: usize) -> impl Iterator<Item = Entry> + Clone {
+        (position..self.len()).map(|position| self.table.entry(position))
+    }
+
+    /// The table, ready to be used. Runs on a thread of the pool. Logs if keys are repeated.
+    pub fn finish(self) -> Table {
+        let mut table = self.table;
+        table.keys.shrink_to_fit();
+        table.offsets.shrink_to_fit();
+        table.sizes.shrink_to_fit();
+        table.frames.shrink_to_fit();
+        let (lookup, repeats) = Lookup::new(&table.keys);
+        table.lookup = lookup;
+        if repeats > 0 {
+            let utterances =
+                if repeats == 1 { "1 utterance has" } else { &format!("{repeats} utterances have") };
+            let line = format!(
+                "MLF Deserializer: {utterances} the key of an earlier one, and will not be used: the first one of each key \
+                 counts."
+            );
+            Logger::log_always(Level::Warning, &line);
+        }
+        table
+    }
+}
+
+impl Lookup {
+    /// The lookup of these keys, and how many keys repeat an earlier one.
+    fn new(keys: &[SequenceKey]) -> (Lookup, usize) {
+        let largest = keys.iter().copied().max().unwrap_or(0);
+        if largest < 4 * keys.len() as u64 {
+            let mut positions = vec![NOWHERE; largest as usize + 1];
+            let mut repeats = 0;
+            for (position, &key) in (0..).zip(keys) {
+                let place = &mut positions[key as usize];
+                if *place == NOWHERE {
+                    *place = position;
+                } else {
+                    repeats += 1;
+                }
+            }
+            return (Lookup::Direct(positions), repeats);
+        }
+        let mut positions: Vec<u32> = (0..keys.len() as u32).collect();
+        positions.par_sort_unstable_by_key(|&position| (keys[position as usize], position));
+        positions.dedup_by_key(|&mut position| keys[position as usize]);
+        let repeats = keys.len() - positions.len();
+        positions.shrink_to_fit();
+        (Lookup::Sorted(positions), repeats)
+    }
+
+    fn find(&self, key: SequenceKey, keys: &[SequenceKey]) -> Option<u32> {
+        match self {
+            Lookup::Direct(positions) => {
+                let position = *positions.get(usize::try_from(key).ok()?)?;
+                (position != NOWHERE).then_some(position)
+            }
+            Lookup::Sorted(positions) => {
+                let rank = positions.binary_search_by_key(&key, |&position| keys[position as usize]).ok()?;
+                Some(positions[rank])
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Lookup::Direct(positions) | Lookup::Sorted(positions) => size_of_val(&**positions),
+        }
+    }
+}
+
+impl Table {
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        &self.chunks
+    }
+
+    /// Number of utterances.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Frames of all utterances.
+    pub fn total_frames(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.samples).sum()
+    }
+
+    /// Positions of a chunk's utterances.
+    pub fn positions(&self, chunk: ChunkId) -> Range<usize> {
+        let first = self.spans[chunk as usize].first as usize;
+        first..first + self.chunks[chunk as usize].sequences as usize
+    }
+
+    /// The file that a chunk lies in.
+    pub fn file(&self, chunk: ChunkId) -> usize {
+        self.spans[chunk as usize].file as usize
+    }
+
+    pub fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        Lengths::Each(&self.frames[self.positions(chunk)])
+    }
+
+    /// The utterance at a position.
+    #[inline]
+    pub fn entry(&self, position: usize) -> Entry {
+        Entry {
+            key: self.keys[position],
+            offset: self.offsets[position],
+            size: self.sizes[position],
+            frames: self.frames[position],
+        }
+    }
+
+    pub fn key(&self, id: SequenceId) -> SequenceKey {
+        self.keys[self.spans[id.chunk as usize].first as usize + id.index as usize]
+    }
+
+    /// The first utterance with this key.
+    pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let position = self.lookup.find(key, &self.keys)?;
+        let chunk = self.spans.partition_point(|span| span.first <= position) - 1;
+        Some(SequenceId { chunk: chunk as ChunkId, index: position - self.spans[chunk].first })
+    }
+
+    /// A number that differs when chunks, lengths or keys differ.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = SEED;
+        for chunk in 0..self.chunks.len() as ChunkId {
+            let info = self.chunks[chunk as usize];
+            hash = mix(hash, info.samples, u64::from(info.sequences));
+            for position in self.positions(chunk) {
+                hash = mix(hash, self.keys[position], u64::from(self.frames[position]));
+            }
+        }
+        mix(hash, self.keys.len() as u64, self.chunks.len() as u64)
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.keys)
+            + size_of_val(&*self.offsets)
+            + size_of_val(&*self.sizes)
+            + size_of_val(&*self.frames)
+            + size_of_val(&*self.chunks)
+            + size_of_val(&*self.spans)
+            + self.lookup.bytes()
+    }
+}

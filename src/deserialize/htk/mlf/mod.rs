@@ -1,0 +1,188 @@
+//! Labels of the HTK master label format (MLF): one class a frame, from text or binary files.
+//!
+//! When the files are opened, [`scan`] (or [`binary`]) finds where each utterance lies, its key and its length, and [`index`] keeps
+//! that in a table. Loading a chunk reads its utterances again, now with all their lines ([`parse`], [`ranges`], [`states`]);
+//! the [`chunk`] keeps one class a frame. What is wrong with an utterance so costs at most that utterance, unless a line cannot
+//! be read at all. With hashed keys the table may be kept in a file ([`cache`]).
+
+mod binary;
+mod cache;
+mod chunk;
+mod index;
+mod open;
+mod parse;
+mod ranges;
+mod scan;
+mod states;
+#[cfg(test)]
+mod tests;
+mod utterances;
+mod write;
+
+pub(crate) use states::StateList;
+pub(crate) use utterances::utterances;
+pub(crate) use write::MlfWriter;
+
+use crate::config::options::MlfOptions;
+use crate::corpus::Corpus;
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+};
+use crate::error::ExceptionClass;
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+use crate::memory::Meter;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::{Storage, StreamInfo};
+use crate::{Error, Result};
+use index::Table;
+use std::sync::Arc;
+
+/// Labels are stored in 16 bits.
+const LARGEST_DIM: u64 = 65535;
+
+/// Labels of the HTK master label format: one class a frame.
+pub struct MlfDeserializer {
+    streams: Vec<StreamInfo>,
+    shared: MlfShared,
+}
+
+/// What loading needs.
+struct MlfShared {
+    /// Name of the stream.
+    stream: String,
+    files: Vec<LabelFile>,
+    states: Option<StateList>,
+    /// Number of classes.
+    dim: u32,
+    /// The value is 2 where a range begins.
+    boundaries: bool,
+    frame_mode: bool,
+    table: Table,
+    corpus: Arc<Corpus>,
+    /// Counts the memory of chunks.
+    meter: Meter,
+}
+
+/// One of the files.
+struct LabelFile {
+    data: DataFile,
+    is_binary: bool,
+    /// Of a binary file.
+    version: binary::Version,
+}
+
+impl MlfDeserializer {
+    /// Opens the files. Runs on a thread of the library's pool.
+    pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
+        let states = match &options.state_list {
+            Some(path) if !options.binary => {
+                Some(StateList::read(path).map_err(|error| error.in_stream(&options.stream))?)
+            }
+            _ => None,
+        };
+        let (files, table) = open::open(options, corpus).map_err(|error| error.in_stream(&options.stream))?;
+        let (utterances, frames) = (table.len(), table.total_frames());
+        let line = format!("MLF Deserializer: '{utterances}' utterances with '{frames}' frames");
+        Logger::log_always(Level::Info, &line);
+        let stream = StreamInfo {
+            name: options.stream.clone(),
+            storage: Storage::SparseCsc,
+            element: options.element,
+            shape: vec![options.dim as usize],
+            defines_mb_size: false,
+            is_binary: false,
+        };
+        let shared = MlfShared {
+            stream: options.stream.clone(),
+            files,
+            states,
+            dim: options.dim as u32,
+            // Old sections accept both together, and the boundaries have no effect then.
+            boundaries: options.phone_boundaries && !options.frame_mode,
+            frame_mode: options.frame_mode,
+            table,
+            corpus: Arc::clone(corpus),
+            meter: Meter::default(),
+        };
+        Ok(MlfDeserializer { streams: vec![stream], shared })
+    }
+}
+
+/// Refuses options that contradict each other or that CNTK cannot serve.
+fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
+    let logic = |message: &str| Error::config(ExceptionClass::Logic, message);
+    if is_primary {
+        let message = "MLFDeserializer currently does not support primary mode.";
+        let detail =
+            "Labels cannot be the first deserializer, or the only one: name that of the features first.";
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
+    }
+    if options.dim > LARGEST_DIM {
+        let dim = options.dim;
+        let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
+        return Err(Error::config(ExceptionClass::Runtime, message));
+    }
+    if options.phone_boundaries && options.binary {
+        return Err(logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer."));
+    }
+    Ok(())
+}
+
+impl ChunkTable for MlfDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        self.shared.table.chunks()
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.table.lengths(chunk)
+    }
+}
+
+impl ChunkSource for MlfDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(chunk::load(&self.shared, chunk)?))
+    }
+
+    /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        keys.resize(keys.len() + sequences.len(), 0);
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.shared.table.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let states = self.shared.states.as_ref().map_or(0, StateList::bytes);
+        let index = (self.shared.table.bytes() + states) as u64;
+        SourceMemory { chunks: self.shared.meter.bytes(), index }
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        self.shared.files.iter().map(|file| file.data.size().ok()).sum()
+    }
+}
+
+impl Deserializer for MlfDeserializer {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        keys.extend(sequences.iter().map(|&id| self.shared.table.key(id)));
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.table.find(key)
+    }
+
+    fn in_frame_mode(&self) -> InFrameMode {
+        InFrameMode::Sliced
+    }
+
+    fn marks_keys(&self) -> bool {
+        false
+    }
+}

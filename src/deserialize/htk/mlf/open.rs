@@ -1,0 +1,150 @@
+//! Opening label files: one table of all their utterances.
+
+use super::LabelFile;
+use super::binary::{self, Version};
+use super::cache::Cache;
+use super::index::{Builder, Entry, Table};
+use super::scan::{self, EndFinder, Event, Scanned, TextFile, Utterance};
+use crate::config::options::MlfOptions;
+use crate::corpus::Corpus;
+use crate::deserialize::htk::keys::number_all;
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+use crate::{Error, Result};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Pieces that are scanned together, while those before them are added to the table.
+const WAVE: usize = 16;
+
+/// Opens the files, and finds their utterances.
+pub(super) fn open(options: &MlfOptions, corpus: &Corpus) -> Result<(Vec<LabelFile>, Table)> {
+    let mut builder = Builder::new(options.chunk_size);
+    let mut files = Vec::new();
+    for (number, path) in (0..).zip(&options.files) {
+        let data = open_file(path)?;
+        builder.start_file(number);
+        let version = if options.binary {
+            let version = binary::read_version(&data)?;
+            add_binary(&data, version, corpus, &mut builder)?;
+            version
+        } else {
+            add_text(&data, options.cache_index, corpus, &mut builder)?;
+            Version::Texts
+        };
+        files.push(LabelFile { data, is_binary: options.binary, version });
+    }
+    Ok((files, builder.finish()))
+}
+
+/// Opens a label file, with CNTK's words if that fails.
+pub(super) fn open_file(path: &str) -> Result<DataFile> {
+    DataFile::open_or(path, |cause| {
+        let error = Error::io("Opening failed for", path, cause);
+        error.reworded(format!("Input file '{path}' is not open."))
+    })
+}
+
+fn add_text(data: &DataFile, cached: bool, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+    let file = TextFile { file: data, size: data.size()? };
+    file.check_header()?;
+    let Some(cache) = Cache::beside(data, cached, corpus)? else {
+        return scan_text(&file, corpus, builder);
+    };
+    if let Some(entries) = cache.load(&file, corpus) {
+        return entries.into_iter().try_for_each(|entry| builder.add(entry));
+    }
+    let before = builder.len();
+    scan_text(&file, corpus, builder)?;
+    cache.write(data, builder.entries_from(before));
+    Ok(())
+}
+
+fn scan_text(file: &TextFile<'_>, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+    let data = file.file;
+    let pieces = file.pieces()?;
+    let scan = |pieces: &[Range<u64>]| scan_pieces(file, pieces);
+    let mut waves = pieces.chunks(WAVE);
+    let mut scanned = waves.next().map(scan).transpose()?;
+    while let Some(now) = scanned {
+        let (added, next) = rayon::join(
+            || now.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder)),
+            || waves.next().map(scan).transpose(),
+        );
+        added?;
+        scanned = next?;
+    }
+    Ok(())
+}
+
+fn scan_pieces(file: &TextFile<'_>, pieces: &[Range<u64>]) -> Result<Vec<Scanned>> {
+    let scan = |(text, ends): &mut (Vec<u8>, EndFinder), piece: &Range<u64>| {
+        Ok(scan::scan(file.read(piece, text)?, piece.start, ends))
+    };
+    pieces.par_iter().map_init(|| (Vec::new(), EndFinder::new()), scan).collect()
+}
+
+/// Adds the utterances of a piece, whose keys are numbered now. Logs what was skipped.
+fn add_piece(data: &DataFile, piece: &Scanned, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+    let path = data.path();
+    let mut failure = None;
+    for (_, event) in &piece.events {
+        match event {
+            Event::Skipped { key, offset } => {
+                // CNTK prints the key with the number 0 if there is none.
+                let (key, reason) = match key {
+                    Some(key) => (String::from_utf8_lossy(key).into_owned(), "it has no ranges of frames"),
+                    None => (corpus.text_of(0), "its key line is not a name in quotes"),
+                };
+                let line =
+                    format!("Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}.");
+                Logger::log_always(Level::Warning, &line);
+            }
+            Event::Failed { flaw, key, line, after } => {
+                let error = Error::data(flaw.message(*after)).with_detail(flaw.advice());
+                let error = error.in_file(path).at(*line, data.line_at(*line));
+                failure = Some(error.for_key(String::from_utf8_lossy(key)));
+            }
+        }
+    }
+    let mut keys = Vec::with_capacity(piece.utterances.len());
+    let numbered = number_all(corpus, piece.keys(), &mut keys);
+    for (utterance, &key) in piece.utterances.iter().zip(&keys) {
+        let &Utterance { offset, size, frames, .. } = utterance;
+        let line = || data.line_at(offset);
+        add(builder, Entry { key, offset, size, frames }, data, corpus, line)?;
+    }
+    if let (Err(error), Some(utterance)) = (numbered, piece.utterances.get(keys.len())) {
+        return Err(error.in_file(path).at(utterance.offset, data.line_at(utterance.offset)));
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Adds an utterance. One without frames is an error, as in CNTK.
+fn add(
+    builder: &mut Builder,
+    entry: Entry,
+    data: &DataFile,
+    corpus: &Corpus,
+    line: impl FnOnce() -> Option<u64>,
+) -> Result<()> {
+    if entry.frames > 0 {
+        return builder.add(entry);
+    }
+    let Entry { key, offset, size, .. } = entry;
+    let message =
+        format!("Invalid sequence: number of samples == 0 (key = {key}, offset = {offset}, size = {size})");
+    let error = Error::data(message).with_detail("The utterance has no frames.");
+    Err(error.in_file(data.path()).at(offset, line()).for_key(corpus.text_of(key)))
+}
+
+fn add_binary(data: &DataFile, version: Version, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+    let mut keys = Vec::new();
+    binary::index(data, version, |text, entry| {
+        keys.clear();
+        number_all(corpus, std::iter::once(text), &mut keys)
+            .map_err(|error| error.in_file(data.path()).at(entry.offset, None))?;
+        let entry = Entry { key: keys.first().copied().unwrap_or_default(), ..entry };
+        add(builder, entry, data, corpus, || None)
+    })
+}

@@ -1,0 +1,120 @@
+//! One utterance of a text file: from its lines to a class for each frame.
+
+use super::ranges::{self, Flaw};
+use super::scan::key_in_quotes;
+use super::states::StateList;
+
+/// What an utterance is read with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    /// The names of states, if lines have no classes of their own.
+    pub states: Option<&'a StateList>,
+    /// Classes must be less than this.
+    pub dim: u32,
+}
+
+/// Where the labels of an utterance go: one element for each of its frames.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    pub classes: &'a mut [u16],
+    /// Becomes 2 where a range begins; else it stays.
+    pub boundaries: Option<&'a mut [u8]>,
+}
+
+/// Why an utterance is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Invalid {
+    /// A range does not begin where the one before it ends.
+    Gap,
+    /// The first range does not begin with frame 0.
+    First,
+    /// The key line ends with a blank.
+    KeyLine(Vec<u8>),
+    /// It has other lines or frames than the index says.
+    Length,
+}
+
+impl Invalid {
+    /// CNTK's warning, where CNTK has one.
+    pub fn reason(&self, key: &str) -> String {
+        match self {
+            Invalid::Gap => {
+                format!("Labels are not in the consecutive order MLF in label set for utterance '{key}'")
+            }
+            Invalid::First => format!("Invalid first frame in utterance '{key}'"),
+            Invalid::KeyLine(line) => {
+                let line = String::from_utf8_lossy(line);
+                format!("skipping sequence entry '{line}' due to it being too short or not quoted")
+            }
+            Invalid::Length => {
+                format!("The utterance '{key}' does not have the lines and frames that its index says")
+            }
+        }
+    }
+}
+
+/// Why loading fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// A line cannot be read.
+    Line { flaw: Flaw, at: usize },
+    /// A class is too large.
+    Class { class: u16, at: usize, is_text: bool },
+    /// The runs of a binary file have more frames than the utterance.
+    Runs { sum: usize, at: usize },
+    /// An utterance of a binary file has other bytes than before.
+    Short,
+}
+
+/// Reads the lines of an utterance, from its key line to the line that ends it. Fails where CNTK does, with the position of
+/// the line; an utterance that is merely invalid is `Ok(Err(..))`.
+pub(super) fn utterance(
+    text: &[u8],
+    rules: Rules<'_>,
+    mut target: Target<'_>,
+) -> Result<Result<(), Invalid>, Failure> {
+    let mut start = memchr::memchr2(b'\n', b'\r', text).unwrap_or(text.len());
+    if key_in_quotes(&text[..start]).is_none() {
+        return Ok(Err(Invalid::KeyLine(text[..start].to_vec())));
+    }
+    start += 1;
+    let frames = target.classes.len() as u32;
+    // The first frame of the first range, and the frame after the last range.
+    let mut covered: Option<(u32, u32)> = None;
+    let mut too_large = None;
+    // A line is read when the one after it has been found: the last one only ends the utterance.
+    let mut last: Option<(usize, &[u8])> = None;
+    let body = start.min(text.len());
+    for end in memchr::memchr2_iter(b'\n', b'\r', &text[body..]).map(|end| body + end).chain([text.len()]) {
+        let at = start;
+        start = end + 1;
+        if end <= at {
+            continue;
+        }
+        let Some((at, line)) = last.replace((at, &text[at..end])) else { continue };
+        let range = ranges::frame_range(line, rules.states).map_err(|flaw| Failure::Line { flaw, at })?;
+        let first = match covered {
+            Some((_, next)) if next != range.start => return Ok(Err(Invalid::Gap)),
+            Some((first, _)) => first,
+            None => range.start,
+        };
+        covered = Some((first, range.end));
+        if u32::from(range.class) >= rules.dim && too_large.is_none() {
+            too_large = Some(Failure::Class { class: range.class, at, is_text: true });
+        }
+        // What exceeds the length that the index has is not used, as in CNTK.
+        let (from, to) = (range.start.min(frames) as usize, range.end.min(frames) as usize);
+        target.classes[from..to].fill(range.class);
+        if let Some(boundary) = target.boundaries.as_mut().and_then(|boundaries| boundaries.get_mut(from)) {
+            *boundary = 2;
+        }
+    }
+    Ok(match covered {
+        Some((0, next)) if next >= frames && last.is_some_and(|(_, line)| line == b".") => match too_large {
+            Some(failure) => return Err(failure),
+            None => Ok(()),
+        },
+        Some((first, _)) if first > 0 => Err(Invalid::First),
+        _ => Err(Invalid::Length),
+    })
+}

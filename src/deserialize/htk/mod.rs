@@ -1,0 +1,12 @@
+//! HTK: feature files, master label files (MLF) as text and binary, and lattices.
+//!
+//! Deserializers list utterances, in frame mode too: [`super::frames`] takes utterances apart.
+
+pub mod features;
+mod keys;
+pub mod lattice;
+pub mod mlf;
+
+pub use features::HtkFeatureDeserializer;
+pub use lattice::LatticeDeserializer;
+pub use mlf::MlfDeserializer;

@@ -1,0 +1,320 @@
+//! A loaded chunk: the data of its utterances in one buffer.
+//!
+//! Values that are stored as the packer takes them are read straight into the buffer, neighbours of an archive in one piece
+//! with the keys and headers between them. All else is decoded on the way: compressed matrices, doubles of a stream of
+//! floats, class numbers, texts.
+
+use super::Shared;
+use super::compressed;
+use super::header::{INTEGER, Kind};
+use super::index::Entry;
+use super::text;
+use crate::compact::implied::Offsets;
+use crate::deserialize::buffer::ChunkBuffer;
+use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::file::DataFile;
+use crate::prefetch;
+use crate::sequence::{ChunkId, FrameView, SequenceView, SparseView, ValueForm, ViewKind};
+use crate::stream::{ElementType, Storage};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes between two utterances that are read along rather than skipped: a call of the system takes as long as reading some
+/// thousands of bytes.
+const GAP: u64 = 4096;
+
+/// Largest number of classes whose numbers are stored in two bytes.
+pub const NARROW: u64 = 1 << 16;
+
+/// The data of a chunk.
+pub struct KaldiChunk {
+    shared: Arc<Shared>,
+    /// The number of its first utterance among all.
+    first: usize,
+    data: ChunkBuffer,
+    places: Vec<Place>,
+    /// Offsets of the samples of all utterances, if the stream is sparse.
+    offsets: Offsets,
+}
+
+/// Where the data of an utterance are in a chunk.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    /// Type of the values; that of the stream for class numbers.
+    element: ElementType,
+}
+
+/// What to do for a chunk, step by step in the order of the buffer.
+enum Step {
+    /// Read bytes of a file.
+    Read { file: u32, bytes: Range<u64> },
+    /// Decode an utterance.
+    Decode { ordinal: usize },
+}
+
+/// The steps that load a chunk, and the bytes that it takes then.
+struct Plan {
+    steps: Vec<Step>,
+    places: Vec<Place>,
+    size: usize,
+}
+
+impl Plan {
+    fn new(shared: &Shared, utterances: Range<usize>) -> Plan {
+        let mut plan = Plan { steps: Vec::new(), places: Vec::with_capacity(utterances.len()), size: 0 };
+        for ordinal in utterances {
+            plan.add(shared, ordinal);
+        }
+        plan
+    }
+
+    fn add(&mut self, shared: &Shared, ordinal: usize) {
+        let entry = &shared.index.entries[ordinal];
+        let element = shared.stored_as(entry);
+        let size = shared.stored_bytes(ordinal);
+        if entry.kind != Kind::Values(element) {
+            self.places.push(Place { at: self.size, element });
+            self.steps.push(Step::Decode { ordinal });
+            self.size += size;
+            return;
+        }
+        let (start, end) = (entry.offset, entry.offset + size as u64);
+        let gap = match self.steps.last_mut() {
+            Some(Step::Read { file, bytes }) if *file == entry.file => {
+                let gap = start.checked_sub(bytes.end).filter(|&gap| gap <= GAP);
+                bytes.end = if gap.is_some() { end } else { bytes.end };
+                gap
+            }
+            _ => None,
+        };
+        if gap.is_none() {
+            self.steps.push(Step::Read { file: entry.file, bytes: start..end });
+        }
+        // At most `GAP`.
+        let at = self.size + gap.unwrap_or(0) as usize;
+        self.places.push(Place { at, element });
+        self.size = at + size;
+    }
+}
+
+impl Shared {
+    /// The type that values of an utterance are stored in: floats are widened by the packer, doubles of a stream of floats are
+    /// rounded when they are loaded.
+    fn stored_as(&self, entry: &Entry) -> ElementType {
+        match (self.info().element, entry.kind) {
+            (ElementType::Double, Kind::Values(ElementType::Double) | Kind::Text) => ElementType::Double,
+            _ => ElementType::Float,
+        }
+    }
+
+    /// Bytes of an utterance in a chunk.
+    fn stored_bytes(&self, ordinal: usize) -> usize {
+        let size = match self.info().storage {
+            Storage::Dense => self.columns * self.stored_as(&self.index.entries[ordinal]).size(),
+            Storage::SparseCsc if self.classes <= NARROW => 2,
+            Storage::SparseCsc => 4,
+        };
+        self.index.lengths[ordinal] as usize * size
+    }
+
+    /// Bytes that a chunk takes.
+    pub fn chunk_bytes(&self, chunk: ChunkId) -> usize {
+        Plan::new(self, self.index.utterances(chunk)).size
+    }
+
+    /// An error with the place of an utterance.
+    fn place(&self, error: Error, ordinal: usize) -> Error {
+        let entry = &self.index.entries[ordinal];
+        let error = match error.location().offset {
+            Some(_) => error,
+            None => error.at(entry.offset, None),
+        };
+        let key = self.corpus.text_of(self.index.keys[ordinal]);
+        error.in_file(self.index.files.path(entry.file)).for_key(key).in_stream(&self.info().name)
+    }
+}
+
+impl KaldiChunk {
+    /// Loads a chunk. Runs on a thread of the pool.
+    pub fn load(shared: &Arc<Shared>, chunk: ChunkId) -> Result<KaldiChunk> {
+        let utterances = shared.index.utterances(chunk);
+        let Plan { steps, places, size } = Plan::new(shared, utterances.clone());
+        let first = utterances.start;
+        let longest = match shared.info().storage {
+            Storage::Dense => 0,
+            Storage::SparseCsc => shared.index.lengths[utterances].iter().copied().max().unwrap_or(0),
+        };
+        // From here on the chunk's destructor returns the buffer to the pool.
+        let data = shared
+            .buffers
+            .take(shared.index.files.path(shared.index.entries[first].file), &(0..size as u64))?;
+        let shared = Arc::clone(shared);
+        let mut chunk = KaldiChunk { shared, first, data, places, offsets: Offsets::new(longest) };
+        chunk.run(steps)?;
+        Ok(chunk)
+    }
+
+    fn run(&mut self, steps: Vec<Step>) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let mut open: Option<(u32, DataFile)> = None;
+        let mut scratch = Scratch::default();
+        for step in steps {
+            let number = match step {
+                Step::Read { file, .. } => file,
+                Step::Decode { ordinal } => shared.index.entries[ordinal].file,
+            };
+            let file = match &open {
+                Some((last, file)) if *last == number => file,
+                _ => &open.insert((number, shared.index.files.get(number)?)).1,
+            };
+            match step {
+                Step::Read { bytes, .. } => {
+                    let read = self.data.read(file, bytes);
+                    read.map_err(|error| error.in_stream(&shared.info().name))?;
+                }
+                Step::Decode { ordinal } => {
+                    let decoded = decode(&shared, ordinal, file, &mut scratch);
+                    decoded.map_err(|error| shared.place(error, ordinal))?;
+                    self.data.append(&scratch.decoded);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Memory that decoding uses again for each utterance.
+#[derive(Default)]
+struct Scratch {
+    stored: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+/// Reads `size` bytes from `offset` on.
+fn read<'a>(file: &DataFile, offset: u64, size: usize, stored: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    // The size was compared with the file's when the archive was opened; in between the file may have become shorter.
+    stored.resize(size, 0);
+    file.read_exact_at(offset, stored)?;
+    Ok(stored)
+}
+
+/// Decodes an utterance into `scratch.decoded`.
+fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratch) -> Result<()> {
+    let Entry { offset, extent, first_row, kind, .. } = shared.index.entries[ordinal];
+    let rows = shared.index.lengths[ordinal] as usize;
+    let Scratch { stored, decoded } = scratch;
+    decoded.clear();
+    match kind {
+        Kind::Compressed(compression) => {
+            let size = compression.bytes(extent.into(), shared.columns as u64);
+            let size =
+                usize::try_from(size).map_or(usize::MAX, |size| size.saturating_add(compressed::HEADER));
+            decoded.resize(rows * shared.columns * size_of::<f32>(), 0);
+            let matrix = compressed::Matrix::new(compression, read(file, offset, size, stored)?)?;
+            matrix.decode(first_row as usize, rows, decoded)
+        }
+        Kind::Values(element) => {
+            let doubles =
+                read(file, offset, rows * shared.columns * element.size(), stored)?.as_chunks::<8>().0;
+            decoded
+                .extend(doubles.iter().flat_map(|&value| (f64::from_ne_bytes(value) as f32).to_ne_bytes()));
+            Ok(())
+        }
+        Kind::Integers => {
+            for &[size, a, b, c, d] in read(file, offset, rows * INTEGER, stored)?.as_chunks::<INTEGER>().0 {
+                if size != 4 {
+                    return Err(Error::data(format!(
+                        "A number of {size} bytes was found among those of 4 bytes."
+                    )));
+                }
+                shared.store_class(i32::from_le_bytes([a, b, c, d]), decoded)?;
+            }
+            Ok(())
+        }
+        Kind::Text => {
+            let stored = read(file, offset, extent as usize, stored)?;
+            let count = (first_row as usize, rows);
+            match (shared.info().storage, shared.info().element) {
+                (Storage::SparseCsc, _) => {
+                    let mut stored_all = Ok(());
+                    text::integers(stored, |class| {
+                        if stored_all.is_ok() {
+                            stored_all = shared.store_class(class, decoded);
+                        }
+                    })?;
+                    stored_all?;
+                }
+                (Storage::Dense, ElementType::Float) => {
+                    text::values(stored, shared.columns, count, |value: f32| {
+                        decoded.extend(value.to_ne_bytes())
+                    })?;
+                }
+                (Storage::Dense, ElementType::Double) => {
+                    text::values(stored, shared.columns, count, |value: f64| {
+                        decoded.extend(value.to_ne_bytes())
+                    })?;
+                }
+            }
+            let is_complete = decoded.len() == shared.stored_bytes(ordinal);
+            if is_complete { Ok(()) } else { Err(text::changed()) }
+        }
+    }
+}
+
+impl Shared {
+    /// Appends a class number.
+    fn store_class(&self, class: i32, out: &mut Vec<u8>) -> Result<()> {
+        let number = u64::try_from(class).ok().filter(|&class| class < self.classes);
+        match number {
+            Some(class) if self.classes <= NARROW => out.extend((class as u16).to_ne_bytes()),
+            Some(class) => out.extend((class as i32).to_ne_bytes()),
+            None => {
+                let message =
+                    format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
+                return Err(Error::data(message).with_detail("Classes are numbered from 0 on."));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Chunk for KaldiChunk {
+    fn sequence(&self, _stream: usize, index: u32) -> Loaded<'_> {
+        let ordinal = self.first + index as usize;
+        let Place { at, element } = self.places[index as usize];
+        let shared = &*self.shared;
+        let samples = shared.index.lengths[ordinal];
+        let bytes = &self.data.bytes()[at..][..shared.stored_bytes(ordinal)];
+        let view = |values, form, kind| Loaded::Data(SequenceView { samples, values, form, kind });
+        if shared.info().storage == Storage::SparseCsc {
+            let Some(offsets) = self.offsets.get(samples) else { return Loaded::Invalid };
+            let narrow = shared.classes <= NARROW;
+            let kind = ViewKind::Sparse(SparseView { indices: bytes, narrow, offsets, single: true });
+            return view(&[], ValueForm::Ones, kind);
+        }
+        if shared.is_plain && element == shared.info().element {
+            return view(bytes, ValueForm::Whole, ViewKind::Dense);
+        }
+        let spec = match element {
+            ElementType::Float => &shared.floats,
+            ElementType::Double => &shared.doubles,
+        };
+        view(bytes, ValueForm::Whole, ViewKind::Frames(FrameView { first: 0, spec }))
+    }
+
+    fn prefetch(&self, index: u32, ahead: Ahead) {
+        if ahead == Ahead::Far {
+            let (place, ordinal) = (index as usize, self.first + index as usize);
+            prefetch::line(self.places.as_ptr().wrapping_add(place).cast());
+            prefetch::line(self.shared.index.lengths.as_ptr().wrapping_add(ordinal).cast());
+        }
+    }
+}
+
+impl Drop for KaldiChunk {
+    fn drop(&mut self) {
+        self.shared.buffers.give_back(std::mem::take(&mut self.data));
+    }
+}

@@ -1,0 +1,86 @@
+//! The files that an index refers to.
+
+use crate::Result;
+use crate::file::DataFile;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// Files that stay open. Archives are few; only where each utterance has a file of its own there are more, and those are
+/// opened when they are needed.
+const KEPT: usize = 256;
+
+/// The paths of an index, and those of their files that are open.
+#[derive(Debug, Default)]
+pub struct Files {
+    paths: Vec<Box<str>>,
+    open: Vec<OnceLock<DataFile>>,
+}
+
+impl Files {
+    /// From paths without repetition.
+    fn new(paths: Vec<Box<str>>) -> Files {
+        let kept = if paths.len() <= KEPT { paths.len() } else { 0 };
+        Files { open: (0..kept).map(|_| OnceLock::new()).collect(), paths }
+    }
+
+    /// One file, which is open.
+    pub fn of(file: DataFile) -> Files {
+        let files = Files::new(vec![file.path().into()]);
+        files.open.iter().for_each(|place| _ = place.set(file.clone()));
+        files
+    }
+
+    /// A path as the script wrote it.
+    pub fn path(&self, number: u32) -> &str {
+        &self.paths[number as usize]
+    }
+
+    /// Opens a file, unless it is open.
+    pub fn get(&self, number: u32) -> Result<DataFile> {
+        let Some(place) = self.open.get(number as usize) else {
+            return DataFile::open(self.path(number));
+        };
+        if let Some(file) = place.get() {
+            return Ok(file.clone());
+        }
+        let file = DataFile::open(self.path(number))?;
+        Ok(place.get_or_init(|| file).clone())
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn memory(&self) -> usize {
+        let texts: usize = self.paths.iter().map(|path| path.len()).sum();
+        texts + size_of_val(self.paths.as_slice()) + size_of_val(self.open.as_slice())
+    }
+}
+
+/// Numbers paths in the order in which they appear.
+#[derive(Default)]
+pub struct Paths<'a> {
+    numbers: HashMap<&'a str, u32>,
+    paths: Vec<Box<str>>,
+    last: Option<(&'a str, u32)>,
+}
+
+impl<'a> Paths<'a> {
+    /// The number of a path.
+    pub fn number(&mut self, path: &'a str) -> u32 {
+        // Most lines name the file of the line before.
+        if let Some((last, number)) = self.last
+            && last == path
+        {
+            return number;
+        }
+        let number = *self.numbers.entry(path).or_insert_with(|| {
+            self.paths.push(path.into());
+            // A script has fewer paths than 2^32: `index` has checked its size.
+            (self.paths.len() - 1) as u32
+        });
+        self.last = Some((path, number));
+        number
+    }
+
+    pub fn finish(self) -> Files {
+        Files::new(self.paths)
+    }
+}

@@ -1,0 +1,212 @@
+//! Kaldi archives: matrices and vectors of features, and vectors of class numbers (alignments).
+//!
+//! An archive (`.ark`) is a key and an object, again and again; a script (`.scp`) has a line with a key for each object, and
+//! where it is. [`scan`] finds the objects without reading their data: through the script, or by walking through the
+//! archive. [`index`] makes utterances and chunks of them, [`chunk`] loads their data.
+//!
+//! Values are those that Kaldi reads, to the bit: compressed matrices are decoded by its arithmetic ([`compressed`]), and
+//! doubles of a stream of floats are rounded as it rounds them. A vector of features is a matrix of one frame.
+//!
+//! An utterance whose key another has is an error, because either could be the one that was meant.
+
+mod chunk;
+mod compressed;
+mod files;
+mod header;
+mod index;
+mod scan;
+mod script;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use crate::config::options::KaldiOptions;
+use crate::corpus::Corpus;
+use crate::deserialize::buffer::BufferPool;
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+};
+use crate::error::ExceptionClass;
+use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
+use crate::stream::{ElementType, Storage, StreamInfo};
+use crate::{Error, Result};
+use chunk::KaldiChunk;
+use index::Index;
+use scan::Scan;
+use std::sync::Arc;
+
+/// The deserializer of a Kaldi script or archive. It has one stream.
+pub struct KaldiDeserializer {
+    shared: Arc<Shared>,
+    is_expanded: bool,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    /// The one stream.
+    streams: [StreamInfo; 1],
+    index: Index,
+    corpus: Arc<Corpus>,
+    buffers: BufferPool,
+    /// Values of a frame.
+    columns: usize,
+    /// Number of classes of integer vectors.
+    classes: u64,
+    /// A sample is one frame, and nothing is repeated.
+    is_plain: bool,
+    /// How samples are made of frames that are stored as `f32` ...
+    floats: FrameSpec,
+    /// ... and as `f64`.
+    doubles: FrameSpec,
+}
+
+impl Shared {
+    fn info(&self) -> &StreamInfo {
+        &self.streams[0]
+    }
+}
+
+impl KaldiDeserializer {
+    /// Opens a script or an archive, and reads where its utterances are. Runs on a thread of the library's pool.
+    pub fn open(options: &KaldiOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
+        let scan = Index::scan(options).map_err(|error| error.in_stream(&options.stream))?;
+        Self::from_scan(options, corpus, scan)
+    }
+
+    fn from_scan(options: &KaldiOptions, corpus: &Arc<Corpus>, scan: Scan) -> Result<Self> {
+        let too_large = || {
+            let message = format!("The samples of the stream '{}' have too many values.", options.stream);
+            Error::config(ExceptionClass::InvalidArgument, message).in_stream(&options.stream)
+        };
+        let columns = usize::try_from(options.dim).map_err(|_| too_large())?;
+        let (left, right) = (options.context.0 as usize, options.context.1 as usize);
+        let sample = left.checked_add(right).and_then(|context| (context + 1).checked_mul(columns));
+        let sample = sample.filter(|&sample| sample <= i32::MAX as usize).ok_or_else(too_large)?;
+        let stream = StreamInfo {
+            name: options.stream.clone(),
+            storage: options.storage,
+            element: options.element,
+            shape: vec![sample],
+            defines_mb_size: options.defines_mb_size,
+            is_binary: false,
+        };
+        let index = Index::new(options, corpus, scan).map_err(|error| error.in_stream(&options.stream))?;
+        let spec = |encoding| FrameSpec { dim: columns, encoding, left, right };
+        let mut shared = Shared {
+            streams: [stream],
+            index,
+            corpus: Arc::clone(corpus),
+            buffers: BufferPool::new(0),
+            columns,
+            classes: options.dim,
+            is_plain: left + right == 0 && !options.expand,
+            floats: spec(FrameEncoding::Float),
+            doubles: spec(FrameEncoding::Double),
+        };
+        let sizes = (0..).zip(&shared.index.chunks).map(|(chunk, _)| shared.chunk_bytes(chunk));
+        let largest = sizes.max().unwrap_or(0);
+        shared.buffers = BufferPool::new(largest as u64);
+        Ok(KaldiDeserializer { shared: Arc::new(shared), is_expanded: options.expand })
+    }
+}
+
+impl KaldiDeserializer {
+    /// Opens a script, if the path ends with `.scp`, or an archive, whatever the number of values of its frames is. Classes
+    /// are those of 16 bits. For conversions; runs on a thread of the library's pool.
+    pub(crate) fn open_frames(path: &str, storage: Storage, corpus: &Arc<Corpus>) -> Result<Self> {
+        let mut options = KaldiOptions {
+            stream: if storage == Storage::Dense { "features" } else { "labels" }.into(),
+            file: path.to_owned(),
+            is_script: path.ends_with(".scp"),
+            dim: chunk::NARROW,
+            storage,
+            context: (0, 0),
+            expand: false,
+            max_sequence_size: u32::MAX,
+            defines_mb_size: false,
+            element: ElementType::Float,
+            frame_mode: false,
+        };
+        let scan = Index::scan(&options)?;
+        if storage == Storage::Dense {
+            options.dim = scan.columns().map_or(options.dim, u64::from);
+        }
+        Self::from_scan(&options, corpus, scan)
+    }
+}
+
+fn check(options: &KaldiOptions, is_primary: bool) -> Result<()> {
+    let refuse = |message: String| Err(Error::config(ExceptionClass::InvalidArgument, message));
+    if options.dim == 0 {
+        return refuse(format!("'dim' of the stream '{}' is 0.", options.stream));
+    }
+    if options.expand && is_primary {
+        let stream = &options.stream;
+        return refuse(format!(
+            "Cannot expand utterances of the primary stream {stream}, please change your configuration."
+        ));
+    }
+    if options.storage == Storage::SparseCsc && (options.expand || options.context != (0, 0)) {
+        return refuse(format!(
+            "The stream '{}' has class numbers, which have no context window and cannot be expanded.",
+            options.stream
+        ));
+    }
+    Ok(())
+}
+
+impl ChunkTable for KaldiDeserializer {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.shared.index.chunks
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.shared.index.lengths(chunk)
+    }
+}
+
+impl ChunkSource for KaldiDeserializer {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.streams
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        Ok(Arc::new(KaldiChunk::load(&self.shared, chunk)?))
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.shared.index.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        SourceMemory { chunks: self.shared.buffers.held(), index: self.shared.index.memory() as u64 }
+    }
+}
+
+impl Deserializer for KaldiDeserializer {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        let index = &self.shared.index;
+        keys.extend(sequences.iter().map(|&id| index.keys[index.ordinal(id)]));
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.shared.index.find(key)
+    }
+
+    fn in_frame_mode(&self) -> InFrameMode {
+        match self.shared.info().storage {
+            _ if self.is_expanded => InFrameMode::Whole,
+            Storage::Dense => InFrameMode::SlicedStrictly,
+            Storage::SparseCsc => InFrameMode::Sliced,
+        }
+    }
+
+    fn is_expanded(&self) -> bool {
+        self.is_expanded
+    }
+}
