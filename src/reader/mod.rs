@@ -35,7 +35,7 @@ use checkpoint::{Checkpoint, Facts, Progress};
 use handoff::{HandoffThread, WORTH_A_THREAD};
 use inspect::{EpochStart, Inspection};
 use pipeline::Pipeline;
-use prefetch_batch::{Assembled, BatchSizer, PrefetchBatch};
+use prefetch_batch::{Assembled, PrefetchBatch, next_size};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,7 +65,10 @@ pub struct Reader {
     delivered: Progress,
     /// When the caller got the first minibatch of the last batch.
     returned: Option<Instant>,
-    sizer: BatchSizer,
+    /// Threads that pack.
+    packing_threads: usize,
+    /// Minibatches of the next batch.
+    wanted: usize,
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
@@ -151,7 +154,8 @@ impl Reader {
             meter,
             delivered,
             returned: None,
-            sizer: BatchSizer::new(packing_threads),
+            packing_threads,
+            wanted: 1,
             engine: ManuallyDrop::new(Engine {
                 pipeline: Some(pipeline),
                 ahead: None,
@@ -235,7 +239,7 @@ impl Reader {
         let job = match (engine.pipeline.take(), &engine.ahead) {
             (Some(pipeline), _) => {
                 let batch = std::mem::take(&mut engine.spare);
-                let mut job = PrefetchJob { pipeline, wanted: self.sizer.next(), batch };
+                let mut job = PrefetchJob { pipeline, wanted: self.wanted, batch };
                 job.read();
                 job
             }
@@ -245,14 +249,14 @@ impl Reader {
         let PrefetchJob { pipeline, batch, .. } = job;
         let spare = std::mem::replace(&mut engine.batch, batch);
         if self.prefetch {
-            self.sizer.follow(&engine.batch);
+            self.wanted = next_size(&engine.batch, self.packing_threads);
         }
         if self.prefetch && engine.batch.goes_on() && engine.batch.took.min(away) >= WORTH_A_THREAD {
             if engine.ahead.is_none() {
                 engine.ahead = Some(HandoffThread::start("cntk-reader-mb", PrefetchJob::read)?);
             }
             if let Some(thread) = &engine.ahead {
-                return thread.give(PrefetchJob { pipeline, wanted: self.sizer.next(), batch: spare });
+                return thread.give(PrefetchJob { pipeline, wanted: self.wanted, batch: spare });
             }
         }
         engine.pipeline = Some(pipeline);
@@ -380,7 +384,7 @@ impl Reader {
             (None, None) => return Err(unusable()),
         };
         if is_ahead || pipeline.is_ahead() {
-            self.sizer.restart();
+            self.wanted = 1;
             pipeline.resume(&self.delivered)?;
         }
         Ok(engine.pipeline.insert(pipeline))
