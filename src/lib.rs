@@ -124,6 +124,8 @@ pub mod file;
 pub mod fork;
 mod front;
 #[doc(hidden)]
+pub mod image;
+#[doc(hidden)]
 pub mod log;
 mod memory;
 #[doc(hidden)]
@@ -140,6 +142,8 @@ pub mod reader;
 pub mod sequence;
 #[doc(hidden)]
 pub mod stream;
+#[doc(hidden)]
+pub mod transform;
 
 pub use config::{
     CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,

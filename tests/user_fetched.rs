@@ -161,7 +161,7 @@ fn open(text: &str, control: &Arc<Control>) -> Result<Reader> {
     let section = Section::parse("unknown", text)?;
     let options = config::from_reader_section(&section, ReaderType::Composite, true)?;
     let maker = Maker(Arc::clone(control));
-    Reader::open_with(&options, &Others { registered: &[], factory: Some(&maker) })
+    Reader::open_with(&options, &Others { registered: &[], factory: Some(&maker), ..Others::default() })
 }
 
 fn formula(more: &str, control: &Arc<Control>) -> Reader {

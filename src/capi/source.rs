@@ -139,6 +139,7 @@ impl cntk_reader_source {
             &reader::Others {
                 registered: users.registered(),
                 factory: maker.as_ref().map(|maker| maker as &dyn Factory),
+                ..reader::Others::default()
             },
         )?;
         users.take_userdata();

@@ -15,6 +15,14 @@ pub trait FetchedData: Any + Send + Sync {
     /// Whether the sequence can be used at all.
     fn is_valid(&self) -> bool;
 
+    /// Draws what is random about the sequence. Called once, before [`FetchedData::prepare`], by one thread at a time, for each
+    /// sequence of a minibatch in their order; `position` is the sequence's among those of the minibatch, `sweep` the sweep that
+    /// it belongs to.
+    fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
+        let _ = (position, sweep);
+        Ok(())
+    }
+
     /// Makes the data ready. Called once, before they are looked at, by any thread; `position` is the sequence's among
     /// those of the minibatch.
     fn prepare(&mut self, position: u32) -> Result<()>;

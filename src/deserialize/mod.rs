@@ -14,6 +14,7 @@ pub mod fetched;
 mod fingerprint;
 pub mod frames;
 pub mod htk;
+pub mod image;
 pub mod kaldi;
 pub mod loader;
 mod sort;

@@ -145,7 +145,7 @@ impl Builder {
             .collect();
         let others = Others { users: &users, added: &added, foreign: false };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
-        let others = reader::Others { registered: &registered, factory: None };
+        let others = reader::Others { registered: &registered, ..reader::Others::default() };
         Engine::open_with(&settings, &others).map(Reader::new)
     }
 }

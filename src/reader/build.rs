@@ -10,11 +10,13 @@ use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
+use crate::deserialize::image;
 use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::log::Logger;
 use crate::pool::Pool;
+use crate::transform::user::UserTransform;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ pub struct Others<'a> {
     pub registered: &'a [Registered],
     /// Makes those that the configuration names and this library does not have.
     pub factory: Option<&'a dyn Factory>,
+    /// Transforms of users, by name.
+    pub transforms: &'a [(String, Arc<dyn UserTransform>)],
 }
 
 /// The corpus that the keys of all deserializers live in.
@@ -144,6 +148,9 @@ fn open(
         DeserializerOptions::Binary(binary) => {
             let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
             AnyDeserializer::Known(Arc::new(opened.narrow()))
+        }
+        DeserializerOptions::Image(image) => {
+            AnyDeserializer::Known(pool.install(|| image::open(image, others.transforms, corpus))?)
         }
         DeserializerOptions::HtkFeatures(features) => {
             let opened = pool.install(|| HtkFeatureDeserializer::open(features, corpus, is_primary))?;

@@ -1,5 +1,12 @@
 //! Settings: what a configuration means to the engine.
 
+mod image;
+
+pub use image::{
+    ColorOptions, CropKind, CropOptions, CropRatio, ImageOptions, IntensityOptions, Interpolation, ScaleMode,
+    ScaleOptions, TransformOptions, UserTransformOptions,
+};
+
 use super::Section;
 use crate::stream::{ElementType, Storage};
 
@@ -54,6 +61,8 @@ pub enum Shape {
     /// `readerType = "CNTKBinaryReader"`, with one binary deserializer. CNTK's prefix is
     /// `CNTKBinaryReader: While reading '<file>': ` here.
     BinaryReader,
+    /// `readerType = "ImageReader"`, with one deserializer of images.
+    ImageReader,
     /// `readerType = "HTKMLFReader"` or `"HTKDeserializers"`: features and labels in sections of the reader's own.
     HtkReader,
 }
@@ -114,6 +123,8 @@ pub enum DeserializerOptions {
     Lattice(LatticeOptions),
     /// Kaldi archives.
     Kaldi(KaldiOptions),
+    /// Images.
+    Image(ImageOptions),
     /// A format of the user's own.
     User(UserOptions),
     /// A format of another module.
@@ -151,6 +162,8 @@ impl DeserializerOptions {
             DeserializerOptions::Mlf(_) => "HTKMLFDeserializer",
             DeserializerOptions::Lattice(_) => "LatticeDeserializer",
             DeserializerOptions::Kaldi(_) => "KaldiDeserializer",
+            DeserializerOptions::Image(image) if image.base64 => "Base64ImageDeserializer",
+            DeserializerOptions::Image(_) => "ImageDeserializer",
             DeserializerOptions::User(user) => &user.name,
             DeserializerOptions::Foreign(foreign) => &foreign.name,
         }
@@ -165,6 +178,7 @@ impl DeserializerOptions {
             DeserializerOptions::Mlf(mlf) => first(&mlf.files),
             DeserializerOptions::Lattice(lattice) => &lattice.index_file,
             DeserializerOptions::Kaldi(kaldi) => &kaldi.file,
+            DeserializerOptions::Image(image) => &image.file,
             DeserializerOptions::User(user) => &user.name,
             DeserializerOptions::Foreign(foreign) => &foreign.name,
         }
