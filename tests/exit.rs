@@ -97,8 +97,8 @@ fn read_some(exits: bool) -> Reader {
         let slow = Slow { streams, exits: exits && name == "y" };
         Registered::new(kind, Arc::new(slow)).expect("a deserializer")
     });
-    let mut reader =
-        Reader::open_with(&options, &Others { registered: &registered, factory: None }).expect("a reader");
+    let mut reader = Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
+        .expect("a reader");
     let read = ReadConfig::new(SEQUENCES.into());
     reader.start_epoch(&Epoch::sweeps(2).read_config(read)).expect("an epoch");
     for _ in 0..2 {

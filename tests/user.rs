@@ -88,7 +88,7 @@ fn open_with(
     let registered = [Registered::new("Numbers", Arc::new(numbers))?];
     assert_eq!(registered[0].is_composable(), composable);
     let options = config::from_text_with(text, &[UserType { name: "Numbers", composable }])?;
-    Reader::open_with(&options, &Others { registered: &registered, factory: None })
+    Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
 }
 
 fn epoch(minibatch: u64, sweeps: u64, workers: u64, rank: u64) -> Epoch {
@@ -311,9 +311,11 @@ fn user_code_may_read_with_another_reader() {
     let options = config::from_text_with("randomize = false", &[UserType { name: "n", composable: false }]);
     let nested = Nested(inner.streams().to_vec(), Mutex::new(inner));
     let registered = [Registered::new("n", Arc::new(nested)).expect("a deserializer")];
-    let mut outer =
-        Reader::open_with(&options.expect("options"), &Others { registered: &registered, factory: None })
-            .expect("a reader");
+    let mut outer = Reader::open_with(
+        &options.expect("options"),
+        &Others { registered: &registered, ..Others::default() },
+    )
+    .expect("a reader");
     outer.start_epoch(&epoch(7, 1, 1, 0)).expect("an epoch");
     let all = read_all(&mut outer);
     let numbers: Vec<u32> = all.split(['*', ';', ' ']).filter_map(|n| n.parse().ok()).collect();

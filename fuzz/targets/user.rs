@@ -332,10 +332,11 @@ pub fn run(case: &mut Case<'_>) {
     let composable = registered.is_composable();
     let options =
         from_text_with(&text, &[UserType { name: "Hostile", composable }]).expect("a configuration");
-    let mut reader = match Reader::open_with(&options, &Others { registered: &[registered], factory: None }) {
-        Ok(reader) => reader,
-        Err(error) => return check_errors(&[error], &text),
-    };
+    let mut reader =
+        match Reader::open_with(&options, &Others { registered: &[registered], ..Others::default() }) {
+            Ok(reader) => reader,
+            Err(error) => return check_errors(&[error], &text),
+        };
     match reader.start_epoch(&epoch(1, 0, minibatch)) {
         Ok(()) => {
             let errors: Vec<_> = read_on(&mut reader).into_iter().filter_map(Result::err).collect();
