@@ -145,7 +145,13 @@ def unpacked(data, info):
         result['values'] = [triplets(sequence) for sequence in data.as_sequences(variable)]
     else:
         values = np.array(data.data.asarray())
-        if mask is not None:
+        if mask is not None and info.m_name == 'lattice':
+            # The bytes of each lattice lie next to each other, and what is between them is left from earlier. CNTK's arrays
+            # have them as if they were steps of a minibatch: step after step, in a step sequence after sequence.
+            by_step = np.ascontiguousarray(values.swapaxes(0, 1))
+            by_step.reshape(mask.size, -1)[mask.reshape(-1) == 0] = 0
+            values = by_step.swapaxes(0, 1)
+        elif mask is not None:
             values[mask == 0] = 0
         result['values'] = values.tolist()
     return result
