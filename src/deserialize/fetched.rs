@@ -38,6 +38,11 @@ impl Fetched {
         })
     }
 
+    /// See [`FetchedData::plan`].
+    pub fn plan(&mut self, position: u32, sweep: u64) -> Result<()> {
+        self.parts.parts.iter_mut().try_for_each(|part| part.data.plan(position, sweep))
+    }
+
     /// See [`FetchedData::prepare`].
     pub fn prepare(&mut self, position: u32) -> Result<()> {
         self.parts.parts.iter_mut().try_for_each(|part| part.data.prepare(position))

@@ -138,6 +138,17 @@ pub trait ChunkSource: Send + Sync {
         false
     }
 
+    /// Whether fetched sequences are read ahead: always one minibatch, as CNTK 2.7 does, because what a minibatch draws at
+    /// random is drawn even if the minibatch is dropped. Otherwise nothing is fetched that the caller may not get.
+    fn is_fetched_ahead(&self) -> bool {
+        false
+    }
+
+    /// Whether loading a chunk does next to nothing, so that it need not be done ahead, nor by another thread.
+    fn loads_at_once(&self) -> bool {
+        false
+    }
+
     /// A number that differs when the data differ: the fingerprint that checkpoints carry. Covers chunks, and lengths and keys
     /// as far as they are known before loading; not the values.
     fn fingerprint(&self) -> u64;

@@ -23,6 +23,9 @@ use crate::{Error, ErrorKind, Result};
 pub struct Selection {
     /// This worker's sequences, in order.
     pub sequences: Vec<SequenceId>,
+    /// Where the sequences of each sweep begin: the position of the first one in `sequences`, and the number of the sweep,
+    /// from 0. Ascending; see [`Selection::sweep_of`].
+    sweeps: Vec<(usize, u64)>,
     /// The end of a sweep was reached or crossed.
     pub end_of_sweep: bool,
     /// The end of the epoch was reached.
@@ -33,9 +36,26 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Notes that the sequences that are appended from here on belong to this sweep.
+    fn begin_sweep(&mut self, sweep: u64) {
+        let first = self.sequences.len();
+        match self.sweeps.last_mut() {
+            Some((_, last)) if *last == sweep => {}
+            Some((begin, last)) if *begin == first => *last = sweep,
+            _ => self.sweeps.push((first, sweep)),
+        }
+    }
+
+    /// The sweep, from 0, that the sequence at this position belongs to.
+    pub fn sweep_of(&self, position: usize) -> u64 {
+        let later = self.sweeps.partition_point(|&(first, _)| first <= position);
+        later.checked_sub(1).map_or(0, |own| self.sweeps[own].1)
+    }
+
     /// Removes all sequences and clears the flags.
     pub fn clear(&mut self) {
         self.sequences.clear();
+        self.sweeps.clear();
         self.end_of_sweep = false;
         self.end_of_epoch = false;
         self.passed = false;

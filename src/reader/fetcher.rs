@@ -5,6 +5,7 @@ use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::pool::Pool;
+use crate::randomize::Selection;
 use crate::sequence::{SequenceId, SequenceKey};
 use crate::stream::LateShapes;
 use crate::{Error, ErrorKind, Result};
@@ -55,15 +56,15 @@ impl Fetcher {
         })
     }
 
-    /// Fetches these sequences, whose chunks are in memory. Of several failures, returns that of the first sequence.
+    /// Fetches the selected sequences, whose chunks are in memory. Of several failures, returns that of the first sequence.
     pub(super) fn fetch(
         &mut self,
         deserializer: &dyn ChunkSource,
-        sequences: &[SequenceId],
+        selection: &Selection,
         chunks: &[Option<Arc<dyn Chunk>>],
     ) -> Result<()> {
         self.release();
-        let outcome = self.fetch_all(deserializer, sequences, chunks);
+        let outcome = self.fetch_all(deserializer, selection, chunks);
         if outcome.is_err() {
             self.release();
         }
@@ -73,9 +74,10 @@ impl Fetcher {
     fn fetch_all(
         &mut self,
         deserializer: &dyn ChunkSource,
-        sequences: &[SequenceId],
+        selection: &Selection,
         chunks: &[Option<Arc<dyn Chunk>>],
     ) -> Result<()> {
+        let sequences = &selection.sequences;
         match self.truncated {
             true => self.keys.retain(|(_, _, fetched)| fetched.strong_count() > 0),
             false => self.keys.clear(),
@@ -94,6 +96,13 @@ impl Fetcher {
         };
         let open = &mut self.fetched[..self.count];
         self.fetching.each(open.iter_mut().zip(sequences), self.count, fetch)?;
+        // All of them draw, whichever fails: what later minibatches draw depends on how often it was done.
+        let (mut drawn, mut position) = (Ok(()), 0);
+        for (index, fetched) in open.iter_mut().enumerate().filter(|(_, fetched)| fetched.is_whole(streams)) {
+            drawn = drawn.and(fetched.plan(position, selection.sweep_of(index)));
+            position += 1;
+        }
+        drawn?;
         // The sequences that have data in every stream, with their positions in the minibatch.
         let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
         self.preparing.each(whole, self.count, |(position, fetched)| fetched.prepare(position))?;
@@ -124,15 +133,17 @@ impl Fetcher {
         used.for_each(Fetched::release);
     }
 
-    /// Fetches one sequence again, for a packer that held it when a checkpoint was made.
+    /// Fetches one sequence again, for a packer that held it when a checkpoint was made. `sweep` is the one that it belongs to.
     pub(super) fn refetch(
         &mut self,
         deserializer: &dyn ChunkSource,
         id: SequenceId,
         chunk: &Arc<dyn Chunk>,
+        sweep: u64,
     ) -> Result<Arc<dyn Chunk>> {
         let mut fetched = Fetched::default();
         fetched.take(chunk, id.index)?;
+        fetched.plan(0, sweep)?;
         fetched.prepare(0)?;
         let key = self.key(deserializer, id, &fetched);
         let fetched = Arc::new(fetched);

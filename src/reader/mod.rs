@@ -24,7 +24,7 @@ pub use position::{LOCAL_KEYS, POSITION_KEY, State};
 
 use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
-use crate::deserialize::AnyDeserializer;
+use crate::deserialize::{AnyDeserializer, ChunkSource};
 use crate::fork::Process;
 use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
@@ -51,7 +51,7 @@ pub struct Reader {
     facts: Facts,
     /// CNTK's names of the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
-    prefetch: bool,
+    prefetch: Prefetch,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
@@ -72,6 +72,32 @@ pub struct Reader {
     /// Has the threads and the memory that they write to; see `Drop`.
     engine: ManuallyDrop<Engine>,
     process: Process,
+}
+
+/// What is read ahead of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prefetch {
+    /// Nothing.
+    None,
+    /// A batch of minibatches, where that gains more than handing it over costs.
+    Batch,
+    /// Always one minibatch.
+    One,
+}
+
+impl Prefetch {
+    fn of(options: &ReaderSettings, source: &dyn ChunkSource) -> Prefetch {
+        match (options.prefetch, source.is_fetched()) {
+            (false, _) => Prefetch::None,
+            (true, false) => Prefetch::Batch,
+            // Random transforms go on drawing for minibatches that are dropped: exactly one is read ahead, as in CNTK 2.7.
+            // In CNTK's place its host does that, and must get what was drawn for its own calls alone.
+            (true, true) if source.is_fetched_ahead() && !options.in_cntks_place => Prefetch::One,
+            // What users' code makes of a sequence may depend on how often it is asked: nothing is fetched that the caller
+            // may not get.
+            (true, true) => Prefetch::None,
+        }
+    }
 }
 
 /// The pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
@@ -133,9 +159,7 @@ impl Reader {
         };
         let inspection = Inspection::new(deserializer.clone(), members, window);
         let meter = Meter::default();
-        // What users' code makes of a sequence may depend on how often it is asked, as CNTK's random transforms do:
-        // nothing is fetched that the caller may not get.
-        let prefetch = options.prefetch && !source.is_fetched();
+        let prefetch = Prefetch::of(options, &*source);
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
             Box::new(Pipeline::new(options, &deserializer, &shapes, pool, packing_threads, &meter));
@@ -248,10 +272,16 @@ impl Reader {
         };
         let PrefetchJob { pipeline, batch, .. } = job;
         let spare = std::mem::replace(&mut engine.batch, batch);
-        if self.prefetch {
-            self.wanted = next_size(&engine.batch, self.packing_threads);
-        }
-        if self.prefetch && engine.batch.goes_on() && engine.batch.took.min(away) >= WORTH_A_THREAD {
+        let goes_on = engine.batch.goes_on();
+        let is_ahead = match self.prefetch {
+            Prefetch::None => false,
+            Prefetch::Batch => {
+                self.wanted = next_size(&engine.batch, self.packing_threads);
+                goes_on && engine.batch.took.min(away) >= WORTH_A_THREAD
+            }
+            Prefetch::One => goes_on,
+        };
+        if is_ahead {
             if engine.ahead.is_none() {
                 engine.ahead = Some(HandoffThread::start("cntk-reader-mb", PrefetchJob::read)?);
             }

@@ -344,7 +344,7 @@ impl Source {
     fn fetch(&mut self, id: SequenceId) -> Result<Arc<dyn Chunk>> {
         let chunk = self.timeline.fetch(id.chunk)?;
         match &mut self.fetcher {
-            Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk),
+            Some(fetcher) => fetcher.refetch(&*self.deserializer, id, &chunk, self.timeline.sweep()),
             None => Ok(chunk),
         }
     }
@@ -386,6 +386,16 @@ impl TimelineSource {
         match self {
             TimelineSource::Global(timeline, _) => ReaderPosition::Global(timeline.position()),
             TimelineSource::Local(timeline, _) => ReaderPosition::Local(timeline.position()),
+        }
+    }
+
+    /// The sweep, from 0, that the timeline is in.
+    fn sweep(&self) -> u64 {
+        match self {
+            TimelineSource::Global(timeline, store) => {
+                timeline.position().samples.checked_div(store.sweep_samples()).unwrap_or(0)
+            }
+            TimelineSource::Local(timeline, _) => timeline.position().sweeps,
         }
     }
 
@@ -447,7 +457,7 @@ impl Feed for Source {
     fn next(&mut self, global: u64, local: u64) -> Result<LoadedSelection<'_>> {
         self.select(global, local, false)?;
         if let Some(fetcher) = &mut self.fetcher {
-            fetcher.fetch(&*self.deserializer, &self.selection.sequences, self.timeline.chunks())?;
+            fetcher.fetch(&*self.deserializer, &self.selection, self.timeline.chunks())?;
         }
         let fetcher = self.fetcher.as_ref();
         Ok(LoadedSelection {

@@ -18,6 +18,8 @@ pub(super) type Resident = Arc<Vec<Option<Arc<dyn Chunk>>>>;
 /// Loads the chunks that the timeline needs, and releases them when it needs them no more.
 pub(super) struct ChunkStore {
     deserializer: Arc<dyn Deserializer>,
+    /// See [`ChunkSource::loads_at_once`].
+    loads_at_once: bool,
     /// The chunks ready for packing, by chunk id: loaded, and their errors counted ([`Chunk::commit_errors`]). As long as the
     /// greatest chunk id needed so far requires. Shared with the threads that pack, which finish before the window moves.
     resident: Resident,
@@ -41,6 +43,7 @@ impl ChunkStore {
     pub(super) fn new(deserializer: Arc<dyn Deserializer>, pool: Pool) -> Self {
         ChunkStore {
             loader: Loads::new(Arc::clone(&deserializer) as Arc<dyn ChunkSource>, pool),
+            loads_at_once: deserializer.loads_at_once(),
             deserializer,
             resident: Resident::default(),
             held: Vec::new(),
@@ -161,6 +164,11 @@ impl ChunkStore {
         self.deserializer.chunks().get(chunk as usize).map_or(0, |info| info.sequences)
     }
 
+    /// Samples of a sweep. Waits until an incremental table is complete.
+    pub(super) fn sweep_samples(&self) -> u64 {
+        self.deserializer.chunks().iter().fold(0, |sum, chunk| sum.saturating_add(chunk.samples))
+    }
+
     /// Loads one chunk for a restored checkpoint, whether or not it is in the window. The store does not keep it.
     pub(super) fn fetch(&mut self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         if let Some(Some(loaded)) = self.resident.get(chunk as usize) {
@@ -174,9 +182,9 @@ impl ChunkStore {
         Ok(loaded)
     }
 
-    /// Starts loading a chunk, unless it is loaded or being loaded.
+    /// Starts loading a chunk, unless it is loaded or being loaded, or will be loaded at once when it is needed.
     fn start(&mut self, chunk: ChunkId) {
-        if self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
+        if self.loads_at_once || self.resident[chunk as usize].is_some() || self.loads.contains_key(&chunk) {
             return;
         }
         self.loads.insert(chunk, self.loader.start(chunk));
@@ -185,9 +193,11 @@ impl ChunkStore {
     /// Waits for a chunk that was started, and makes it resident.
     fn make_resident(&mut self, chunk: ChunkId) -> Result<()> {
         if self.resident[chunk as usize].is_none() {
-            let load = self.loads.remove(&chunk);
-            let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
-            let loaded = load.wait()?;
+            let loaded = match self.loads.remove(&chunk) {
+                Some(load) => load.wait()?,
+                None if self.loads_at_once => self.deserializer.load(chunk)?,
+                None => return Err(Error::internal(format!("Chunk {chunk} was never started."))),
+            };
             loaded.wait_ready()?;
             loaded.commit_errors()?;
             Arc::make_mut(&mut self.resident)[chunk as usize] = Some(loaded);

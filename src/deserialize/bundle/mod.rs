@@ -39,6 +39,8 @@ pub struct Bundle {
     modes: Vec<InFrameMode>,
     map: Arc<BundleMap>,
     is_fetched: bool,
+    /// All members that are fetched are read ahead.
+    is_fetched_ahead: bool,
     fingerprint: u64,
 }
 
@@ -67,7 +69,9 @@ impl Bundle {
             }
         }
         let join = Join::new(&members, definer, options)?;
-        let is_fetched = members.iter().any(|member| member.deserializer.is_fetched());
+        let mut fetched = members.iter().map(|member| &member.deserializer).filter(|one| one.is_fetched());
+        let is_fetched = fetched.clone().next().is_some();
+        let is_fetched_ahead = is_fetched && fetched.all(|one| one.is_fetched_ahead());
         let mut fingerprint = SEED;
         for member in &members {
             fingerprint = mix(fingerprint, member.deserializer.fingerprint(), 0);
@@ -85,6 +89,7 @@ impl Bundle {
             modes,
             map: Arc::new(BundleMap { join, routes, firsts, expanded }),
             is_fetched,
+            is_fetched_ahead,
             fingerprint,
         })
     }
@@ -195,6 +200,10 @@ impl ChunkSource for Bundle {
 
     fn is_fetched(&self) -> bool {
         self.is_fetched
+    }
+
+    fn is_fetched_ahead(&self) -> bool {
+        self.is_fetched_ahead
     }
 
     fn is_foreign(&self) -> bool {

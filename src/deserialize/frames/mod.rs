@@ -133,6 +133,10 @@ impl ChunkSource for Frames {
         self.inner.is_fetched()
     }
 
+    fn is_fetched_ahead(&self) -> bool {
+        self.inner.is_fetched_ahead()
+    }
+
     fn fingerprint(&self) -> u64 {
         let hash = mix(self.inner.fingerprint(), 1, self.infos.len() as u64);
         self.infos.iter().fold(hash, |hash, info| mix(hash, info.samples, u64::from(info.sequences)))

@@ -214,6 +214,7 @@ impl BlockRandomizer {
             return Ok(SweepPart { end_of_sweep, end_of_epoch: true, global: 0, local: 0 });
         }
         self.enter()?;
+        selection.begin_sweep(self.samples / self.sweep_samples);
         let left = self.sweep_samples - self.samples % self.sweep_samples;
         let limits =
             Limits { global: global.min(left), local, epoch: self.epoch.end - self.samples, at_least_one };

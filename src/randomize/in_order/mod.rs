@@ -412,6 +412,7 @@ impl Timeline for InOrder {
                 self.skip_sweeps(&mut progress);
             }
             let local_before = progress.local;
+            selection.begin_sweep(self.samples / self.sweep_samples);
             if !self.take(&mut progress, &mut selection.sequences)? {
                 break;
             }

@@ -191,6 +191,7 @@ impl LocalTimeline {
                 Limit::Samples(limit) => limit - self.position.samples,
                 Limit::Sweeps(_) => u64::MAX,
             };
+            selection.begin_sweep(self.position.sweeps);
             let first = (self.position.entries - segment.begin) as usize;
             let (mut count, mut samples, mut is_full) = (0, 0, false);
             for &(sequence, length) in &segment.sequences[first..] {

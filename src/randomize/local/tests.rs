@@ -304,3 +304,19 @@ fn a_change_of_workers_goes_on_without_end_or_error() {
         }
     }
 }
+
+#[test]
+fn each_sequence_is_of_the_sweep_in_which_it_was_selected() {
+    let lengths = ones(&[4, 4, 4]);
+    for order in [Order::InOrder, chunks(2, 7)] {
+        let (mut lists, mut timeline) =
+            (Lists::new(&lengths), started(&lengths, order, sweeps(3, workers(1, 0))));
+        let mut selection = Selection::default();
+        let mut found = Vec::new();
+        while !selection.end_of_epoch {
+            timeline.next(7, &mut lists, &mut selection).expect("sequences");
+            found.extend((0..selection.sequences.len()).map(|position| selection.sweep_of(position)));
+        }
+        assert_eq!(found, [[0; 12], [1; 12], [2; 12]].concat(), "{order:?}");
+    }
+}
