@@ -3,7 +3,8 @@
 #
 #   install-image-libs.sh FOLDER          FOLDER: the one given to install-cntk.sh
 #
-# Built from source: libjpeg.so.8 (libjpeg-turbo with that interface). The system's, under an older name: libtiff.so.5.
+# Built from source: libjpeg.so.8 (libjpeg-turbo with that interface, and with vector instructions if nasm is there, as
+# distributions build it: the pixels are the same, but benchmarks must not measure a slow one). The system's, under an older name: libtiff.so.5.
 # Stand-ins that do nothing: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards, PNG and JPEG 2000 do not.
 #
 # Status 3 means that this machine cannot have them; the last line of the output says why.
@@ -13,12 +14,16 @@ cannot() { echo "$*"; exit 3; }
 
 folder=$(cd "$1" && pwd)
 to=$folder/mpi
-[ ! -e "$to/ready-for-images" ] || exit 0
+export DEBIAN_FRONTEND=noninteractive
+command -v nasm >/dev/null || [ "$(id -u)" != 0 ] || apt-get install -q -y --no-install-recommends nasm || true
+simd=OFF
+! command -v nasm >/dev/null || simd=ON
+# The file says how libjpeg.so.8 was built: one without vector instructions is built again once nasm is there.
+[ ! -e "$to/ready-for-images" ] || { [ $simd = ON ] && ! grep -q 'SIMD ON' "$to/ready-for-images"; } || exit 0
 command -v apt-get >/dev/null || cannot "sources and libraries come from Debian's or Ubuntu's archive, which this system does not use"
 for tool in gcc cmake make nm tar; do
   command -v $tool >/dev/null || cannot "$tool was not found"
 done
-export DEBIAN_FRONTEND=noninteractive
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -41,9 +46,11 @@ echo "deb-src $mirror $VERSION_CODENAME main" >"$scratch/sources.list"
 apt=(apt-get -q -o "Dir::Etc::SourceList=$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$scratch/lists")
 (cd "$scratch" && "${apt[@]}" update && "${apt[@]}" source --download-only libjpeg-turbo) || cannot "the source of libjpeg-turbo cannot be fetched"
 tar -xf "$scratch"/libjpeg-turbo_*.orig.tar.* -C "$scratch/source" --strip-components=1
-cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DWITH_JPEG8=ON -DENABLE_STATIC=OFF -DWITH_TURBOJPEG=OFF -DWITH_SIMD=OFF
+cmake -S "$scratch/source" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Release -DWITH_JPEG8=ON -DENABLE_STATIC=OFF -DWITH_TURBOJPEG=OFF -DWITH_SIMD=$simd
 make -C "$scratch/build" -j2 jpeg
-cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8"
+# By another name first: a program may have the old one loaded.
+cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8.new"
+mv "$to/libjpeg.so.8.new" "$to/libjpeg.so.8"
 
 # Builds a library with every function that OpenCV names. OpenCV calls jas_init when it is loaded, so Jasper's functions
 # return; libpng's abort.
@@ -62,4 +69,4 @@ stand_in libjasper.so.1 jas_ JASPER_1 'return 0;'
 
 "$folder/python" -c 'import ctypes, glob, sys; ctypes.CDLL(glob.glob(sys.argv[1] + "/libs/Cntk.Deserializers.Image-*.so")[0])' "$folder" ||
   cannot "the image module cannot be loaded all the same"
-touch "$to/ready-for-images"
+echo "SIMD $simd" >"$to/ready-for-images"
