@@ -54,14 +54,16 @@ cargo xtask COMMAND [OPTIONS]
       --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
       --speech             features and labels of speech, beside CNTK, kaldi_native_io, kaldiio and NumPy, which it installs
                            under target/oracle and target/speech-peers
+      --images             JPEG images and their transforms, beside CNTK, decoders, and PyTorch's DataLoader, which it installs
+                           under target/oracle and target/image-peers (5 GB)
       --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
-                           features of speech 160)
+                           features of speech 160, of images 115)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
       --repetitions N      how often everything is measured (default 5, of speech 3, without others 1); medians count
-      --threads N,N        alone, beside CNTK and of speech, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
+      --threads N,N        alone, beside CNTK, of speech and of images, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
       --shape NAME         one shape of data instead of all
       --minibatch N        alone and beside CNTK, minibatch size (default 256)
-      --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1, also of speech
+      --version V          beside CNTK 2.7 (default), 2.6 or 2.5.1, also of speech and of images
       --no-record          prints the result only
       --dirty              keeps a record, not published, also where files differ from the commit
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones

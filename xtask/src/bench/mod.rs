@@ -2,13 +2,14 @@
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
 //! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers; [`csv`], users' deserializers; [`speech`], features of speech. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
+//! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
 mod cntk;
 mod comparison;
 mod csv;
 mod data;
 mod host;
+mod images;
 mod options;
 mod parser;
 mod peers;
@@ -72,6 +73,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Mode::Peers => peers::measure(project, options),
         Mode::Csv => csv::measure(project, options),
         Mode::Speech => speech::measure(project, options),
+        Mode::Images => images::measure(project, options),
     }
 }
 
@@ -85,6 +87,7 @@ pub fn step(project: &Project) -> Result<Tally> {
             Mode::Peers => peers::are_installed(project),
             Mode::Csv => csv::are_installed(project),
             Mode::Speech => speech::are_installed(project),
+            Mode::Images => images::are_installed(project),
         };
         let command = mode.command();
         if !there {

@@ -26,11 +26,14 @@ pub enum Mode {
     Csv,
     /// Features of speech with labels, beside CNTK and other readers.
     Speech,
+    /// Images, beside CNTK, decoders and PyTorch.
+    Images,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 6] = [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv, Mode::Speech];
+    pub const ALL: [Mode; 7] =
+        [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv, Mode::Speech, Mode::Images];
 
     /// The command that runs it.
     pub fn command(self) -> String {
@@ -50,6 +53,7 @@ impl Mode {
             Mode::Peers => "--peers",
             Mode::Csv => "--csv",
             Mode::Speech => "--speech",
+            Mode::Images => "--images",
         }
     }
 
@@ -57,10 +61,10 @@ impl Mode {
     fn takes(self, option: &str) -> bool {
         match option {
             "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
-            "--threads" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Speech),
+            "--threads" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Speech | Mode::Images),
             "--first-size" => self == Mode::Cntk,
-            "--version" => matches!(self, Mode::Cntk | Mode::Speech),
-            "--shape" => !matches!(self, Mode::Csv | Mode::Speech),
+            "--version" => matches!(self, Mode::Cntk | Mode::Speech | Mode::Images),
+            "--shape" => !matches!(self, Mode::Csv | Mode::Speech | Mode::Images),
             _ => true,
         }
     }
@@ -75,6 +79,8 @@ impl Mode {
             Mode::Csv => 316,
             // 2000 utterances.
             Mode::Speech => 160,
+            // 2000 images.
+            Mode::Images => 115,
         }
     }
 }
@@ -154,7 +160,7 @@ impl Options {
         }
         ensure!(
             modes.len() < 2,
-            "bench does one of --against-cntk, --parser, --peers, --csv and --speech at a time."
+            "bench does one of --against-cntk, --parser, --peers, --csv, --speech and --images at a time."
         );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
@@ -223,6 +229,7 @@ mod tests {
             "--peers --size 3",
             "--csv --repetitions 3",
             "--speech --threads 1",
+            "--images --size 20 --threads 2",
             "--against-cntk --shape words --first-size 1000 --threads 1,4 --version 2.6",
         ] {
             let options = parse(line).expect("options");
@@ -245,6 +252,7 @@ mod tests {
             "--parser --peers",
             "--csv --shape words",
             "--speech --minibatch 8",
+            "--images --shape words",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -18,6 +18,9 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
         Mode::Parser => ("One thread that parses text", "-parser"),
         Mode::Peers => ("Reading beside other libraries", "-peers"),
         Mode::Csv => ("Reading of a CSV table by users' deserializers", "-csv"),
+        Mode::Images => {
+            ("Images, beside CNTK's own modules, decoders of JPEG and PyTorch's DataLoader", "-images")
+        }
         Mode::Speech => {
             ("Features and labels of speech, beside CNTK's own modules and other libraries", "-speech")
         }

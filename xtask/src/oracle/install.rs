@@ -11,6 +11,9 @@ pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
 /// The scripts' exit status when this machine cannot have what they install.
 const CANNOT: i32 = 3;
 
+/// In the folder of an installed CNTK, the file that says how the libraries of its image module were built.
+const IMAGES: &str = "mpi/ready-for-images";
+
 /// An installed CNTK.
 pub struct Cntk {
     folder: PathBuf,
@@ -28,6 +31,11 @@ pub enum Installed {
 /// Whether a version is there.
 pub fn is_installed(project: &Project, version: &str) -> bool {
     folder(project, version).join("ready").exists()
+}
+
+/// Whether a version is there whose image module can be loaded.
+pub fn has_images(project: &Project, version: &str) -> bool {
+    is_installed(project, version) && folder(project, version).join(IMAGES).exists()
 }
 
 fn folder(project: &Project, version: &str) -> PathBuf {
@@ -102,6 +110,15 @@ impl Cntk {
     /// Where the loader finds its libraries.
     pub fn library_path(&self) -> String {
         format!("{0}/mpi:{0}/libs", self.folder.display())
+    }
+
+    /// What its image module decodes JPEG with.
+    pub fn jpeg_note(&self) -> &'static str {
+        let built = std::fs::read_to_string(self.folder.join(IMAGES)).unwrap_or_default();
+        match built.trim() {
+            "SIMD ON" => "libjpeg-turbo, with vector instructions",
+            _ => "libjpeg-turbo, without vector instructions, because there was no nasm",
+        }
     }
 
     /// Its version.
