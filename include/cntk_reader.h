@@ -325,6 +325,10 @@ typedef enum {
    * The one of features and labels of speech in sections of its own (HTKDeserializers, HTKMLFReader).
    */
   CNTK_READER_SECTION_KIND_HTK = 3,
+  /**
+   * The one of images and labels in sections of its own (ImageReader).
+   */
+  CNTK_READER_SECTION_KIND_IMAGE = 4,
 } cntk_reader_section_kind;
 
 /**

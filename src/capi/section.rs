@@ -60,6 +60,8 @@ pub enum cntk_reader_section_kind {
     CNTK_READER_SECTION_KIND_BINARY = 2,
     /// The one of features and labels of speech in sections of its own (HTKDeserializers, HTKMLFReader).
     CNTK_READER_SECTION_KIND_HTK = 3,
+    /// The one of images and labels in sections of its own (ImageReader).
+    CNTK_READER_SECTION_KIND_IMAGE = 4,
 }
 
 /// The kind by its number: C may pass any.
@@ -69,6 +71,7 @@ pub(super) fn kind(number: u32) -> Result<ReaderType> {
         1 => Ok(ReaderType::Text),
         2 => Ok(ReaderType::Binary),
         3 => Ok(ReaderType::Htk),
+        4 => Ok(ReaderType::Image),
         _ => Err(crate::Error::argument(format!("There is no kind of reader {number}."))),
     }
 }

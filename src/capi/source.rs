@@ -132,7 +132,8 @@ impl cntk_reader_source {
             .map(|added| section(added).map(|cntk_reader_section(section)| section.clone()))
             .collect::<Result<Vec<_>>>()?;
         let maker = self.make.map(|make| Maker::new(make, self.userdata));
-        let others = Others { users: &users.types(), added: &added, foreign: maker.is_some() };
+        let others =
+            Others { users: &users.types(), added: &added, foreign: maker.is_some(), ..Others::default() };
         let settings = config.settings(others)?;
         let reader = cntk_reader::open(
             &settings,

@@ -6,12 +6,14 @@ use super::Others;
 use super::convert::{FromValue, WidenedInt};
 use super::htk::{self, Common, SpeechType};
 use super::legacy::parse_precision;
+use super::module::Module;
 use super::options::{
-    BinaryOptions, DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings, Shape, TextOptions,
-    UserOptions, WindowSize,
+    BinaryOptions, DeserializerOptions, ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape,
+    TextOptions, UserOptions, WindowSize,
 };
 use super::section::Section;
-use super::{binary, kaldi, text};
+use super::transforms::Scope;
+use super::{binary, image, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -24,51 +26,18 @@ const DEFAULT_USER_WINDOW: u64 = 128;
 
 const TEXT_TYPE: &str = "CNTKTextFormatDeserializer";
 const BINARY_TYPE: &str = "CNTKBinaryFormatDeserializer";
-const IMAGE_TYPE: &str = "ImageDeserializer";
-
-/// Deserializers of CNTK 2.7's module for images, which this library does not read yet.
-const IMAGE_TYPES: [&str; 2] = [IMAGE_TYPE, "Base64ImageDeserializer"];
 
 /// Deserializers whose sequences have keys that are texts, unless `useNumericSequenceKeys` says otherwise. CNTK does not
 /// count binary labels and lattices.
 const TEXTUAL_TYPES: [&str; 3] = ["HTKFeatureDeserializer", "HTKMLFDeserializer", kaldi::TYPE];
-
-/// CNTK's modules of deserializers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Module {
-    Text,
-    Binary,
-    Image,
-    Htk,
-}
-
-impl Module {
-    fn by_name(name: &str) -> Option<Module> {
-        match name {
-            "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Some(Module::Text),
-            "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Some(Module::Binary),
-            "ImageReader" | "Cntk.Deserializers.Image" => Some(Module::Image),
-            "HTKDeserializers" | "Cntk.Deserializers.HTK" => Some(Module::Htk),
-            _ => None,
-        }
-    }
-
-    /// The name of the module's library, without the version.
-    fn plugin(self) -> &'static str {
-        match self {
-            Module::Text => "Cntk.Deserializers.TextFormat",
-            Module::Binary => "Cntk.Deserializers.Binary",
-            Module::Image => "Cntk.Deserializers.Image",
-            Module::Htk => "Cntk.Deserializers.HTK",
-        }
-    }
-}
 
 /// The library's own deserializers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Native {
     Text,
     Binary,
+    /// Whether the images are lines of Base64.
+    Image(bool),
     Speech(SpeechType),
     Kaldi,
 }
@@ -78,6 +47,7 @@ impl Native {
         match self {
             Native::Text => Module::Text,
             Native::Binary => Module::Binary,
+            Native::Image(_) => Module::Image,
             Native::Speech(_) | Native::Kaldi => Module::Htk,
         }
     }
@@ -89,6 +59,8 @@ struct Inherited {
     hash_keys: bool,
     precision: String,
     trace_level: String,
+    /// `reproducibleTransforms`, which a deserializer may set for itself.
+    reproducible: bool,
 }
 
 /// The settings of a section with `deserializers`, some of which may be others'.
@@ -114,6 +86,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         hash_keys,
         precision: section.text_or("precision", "float")?,
         trace_level: section.text_or("traceLevel", "")?,
+        reproducible: section.get_or("reproducibleTransforms", false)?,
     };
     let deserializers = read_deserializers(&elements, &inherited, others)?;
     if deserializers.is_empty() {
@@ -124,7 +97,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         section.get_or("checkData", true)?;
     }
     let order = if !write && section.get_or("randomize", true)? {
-        let only_images = deserializers.len() == 1 && has(IMAGE_TYPE);
+        let only_images = deserializers.len() == 1 && has(image::TYPE);
         Order::Block {
             window: if is_listed_late(&deserializers) {
                 read_user_window(section)?
@@ -148,7 +121,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         ]);
         Order::InOrder
     };
-    let multithreaded = section.get_or("multiThreadedDeserialization", has(IMAGE_TYPE))?;
+    let multithreaded = section.get_or("multiThreadedDeserialization", has(image::TYPE))?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let local_timeline = section.get_or("localTimeline", true)?;
     let prefetch = read_common(section)?;
@@ -345,10 +318,23 @@ fn read_deserializers(
         deserializers.push(match native {
             Native::Text => DeserializerOptions::Text(text::read(&element, common.element)?.options),
             Native::Binary => DeserializerOptions::Binary(binary::read(&element, common.element)?.options),
+            Native::Image(base64) => {
+                let scope = Scope {
+                    module: &module,
+                    precision: &inherited.precision,
+                    users: others.transforms,
+                    foreign: others.foreign_transforms,
+                };
+                let common =
+                    image::Common { element: common.element, reproducible: inherited.reproducible, scope };
+                DeserializerOptions::Image(image::read(base64, &element, common)?)
+            }
             Native::Speech(kind) => htk::read(kind, &element, &common)?,
             Native::Kaldi => DeserializerOptions::Kaldi(kaldi::read(&element, &common)?),
         });
-        check_transforms(&element, native.module())?;
+        if !matches!(native, Native::Image(_)) {
+            check_transforms(&element, native.module())?;
+        }
     }
     let Some(obstacle) = obstacle.filter(|_| !is_listed_late(&deserializers)) else {
         return Ok(deserializers);
@@ -414,6 +400,15 @@ pub(super) fn speech_deserializer(
     }
 }
 
+/// See [`super::image_deserializer`].
+pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
+    let element = element_type(&section.text_or("precision", "float")?)?;
+    match check_type("ImageReader", name)? {
+        Native::Image(base64) => image::read_single(base64, section, element),
+        _ => Err(Error::internal("The module of images has other deserializers.")),
+    }
+}
+
 /// The element type of a deserializer's section, if its type is the one that its module has.
 fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
     if name != only {
@@ -424,14 +419,15 @@ fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> 
 
 /// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
 fn is_foreign(module: &str) -> bool {
-    !matches!(Module::by_name(module), Some(Module::Text | Module::Binary | Module::Htk))
+    Module::by_name(module).is_none()
 }
 
 /// What to write instead of a type that is not supported.
 const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader', \
                          'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader', 'HTKFeatureDeserializer', \
                          'HTKMLFDeserializer', 'HTKMLFBinaryDeserializer' and 'LatticeDeserializer' of the module \
-                         'HTKDeserializers', 'KaldiDeserializer', and deserializers of users.";
+                         'HTKDeserializers', 'ImageDeserializer' and 'Base64ImageDeserializer' of the module \
+                         'ImageReader', 'KaldiDeserializer', and deserializers of users.";
 
 /// The error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
@@ -459,10 +455,8 @@ fn check_type(module: &str, name: &str) -> Result<Native> {
                 return Ok(Native::Speech(kind));
             }
         }
-        (Module::Image, name) if IMAGE_TYPES.contains(&name) => {
-            let message = format!("The deserializer type '{name}' is not supported yet.");
-            return Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED));
-        }
+        (Module::Image, image::TYPE) => return Ok(Native::Image(false)),
+        (Module::Image, image::BASE64_TYPE) => return Ok(Native::Image(true)),
         _ => {}
     }
     let error = match known {

@@ -3,7 +3,7 @@
 use super::composite::read_common;
 use super::options::{DeserializerOptions, Order, Packing, ReaderSettings, Shape, WindowSize};
 use super::section::Section;
-use super::{binary, htk_legacy, text};
+use super::{binary, htk_legacy, image_legacy, text};
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -17,18 +17,18 @@ pub enum ReaderType {
     Text,
     /// The section is that of a binary reader.
     Binary,
+    /// The section is that of a reader of images, with images and labels in sections of its own.
+    Image,
     /// The section is that of a reader of speech, with features and labels in sections of its own.
     Htk,
 }
 
 /// What to write instead of a reader type that is not supported.
 const SUPPORTED: &str = "Supported values of 'readerType' are 'CompositeDataReader', 'CNTKTextFormatReader', \
-                         'CNTKBinaryReader', 'HTKDeserializers' and 'HTKMLFReader'.";
+                         'CNTKBinaryReader', 'ImageReader', 'HTKDeserializers' and 'HTKMLFReader'.";
 
 /// Names of readers and modules that CNTK 2.7 has and this library does not.
-const OTHERS: [&str; 8] = [
-    "ImageReader",
-    "Cntk.Deserializers.Image",
+const OTHERS: [&str; 6] = [
     "LMSequenceReader",
     "LUSequenceReader",
     "UCIFastReader",
@@ -47,6 +47,7 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
         "CompositeDataReader" | "Cntk.Composite" => Ok(ReaderType::Composite),
         "CNTKTextFormatReader" | "Cntk.Deserializers.TextFormat" => Ok(ReaderType::Text),
         "CNTKBinaryReader" | "Cntk.Deserializers.Binary" => Ok(ReaderType::Binary),
+        "ImageReader" | "Cntk.Deserializers.Image" => Ok(ReaderType::Image),
         "HTKDeserializers" | "Cntk.Deserializers.HTK" | "HTKMLFReader" | "Cntk.Reader.HTKMLF" => {
             Ok(ReaderType::Htk)
         }
@@ -70,6 +71,11 @@ pub(super) fn read_text(section: &Section) -> Result<ReaderSettings> {
     let trace_level = text.options.trace_level;
     let deserializer = DeserializerOptions::Text(text.options);
     with_one(section, Shape::TextReader, text.window, packing, element, trace_level, deserializer)
+}
+
+/// Options of a section with `readerType = "ImageReader"`.
+pub(super) fn read_image(section: &Section) -> Result<ReaderSettings> {
+    image_legacy::read(section, read_element(section)?)
 }
 
 /// Options of a section with `readerType = "HTKMLFReader"` or `"HTKDeserializers"`.

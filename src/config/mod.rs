@@ -12,12 +12,16 @@ mod expand;
 mod file;
 mod htk;
 mod htk_legacy;
+mod image;
+mod image_legacy;
 mod kaldi;
 mod legacy;
 mod lexer;
+mod module;
 pub mod options;
 mod section;
 mod text;
+mod transforms;
 mod typed;
 mod unread;
 
@@ -38,7 +42,9 @@ pub use typed::{
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
-use options::{BinaryOptions, DeserializerOptions, ReaderSettings, TextOptions};
+use options::{
+    BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, TextOptions, TransformOptions,
+};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -156,6 +162,11 @@ pub struct Others<'a> {
     pub added: &'a [Section],
     /// Deserializers in modules that the library does not have are not errors: the caller makes them.
     pub foreign: bool,
+    /// Names of users' transforms: the `type` of an element of `transforms`, which needs no `module`.
+    pub transforms: &'a [&'a str],
+    /// Transforms in modules that the library does not have are not errors: the caller makes them. The name of each one is
+    /// the path of its section.
+    pub foreign_transforms: bool,
 }
 
 impl Others<'_> {
@@ -212,6 +223,17 @@ pub fn speech_deserializer(
     composite::speech_deserializer(section, name, is_primary, hash_keys)
 }
 
+/// Options of one deserializer of the module for images, as CNTK's composite reader hands them to it: without transforms, which
+/// the host makes itself.
+pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
+    composite::image_deserializer(section, name)
+}
+
+/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
+    transforms::read_single(section, name)
+}
+
 /// `unremarkable`: keys that are not reported where nothing reads them.
 fn settings_of(
     section: &Section,
@@ -231,6 +253,7 @@ fn settings_of(
         ReaderType::Composite => composite::read_with(section, others)?,
         ReaderType::Text => legacy::read_text(section)?,
         ReaderType::Binary => legacy::read_binary(section)?,
+        ReaderType::Image => legacy::read_image(section)?,
         ReaderType::Htk => legacy::read_htk(section)?,
     };
     section.log().report(section.path(), unremarkable, Logger { trace_level: settings.trace_level });

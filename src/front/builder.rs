@@ -143,7 +143,7 @@ impl Builder {
             .iter()
             .map(|user| UserType { name: user.name(), composable: user.is_composable() })
             .collect();
-        let others = Others { users: &users, added: &added, foreign: false };
+        let others = Others { users: &users, added: &added, ..Others::default() };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
         let others = reader::Others { registered: &registered, ..reader::Others::default() };
         Engine::open_with(&settings, &others).map(Reader::new)

@@ -169,8 +169,8 @@ fn errors_of_deserializers() {
         (
             "ImageReader",
             "ImageDeserializer",
-            I,
-            "The deserializer type 'ImageDeserializer' is not supported yet.",
+            R,
+            "configparameters: required parameter missing: unknown:deserializers[0]:input",
         ),
         (
             "HTKDeserializers",

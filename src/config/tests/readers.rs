@@ -336,10 +336,15 @@ fn choosing_a_reader() {
         Shape::TextReader
     );
     assert_error(
-        shape(&format!("readerType=ImageReader;{keys}")),
+        shape(&format!("readerType=Kaldi2Reader;{keys}")),
         I,
-        "The reader type 'ImageReader' is not supported yet.",
+        "The reader type 'Kaldi2Reader' is not supported yet.",
     );
+    let images = "f=[width=1;height=1;channels=1];l=[labelDim=1]";
+    for name in ["ImageReader", "Cntk.Deserializers.Image"] {
+        let settings = shape(&format!("traceLevel=0;readerType={name};file=m;{images}"));
+        assert_eq!(settings.unwrap(), Shape::ImageReader);
+    }
     let message = "Plugin not found: 'Nope-2.7.so' (error: no reader of this name is known)";
     assert_error(shape(&format!("readerType=Nope;{keys}")), R, message);
     assert_error(shape("readers=(a:b)"), I, "unknown:readers names 2 readers; one is supported.");
@@ -378,6 +383,7 @@ fn keys_that_nothing_reads() {
         match legacy::reader_type(&section, false).unwrap() {
             ReaderType::Composite => composite::read_with(&section, Others::default()).unwrap(),
             ReaderType::Text => legacy::read_text(&section).unwrap(),
+            ReaderType::Image => legacy::read_image(&section).unwrap(),
             ReaderType::Htk => legacy::read_htk(&section).unwrap(),
             ReaderType::Binary => legacy::read_binary(&section).unwrap(),
         };

@@ -1,0 +1,141 @@
+//! The keys of the deserializers of images: `ImageDeserializer` and `Base64ImageDeserializer`.
+
+use super::options::ImageOptions;
+use super::section::Section;
+use super::transforms::{self, Scope};
+use crate::error::ExceptionClass::Runtime;
+use crate::stream::ElementType;
+use crate::{Error, Result};
+
+/// The types that stand for them in configurations.
+pub(super) const TYPE: &str = "ImageDeserializer";
+pub(super) const BASE64_TYPE: &str = "Base64ImageDeserializer";
+
+/// Columns times rows of an image that are decoded at most, unless `maxPixels` says otherwise.
+pub(super) const DEFAULT_MAX_PIXELS: u64 = 1 << 28;
+
+/// Greatest number of classes: indices of sparse streams are 32-bit integers.
+const MAX_CLASSES: u64 = i32::MAX as u64;
+
+/// What is not in the section of a deserializer, but known where it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Common<'a> {
+    pub element: ElementType,
+    /// The reader's `reproducibleTransforms`.
+    pub reproducible: bool,
+    pub scope: Scope<'a>,
+}
+
+/// Reads an element of `deserializers`.
+pub(super) fn read(base64: bool, section: &Section, common: Common<'_>) -> Result<ImageOptions> {
+    let options = read_single(base64, section, common.element)?;
+    let reproducible = section.get_or("reproducibleTransforms", common.reproducible)?;
+    let stream = section.section("input")?.child(&options.features)?;
+    let transforms =
+        transforms::read(&stream, common.scope).map_err(|error| error.in_stream(&options.features))?;
+    Ok(ImageOptions { reproducible, transforms, ..options })
+}
+
+/// Reads a section without its transforms.
+pub(super) fn read_single(base64: bool, section: &Section, element: ElementType) -> Result<ImageOptions> {
+    let input = section.section("input")?;
+    let streams = Streams::of(
+        &input,
+        "transforms",
+        "ImageDeserializerBase",
+        "Please specify a single feature and label stream.",
+    )?;
+    let verbosity = section.get_or("verbosity", 0)?;
+    let label_dim = read_label_dim(&input.child(&streams.labels)?, &streams.labels)?;
+    let grayscale = section.get_or("grayscale", false)?;
+    let multi_view = section.get_or("multiViewCrop", false)?;
+    let file = section.text("file")?;
+    let cache_index = base64 && section.get_or("cacheIndex", false)?;
+    let max_pixels = read_max_pixels(section)?;
+    Ok(ImageOptions {
+        file,
+        base64,
+        features: streams.features,
+        transforms: Vec::new(),
+        labels: streams.labels,
+        label_dim,
+        dense_labels: false,
+        grayscale,
+        multi_view,
+        cache_index,
+        verbosity,
+        max_pixels,
+        reproducible: false,
+        element,
+    })
+}
+
+/// Names of the two streams.
+pub(super) struct Streams {
+    pub features: String,
+    pub labels: String,
+}
+
+impl Streams {
+    /// Finds the section with the key `feature_key` and the one with `labelDim`, by opening every value of `input` as a section.
+    /// `who` and `one_of_each` are how CNTK's messages begin.
+    pub fn of(input: &Section, feature_key: &str, who: &str, one_of_each: &str) -> Result<Streams> {
+        let (mut features, mut labels) = (Vec::new(), Vec::new());
+        // What is looked at here does not count as read.
+        let unlogged = input.unlogged();
+        for name in unlogged.keys() {
+            let stream = unlogged.child(name)?;
+            if stream.exists_here(feature_key) {
+                features.push(name.to_owned());
+            }
+            if stream.exists_here("labelDim") {
+                labels.push(name.to_owned());
+            }
+        }
+        let missing = |key: &str, what: &str| {
+            let detail = format!(
+                "'{}' needs a section with '{key}', which describes the stream of {what}.",
+                input.path()
+            );
+            Err(Error::config(Runtime, format!("{who} requires {key} parameter.")).with_detail(detail))
+        };
+        match (features.as_slice(), labels.as_slice()) {
+            ([], _) => missing(feature_key, "images"),
+            (_, []) => missing("labelDim", "labels"),
+            ([features], [labels]) => Ok(Streams { features: features.clone(), labels: labels.clone() }),
+            _ => {
+                let (images, classes) = (features.len(), labels.len());
+                let message = format!("{one_of_each} '{images}' features , '{classes}' labels found.");
+                let detail = format!(
+                    "In '{}' the key '{feature_key}' stands in {}, 'labelDim' in {}.",
+                    input.path(),
+                    listed(&features),
+                    listed(&labels)
+                );
+                Err(Error::config(Runtime, message).with_detail(detail))
+            }
+        }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    format!("'{}'", names.join("', '"))
+}
+
+/// `labelDim`: the number of classes.
+pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
+    let classes = stream.required::<u64>("labelDim")?;
+    if classes > MAX_CLASSES {
+        let message =
+            format!("Label dimension ({classes}) exceeds the maximum allowed value ({MAX_CLASSES})");
+        let detail =
+            format!("It is the number of classes, in '{}' (a negative number wraps around).", stream.path());
+        return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+    }
+    Ok(classes)
+}
+
+/// `maxPixels`: a guard of ours.
+pub(super) fn read_max_pixels(section: &Section) -> Result<u64> {
+    section.get_or("maxPixels", DEFAULT_MAX_PIXELS)
+}

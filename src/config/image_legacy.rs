@@ -1,0 +1,98 @@
+//! Readers chosen by `readerType = "ImageReader"`: images and labels in sections of the reader's own, and the keys of all
+//! transforms in that of the images. Keys are looked up outwards without a limit.
+
+use super::composite::read_common;
+use super::image::{self, Streams};
+use super::options::{
+    CropKind, DeserializerOptions, ImageOptions, Order, Packing, ReaderSettings, Shape, TransformOptions,
+    WindowSize,
+};
+use super::section::Section;
+use super::{text, transforms};
+use crate::error::ExceptionClass::Runtime;
+use crate::stream::ElementType;
+use crate::{Error, Result};
+
+/// The settings of the section of an old-style reader of images.
+pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSettings> {
+    let prefetch = read_common(section)?;
+    let one_of_each = "ImageReader currently supports a single feature and label stream.";
+    let streams = Streams::of(section, "width", "ImageReader", one_of_each)?;
+    let features = section.section(&streams.features)?;
+    let transforms = transforms::read_all(&features, read_is_transposed(&features)?)
+        .map_err(|error| error.in_stream(&streams.features))?;
+    let label_dim = image::read_label_dim(&section.section(&streams.labels)?, &streams.labels)?;
+    let file = section.text("file")?;
+    let order = read_order(section)?;
+    let is_gray = |transform: &TransformOptions| matches!(transform, TransformOptions::Scale(scale) if scale.channels == 1);
+    let grayscale = section.get_or("grayscale", transforms.iter().any(is_gray))?;
+    // The number of threads is the library's own affair.
+    section.get_or("numCPUThreads", 0)?;
+    let verbosity = section.get_or("verbosity", 0)?;
+    let is_multi_view = |transform: &TransformOptions| matches!(transform, TransformOptions::Crop(crop) if crop.kind == CropKind::MultiView10);
+    let multi_view = transforms.iter().any(is_multi_view);
+    let options = ImageOptions {
+        file,
+        base64: false,
+        features: streams.features,
+        transforms,
+        labels: streams.labels,
+        label_dim,
+        dense_labels: true,
+        grayscale,
+        multi_view,
+        cache_index: false,
+        verbosity,
+        max_pixels: image::read_max_pixels(section)?,
+        reproducible: section.get_or("reproducibleTransforms", false)?,
+        element,
+    };
+    Ok(ReaderSettings {
+        shape: Shape::ImageReader,
+        deserializers: vec![DeserializerOptions::Image(options)],
+        numeric_keys: false,
+        hash_keys: false,
+        order,
+        packing: Packing::Frame,
+        lanes_by_epoch: None,
+        local_timeline: false,
+        max_errors: 0,
+        element,
+        trace_level: text::read_u32(section, "traceLevel", 1)?,
+        verbosity,
+        multithreaded: true,
+        prefetch,
+        in_cntks_place: false,
+    })
+}
+
+/// `mbFormat`: whether samples are planes, or interleaved as images are decoded.
+fn read_is_transposed(features: &Section) -> Result<bool> {
+    let format = features.text_or("mbFormat", "nchw")?;
+    match format.to_ascii_lowercase().as_str() {
+        "nchw" => Ok(true),
+        "nhwc" | "legacy" => Ok(false),
+        _ => {
+            let message = format!(
+                "ImageReader does not support the sample format '{format}', only 'nchw' and 'nhwc' are supported."
+            );
+            let detail = format!("'mbFormat' in '{}' is the order of a sample's values.", features.path());
+            Err(Error::config(Runtime, message).with_detail(detail))
+        }
+    }
+}
+
+/// `randomize`: all images in another order for each sweep, or the map file's own.
+fn read_order(section: &Section) -> Result<Order> {
+    let text = section.text_or("randomize", "auto")?;
+    if text.eq_ignore_ascii_case("auto") {
+        let seed = section.get_or("randomizationSeed", 0)?;
+        return Ok(Order::Block { window: WindowSize::Samples(1), seed });
+    }
+    section.ignore(&["randomizationSeed"]);
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(Order::InOrder);
+    }
+    let detail = format!("In '{}' it is '{text}'.", section.path());
+    Err(Error::config(Runtime, "'randomize' parameter must be set to 'auto' or 'none'").with_detail(detail))
+}

@@ -1,0 +1,336 @@
+//! Transforms of images: `transforms = ( [ type = "Crop" ; ... ] : [ type = "Scale" ; ... ] )` in the section of a stream.
+//!
+//! The order of the reads decides which of several mistakes is reported, and is CNTK's.
+
+use super::convert::FromValue;
+use super::module::Module;
+use super::options::{
+    ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
+    TransformOptions, UserTransformOptions,
+};
+use super::section::Section;
+use crate::error::ExceptionClass::{self, InvalidArgument, Runtime};
+use crate::{Error, Result};
+
+/// The types of transforms that CNTK's module for images has.
+const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
+
+/// Greatest number of columns, rows or channels.
+const MAX_DIMENSION: u64 = i32::MAX as u64;
+
+/// What is not in the section of a transform, but known where it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scope<'a> {
+    /// The module of the deserializer, which has the transforms that name no other module.
+    pub module: &'a str,
+    /// The reader's `precision`.
+    pub precision: &'a str,
+    /// Names of users' transforms.
+    pub users: &'a [&'a str],
+    /// Transforms in modules that the library does not have are not errors: the caller makes them.
+    pub foreign: bool,
+}
+
+/// Reads the array `transforms` of a stream's section.
+pub(super) fn read(stream: &Section, scope: Scope<'_>) -> Result<Vec<TransformOptions>> {
+    let elements = stream.array("transforms")?;
+    let mut transforms = Vec::with_capacity(elements.len());
+    for element in elements.sections() {
+        transforms.push(read_one(&element?, scope)?);
+    }
+    Ok(transforms)
+}
+
+fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
+    let name = section.text("type")?;
+    section.ignore(&["precision"]);
+    if scope.users.contains(&name.as_str()) && !section.exists_here("module") {
+        return Ok(user(name, section));
+    }
+    let module = section.text_or("module", scope.module)?;
+    match Module::by_name(&module) {
+        Some(Module::Image) => {}
+        Some(known) => {
+            let message =
+                format!("Symbol 'CreateTransformer' not found in plugin '{}-2.7.so'", known.plugin());
+            let detail = format!("The module '{module}' of '{}' has no transforms.", section.path());
+            return Err(Error::config(Runtime, message).with_detail(detail).with_detail(expected(scope)));
+        }
+        // Each of them is made for its own section, so that section is what tells it from others of its type.
+        None if scope.foreign => {
+            let section = section.with(&[("precision", scope.precision), ("module", &module)]);
+            return Ok(user(section.path().to_owned(), &section));
+        }
+        None => {
+            let message = format!(
+                "Plugin not found: '{module}-2.7.so' (error: no transforms of this module are known)"
+            );
+            return Err(Error::config(Runtime, message).with_detail(expected(scope)));
+        }
+    }
+    match read_native(section, &name)? {
+        Some(transform) => Ok(transform),
+        None => Err(unknown(section, &name).with_detail(expected(scope))),
+    }
+}
+
+/// Reads the section of one of the library's own transforms, whose type is `name`. None: there is no such type.
+fn read_native(section: &Section, name: &str) -> Result<Option<TransformOptions>> {
+    // CNTK converts the seed of every transform, and first of all.
+    let seed = || section.get_or("seed", 0u32);
+    Ok(Some(match name {
+        "Crop" => TransformOptions::Crop(read_crop(section, seed()?)?),
+        "Scale" => seed().and_then(|_| read_scale(section)).map(TransformOptions::Scale)?,
+        "Color" => TransformOptions::Color(read_color(section, seed()?)?),
+        "Intensity" => TransformOptions::Intensity(read_intensity(section, seed()?)?),
+        "Mean" => seed().and_then(|_| read_path(section, "meanFile")).map(TransformOptions::Mean)?,
+        "Transpose" => seed().map(|_| TransformOptions::Transpose)?,
+        "Cast" => seed().map(|_| TransformOptions::Cast)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
+pub(super) fn read_single(section: &Section, name: &str) -> Result<TransformOptions> {
+    section.ignore(&["type", "module", "precision"]);
+    read_native(section, name)?.ok_or_else(|| unknown(section, name))
+}
+
+fn unknown(section: &Section, name: &str) -> Error {
+    let message = "Cannot create transformer. Please check the module and type in the configuration.";
+    Error::config(Runtime, message).with_detail(format!("The 'type' of '{}' is '{name}'.", section.path()))
+}
+
+/// A transform that is not the library's own: its keys are for whoever makes it.
+fn user(name: String, section: &Section) -> TransformOptions {
+    section.ignore(&section.keys().collect::<Vec<_>>());
+    TransformOptions::User(UserTransformOptions { name, section: section.clone() })
+}
+
+fn expected(scope: Scope<'_>) -> String {
+    let mut text =
+        format!("Expected one of {TYPES} of the module 'ImageReader'; upper and lower case differ.");
+    match scope.users {
+        [] => text.push_str(" A transform of your own has to be added to the reader under this name."),
+        users => {
+            text.push_str(&format!(" Transforms of your own: '{}', without 'module'.", users.join("', '")))
+        }
+    }
+    text
+}
+
+/// All transforms of a reader that has their keys in one section, in the order in which it applies them.
+pub(super) fn read_all(section: &Section, is_transposed: bool) -> Result<Vec<TransformOptions>> {
+    let seed = section.get_or("seed", 0)?;
+    let mut transforms = vec![
+        TransformOptions::Crop(read_crop(section, seed)?),
+        TransformOptions::Scale(read_scale(section)?),
+        TransformOptions::Color(read_color(section, seed)?),
+        TransformOptions::Intensity(read_intensity(section, seed)?),
+        TransformOptions::Mean(read_path(section, "meanFile")?),
+    ];
+    transforms.extend(is_transposed.then_some(TransformOptions::Transpose));
+    transforms.push(TransformOptions::Cast);
+    Ok(transforms)
+}
+
+/// An error about a key, in CNTK's words.
+fn wrong(
+    section: &Section,
+    key: &str,
+    class: ExceptionClass,
+    message: impl Into<String>,
+    why: &str,
+) -> Error {
+    let found = section.find(key).map_or_else(|| "not there".to_owned(), |(_, text)| format!("'{text}'"));
+    Error::config(class, message).with_detail(format!("'{key}' in '{}' is {found}. {why}", section.path()))
+}
+
+fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
+    let size = read_crop_size(section)?;
+    let side = read_ratio(section, "side")?;
+    let area = read_ratio(section, "area")?;
+    let ratio = match (side, area) {
+        (None, None) => CropRatio::None,
+        (Some((least, most)), None) => CropRatio::Side(least, most),
+        (None, Some((least, most))) => CropRatio::Area(least, most),
+        (Some(_), Some(_)) => {
+            let message = "sideRatio and areaRatio cannot be specified simultaneously";
+            return Err(wrong(section, "areaRatio", Runtime, message, "Remove one of the two keys."));
+        }
+    };
+    let aspect = read_pair::<f32>(section, "aspectRatio", "1.0")?;
+    // CNTK takes infinity, and converts what comes of it to an integer.
+    if !(aspect.0 > 0.0 && aspect.0 <= aspect.1 && aspect.1.is_finite()) {
+        let message = "Invalid aspectRatio value, aspectMin must > 0 and <= aspectMax";
+        let why = "Expected one number, or 'least:greatest'.";
+        return Err(wrong(section, "aspectRatio", Runtime, message, why));
+    }
+    let jitter = section.text_or("jitterType", "")?;
+    let jitter = match jitter.to_ascii_lowercase().as_str() {
+        "" | "none" => false,
+        "uniratio" => true,
+        _ => {
+            let message = format!("Invalid jitter type: {jitter}.");
+            return Err(wrong(section, "jitterType", Runtime, message, "Expected 'none' or 'uniratio'."));
+        }
+    };
+    let name = section.text_or("cropType", "")?;
+    let (kind, flips) = match name.to_ascii_lowercase().as_str() {
+        "" | "center" => (CropKind::Center, false),
+        "randomside" | "randomarea" => (CropKind::Random, true),
+        "multiview10" => (CropKind::MultiView10, false),
+        _ => {
+            let message = format!("Invalid crop type: {name}.");
+            let why = "Expected 'center', 'randomside', 'randomarea' or 'multiview10'.";
+            return Err(wrong(section, "cropType", Runtime, message, why));
+        }
+    };
+    let flip = if section.exists_here("hflip") { section.get_or("hflip", flips)? } else { flips };
+    Ok(CropOptions {
+        kind,
+        size,
+        ratio,
+        aspect: (aspect.0.into(), aspect.1.into()),
+        jitter,
+        flip: flip && kind != CropKind::MultiView10,
+        seed,
+    })
+}
+
+/// `cropSize`: columns and rows; (0, 0) if they are not given.
+fn read_crop_size(section: &Section) -> Result<(u32, u32)> {
+    let (width, height) = read_pair::<i32>(section, "cropSize", "0")?;
+    match (u32::try_from(width), u32::try_from(height)) {
+        (Ok(width), Ok(height)) => Ok((width, height)),
+        _ => {
+            let message = "Invalid cropSize value, must be >= 0";
+            let why = "Expected one number, or 'width:height'.";
+            Err(wrong(section, "cropSize", Runtime, message, why))
+        }
+    }
+}
+
+/// `sideRatio` or `areaRatio`; `None` if it is 0. The numbers are of single precision.
+fn read_ratio(section: &Section, of: &str) -> Result<Option<(f64, f64)>> {
+    let key = &format!("{of}Ratio");
+    let (least, most) = read_pair::<f32>(section, key, "0.0")?;
+    if least == 0.0 && most == 0.0 {
+        return Ok(None);
+    }
+    if least > 0.0 && least <= most && most <= 1.0 {
+        return Ok(Some((least.into(), most.into())));
+    }
+    let message = format!("Invalid {of}Ratio value, must be > 0 and <= 1. {of}Min must <= {of}Max");
+    Err(wrong(section, key, Runtime, message, "Expected one number, or 'least:greatest'."))
+}
+
+/// One value, which stands for both, or two; CNTK converts further ones and ignores them.
+fn read_pair<T: FromValue + Copy>(section: &Section, key: &str, default: &str) -> Result<(T, T)> {
+    match *section.array_or(key, default)?.values::<T>()?.as_slice() {
+        [both] => Ok((both, both)),
+        [first, second, ..] => Ok((first, second)),
+        // CNTK reads beyond the array.
+        [] => {
+            let message = format!("'{key}' in '{}' has no value.", section.path());
+            Err(Error::config(InvalidArgument, message)
+                .with_detail("Expected one number or two, 'first:second'; or remove the key."))
+        }
+    }
+}
+
+fn read_scale(section: &Section) -> Result<ScaleOptions> {
+    let width = section.required::<u64>("width")?;
+    let height = section.required::<u64>("height")?;
+    let channels = section.required::<u64>("channels")?;
+    let (width, height, channels) = match [width, height, channels].map(dimension) {
+        [Some(width), Some(height), Some(channels)] if is_possible(width, height, channels) => {
+            (width, height, channels)
+        }
+        _ => {
+            let detail = format!(
+                "In '{}' the width is {width}, the height {height} and the number of channels {channels}. Each has to \
+                 be at least 1, and the image has to fit into the address space (a negative number wraps around).",
+                section.path()
+            );
+            return Err(Error::config(Runtime, "Invalid image dimensions.").with_detail(detail));
+        }
+    };
+    let mode = section.text_or("scaleMode", "fill")?;
+    if !matches!(mode.as_str(), "fill" | "crop" | "pad") {
+        let message = "Invalid scaleMode value, must be fill, crop or pad (all lower case)";
+        return Err(wrong(
+            section,
+            "scaleMode",
+            Runtime,
+            message,
+            "Correct its spelling, or remove the key.",
+        ));
+    }
+    let pad_value = section.get_or("padValue", -1i32)?;
+    if pad_value < -1 {
+        let message = "Invalid padValue value, must be -1 (replicates border) or >= 0 (constant)";
+        return Err(wrong(section, "padValue", Runtime, message, "Only 'scaleMode = pad' uses it."));
+    }
+    let mode = match mode.as_str() {
+        "fill" => ScaleMode::Fill,
+        "crop" => ScaleMode::Crop,
+        _ => ScaleMode::Pad(u32::try_from(pad_value).ok()),
+    };
+    let name = section.text_or("interpolations", "linear")?;
+    let interpolation = match name.to_ascii_lowercase().as_str() {
+        "nearest" => Interpolation::Nearest,
+        "linear" => Interpolation::Linear,
+        "cubic" => Interpolation::Cubic,
+        "lanczos" => Interpolation::Lanczos,
+        _ => {
+            let message = "Invalid interpolations value, must be nearest, cubic, lanczos or linear";
+            let why = "It is one word; there is no choice among several.";
+            return Err(wrong(section, "interpolations", Runtime, message, why));
+        }
+    };
+    Ok(ScaleOptions { width, height, channels, interpolation, mode })
+}
+
+fn dimension(value: u64) -> Option<u32> {
+    u32::try_from(value).ok().filter(|_| (1..=MAX_DIMENSION).contains(&value))
+}
+
+/// Whether an image of doubles of this size has an address range.
+pub(super) fn is_possible(width: u32, height: u32, channels: u32) -> bool {
+    let bytes = u128::from(width) * u128::from(height) * u128::from(channels) * 8;
+    bytes <= isize::MAX as u128
+}
+
+fn read_color(section: &Section, seed: u32) -> Result<ColorOptions> {
+    let radius = |key: &str| {
+        let radius = section.parsed_or(key, 0.0)?;
+        // CNTK takes NaN, and makes every value NaN.
+        if (0.0..=1.0).contains(&radius) {
+            return Ok(radius);
+        }
+        let message = format!("{key} must be >= 0.0 and <= 1.0");
+        Err(wrong(section, key, InvalidArgument, message, "0 changes nothing."))
+    };
+    Ok(ColorOptions {
+        brightness: radius("brightnessRadius")?,
+        contrast: radius("contrastRadius")?,
+        saturation: radius("saturationRadius")?,
+        seed,
+    })
+}
+
+fn read_intensity(section: &Section, seed: u32) -> Result<IntensityOptions> {
+    let std_dev = section.parsed_or("intensityStdDev", 0.0f64)?;
+    if !std_dev.is_finite() {
+        let message = format!("'intensityStdDev' in '{}' is not a finite number.", section.path());
+        return Err(wrong(section, "intensityStdDev", InvalidArgument, message, "0 changes nothing."));
+    }
+    let file = read_path(section, "intensityFile")?;
+    Ok(IntensityOptions { std_dev, file, seed })
+}
+
+/// A path that need not be given.
+fn read_path(section: &Section, key: &str) -> Result<Option<String>> {
+    Ok(Some(section.text_or(key, "")?).filter(|path| !path.is_empty()))
+}
