@@ -4,8 +4,8 @@
 // one JSON line per step in the format of the recorded cases. Needs the host's libraries (libCntk.Math-*.so
 // and what it needs) where the loader finds them; the host's version is taken from the name of that library.
 //
-// MODULE may also be CNTK's HTK module: its reader of old-style sections is then made by the constructor of
-// its class, which that module exports.
+// MODULE may also be CNTK's HTK or image module: its reader of old-style sections is then made by the
+// constructor of its class, which that module exports.
 //
 // The steps are those of replay.cpp without checkpoints of the reader's own, and
 //
@@ -73,17 +73,17 @@ size_t read_limit(std::istream& in, size_t unlimited) {
   return std::stoull(word);
 }
 
-// The constructor of CNTK's reader of old-style HTK sections.
+// The constructor of CNTK's reader of old-style sections.
 using ConstructReader = void(void* memory, const host::ConfigParameters* config);
-ConstructReader* construct_htk = nullptr;
+ConstructReader* construct_old_style = nullptr;
 
-// Makes a reader of old-style HTK sections. Its class is smaller than the memory here.
-host::Reader* create_htk(const host::ConfigParameters* config) {
+// Makes a reader of old-style sections. Its class is smaller than the memory here.
+host::Reader* create_old_style(const host::ConfigParameters* config) {
   constexpr size_t kMemory = 4096;
   void* const memory = operator new(kMemory);
   std::memset(memory, 0, kMemory);
   try {
-    construct_htk(memory, config);
+    construct_old_style(memory, config);
   } catch (...) {
     operator delete(memory);
     throw;
@@ -93,9 +93,11 @@ host::Reader* create_htk(const host::ConfigParameters* config) {
 
 // The function of a module that makes readers.
 host::CreateCompositeDataReader* creator(void* module) {
-  constexpr char kHtk[] = "_ZN4CNTK12HTKMLFReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE";
-  construct_htk = reinterpret_cast<ConstructReader*>(dlsym(module, kHtk));
-  if (construct_htk != nullptr) return create_htk;
+  for (const char* name : {"_ZN4CNTK12HTKMLFReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE",
+                           "_ZN4CNTK11ImageReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE"}) {
+    construct_old_style = reinterpret_cast<ConstructReader*>(dlsym(module, name));
+    if (construct_old_style != nullptr) return create_old_style;
+  }
   return symbol<host::CreateCompositeDataReader>(module, "CreateCompositeDataReader");
 }
 
@@ -217,7 +219,7 @@ class Replay {
       out.streams.push_back(view(*minibatch.streams[id], streams_[id]));
       json::StreamMinibatch& part = out.streams.back();
       for (const json::Record& record : part.records) {
-        if (construct_htk != nullptr) break;  // readers of old-style sections have no keys
+        if (construct_old_style != nullptr) break;  // readers of old-style sections have no keys
         if (record.sequence != json::kGap) part.keys.push_back(minibatch.key_of_sequence(record.sequence));
       }
     }

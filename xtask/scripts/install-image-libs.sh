@@ -5,21 +5,25 @@
 #
 # Built from source: libjpeg.so.8 (libjpeg-turbo with that interface, and with vector instructions if nasm is there, as
 # distributions build it: the pixels are the same, but benchmarks must not measure a slow one). The system's, under an older name: libtiff.so.5.
-# Stand-ins that do nothing: libpng12 and libjasper. JPEG, BMP and TIFF images work afterwards, PNG and JPEG 2000 do not.
+# The system's libpng 1.6 behind the interface of 1.2: libpng12 (libpng12.c). A stand-in that does nothing: libjasper.
+# JPEG, PNG, BMP and TIFF images work afterwards, JPEG 2000 does not.
 #
 # Status 3 means that this machine cannot have them; the last line of the output says why.
 set -euo pipefail
 
 cannot() { echo "$*"; exit 3; }
 
+here=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$1" && pwd)
 to=$folder/mpi
 export DEBIAN_FRONTEND=noninteractive
 command -v nasm >/dev/null || [ "$(id -u)" != 0 ] || apt-get install -q -y --no-install-recommends nasm || true
 simd=OFF
 ! command -v nasm >/dev/null || simd=ON
-# The file says how libjpeg.so.8 was built: one without vector instructions is built again once nasm is there.
-[ ! -e "$to/ready-for-images" ] || { [ $simd = ON ] && ! grep -q 'SIMD ON' "$to/ready-for-images"; } || exit 0
+# The file says what was built: libraries of an older kind, and a libjpeg.so.8 without vector instructions once nasm is
+# there, are built again.
+built="libpng12, SIMD $simd"
+! grep -qxE "$built|libpng12, SIMD ON" "$to/ready-for-images" 2>/dev/null || exit 0
 command -v apt-get >/dev/null || cannot "sources and libraries come from Debian's or Ubuntu's archive, which this system does not use"
 for tool in gcc cmake make nm tar; do
   command -v $tool >/dev/null || cannot "$tool was not found"
@@ -34,6 +38,12 @@ if [ -z "$(tiff)" ] && [ "$(id -u)" = 0 ]; then
 fi
 [ -n "$(tiff)" ] || cannot "libtiff was not found (on Debian and Ubuntu the package libtiff6)"
 ln -sf "$(tiff)" "$to/libtiff.so.5"
+
+png() { ldconfig -p | awk '$1 == "libpng16.so.16" && !found++ { print $NF }'; }
+if [ -z "$(png)" ] && [ "$(id -u)" = 0 ]; then
+  apt-get install -q -y --no-install-recommends libpng16-16 || true
+fi
+[ -n "$(png)" ] || cannot "libpng16 was not found (on Debian and Ubuntu the package libpng16-16)"
 
 # A source list of its own, because the system's may leave out source packages.
 . /etc/os-release
@@ -52,21 +62,23 @@ make -C "$scratch/build" -j2 jpeg
 cp -L "$scratch/build/libjpeg.so.8" "$to/libjpeg.so.8.new"
 mv "$to/libjpeg.so.8.new" "$to/libjpeg.so.8"
 
-# Builds a library with every function that OpenCV names. OpenCV calls jas_init when it is loaded, so Jasper's functions
-# return; libpng's abort.
-stand_in() {
-  local file=$1 prefix=$2 version=$3 body=$4
-  {
-    echo '#include <stdlib.h>'
-    nm -D --undefined-only "$folder/libs/libopencv_imgcodecs.so.3.1" | awk -v prefix="$prefix" -v body="$body" '
-      { sub(/@.*/, "", $2) } index($2, prefix) == 1 { print "long " $2 "(void) { " body " }" }'
-  } >"$scratch/stand_in.c"
-  echo "$version { global: *; };" >"$scratch/stand_in.map"
-  gcc -w -fno-builtin -shared -fPIC "$scratch/stand_in.c" -Wl,-soname,"$file" -Wl,--version-script="$scratch/stand_in.map" -o "$to/$file"
+# libNAME.so.N with symbols of one version, from a source.
+library() {
+  local file=$1 version=$2 source=$3
+  echo "$version { global: *; };" >"$scratch/version.map"
+  gcc -w -O1 -fno-builtin -shared -fPIC "$source" -ldl -Wl,-soname,"$file" -Wl,--version-script="$scratch/version.map" -o "$to/$file.new"
+  mv "$to/$file.new" "$to/$file"
 }
-stand_in libpng12.so.0 png_ PNG12_0 'abort();'
-stand_in libjasper.so.1 jas_ JASPER_1 'return 0;'
+library libpng12.so.0 PNG12_0 "$here/libpng12.c"
+
+# Every function that OpenCV names. It calls jas_init when it is loaded, so Jasper's functions return.
+{
+  echo 'int unused;'
+  nm -D --undefined-only "$folder/libs/libopencv_imgcodecs.so.3.1" |
+    awk '{ sub(/@.*/, "", $2) } index($2, "jas_") == 1 { print "long " $2 "(void) { return 0; }" }'
+} >"$scratch/jasper.c"
+library libjasper.so.1 JASPER_1 "$scratch/jasper.c"
 
 "$folder/python" -c 'import ctypes, glob, sys; ctypes.CDLL(glob.glob(sys.argv[1] + "/libs/Cntk.Deserializers.Image-*.so")[0])' "$folder" ||
   cannot "the image module cannot be loaded all the same"
-echo "SIMD $simd" >"$to/ready-for-images"
+echo "$built" >"$to/ready-for-images"

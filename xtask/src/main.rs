@@ -69,12 +69,12 @@ cargo xtask COMMAND [OPTIONS]
   oracle                   compares with real CNTK, which it installs under target/oracle: the golden cases, and random ones
       --cases N            number of random cases (default 300)
       --seed S             seed of the first one; the next has S + 1 (default 1)
-      --kind NAME          random cases of this kind only: text, binary, bundle or htk
+      --kind NAME          random cases of this kind only: text, binary, bundle, htk or image
       --no-golden          random cases only
       --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
       --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)
       --version V          2.7 (default), 2.6 or 2.5.1
-      --images             also installs the libraries that CNTK's image module needs
+      --write FOLDER       writes the random cases there instead of comparing them
       --threads N          cases at a time (default 3)
   fuzz                     damaged input and different ways to the same result, for 10 minutes; see fuzz/README.md
       --minutes N          time for all targets together

@@ -57,8 +57,9 @@ pub struct Drivers {
     own_module: Option<PathBuf>,
     host: PathBuf,
     module: PathBuf,
-    /// CNTK's module that reads old-style HTK sections.
+    /// CNTK's modules that read old-style sections of speech, and of images.
     htk_module: PathBuf,
+    image_module: PathBuf,
     library_path: String,
     /// CNTK's version.
     pub version: String,
@@ -76,6 +77,7 @@ impl Drivers {
             host: folder.join("host_replay"),
             module: cntk.module(),
             htk_module: cntk.libraries().join(format!("Cntk.Deserializers.HTK-{}.so", cntk.version())),
+            image_module: cntk.libraries().join(format!("Cntk.Deserializers.Image-{}.so", cntk.version())),
             library_path: cntk.library_path(),
             version: cntk.version().to_owned(),
         }
@@ -95,7 +97,11 @@ impl Drivers {
         }
         let cntk = || {
             let mut cntk = Command::new(&self.host);
-            let module = if is_old_style(case) { &self.htk_module } else { &self.module };
+            let module = match is_old_style(case) {
+                true if reads_images(case) => &self.image_module,
+                true => &self.htk_module,
+                false => &self.module,
+            };
             cntk.arg(module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", &self.library_path);
             run(cntk, folder, "cntk", PATIENCE)
         };
@@ -165,7 +171,12 @@ impl Drivers {
     }
 }
 
-/// Whether a case has an old-style HTK section, whose sequences have no keys in CNTK.
+/// Whether a case needs CNTK's image module.
+pub fn reads_images(case: &Case) -> bool {
+    case.config.contains("ImageReader\"")
+}
+
+/// Whether a case has an old-style section of speech or images, whose sequences have no keys in CNTK.
 pub fn is_old_style(case: &Case) -> bool {
     case.config.starts_with("readerType")
 }

@@ -8,6 +8,7 @@ mod binary;
 mod bundle;
 mod config;
 mod htk;
+mod image;
 mod script;
 mod text;
 
@@ -32,18 +33,25 @@ pub enum Kind {
     Bundle,
     /// Speech: features, labels and lattices, with text beside them.
     Htk,
+    /// Images and their transforms, with text beside them.
+    Image,
 }
 
 impl Kind {
-    const ALL: [(&str, Kind); 4] =
-        [("text", Kind::Text), ("binary", Kind::Binary), ("bundle", Kind::Bundle), ("htk", Kind::Htk)];
+    const ALL: [(&str, Kind); 5] = [
+        ("text", Kind::Text),
+        ("binary", Kind::Binary),
+        ("bundle", Kind::Bundle),
+        ("htk", Kind::Htk),
+        ("image", Kind::Image),
+    ];
 
     /// By its name.
     pub fn by_name(name: &str) -> Result<Kind> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == name);
         found
             .map(|&(_, kind)| kind)
-            .with_context(|| format!("Kinds of cases: text, binary, bundle, htk; not {name}."))
+            .with_context(|| format!("Kinds of cases: text, binary, bundle, htk, image; not {name}."))
     }
 
     /// Its name.
@@ -152,6 +160,8 @@ impl Plan {
             Mode::Truncated,
             Mode::Truncated,
         ]);
+        // Truncation is for sequences of several samples.
+        let mode = if kind == Kind::Image && mode == Mode::Truncated { Mode::Sequence } else { mode };
         let (mut truncation, mut right_splice) = (0, 0);
         if mode == Mode::Truncated {
             truncation = rng.range(1, 7);
@@ -178,7 +188,7 @@ impl Plan {
             Kind::Text => vec![one_text(rng, &plan)],
             Kind::Binary => vec![one_binary(rng, &plan)],
             Kind::Bundle => bundle::sources(rng, &plan),
-            Kind::Htk => Vec::new(),
+            Kind::Htk | Kind::Image => Vec::new(),
         };
         plan
     }
@@ -241,6 +251,9 @@ pub fn case(seed: u64, kind: Option<Kind>) -> Case {
     if kind == Kind::Htk {
         return htk::case(&mut rng, &plan, seed);
     }
+    if kind == Kind::Image {
+        return image::case(&mut rng, &plan, seed);
+    }
     let how = match kind {
         Kind::Bundle => bundle::keys(&mut rng, &mut plan),
         _ => Match::Whole,
@@ -295,8 +308,8 @@ mod tests {
                 let case = case(seed, Some(kind));
                 assert!(case.steps[0].starts_with("start "));
                 assert!(case.steps.iter().any(|step| step == "read"));
-                assert_eq!(case.files.len() > 1, matches!(kind, Kind::Bundle | Kind::Htk));
-                if kind == Kind::Htk {
+                assert_eq!(case.files.len() > 1, matches!(kind, Kind::Bundle | Kind::Htk | Kind::Image));
+                if matches!(kind, Kind::Htk | Kind::Image) {
                     continue;
                 }
                 for (name, content) in &case.files {

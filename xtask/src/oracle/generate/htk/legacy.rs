@@ -70,7 +70,7 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
         name: if short { format!("{seed}-{}", super::SHORT_LABELS) } else { seed.to_string() },
         config: lines.join("\n") + "\n",
         files,
-        steps: steps(rng, plan, corpus.samples()),
+        steps: epochs(rng, plan.mode, plan.truncation, corpus.samples()),
         create: Value::Null,
         results: Vec::new(),
         rewritten: None,
@@ -84,7 +84,7 @@ fn stream(part: &Part) -> String {
 }
 
 /// An epoch after the other, each read to its end or nearly so.
-fn steps(rng: &mut Rng, plan: &Plan, samples: u64) -> Vec<String> {
+pub fn epochs(rng: &mut Rng, mode: Mode, truncation: u64, samples: u64) -> Vec<String> {
     let workers = *rng.pick(&[1, 1, 1, 2]);
     let rank = rng.range(0, workers - 1);
     let size = match rng.below(3) {
@@ -94,8 +94,8 @@ fn steps(rng: &mut Rng, plan: &Plan, samples: u64) -> Vec<String> {
     let mut steps = Vec::new();
     let first = rng.below(3);
     for epoch in first..first + 1 + rng.below(3) {
-        let minibatch = match plan.mode {
-            Mode::Truncated => plan.truncation * workers * rng.range(1, 3),
+        let minibatch = match mode {
+            Mode::Truncated => truncation * workers * rng.range(1, 3),
             Mode::Frame | Mode::Sequence => *rng.pick(&[1, 2, 3, 5, 9, 16, 50]),
         };
         steps.push(format!("start {workers} {rank} {minibatch} 0 0 0 {size} inf {epoch}"));

@@ -8,6 +8,7 @@ mod lattices;
 mod legacy;
 
 pub use labels::SMALL_LABELS;
+pub use legacy::epochs;
 
 use super::rng::Rng;
 use super::{Mode, Plan, config, script};
