@@ -81,7 +81,10 @@ impl Corpus {
         let mut pictures: Vec<Picture> = (0..count)
             .map(|number| {
                 let (width, height) = uniform.unwrap_or_else(|| size(rng));
-                let (ending, content) = picture::draw(rng, width, height);
+                let (ending, content) = match uniform {
+                    None if rng.once_in(9) => picture::fixture(rng),
+                    _ => picture::draw(rng, width, height),
+                };
                 let key = match keys {
                     Keys::Numeric => (number * step).to_string(),
                     Keys::Textual | Keys::Hashed => format!("{}{number}", rng.pick(&["k", "a b", "Ä"])),

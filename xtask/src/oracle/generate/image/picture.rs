@@ -21,6 +21,33 @@ pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
     }
 }
 
+/// Images of the tests, in forms that no encoder here makes.
+macro_rules! fixtures {
+    ($($name:literal),*) => {
+        [$(($name, &include_bytes!(concat!("../../../../../../tests/images/files/images/", $name))[..])),*]
+    };
+}
+const FIXTURES: [(&str, &[u8]); 12] = fixtures!(
+    "exif6.jpg",
+    "flat1x1.bmp",
+    "j410.jpg",
+    "j411.jpg",
+    "jarith.jpg",
+    "jrestart.jpg",
+    "jrgb.jpg",
+    "odd420.jpg",
+    "p13x9.bmp",
+    "scmyk.jpg",
+    "sprog.jpg",
+    "trunc.jpg"
+);
+
+/// One of the images of the tests.
+pub fn fixture(rng: &mut Rng) -> (&'static str, Vec<u8>) {
+    let (name, content) = *rng.pick(&FIXTURES);
+    (name, content.to_vec())
+}
+
 /// Bytes that no decoder takes.
 pub fn broken(rng: &mut Rng) -> Vec<u8> {
     let (ending, mut content) = draw(rng, 9, 7);
