@@ -24,7 +24,7 @@ pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
 /// Images of the tests, in forms that no encoder here makes.
 macro_rules! fixtures {
     ($($name:literal),*) => {
-        [$(($name, &include_bytes!(concat!("../../../../../../tests/images/files/images/", $name))[..])),*]
+        [$(($name, include_bytes!(concat!("../../../../../tests/images/files/images/", $name)) as &[u8])),*]
     };
 }
 const FIXTURES: [(&str, &[u8]); 12] = fixtures!(
