@@ -11,7 +11,7 @@ pub use labels::SMALL_LABELS;
 pub use legacy::epochs;
 
 use super::rng::Rng;
-use super::{Mode, Plan, config, script};
+use super::{Mode, Plan, by_first_worker, config, script};
 use crate::golden::Case;
 use serde_json::Value;
 use std::fmt::Write;
@@ -143,13 +143,7 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
 fn steps(rng: &mut Rng, plan: &Plan, corpus: &Corpus) -> Vec<String> {
     let mut steps = script::write(rng, plan, corpus.samples() + 1);
     if !rng.once_in(4) {
-        for step in &mut steps {
-            let mut words: Vec<&str> = step.split(' ').collect();
-            if matches!(words[..], ["start" | "config", _, _, ..]) {
-                words[2] = "0";
-            }
-            *step = words.join(" ");
-        }
+        steps.iter_mut().for_each(|step| *step = by_first_worker(step));
     }
     steps
 }
