@@ -163,7 +163,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL}
+   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -1039,6 +1039,139 @@ typedef int32_t (*cntk_reader_make_deserializer)(void *userdata,
                                                  cntk_reader_failure *failure);
 
 /**
+ * What an image is, without its values.
+ */
+typedef struct {
+  /**
+   * Columns.
+   */
+  uint32_t width;
+  /**
+   * Rows.
+   */
+  uint32_t height;
+  /**
+   * Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+   */
+  uint32_t channels;
+  /**
+   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element_type.
+   */
+  uint32_t element;
+  /**
+   * 0: row after row, in a row pixel after pixel. 1: channel after channel, each row after row (`Transpose`).
+   */
+  uint32_t is_planar;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_image_info;
+
+/**
+ * Says what the transform makes of such an image: `result` has what the image is, for the callback to change. It must depend
+ * on `image` alone; it is called several times for each image. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_describe_image)(void *userdata,
+                                              const cntk_reader_image_info *image,
+                                              cntk_reader_image_info *result,
+                                              cntk_reader_failure *failure);
+
+/**
+ * Transforms an image. `values` are the image's values, `width * height * channels` of its type; `result` is what
+ * describe_image has said, and `result_values` the place for all of its values, which holds values of other images. The two
+ * places do not overlap, are aligned for their types, and must not be used once the callback has returned. `random` was drawn
+ * for this image: what is random has to depend on nothing else. Returns 0, or another number if it fails.
+ */
+typedef int32_t (*cntk_reader_transform_image)(void *userdata,
+                                               const cntk_reader_image_info *image,
+                                               const void *values,
+                                               const cntk_reader_image_info *result,
+                                               void *result_values,
+                                               uint64_t random,
+                                               cntk_reader_failure *failure);
+
+/**
+ * A transform of the user's own, as a table of callbacks. Initialize with zeros, and set struct_size.
+ *
+ * The configuration names it as `type` of an element of `transforms`, without `module`. Images come to it as the transforms
+ * before it have left them: as bytes at first.
+ *
+ * Threads: the callbacks are called by the thread that reads and by the library's own, one at a time for each table; with
+ * `thread_safe` several at once. They must not throw, and not use readers of this library.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_user_transform).
+   */
+  size_t struct_size;
+  /**
+   * The first argument of every callback.
+   */
+  void *userdata;
+  /**
+   * The name that the configuration has for it, UTF-8. Not looked at in a table that a factory makes.
+   */
+  const char *name;
+  /**
+   * Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+   */
+  size_t name_length;
+  /**
+   * Says what becomes of an image; may be NULL: it keeps size, type and order of its values.
+   */
+  cntk_reader_describe_image describe_image;
+  /**
+   * Transforms an image. Must be set.
+   */
+  cntk_reader_transform_image transform_image;
+  /**
+   * Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. If opening
+   * the reader fails, it is called for tables that a factory has made, and not for others.
+   */
+  cntk_reader_finalizer finalizer;
+  /**
+   * 1 if several threads may transform images at once, else 0.
+   */
+  uint32_t thread_safe;
+  /**
+   * 0.
+   */
+  uint32_t reserved;
+} cntk_reader_user_transform;
+
+/**
+ * What a factory of transforms is to make. All of it lives until the callback returns.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_transform_request), set by the library.
+   */
+  size_t struct_size;
+  /**
+   * The transform's section, with its `module` (that of the deserializer, if it names none) and the reader's `precision`.
+   */
+  const cntk_reader_section *section;
+  /**
+   * Its `type`: UTF-8, `type_length` bytes.
+   */
+  const char *type_name;
+  /**
+   * Bytes of the type.
+   */
+  size_t type_length;
+} cntk_reader_transform_request;
+
+/**
+ * Makes a transform: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number if it
+ * fails.
+ */
+typedef int32_t (*cntk_reader_make_transform)(void *userdata,
+                                              const cntk_reader_transform_request *request,
+                                              cntk_reader_user_transform *made,
+                                              cntk_reader_failure *failure);
+
+/**
  * What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
  * CNTK_READER_SOURCE_INIT, and set exactly one of `text`, `file` and `section`.
  */
@@ -1101,9 +1234,23 @@ typedef struct {
    */
   cntk_reader_make_deserializer make;
   /**
-   * The first argument of `make`.
+   * The first argument of `make` and of `make_transform`.
    */
   void *userdata;
+  /**
+   * Transforms of the user's own, or NULL. The tables are copied. An element of `transforms` in the configuration has the name of
+   * one as `type`, and no `module`.
+   */
+  const cntk_reader_user_transform *const *transforms;
+  /**
+   * Their number.
+   */
+  size_t transform_count;
+  /**
+   * Makes the transforms whose `module` this library does not have, or NULL. Called in the configuration's order, before the
+   * reader is open.
+   */
+  cntk_reader_make_transform make_transform;
 } cntk_reader_source;
 
 /**

@@ -146,8 +146,9 @@ pub mod stream;
 pub mod transform;
 
 pub use config::{
-    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
-    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, ReaderOptions,
+    Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
+    ReaderOptions,
 };
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
 pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
@@ -167,16 +168,24 @@ pub mod speech {
     pub use crate::convert::{Listener, Progress};
 }
 
-/// Formats of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
-/// [`Builder::deserializer`].
+/// Transforms of images, for [`ImageDeserializer`] and [`Base64ImageDeserializer`].
+pub mod images {
+    pub use crate::config::options::{Interpolation, ScaleMode};
+    pub use crate::config::typed::image::{Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose};
+}
+
+/// Formats and transforms of your own: implement [`UserDeserializer`](user::UserDeserializer) and give it to
+/// [`Builder::deserializer`], or [`UserTransform`](user::UserTransform) and give it to [`Builder::transform`].
 pub mod user {
     pub use crate::deserialize::ChunkInfo;
     pub use crate::deserialize::custom::{
         Array, Buffer, DenseArray, FetchedChunk, Keys, Scalar, SequenceMatcher, Sequences, SparseArray,
         StreamData, UserChunk, UserDeserializer, UserSequence,
     };
+    pub use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
     pub use crate::sequence::{SequenceId, SequenceInfo};
     pub use crate::stream::{Element, ElementType, Storage, StreamInfo};
+    pub use crate::transform::user::UserTransform;
 }
 
 /// The programs of the guide compile.

@@ -64,6 +64,8 @@ pub mod user_deserializer;
 
 pub mod user_factory;
 
+pub mod user_transform;
+
 pub mod keys;
 
 pub mod section;

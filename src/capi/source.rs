@@ -9,12 +9,15 @@ use super::status::cntk_reader_status;
 use super::text;
 use super::user_deserializer::{Users, cntk_reader_user_deserializer};
 use super::user_factory::{Maker, cntk_reader_make_deserializer};
+use super::user_transform::{
+    TransformMaker, Transforms, cntk_reader_make_transform, cntk_reader_user_transform,
+};
 use crate::config::{Config, Others};
 use crate::deserialize::custom::Factory;
 use crate::reader;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
@@ -54,13 +57,22 @@ pub struct cntk_reader_source {
     /// Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, or
     /// NULL. Called in the configuration's order, before the reader is open.
     pub make: cntk_reader_make_deserializer,
-    /// The first argument of `make`.
+    /// The first argument of `make` and of `make_transform`.
     pub userdata: *mut c_void,
+    /// Transforms of the user's own, or NULL. The tables are copied. An element of `transforms` in the configuration has the name of
+    /// one as `type`, and no `module`.
+    pub transforms: *const *const cntk_reader_user_transform,
+    /// Their number.
+    pub transform_count: usize,
+    /// Makes the transforms whose `module` this library does not have, or NULL. Called in the configuration's order, before the
+    /// reader is open.
+    pub make_transform: cntk_reader_make_transform,
 }
 
-// SAFETY: integers, pointers and a nullable function; each of them may have all bits zero.
+// SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
 unsafe impl Sized for cntk_reader_source {
     const NAME: &'static str = "cntk_reader_source";
+    const LEAST: usize = offset_of!(cntk_reader_source, transforms);
 }
 
 impl Default for cntk_reader_source {
@@ -80,6 +92,9 @@ impl Default for cntk_reader_source {
             deserializer_count: 0,
             make: None,
             userdata: null_mut(),
+            transforms: null(),
+            transform_count: 0,
+            make_transform: None,
         }
     }
 }
@@ -123,6 +138,9 @@ impl cntk_reader_source {
         // SAFETY: as above: `deserializers` has `deserializer_count` elements, each of which is a table.
         let users =
             unsafe { Users::read(inputs(self.deserializers, self.deserializer_count, "deserializers")?) }?;
+        // SAFETY: as above: `transforms` has `transform_count` elements, each of which is a table.
+        let mut transforms =
+            unsafe { Transforms::read(inputs(self.transforms, self.transform_count, "transforms")?) }?;
         // SAFETY: as above: `added_sections` has `added_section_count` elements.
         let added = unsafe { inputs(self.added_sections, self.added_section_count, "added_sections") }?;
         // SAFETY: as above: each of them is NULL, which is refused, or a section.
@@ -132,18 +150,28 @@ impl cntk_reader_source {
             .map(|added| section(added).map(|cntk_reader_section(section)| section.clone()))
             .collect::<Result<Vec<_>>>()?;
         let maker = self.make.map(|make| Maker::new(make, self.userdata));
-        let others =
-            Others { users: &users.types(), added: &added, foreign: maker.is_some(), ..Others::default() };
+        let transform_maker = TransformMaker::new(self.make_transform, self.userdata);
+        let others = Others {
+            users: &users.types(),
+            added: &added,
+            foreign: maker.is_some(),
+            transforms: &transforms.names(),
+            foreign_transforms: transform_maker.is_some(),
+        };
         let settings = config.settings(others)?;
+        if let Some(maker) = transform_maker {
+            transforms.make(&settings, &maker)?;
+        }
         let reader = cntk_reader::open(
             &settings,
             &reader::Others {
                 registered: users.registered(),
                 factory: maker.as_ref().map(|maker| maker as &dyn Factory),
-                ..reader::Others::default()
+                transforms: transforms.registered(),
             },
         )?;
         users.take_userdata();
+        transforms.take_userdata();
         Ok(reader)
     }
 }

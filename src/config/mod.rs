@@ -22,7 +22,7 @@ pub mod options;
 mod section;
 mod text;
 mod transforms;
-mod typed;
+pub mod typed;
 mod unread;
 
 #[cfg(test)]
@@ -35,8 +35,9 @@ pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
 pub use typed::{
-    CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer,
-    KaldiDeserializer, LatticeDeserializer, ReaderOptions,
+    Base64ImageDeserializer, CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
+    ReaderOptions,
 };
 
 use crate::Result;

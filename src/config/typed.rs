@@ -3,8 +3,10 @@
 //! A builder only collects keys; [`crate::config`] reads them as it reads those of a text, with the same defaults,
 //! checks and messages.
 
+pub mod image;
 mod speech;
 
+pub use image::{Base64ImageDeserializer, ImageDeserializer};
 pub use speech::{
     HtkFeatureDeserializer, HtkMlfBinaryDeserializer, HtkMlfDeserializer, KaldiDeserializer,
     LatticeDeserializer,
@@ -86,6 +88,13 @@ impl ReaderOptions {
         /// Sequences that may be invalid before reading fails (`maxErrors`; default: 0). Malformed text is counted by
         /// the text deserializer, see [`CtfDeserializer::max_errors`].
         max_errors(sequences: u32) = "maxErrors";
+        /// Random transforms of images depend on nothing but their seed, the sweep and the sequence
+        /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
+        /// minibatches read before.
+        reproducible_transforms(reproducible: bool) = "reproducibleTransforms";
+        /// Images, and sequences of users that are fetched one by one, are worked on by several threads
+        /// (`multiThreadedDeserialization`; default: true with [`ImageDeserializer`], else false).
+        multithreaded(multithreaded: bool) = "multiThreadedDeserialization";
         /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
         trace_level(level: u32) = "traceLevel";
         /// Sequence keys in the data are numbers (`useNumericSequenceKeys`; default: true). Otherwise they are text.

@@ -2,11 +2,13 @@
 
 use super::Reader;
 use crate::config::{
-    CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer, HtkMlfBinaryDeserializer,
-    HtkMlfDeserializer, KaldiDeserializer, LatticeDeserializer, Others, ReaderOptions, Section, UserType,
+    Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
+    HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
+    Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
 use crate::reader::{self, Reader as Engine};
+use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::Path;
@@ -35,6 +37,7 @@ pub struct Builder {
     config: Config,
     options: ReaderOptions,
     added: Vec<Added>,
+    transforms: Vec<(String, Arc<dyn UserTransform>)>,
 }
 
 enum Added {
@@ -110,6 +113,16 @@ impl Builder {
         self.own(archives.section(), &archives)
     }
 
+    /// Adds images in files.
+    pub fn images(self, images: ImageDeserializer) -> Builder {
+        self.own(images.section(), &images)
+    }
+
+    /// Adds images in lines of Base64.
+    pub fn base64_images(self, images: Base64ImageDeserializer) -> Builder {
+        self.own(images.section(), &images)
+    }
+
     fn own(mut self, section: Result<Section>, text: &dyn fmt::Display) -> Builder {
         self.added.push(Added::Own(section, text.to_string()));
         self
@@ -119,6 +132,13 @@ impl Builder {
     /// it.
     pub fn deserializer(mut self, name: &str, deserializer: impl UserDeserializer + 'static) -> Builder {
         self.added.push(Added::User(name.to_owned(), Arc::new(deserializer)));
+        self
+    }
+
+    /// Adds a transform of your own. `name` is the `type` that an element of `transforms` in a configuration calls it by, without
+    /// a `module`, and what messages call it.
+    pub fn transform(mut self, name: &str, transform: impl UserTransform + 'static) -> Builder {
+        self.transforms.push((name.to_owned(), Arc::new(transform)));
         self
     }
 
@@ -143,9 +163,15 @@ impl Builder {
             .iter()
             .map(|user| UserType { name: user.name(), composable: user.is_composable() })
             .collect();
-        let others = Others { users: &users, added: &added, ..Others::default() };
+        let mut transforms = Vec::with_capacity(self.transforms.len());
+        for (name, transform) in self.transforms {
+            user::register(&mut transforms, &name, transform)?;
+        }
+        let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
+        let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
-        let others = reader::Others { registered: &registered, ..reader::Others::default() };
+        let others =
+            reader::Others { registered: &registered, transforms: &transforms, ..reader::Others::default() };
         Engine::open_with(&settings, &others).map(Reader::new)
     }
 }
@@ -164,6 +190,7 @@ impl fmt::Debug for Builder {
             .field("config", &self.config)
             .field("options", &self.options)
             .field("added", &names)
+            .field("transforms", &self.transforms.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
     }
 }

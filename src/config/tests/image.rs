@@ -390,6 +390,57 @@ fn keys_that_nothing_reads_are_reported() {
     assert_eq!(section.log().unread(section.path()), expected);
 }
 
+/// Sections of builders are those of texts.
+#[test]
+fn builders() {
+    use crate::config::typed::image::{Cast, Color, Crop, Intensity, Mean, Scale, Transform, Transpose};
+    let images = crate::ImageDeserializer::new("a # \"b\".map", "pixels", "classes", 7)
+        .grayscale(true)
+        .multi_view(true)
+        .max_pixels(99)
+        .reproducible_transforms(true)
+        .add_transform(
+            Crop::random().area_ratio(0.1, 1.0).aspect_ratio(0.5, 2.0).jitter(true).flip(false).seed(3),
+        )
+        .add_transform(Crop::center().size(4, 5).side_ratio(0.5, 0.5))
+        .add_transform(Crop::multi_view())
+        .add_transform(Scale::new(4, 3, 1).interpolation(Interpolation::Cubic).mode(ScaleMode::Pad(Some(9))))
+        .add_transform(Scale::new(4, 3, 1).mode(ScaleMode::Pad(None)))
+        .add_transform(Mean::new("m.xml"))
+        .add_transform(Color::new().brightness(0.25).contrast(0.5).saturation(1.0).seed(4))
+        .add_transform(Intensity::new(0.5, "i.xml").seed(5))
+        .add_transform(Transform::named("Mine"))
+        .add_transform(Transpose::new())
+        .add_transform(Cast::new());
+    let settings = |section: Section| {
+        let others = Others { added: &[section], transforms: &["Mine"], ..Others::default() };
+        Config::from_text("traceLevel=0").unwrap().settings(others).map(image)
+    };
+    let mut built = settings(images.section().unwrap()).unwrap();
+    assert_eq!((built.features.as_str(), built.labels.as_str(), built.label_dim), ("pixels", "classes", 7));
+    assert_eq!(built.file, "a # \"b\".map");
+    assert!(built.grayscale && built.multi_view && built.reproducible && built.max_pixels == 99);
+    let mine = built.transforms.remove(8);
+    assert!(matches!(mine, TransformOptions::User(user) if user.name == "Mine"));
+    let text = "[type=Crop;cropType=RandomSide;areaRatio=0.1:1;aspectRatio=0.5:2;jitterType=uniratio;hflip=0;seed=3]:
+        [type=Crop;cropSize=4:5;sideRatio=0.5]:[type=Crop;cropType=MultiView10]:
+        [type=Scale;width=4;height=3;channels=1;interpolations=cubic;scaleMode=pad;padValue=9]:
+        [type=Scale;width=4;height=3;channels=1;scaleMode=pad]:[type=Mean;meanFile=m.xml]:
+        [type=Color;brightnessRadius=0.25;contrastRadius=0.5;saturationRadius=1;seed=4]:
+        [type=Intensity;intensityStdDev=0.5;intensityFile=i.xml;seed=5]:[type=Transpose]:[type=Cast]";
+    assert_eq!(built.transforms, transforms(text).unwrap());
+    let images = crate::Base64ImageDeserializer::new("b", "x", "y", 2).cache_index(true);
+    let built = settings(images.section().unwrap()).unwrap();
+    assert!(built.base64 && built.cache_index && built.transforms.is_empty());
+    // What they show is what a text would say.
+    let text = format!("traceLevel=0\ndeserializers=({images})");
+    assert_eq!(image(from_text(&text).unwrap()), built);
+    let of = |features: &str, labels: &str| crate::ImageDeserializer::new("m", features, labels, 2);
+    for wrong in [of("x", "X"), of("x=", "y"), of("x", ""), of("x", "y").add_transform(Mean::new("a\"b"))] {
+        assert!(wrong.section().is_err(), "{wrong}");
+    }
+}
+
 fn legacy(reader: &str) -> Result<ReaderSettings> {
     from_text(&format!("traceLevel=0;readerType=ImageReader\n{reader}"))
 }

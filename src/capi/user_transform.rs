@@ -1,0 +1,438 @@
+//! Transforms of users' own: the table of callbacks.
+
+use super::call::input;
+use super::failure::cntk_reader_failure;
+use super::finalizer::cntk_reader_finalizer;
+use super::section::cntk_reader_section;
+use super::sized::{self, Sized};
+use super::text;
+use super::user_data::wrong;
+use crate::config::options::{ReaderSettings, UserTransformOptions};
+use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
+use crate::stream::ElementType;
+use crate::transform::user::{self, UserTransform};
+use crate::{Error, Result};
+use parking_lot::{Mutex, MutexGuard};
+use std::ffi::{c_char, c_void};
+use std::mem::size_of;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What an image is, without its values.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct cntk_reader_image_info {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
+    pub channels: u32,
+    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element_type.
+    pub element: u32,
+    /// 0: row after row, in a row pixel after pixel. 1: channel after channel, each row after row (`Transpose`).
+    pub is_planar: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// Says what the transform makes of such an image: `result` has what the image is, for the callback to change. It must depend
+/// on `image` alone; it is called several times for each image. Returns 0, or another number if it fails.
+pub type cntk_reader_describe_image = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        image: *const cntk_reader_image_info,
+        result: *mut cntk_reader_image_info,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
+/// Transforms an image. `values` are the image's values, `width * height * channels` of its type; `result` is what
+/// describe_image has said, and `result_values` the place for all of its values, which holds values of other images. The two
+/// places do not overlap, are aligned for their types, and must not be used once the callback has returned. `random` was drawn
+/// for this image: what is random has to depend on nothing else. Returns 0, or another number if it fails.
+pub type cntk_reader_transform_image = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        image: *const cntk_reader_image_info,
+        values: *const c_void,
+        result: *const cntk_reader_image_info,
+        result_values: *mut c_void,
+        random: u64,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
+/// A transform of the user's own, as a table of callbacks. Initialize with zeros, and set struct_size.
+///
+/// The configuration names it as `type` of an element of `transforms`, without `module`. Images come to it as the transforms
+/// before it have left them: as bytes at first.
+///
+/// Threads: the callbacks are called by the thread that reads and by the library's own, one at a time for each table; with
+/// `thread_safe` several at once. They must not throw, and not use readers of this library.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_user_transform {
+    /// sizeof(cntk_reader_user_transform).
+    pub struct_size: usize,
+    /// The first argument of every callback.
+    pub userdata: *mut c_void,
+    /// The name that the configuration has for it, UTF-8. Not looked at in a table that a factory makes.
+    pub name: *const c_char,
+    /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
+    pub name_length: usize,
+    /// Says what becomes of an image; may be NULL: it keeps size, type and order of its values.
+    pub describe_image: cntk_reader_describe_image,
+    /// Transforms an image. Must be set.
+    pub transform_image: cntk_reader_transform_image,
+    /// Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. If opening
+    /// the reader fails, it is called for tables that a factory has made, and not for others.
+    pub finalizer: cntk_reader_finalizer,
+    /// 1 if several threads may transform images at once, else 0.
+    pub thread_safe: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: every member is an integer, a pointer or a nullable function pointer, for all of which zero bytes are a value; other
+// bytes of a callback come from the user's C compiler. The first member is the size.
+unsafe impl Sized for cntk_reader_user_transform {
+    const NAME: &'static str = "cntk_reader_user_transform";
+}
+
+/// An empty table.
+const NO_TABLE: cntk_reader_user_transform = cntk_reader_user_transform {
+    struct_size: size_of::<cntk_reader_user_transform>(),
+    userdata: null_mut(),
+    name: null(),
+    name_length: 0,
+    describe_image: None,
+    transform_image: None,
+    finalizer: None,
+    thread_safe: 0,
+    reserved: 0,
+};
+
+/// What a factory of transforms is to make. All of it lives until the callback returns.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_transform_request {
+    /// sizeof(cntk_reader_transform_request), set by the library.
+    pub struct_size: usize,
+    /// The transform's section, with its `module` (that of the deserializer, if it names none) and the reader's `precision`.
+    pub section: *const cntk_reader_section,
+    /// Its `type`: UTF-8, `type_length` bytes.
+    pub type_name: *const c_char,
+    /// Bytes of the type.
+    pub type_length: usize,
+}
+
+/// Makes a transform: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number if it
+/// fails.
+pub type cntk_reader_make_transform = Option<
+    unsafe extern "C" fn(
+        userdata: *mut c_void,
+        request: *const cntk_reader_transform_request,
+        made: *mut cntk_reader_user_transform,
+        failure: *mut cntk_reader_failure,
+    ) -> i32,
+>;
+
+/// Images whose memory is kept for the next ones: as many as threads transform at once, and some.
+const MOST_IDLE: usize = 64;
+
+/// A table.
+struct Table {
+    callbacks: cntk_reader_user_transform,
+    /// Held during callbacks that must not be called at the same time.
+    turn: Option<Mutex<()>>,
+    /// Memory for results.
+    idle: Mutex<Vec<Pixels>>,
+    /// The userdata is the library's to give up.
+    is_owned: AtomicBool,
+}
+
+// SAFETY: the members that are no plain Rust data are callbacks and pointers of the user's. The name is not read after the table
+// was copied; the callbacks are called with the userdata, from the threads that the header names, and one at a time unless the
+// table says otherwise, which `turn` sees to.
+unsafe impl Send for Table {}
+// SAFETY: as above; calling callbacks is all that a shared reference is used for.
+unsafe impl Sync for Table {}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(finalizer) = self.callbacks.finalizer
+            && *self.is_owned.get_mut()
+        {
+            // SAFETY: the table's own callback with its own userdata; `drop` runs once, and no callback is running then,
+            // because each has a reference to this table.
+            unsafe { finalizer(self.callbacks.userdata) };
+        }
+    }
+}
+
+impl Table {
+    /// If it is `owned`, its finalizer is called whatever happens.
+    fn new(callbacks: cntk_reader_user_transform, owned: bool) -> Result<Table> {
+        let table = Table {
+            turn: (callbacks.thread_safe == 0).then(Mutex::default),
+            idle: Mutex::default(),
+            is_owned: AtomicBool::new(owned),
+            callbacks,
+        };
+        match table.callbacks.transform_image {
+            Some(_) => Ok(table),
+            None => Err(Error::argument(
+                "The callback transform_image must not be NULL: it transforms the images.",
+            )),
+        }
+    }
+
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.turn.as_ref().map(Mutex::lock)
+    }
+
+    /// Memory for a result: `values` values of a type. They are those of other images.
+    fn take(&self, depth: Depth, values: usize) -> Result<Pixels> {
+        fn fit<T: Copy + Default>(mut memory: Vec<T>, values: usize) -> Result<Vec<T>> {
+            let more = values.saturating_sub(memory.len());
+            memory.try_reserve_exact(more).map_err(|_| {
+                wrong(format!(
+                    "describe_image gives an image of {values} values, for which there is no memory."
+                ))
+            })?;
+            memory.resize(values, T::default());
+            Ok(memory)
+        }
+        let used = self.idle.lock().pop();
+        Ok(match (depth, used) {
+            (Depth::Byte, Some(Pixels::Bytes(used))) => Pixels::Bytes(fit(used, values)?),
+            (Depth::Byte, _) => Pixels::Bytes(fit(Vec::new(), values)?),
+            (Depth::Element(ElementType::Float), Some(Pixels::Floats(used))) => {
+                Pixels::Floats(fit(used, values)?)
+            }
+            (Depth::Element(ElementType::Float), _) => Pixels::Floats(fit(Vec::new(), values)?),
+            (Depth::Element(ElementType::Double), Some(Pixels::Doubles(used))) => {
+                Pixels::Doubles(fit(used, values)?)
+            }
+            (Depth::Element(ElementType::Double), _) => Pixels::Doubles(fit(Vec::new(), values)?),
+        })
+    }
+
+    fn give_back(&self, pixels: Pixels) {
+        let mut idle = self.idle.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push(pixels);
+        }
+    }
+}
+
+impl From<ImageInfo> for cntk_reader_image_info {
+    fn from(info: ImageInfo) -> Self {
+        let element = match info.depth {
+            Depth::Byte => 0,
+            Depth::Element(element) => element as u32,
+        };
+        cntk_reader_image_info {
+            width: info.width,
+            height: info.height,
+            channels: info.channels,
+            element,
+            is_planar: (info.order == PixelOrder::Planar).into(),
+            reserved: 0,
+        }
+    }
+}
+
+impl TryFrom<cntk_reader_image_info> for ImageInfo {
+    type Error = Error;
+
+    fn try_from(info: cntk_reader_image_info) -> Result<ImageInfo> {
+        let depth = match info.element {
+            0 => Depth::Byte,
+            1 => Depth::Element(ElementType::Float),
+            2 => Depth::Element(ElementType::Double),
+            other => {
+                let message = format!("describe_image gives an image with values of the type {other}.");
+                return Err(wrong(message).with_detail("Expected 0 (bytes), 1 (float) or 2 (double)."));
+            }
+        };
+        let order = if info.is_planar == 0 { PixelOrder::Interleaved } else { PixelOrder::Planar };
+        Ok(ImageInfo { width: info.width, height: info.height, channels: info.channels, depth, order })
+    }
+}
+
+/// The engine's view of a table.
+struct User(Arc<Table>);
+
+impl UserTransform for User {
+    fn result(&self, image: ImageInfo) -> Result<ImageInfo> {
+        let Some(describe) = self.0.callbacks.describe_image else { return Ok(image) };
+        let image = cntk_reader_image_info::from(image);
+        let (mut result, mut failure) = (image, cntk_reader_failure::default());
+        let status = {
+            let _turn = self.0.turn();
+            // SAFETY: the table's own callback with its own userdata; the other pointers lead to variables of this function.
+            unsafe {
+                describe(self.0.callbacks.userdata, &raw const image, &raw mut result, &raw mut failure)
+            }
+        };
+        failure.check("describe_image", status)?;
+        result.try_into()
+    }
+
+    fn apply(&self, image: &mut Image, random: u64) -> Result<()> {
+        let table = &*self.0;
+        let Some(transform) = table.callbacks.transform_image else {
+            return Err(Error::internal("A table of callbacks was not checked."));
+        };
+        let before = user::info_of(image);
+        let after = user::check_info(self.result(before)?)?;
+        let mut pixels = table.take(after.depth, after.values())?;
+        let (from, to) = (cntk_reader_image_info::from(before), cntk_reader_image_info::from(after));
+        let values: *const c_void = match &image.pixels {
+            Pixels::Bytes(values) => values.as_ptr().cast(),
+            Pixels::Floats(values) => values.as_ptr().cast(),
+            Pixels::Doubles(values) => values.as_ptr().cast(),
+        };
+        let place: *mut c_void = match &mut pixels {
+            Pixels::Bytes(values) => values.as_mut_ptr().cast(),
+            Pixels::Floats(values) => values.as_mut_ptr().cast(),
+            Pixels::Doubles(values) => values.as_mut_ptr().cast(),
+        };
+        let mut failure = cntk_reader_failure::default();
+        let status = {
+            let _turn = table.turn();
+            // SAFETY: the table's own callback with its own userdata. `values` are the image's, as many as `from` says, which
+            // `check_image` has seen to where they come from users' code, and the engine elsewhere; `place` has room for as
+            // many as `to` says, by `take`. Both live on, and nothing else uses them, until the callback returns.
+            unsafe {
+                transform(
+                    table.callbacks.userdata,
+                    &raw const from,
+                    values,
+                    &raw const to,
+                    place,
+                    random,
+                    &raw mut failure,
+                )
+            }
+        };
+        let outcome = failure.check("transform_image", status);
+        match outcome {
+            Ok(()) => {
+                table.give_back(std::mem::replace(&mut image.pixels, pixels));
+                (image.width, image.height, image.channels) = (after.width, after.height, after.channels);
+                image.planar = after.order == PixelOrder::Planar;
+                Ok(())
+            }
+            Err(error) => {
+                table.give_back(pixels);
+                Err(error)
+            }
+        }
+    }
+
+    fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
+        before.filter(|_| self.0.callbacks.describe_image.is_none())
+    }
+}
+
+/// The transforms that a reader is opened with.
+#[derive(Default)]
+pub(super) struct Transforms {
+    registered: Vec<(String, Arc<dyn UserTransform>)>,
+    /// Those that the caller has given, whose userdata are its own until the reader is open.
+    given: Vec<Arc<Table>>,
+}
+
+impl Transforms {
+    /// Copies and checks tables.
+    ///
+    /// # Safety
+    /// Each table is NULL, or as the header demands it.
+    pub(super) unsafe fn read(tables: &[*const cntk_reader_user_transform]) -> Result<Transforms> {
+        let mut read = Transforms::default();
+        for &table in tables {
+            // SAFETY: NULL, which `input` refuses, or a table with a size, and a name as its members say, by this function's
+            // contract.
+            let (name, table) = unsafe {
+                input(table, "transforms")?;
+                let table = sized::read(table, NO_TABLE)?;
+                (text::utf8(table.name, table.name_length, "name")?.to_owned(), Table::new(table, false)?)
+            };
+            let table = Arc::new(table);
+            read.add(&name, &table)?;
+            read.given.push(table);
+        }
+        Ok(read)
+    }
+
+    fn add(&mut self, name: &str, table: &Arc<Table>) -> Result<()> {
+        user::register(&mut self.registered, name, Arc::new(User(Arc::clone(table))))
+    }
+
+    /// Has a factory make the transforms that the settings name and that were not given.
+    pub(super) fn make(&mut self, settings: &ReaderSettings, maker: &TransformMaker) -> Result<()> {
+        for options in settings.user_transforms() {
+            if !self.registered.iter().any(|(name, _)| *name == options.name) {
+                let made = Arc::new(maker.make(options)?);
+                self.add(&options.name, &made)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Their names, for the configuration.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.registered.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The transforms, for the engine.
+    pub(super) fn registered(&self) -> &[(String, Arc<dyn UserTransform>)] {
+        &self.registered
+    }
+
+    /// The reader is open: from now on the finalizers are the library's to call.
+    pub(super) fn take_userdata(&self) {
+        self.given.iter().for_each(|table| table.is_owned.store(true, Ordering::Relaxed));
+    }
+}
+
+/// The user's factory.
+pub(super) struct TransformMaker {
+    userdata: *mut c_void,
+    make: unsafe extern "C" fn(
+        *mut c_void,
+        *const cntk_reader_transform_request,
+        *mut cntk_reader_user_transform,
+        *mut cntk_reader_failure,
+    ) -> i32,
+}
+
+impl TransformMaker {
+    /// The callback, if there is one, has to be called on this thread, while the call that it was given to has not returned.
+    pub(super) fn new(make: cntk_reader_make_transform, userdata: *mut c_void) -> Option<TransformMaker> {
+        make.map(|make| TransformMaker { userdata, make })
+    }
+
+    fn make(&self, options: &UserTransformOptions) -> Result<Table> {
+        let type_name = options.section.text("type")?;
+        let section = cntk_reader_section(options.section.clone());
+        let request = cntk_reader_transform_request {
+            struct_size: size_of::<cntk_reader_transform_request>(),
+            section: &raw const section,
+            type_name: type_name.as_ptr().cast(),
+            type_length: type_name.len(),
+        };
+        let (mut made, mut failure) = (NO_TABLE, cntk_reader_failure::default());
+        // SAFETY: the callback with the userdata that it was given with, on the thread and during the call that it was given
+        // to, since a `TransformMaker` is not sent anywhere; the other pointers lead to variables of this function.
+        let status =
+            unsafe { (self.make)(self.userdata, &raw const request, &raw mut made, &raw mut failure) };
+        failure.check("make_transform", status)?;
+        // SAFETY: `made` is a variable of this function, whose first member was set to its size.
+        Table::new(unsafe { sized::read(&raw const made, NO_TABLE) }?, true)
+    }
+}
