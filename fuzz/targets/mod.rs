@@ -4,6 +4,7 @@ mod binary;
 mod cache;
 mod checkpoint;
 mod configuration;
+mod images;
 mod parsers;
 mod resume;
 mod text;
@@ -42,6 +43,12 @@ pub const ALL: &[Target] = &[
         what: "damaged binary files of both layouts: errors with a place, or data",
         cases: 2_000,
         run: binary::run,
+    },
+    Target {
+        name: "images",
+        what: "damaged images, containers, lists and files of transforms: errors with a place, or data",
+        cases: 1_000,
+        run: images::run,
     },
     Target {
         name: "cache",
