@@ -4,6 +4,7 @@ import base64
 import os
 import random
 import struct
+import zipfile
 
 
 def numbers(rng, count):
@@ -174,6 +175,33 @@ def mean(path, width, height, channels=3):
         '<?xml version="1.0"?>\n<opencv_storage>\n<Channel>%d</Channel>\n<Row>%d</Row>\n<Col>%d</Col>\n'
         '<MeanImg type_id="opencv-matrix">\n<rows>1</rows>\n<cols>%d</cols>\n<dt>f</dt>\n<data>\n%s</data></MeanImg>\n'
         '</opencv_storage>\n') % (channels, height, width, width * height * channels, values))
+
+
+def intensity(path):
+    """Principal components of colors, as CNTK takes them: OpenCV's XML."""
+    matrix = ('<%s type_id="opencv-matrix">\n<rows>%d</rows>\n<cols>3</cols>\n<dt>f</dt>\n<data>\n%s</data></%s>\n')
+    values = matrix % ('EigVal', 1, '0.2175 0.0188 0.0045', 'EigVal')
+    vectors = '-0.5675 0.7192 0.4009 -0.5808 -0.0045 -0.8140 -0.5836 -0.6948 0.4203'
+    return write(path, '<?xml version="1.0"?>\n<opencv_storage>\n%s%s</opencv_storage>\n' % (
+        values, matrix % ('EigVec', 3, vectors, 'EigVec')))
+
+
+def container(path, files):
+    """A zip file of files, every other one deflated."""
+    with zipfile.ZipFile(path, 'w') as archive:
+        for number, file in enumerate(files):
+            method = zipfile.ZIP_DEFLATED if number % 2 else zipfile.ZIP_STORED
+            archive.write(file, os.path.basename(file), method)
+    return path
+
+
+def base64_images(path, count=8, classes=4):
+    """Bitmaps in lines of Base64."""
+    lines = []
+    for number in range(count):
+        with open(bitmap('encoded.bmp', 13 + number % 3, 9 + number % 2, number), 'rb') as file:
+            lines.append('%d\t%s\n' % (number % classes, base64.b64encode(file.read()).decode()))
+    return write(path, ''.join(lines))
 
 
 # A JPEG image of 45 x 35 pixels, with colours at half the resolution.
