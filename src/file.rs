@@ -6,7 +6,7 @@
 use crate::{Error, Result};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, ErrorKind as IoErrorKind, Read};
+use std::io::{self, ErrorKind as IoErrorKind, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -57,6 +57,33 @@ fn with_pauses<R>(
 fn is_transient(cause: &io::Error) -> bool {
     matches!(cause.kind(), IoErrorKind::WouldBlock | IoErrorKind::TimedOut)
         || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
+}
+
+/// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
+/// more than `most` bytes, before memory is taken for them.
+pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let file = with_retry(|| {
+        #[cfg(test)]
+        faults::check(&path.to_string_lossy(), faults::Operation::Open)?;
+        File::open(path)
+    })?;
+    let size = with_retry(|| file.metadata())?.len();
+    if size > most {
+        return Err(io::Error::from(IoErrorKind::FileTooLarge));
+    }
+    with_retry(|| {
+        #[cfg(test)]
+        faults::check(&path.to_string_lossy(), faults::Operation::Read)?;
+        bytes.clear();
+        // One byte more than the file has: reading finds its end without more memory.
+        bytes.try_reserve(size as usize + 1)?;
+        let mut file = &file;
+        file.rewind()?;
+        match file.take(most + 1).read_to_end(bytes)? as u64 {
+            read if read > most => Err(io::Error::from(IoErrorKind::FileTooLarge)),
+            _ => Ok(()),
+        }
+    })
 }
 
 /// Size and time of the last change of a file: equal states mean an unchanged file, as far as the system can say.

@@ -39,6 +39,13 @@ impl Element for f64 {
 
 pub(crate) use sealed::AnyBits;
 
+/// The bytes of numbers, in native order.
+pub(crate) fn bytes_of<T: AnyBits>(numbers: &[T]) -> &[u8] {
+    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `AnyBits` is implemented for types without
+    // padding only, so that every byte is initialized.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}
+
 // Users can name `Element`, but not its supertrait, so they cannot implement it.
 mod sealed {
     /// Types without padding for which every pattern of bits is a value.

@@ -3,7 +3,7 @@
 use super::wrong;
 use crate::Result;
 use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
-use crate::stream::{AnyBits, Element, ElementType, Storage, StreamInfo};
+use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -44,12 +44,6 @@ impl Values {
             Values::Double(list) => bytes_of(list),
         }
     }
-}
-
-fn bytes_of<T: AnyBits>(numbers: &[T]) -> &[u8] {
-    // SAFETY: the slice's own memory, all of it, borrowed as the slice is; `AnyBits` is implemented for types without
-    // padding only, so that every byte is initialized.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
 /// The data of one sequence in all streams of a deserializer. It comes empty and is used again for other sequences, so

@@ -1,20 +1,123 @@
-//! Images: map files and lines of Base64, with labels.
+//! Images with labels: map files that name image files, and lines that have images as Base64.
+//!
+//! A [`map`] file has a line per image; an image lies in a file of its own or in a [`zip`] file, and is a chunk by itself
+//! ([`files`]). Lines of [`base64`] are divided into chunks as text files are. Either way an image is read and its header
+//! looked at when a minibatch is fetched; what is random is then drawn for all images of the minibatch in their order; at the
+//! end those pixels are decoded that the transforms need, and transformed, several images at once ([`sequence`]).
 
+mod base64;
 pub mod decode;
+mod files;
+mod map;
+mod number;
+mod paths;
+mod sequence;
+mod workers;
+mod zip;
 
 use super::Deserializer;
 use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
+use crate::error::ExceptionClass;
+use crate::memory::Meter;
+use crate::stream::{Storage, StreamInfo, UNKNOWN_DIMENSION};
+use crate::transform::Chain;
 use crate::transform::user::UserTransform;
 use crate::{Error, Result};
+use base64::Base64Images;
+use decode::DecodeOptions;
+use files::FileImages;
 use std::sync::Arc;
+use workers::Workers;
 
-/// Opens a map file, or a file with Base64 lines. `users` has the transforms of users, by name.
+/// Number of views of an image that is delivered in several.
+const VIEWS: u32 = 10;
+
+/// Opens a map file, or a file with Base64 lines. `users` has the transforms of users, by name. Runs on a thread of the
+/// library's pool.
 pub fn open(
     options: &ImageOptions,
     users: &[(String, Arc<dyn UserTransform>)],
     corpus: &Arc<Corpus>,
 ) -> Result<Arc<dyn Deserializer>> {
-    let _ = (users, corpus);
-    Err(Error::argument("Images are not read yet.").in_file(&options.file))
+    match options.base64 {
+        true => Ok(Arc::new(Base64Images::open(options, users, corpus)?)),
+        false => Ok(Arc::new(FileImages::open(options, users, corpus)?)),
+    }
+}
+
+/// What the deserializers of images have in common.
+struct Common {
+    /// The images and their labels.
+    streams: [StreamInfo; 2],
+    label_dim: u32,
+    dense_labels: bool,
+    /// Sequences of an image: its views, or 1.
+    copies: u32,
+    decoding: DecodeOptions,
+    chain: Chain,
+    workers: Workers,
+    /// Counts the memory of images.
+    meter: Meter,
+}
+
+impl Common {
+    fn new(
+        options: &ImageOptions,
+        users: &[(String, Arc<dyn UserTransform>)],
+        label_dim: u32,
+    ) -> Result<Common> {
+        let chain = Chain::new(&options.transforms, users, options.element, options.reproducible)
+            .map_err(|error| error.in_stream(&options.features))?;
+        let stream = |name: &String, storage, shape| StreamInfo {
+            name: name.clone(),
+            storage,
+            element: options.element,
+            shape,
+            defines_mb_size: false,
+            is_binary: false,
+        };
+        // What is decoded may have any size.
+        let shape = chain.shape(None).map_or(vec![UNKNOWN_DIMENSION], |shape| shape.to_vec());
+        let labels = if options.dense_labels { Storage::Dense } else { Storage::SparseCsc };
+        Ok(Common {
+            streams: [
+                stream(&options.features, Storage::Dense, shape),
+                stream(&options.labels, labels, vec![label_dim as usize]),
+            ],
+            label_dim,
+            dense_labels: options.dense_labels,
+            copies: copies(options),
+            decoding: DecodeOptions {
+                grayscale: options.grayscale,
+                orient: false,
+                max_pixels: options.max_pixels,
+            },
+            chain,
+            workers: Workers::default(),
+            meter: Meter::default(),
+        })
+    }
+
+    /// The most bytes of an image file that are read: more than any format needs for the most pixels that are decoded.
+    fn most_file_bytes(&self) -> u64 {
+        const OF_A_PIXEL: u64 = 8;
+        const BESIDE_PIXELS: u64 = 64 << 20;
+        self.decoding.max_pixels.saturating_mul(OF_A_PIXEL).saturating_add(BESIDE_PIXELS).min(1 << 31)
+    }
+}
+
+/// Sequences of an image.
+fn copies(options: &ImageOptions) -> u32 {
+    if options.multi_view { VIEWS } else { 1 }
+}
+
+/// The number of classes, which are counted by the signed 32-bit numbers of sparse minibatches.
+fn label_dim(options: &ImageOptions) -> Result<u32> {
+    let dim = u32::try_from(options.label_dim).ok().filter(|&dim| i32::try_from(dim).is_ok());
+    dim.ok_or_else(|| {
+        let message =
+            format!("'labelDim' is {}, and at most {} classes are possible.", options.label_dim, i32::MAX);
+        Error::config(ExceptionClass::InvalidArgument, message).in_stream(&options.labels)
+    })
 }

@@ -1,0 +1,275 @@
+//! Images as Base64, one to a line (`Base64ImageDeserializer`).
+//!
+//! The file is indexed as text files are. A chunk keeps its lines as the file has them; an image is decoded when it is fetched,
+//! because only then it is known whether it is valid.
+
+mod record;
+mod text;
+
+use super::decode::DecodeError;
+use super::map;
+use super::sequence::{Content, Identity, Origin, Read, fetch};
+use super::{Common, label_dim};
+use crate::config::options::ImageOptions;
+use crate::corpus::Corpus;
+use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
+use crate::deserialize::fetch::Parts;
+use crate::deserialize::fingerprint::mix;
+use crate::deserialize::text::index::{Index, IndexOptions};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
+};
+use crate::file::DataFile;
+use crate::image::Region;
+use crate::log::{Level, Logger};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::transform::user::UserTransform;
+use crate::{Error, Result};
+use record::{Record, Rules};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of a chunk (CNTK 2.7; there is no key for it).
+const CHUNK_BYTES: u64 = 32 << 20;
+
+/// Lines that have images as Base64. Each is a sequence, or several if there are several views of an image.
+pub(super) struct Base64Images {
+    shared: Arc<Shared>,
+    infos: Vec<ChunkInfo>,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    file: DataFile,
+    index: Index,
+    /// Lines begin with keys; otherwise the key of a line is its number.
+    has_keys: bool,
+    corpus: Arc<Corpus>,
+    common: Arc<Common>,
+    buffers: BufferPool,
+}
+
+impl Base64Images {
+    pub fn open(
+        options: &ImageOptions,
+        users: &[(String, Arc<dyn UserTransform>)],
+        corpus: &Arc<Corpus>,
+    ) -> Result<Base64Images> {
+        let path = &options.file;
+        let file = DataFile::open(path)?;
+        let has_keys = begins_with_key(&file).map_err(|error| error.in_file(path))?;
+        let index_options = IndexOptions {
+            main_stream: None,
+            skip_sequence_ids: !has_keys,
+            chunk_size: CHUNK_BYTES,
+            cache: options.cache_index,
+            trace_level: Level::Warning as u32,
+        };
+        let index = Index::open(&file, &index_options, corpus)?;
+        let common = Common::new(options, users, label_dim(options)?)?;
+        let infos = index.chunks().iter().map(|chunk| {
+            let sequences = chunk.sequences.checked_mul(common.copies);
+            sequences.map(|sequences| ChunkInfo { samples: sequences.into(), sequences })
+        });
+        let infos = infos.collect::<Option<Vec<_>>>();
+        let infos = infos.ok_or_else(|| Error::data("A chunk has too many images.").in_file(path))?;
+        let mut shared = Shared {
+            file,
+            index,
+            has_keys,
+            corpus: Arc::clone(corpus),
+            common: Arc::new(common),
+            buffers: BufferPool::new(0),
+        };
+        let sizes =
+            (0..infos.len() as ChunkId).map(|chunk| shared.bytes(chunk)).map(|bytes| bytes.end - bytes.start);
+        shared.buffers = BufferPool::new(sizes.max().unwrap_or(0));
+        Ok(Base64Images { shared: Arc::new(shared), infos })
+    }
+
+    /// The lines of sequences, as the index counts them: without views.
+    fn lines(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
+        let copies = self.shared.common.copies;
+        sequences.iter().map(|id| SequenceId { chunk: id.chunk, index: id.index / copies }).collect()
+    }
+}
+
+/// Whether the first line of the file begins with a key, and so all others (CNTK 2.7).
+fn begins_with_key(file: &DataFile) -> Result<bool> {
+    const BLOCK: usize = 64 << 10;
+    /// More than the first two columns of any sensible line have.
+    const MOST: usize = 1 << 20;
+    let mut line = Vec::new();
+    let mut block = vec![0; BLOCK];
+    loop {
+        let count = file.read_at(line.len() as u64, &mut block)?;
+        if line.is_empty() && count == 0 {
+            let error = Error::data(format!("Could not read the file '{}'.", file.path()));
+            return Err(
+                error.with_detail("It is empty: lines with a label and an image as Base64 were expected.")
+            );
+        }
+        line.extend_from_slice(&block[..count]);
+        let end = memchr::memchr(b'\n', &line);
+        // Whether there are three columns is decided by the beginning of the third.
+        if end.is_some() || count == 0 || line.len() > MOST || map::has_key(&line) {
+            return Ok(map::has_key(&line[..end.unwrap_or(line.len())]));
+        }
+    }
+}
+
+impl Shared {
+    /// The bytes of the file that a chunk consists of.
+    fn bytes(&self, chunk: ChunkId) -> Range<u64> {
+        let last = self.index.info(chunk).sequences.saturating_sub(1);
+        let span = |index| self.index.spans(chunk, index..index + 1).next();
+        match (span(0), span(last)) {
+            (Some(first), Some(last)) => first.offset..last.offset + u64::from(last.size),
+            _ => 0..0,
+        }
+    }
+}
+
+impl ChunkTable for Base64Images {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.infos
+    }
+
+    fn lengths(&self, _chunk: ChunkId) -> Lengths<'_> {
+        Lengths::Ones
+    }
+}
+
+impl ChunkSource for Base64Images {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.common.streams
+    }
+
+    fn load(&self, id: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let (shared, bytes) = (Arc::clone(&self.shared), self.shared.bytes(id));
+        let mut buffer = shared.buffers.take(shared.file.path(), &bytes)?;
+        buffer.read(&shared.file, bytes.clone())?;
+        Ok(Arc::new(Base64Chunk { shared, id, start: bytes.start, buffer }))
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn is_fetched(&self) -> bool {
+        true
+    }
+
+    fn is_fetched_ahead(&self) -> bool {
+        true
+    }
+
+    fn fingerprint(&self) -> u64 {
+        mix(self.shared.index.fingerprint(), self.shared.common.copies.into(), 0)
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let Shared { index, common, buffers, .. } = &*self.shared;
+        SourceMemory {
+            chunks: buffers.held() + common.meter.bytes(),
+            index: (index.memory() + size_of_val(self.infos.as_slice())) as u64,
+        }
+    }
+}
+
+impl Deserializer for Base64Images {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.shared.index.keys(&self.lines(sequences), keys);
+    }
+
+    /// The first view.
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let SequenceId { chunk, index } = self.shared.index.find(key)?;
+        Some(SequenceId { chunk, index: index * self.shared.common.copies })
+    }
+}
+
+/// Lines of the file.
+struct Base64Chunk {
+    shared: Arc<Shared>,
+    id: ChunkId,
+    /// Where it begins in the file.
+    start: u64,
+    buffer: ChunkBuffer,
+}
+
+impl Chunk for Base64Chunk {
+    fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
+        Loaded::Invalid
+    }
+
+    fn fetch(&self, index: u32, first: usize, parts: &mut Parts) -> Result<()> {
+        let Shared { file, index: lines, has_keys, corpus, common, .. } = &*self.shared;
+        let line = index / common.copies;
+        let span = lines.spans(self.id, line..line + 1).next();
+        let span = span.ok_or_else(|| Error::internal("A chunk has no such line."))?;
+        let from = (span.offset - self.start) as usize;
+        let text = &self.buffer.bytes()[from..from + span.size as usize];
+        let rules = Rules { file: file.path(), has_keys: *has_keys, label_dim: common.label_dim };
+        let identity = Identity { number: span.offset, copy: index % common.copies, key: span.key };
+        let origin: Arc<dyn Origin> = Arc::clone(&self.shared) as Arc<dyn Origin>;
+        fetch(origin, common.decoding, identity, (first, parts), |worker, content| {
+            let id = KeyText { corpus, key: span.key };
+            let Record { label, data } =
+                rules.read(text, &id).map_err(|error| error.for_key(id.to_string()))?;
+            let Content { file: bytes, image } = content;
+            let invalid = |why: &str| {
+                let path = file.path();
+                let line =
+                    format!("Could not decompress sequence with id '{id}' in the input file '{path}': {why}");
+                Logger::log_always(Level::Warning, &line);
+                Ok((label, Read::Invalid))
+            };
+            if !text::decode(data, bytes) {
+                return invalid(&format!("{} characters of Base64 are no multiple of 4.", data.len()));
+            }
+            let decoded = worker.decoder.header(bytes, &common.decoding).and_then(|header| {
+                let region = Region::whole(header.width, header.height);
+                worker.decoder.decode(bytes, &common.decoding, region, image)
+            });
+            match decoded {
+                Ok(()) => Ok((label, Read::Decoded)),
+                Err(cause) => invalid(&cause.message),
+            }
+        })
+    }
+}
+
+/// The text of a key, for messages: nothing is allocated for images without mistakes.
+struct KeyText<'a> {
+    corpus: &'a Corpus,
+    key: SequenceKey,
+}
+
+impl fmt::Display for KeyText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.corpus.text_of(self.key))
+    }
+}
+
+impl Drop for Base64Chunk {
+    fn drop(&mut self) {
+        self.shared.buffers.give_back(std::mem::take(&mut self.buffer));
+    }
+}
+
+impl Origin for Shared {
+    fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    fn locate(&self, offset: u64, error: Error) -> Error {
+        error.in_file(self.file.path()).at(offset, self.file.line_at(offset))
+    }
+
+    fn broken(&self, _offset: u64, cause: DecodeError) -> Error {
+        Error::data(cause.message)
+    }
+}

@@ -1,0 +1,254 @@
+//! Images in files of their own or in zip files, named by a map file (`ImageDeserializer`).
+
+use super::decode::{DecodeError, DecodeOptions};
+use super::map::Map;
+use super::sequence::{Content, Identity, Origin, Read, fetch};
+use super::workers::Worker;
+use super::zip::{Members, too_large};
+use super::{Common, copies, label_dim};
+use crate::config::options::ImageOptions;
+use crate::corpus::Corpus;
+use crate::deserialize::fetch::Parts;
+use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
+};
+use crate::error::ExceptionClass;
+use crate::file;
+use crate::log::{Level, Logger};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::transform::user::UserTransform;
+use crate::{Error, Result};
+use parking_lot::Mutex;
+use rayon::slice::ParallelSliceMut;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Images that a map file names. Each sequence is a chunk: an image, or one view of it.
+pub(super) struct FileImages {
+    shared: Arc<Shared>,
+    infos: Vec<ChunkInfo>,
+    /// Lines in the order of their keys, equal ones in the order of the file. Made when a key is looked for.
+    by_key: OnceLock<Vec<u32>>,
+    /// Chunks that were loaded, to be used again once nobody has them any more.
+    chunks: Mutex<VecDeque<Arc<FileChunk>>>,
+}
+
+/// What the deserializer and its chunks share.
+struct Shared {
+    map: Map,
+    members: Members,
+    common: Arc<Common>,
+    corpus: Arc<Corpus>,
+}
+
+impl FileImages {
+    pub fn open(
+        options: &ImageOptions,
+        users: &[(String, Arc<dyn UserTransform>)],
+        corpus: &Arc<Corpus>,
+    ) -> Result<FileImages> {
+        let begun = Instant::now();
+        let map = Map::read(&options.file, label_dim(options)?, corpus)
+            .map_err(|error| error.in_stream(&options.labels))?;
+        let members = Members::find(&map).map_err(|error| error.in_stream(&options.features))?;
+        if options.verbosity > 1 {
+            let seconds = begun.elapsed().as_secs_f64();
+            let line =
+                format!("ImageDeserializer: read {} lines of {} in {seconds:.3} s", map.len(), map.file());
+            Logger::log_always(Level::Info, &line);
+        }
+        let common = Common::new(options, users, label_dim(options)?)?;
+        let count = (map.len() as u64).saturating_mul(u64::from(copies(options)));
+        if count >= u64::from(ChunkId::MAX) {
+            let message =
+                format!("The map has {count} images, and at most {} are possible.", ChunkId::MAX - 1);
+            return Err(Error::data(message).in_file(map.file()));
+        }
+        Ok(FileImages {
+            infos: vec![ChunkInfo { samples: 1, sequences: 1 }; count as usize],
+            shared: Arc::new(Shared { map, members, common: Arc::new(common), corpus: Arc::clone(corpus) }),
+            by_key: OnceLock::new(),
+            chunks: Mutex::default(),
+        })
+    }
+
+    /// The line that a chunk comes from.
+    fn line(&self, chunk: ChunkId) -> u32 {
+        chunk / self.shared.common.copies
+    }
+
+    fn by_key(&self) -> &[u32] {
+        self.by_key.get_or_init(|| {
+            let map = &self.shared.map;
+            let mut lines: Vec<u32> = (0..map.len() as u32).collect();
+            let key = |&line: &u32| (map.key(line), line);
+            // On a thread outside of the library's pool, rayon would start a pool of its own.
+            match rayon::current_thread_index() {
+                Some(_) => lines.par_sort_unstable_by_key(key),
+                None => lines.sort_unstable_by_key(key),
+            }
+            lines
+        })
+    }
+}
+
+impl ChunkTable for FileImages {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.infos
+    }
+
+    fn lengths(&self, _chunk: ChunkId) -> Lengths<'_> {
+        Lengths::Ones
+    }
+}
+
+impl ChunkSource for FileImages {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.shared.common.streams
+    }
+
+    /// Reads nothing: an image is read when a minibatch has it.
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let mut chunks = self.chunks.lock();
+        // Chunks are let go of in about the order in which they were loaded, so the oldest one is likely to be free.
+        if let Some(mut oldest) = chunks.pop_front() {
+            let free = Arc::get_mut(&mut oldest).map(|free| free.number = chunk);
+            chunks.push_back(Arc::clone(&oldest));
+            if free.is_some() {
+                return Ok(oldest);
+            }
+        }
+        let loaded = Arc::new(FileChunk { shared: Arc::clone(&self.shared), number: chunk });
+        chunks.push_back(Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    fn loads_at_once(&self) -> bool {
+        true
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.keys(sequences, keys);
+    }
+
+    fn is_fetched(&self) -> bool {
+        true
+    }
+
+    fn is_fetched_ahead(&self) -> bool {
+        true
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let map = &self.shared.map;
+        let lines = 0..map.len() as u32;
+        let seed = mix(SEED, map.len() as u64, u64::from(self.shared.common.copies));
+        lines.fold(seed, |hash, line| mix(hash, map.key(line), u64::from(map.label(line))))
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let by_key = self.by_key.get().map_or(0, |lines| size_of_val(lines.as_slice()));
+        let Shared { map, members, common, .. } = &*self.shared;
+        let index = map.bytes() + members.bytes() + size_of_val(self.infos.as_slice()) + by_key;
+        SourceMemory { chunks: common.meter.bytes(), index: index as u64 }
+    }
+}
+
+impl Deserializer for FileImages {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        keys.extend(sequences.iter().map(|id| self.shared.map.key(self.line(id.chunk))));
+    }
+
+    /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7).
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        let map = &self.shared.map;
+        let line = if map.is_keyed_by_line() {
+            u32::try_from(key).ok().filter(|&line| (line as usize) < map.len())?
+        } else {
+            let lines = self.by_key();
+            let end = lines.partition_point(|&line| map.key(line) <= key);
+            lines[..end].last().copied().filter(|&line| map.key(line) == key)?
+        };
+        Some(SequenceId { chunk: line * self.shared.common.copies, index: 0 })
+    }
+}
+
+/// An image, or one view of it.
+struct FileChunk {
+    shared: Arc<Shared>,
+    number: ChunkId,
+}
+
+impl Chunk for FileChunk {
+    fn sequence(&self, _stream: usize, _index: u32) -> Loaded<'_> {
+        Loaded::Invalid
+    }
+
+    fn fetch(&self, _index: u32, first: usize, parts: &mut Parts) -> Result<()> {
+        let Shared { map, members, common, .. } = &*self.shared;
+        let line = self.number / common.copies;
+        let is_plain = !members.has(line);
+        let options = DecodeOptions { orient: is_plain, ..common.decoding };
+        let origin: Arc<dyn Origin> = Arc::clone(&self.shared) as Arc<dyn Origin>;
+        let copy = self.number % common.copies;
+        let identity = Identity { number: line.into(), copy, key: map.key(line) };
+        fetch(origin, options, identity, (first, parts), |worker, content| {
+            let Content { file, .. } = content;
+            self.shared.read(line, worker, file)?;
+            let header = worker.decoder.header(file, &options);
+            let header = header.map_err(|cause| self.shared.broken(line.into(), cause))?;
+            Ok((map.label(line), Read::Encoded(header)))
+        })
+    }
+}
+
+impl Shared {
+    /// Reads the image file of a line.
+    fn read(&self, line: u32, worker: &mut Worker, file: &mut Vec<u8>) -> Result<()> {
+        let most = self.common.most_file_bytes();
+        if let Some(read) = self.members.read(line, most, &mut worker.inflater, file) {
+            return read.map_err(|error| self.cannot_open(line, &error));
+        }
+        worker.path.clear();
+        self.map.expand_path(line, &mut worker.path);
+        let path = OsStr::from_bytes(&worker.path);
+        file::read_whole(path, most, file).map_err(|cause| {
+            let error = match cause.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most)
+                }
+                _ => Error::io("Error reading file", &path.to_string_lossy(), &cause),
+            };
+            self.cannot_open(line, &error)
+        })
+    }
+
+    /// CNTK's error of an image that cannot be used, whatever the reason. It lies in the map file, whose line names the image.
+    fn cannot_open(&self, line: u32, cause: &Error) -> Error {
+        let message = format!("Cannot open file '{}'", String::from_utf8_lossy(self.map.path(line)));
+        let error = Error::new(cause.kind(), ExceptionClass::Runtime, message);
+        error.with_detail(cause.message()).with_detail(cause.detail())
+    }
+}
+
+impl Origin for Shared {
+    fn common(&self) -> &Arc<Common> {
+        &self.common
+    }
+
+    fn locate(&self, line: u64, error: Error) -> Error {
+        let key = self.corpus.text_of(self.map.key(line as u32));
+        error.in_file(self.map.file()).in_line(line + 1).for_key(key)
+    }
+
+    fn broken(&self, line: u64, cause: DecodeError) -> Error {
+        let error = self.cannot_open(line as u32, &Error::data(cause.message));
+        error.with_detail("Mend or replace the image, or remove its line from the map file.")
+    }
+}

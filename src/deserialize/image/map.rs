@@ -1,0 +1,347 @@
+//! Map files: one line per image, `[key TAB] path TAB label`.
+
+use super::number::{CNumber, unsigned};
+use super::paths;
+use crate::corpus::Corpus;
+use crate::error::ExceptionClass;
+use crate::file::DataFile;
+use crate::sequence::SequenceKey;
+use crate::{Error, ErrorKind, Result};
+use memchr::memchr;
+use std::ffi::OsStr;
+
+/// A map file: its text, and where each line has its path.
+pub(super) struct Map {
+    /// Path of the file, as the configuration writes it.
+    file: String,
+    text: Vec<u8>,
+    lines: Vec<Line>,
+    /// The keys of the lines; `None` if the key of each line is its number.
+    keys: Option<Vec<SequenceKey>>,
+}
+
+/// A line, with what is needed for each image: 16 bytes.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    /// Offset of the path in the text.
+    path: u64,
+    /// Bytes of the path.
+    length: u32,
+    label: u32,
+}
+
+impl Map {
+    /// Reads a map file. Every line must be good: mistakes are found here, not when an image is needed (CNTK 2.7).
+    pub fn read(file: &str, label_dim: u32, corpus: &Corpus) -> Result<Map> {
+        let opened = DataFile::open_shown(OsStr::new(file), file, |cause| {
+            Error::io("Error opening file", file, cause)
+                .reworded(format!("Could not open {file} for reading."))
+        })?;
+        let size = opened.size()?;
+        let too_large =
+            || Error::data(format!("There is no memory for the map file, which has {size} bytes."));
+        let mut text = Vec::new();
+        let bytes = usize::try_from(size).map_err(|_| too_large().in_file(file))?;
+        text.try_reserve_exact(bytes).map_err(|_| too_large().in_file(file))?;
+        text.resize(bytes, 0);
+        opened.read_exact_at(0, &mut text)?;
+        Map::of_text(file, text, label_dim, corpus).map_err(|error| error.in_file(file))
+    }
+
+    fn of_text(file: &str, text: Vec<u8>, label_dim: u32, corpus: &Corpus) -> Result<Map> {
+        let mut map = Map { file: file.to_owned(), text, lines: Vec::new(), keys: None };
+        let mut keys = Keys::new(corpus);
+        let (mut at, mut number) = (0, 0);
+        while at < map.text.len() {
+            let end = memchr(b'\n', &map.text[at..]).map_or(map.text.len(), |length| at + length);
+            let line = map
+                .parse(at, end, number, label_dim, &mut keys)
+                .map_err(|error| error.in_line(number + 1))?;
+            map.lines.push(line);
+            at = end + 1;
+            number += 1;
+        }
+        map.lines.shrink_to_fit();
+        map.keys = keys.finish()?;
+        Ok(map)
+    }
+
+    /// Parses the line `at..end` of the text.
+    fn parse(&self, at: usize, end: usize, number: u64, label_dim: u32, keys: &mut Keys<'_>) -> Result<Line> {
+        let file = &self.file;
+        let line = &self.text[at..end];
+        let Columns { key, path, label } = Columns::of(line).ok_or_else(|| {
+            let message = format!(
+                "Invalid map file format, must contain 2 or 3 tab-delimited columns, line {number} in file {file}."
+            );
+            let detail = "Expected a path, a tab and a class number, with or without a key and a tab before them.";
+            Error::data(message).with_detail(found(line)).with_detail(detail)
+        })?;
+        // CNTK 2.7 calls it the second column, whichever it is.
+        let label_error = || {
+            let message =
+                format!("Cannot parse label value on line {number}, second column, in file {file}.");
+            let detail = "The last of its columns must be the number of the image's class.";
+            Error::data(message).with_detail(found(label)).with_detail(detail)
+        };
+        let CNumber::Value(class) = unsigned(label) else { return Err(label_error()) };
+        let class = u32::try_from(class).ok().filter(|&class| class < label_dim).ok_or_else(|| {
+            let path = String::from_utf8_lossy(path);
+            let message = format!(
+                "Image '{path}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'. \
+                 Line {number} in file {file}."
+            );
+            Error::data(message).with_detail("Classes count from 0; 'labelDim' is how many there are.")
+        })?;
+        let length = u32::try_from(path.len()).map_err(|_| Error::data("The path is too long."))?;
+        let offset = key.map_or(0, |key| key.len() + 1);
+        keys.push(key, number)?;
+        Ok(Line { path: (at + offset) as u64, length, label: class })
+    }
+
+    /// Path of the map file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Number of lines.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The path of a line's image, as the file has it.
+    pub fn path(&self, line: u32) -> &[u8] {
+        let Line { path, length, .. } = self.lines[line as usize];
+        &self.text[path as usize..][..length as usize]
+    }
+
+    /// Appends the path with the map's folder in the place of three dots.
+    pub fn expand_path(&self, line: u32, expanded: &mut Vec<u8>) {
+        paths::expand(self.path(line), paths::folder(&self.file), expanded);
+    }
+
+    /// The number of the image's class.
+    pub fn label(&self, line: u32) -> u32 {
+        self.lines[line as usize].label
+    }
+
+    /// The line's key.
+    pub fn key(&self, line: u32) -> SequenceKey {
+        self.keys.as_ref().map_or(u64::from(line), |keys| keys[line as usize])
+    }
+
+    /// Whether the key of each line is its number.
+    pub fn is_keyed_by_line(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.text.capacity()
+            + size_of_val(self.lines.as_slice())
+            + self.keys.as_ref().map_or(0, |keys| size_of_val(keys.as_slice()))
+    }
+}
+
+/// What a message shows of a line or column.
+fn found(text: &[u8]) -> String {
+    const MOST: usize = 80;
+    if text.is_empty() {
+        return "It is empty.".to_owned();
+    }
+    let shown = String::from_utf8_lossy(&text[..text.len().min(MOST)]);
+    format!("Found '{}{}'.", shown.trim_end_matches('\r'), if text.len() > MOST { "..." } else { "" })
+}
+
+/// The columns of a line.
+struct Columns<'a> {
+    key: Option<&'a [u8]>,
+    path: &'a [u8],
+    label: &'a [u8],
+}
+
+impl<'a> Columns<'a> {
+    /// Cuts a line at its tabs as CNTK 2.7 does. A column is there if it has a character or a tab behind it; if there are
+    /// three, the first one is the key, and the rest of the line is ignored.
+    fn of(line: &'a [u8]) -> Option<Columns<'a>> {
+        let mut rest = line;
+        let mut next = || {
+            if rest.is_empty() {
+                return None;
+            }
+            let end = memchr(b'\t', rest);
+            let column = &rest[..end.unwrap_or(rest.len())];
+            rest = end.map_or(&[], |end| &rest[end + 1..]);
+            Some(column)
+        };
+        match (next()?, next()?, next()) {
+            (key, path, Some(label)) => Some(Columns { key: Some(key), path, label }),
+            (path, label, None) if !path.is_empty() => Some(Columns { key: None, path, label }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a line begins with a key: it has three columns.
+pub(super) fn has_key(line: &[u8]) -> bool {
+    Columns::of(line).is_some_and(|columns| columns.key.is_some())
+}
+
+/// Collects the keys of lines.
+struct Keys<'a> {
+    corpus: &'a Corpus,
+    /// Keys that are numbers; empty as long as each is the number of its line.
+    numbers: Vec<SequenceKey>,
+    /// Keys that are texts, one after the other ...
+    texts: Vec<u8>,
+    /// ... and where each ends.
+    ends: Vec<usize>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(corpus: &'a Corpus) -> Keys<'a> {
+        Keys { corpus, numbers: Vec::new(), texts: Vec::new(), ends: Vec::new() }
+    }
+
+    /// Adds the key of the line with this number, the next one. `None`: the number is the key.
+    fn push(&mut self, key: Option<&[u8]>, line: u64) -> Result<()> {
+        if !self.corpus.is_numeric() {
+            match key {
+                Some(key) => self.texts.extend_from_slice(key),
+                None => self.texts.extend_from_slice(line.to_string().as_bytes()),
+            }
+            self.ends.push(self.texts.len());
+            return Ok(());
+        }
+        let number = match key.map(unsigned) {
+            None => line,
+            Some(CNumber::Value(number)) => number,
+            Some(CNumber::TooLarge) => u64::MAX,
+            Some(CNumber::None) => {
+                let key = String::from_utf8_lossy(key.unwrap_or_default());
+                let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
+                let advice = "A key must begin with a decimal number; 'useNumericSequenceKeys = false' makes keys texts.";
+                return Err(error.with_detail(advice).for_key(key));
+            }
+        };
+        if number != line && self.numbers.is_empty() {
+            self.numbers.extend(0..line);
+        }
+        if number != line || !self.numbers.is_empty() {
+            self.numbers.push(number);
+        }
+        Ok(())
+    }
+
+    /// All keys, or `None` if each is the number of its line.
+    fn finish(mut self) -> Result<Option<Vec<SequenceKey>>> {
+        if !self.ends.is_empty() {
+            let mut from = 0;
+            let texts = self.ends.iter().map(|&end| &self.texts[std::mem::replace(&mut from, end)..end]);
+            self.numbers.reserve_exact(texts.len());
+            self.corpus.number_all(texts, &mut self.numbers);
+            if self.numbers.len() < self.ends.len() {
+                let message = "The corpus has no number for another sequence key.";
+                let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
+                return Err(error
+                    .in_line(self.numbers.len() as u64 + 1)
+                    .with_detail("There are more keys than it can hold, or the host has refused one."));
+            }
+        }
+        self.numbers.shrink_to_fit();
+        Ok((!self.numbers.is_empty()).then_some(self.numbers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(text: &str, corpus: &Corpus) -> Result<Map> {
+        Map::of_text("m.txt", text.as_bytes().to_vec(), 4, corpus)
+    }
+
+    /// The lines as key, path and label; or the message of the error and its line.
+    fn read(text: &str) -> std::result::Result<Vec<(u64, String, u32)>, (String, Option<u64>)> {
+        let map = map(text, &Corpus::Numeric)
+            .map_err(|error| (error.message().to_owned(), error.location().line))?;
+        let line = |i| (map.key(i), String::from_utf8_lossy(map.path(i)).into_owned(), map.label(i));
+        Ok((0..map.len() as u32).map(line).collect())
+    }
+
+    fn one(key: u64, path: &str, label: u32) -> Vec<(u64, String, u32)> {
+        vec![(key, path.to_owned(), label)]
+    }
+
+    #[test]
+    fn lines_have_two_or_three_columns() {
+        for text in ["p\t1\n", "p\t1\r\n", "p\t1\t\n", "p\t1", "p\t1\r"] {
+            assert_eq!(read(text), Ok(one(0, "p", 1)), "{text:?}");
+        }
+        for text in ["7\tp\t1\n", "7\tp\t1\tx\n", "7\tp\t1\t\n", "7\tp\t1"] {
+            assert_eq!(read(text), Ok(one(7, "p", 1)), "{text:?}");
+        }
+        // The forms may be mixed, and trailing blanks belong to the path.
+        let expected = vec![(0, "a ".into(), 1), (9, "b".into(), 2), (2, "c".into(), 3)];
+        assert_eq!(read("a \t1\n9\tb\t2\nc\t3\n"), Ok(expected));
+        assert_eq!(read(""), Ok(vec![]));
+    }
+
+    #[test]
+    fn labels_and_keys_are_read_as_c_does() {
+        for (label, class) in [(" 2", 2), ("+2", 2), ("2abc", 2), ("1.9", 1), ("0x2", 0)] {
+            assert_eq!(read(&format!("p\t{label}\n")), Ok(one(0, "p", class)), "{label}");
+        }
+        for (key, number) in [("12x", 12), ("-3", 3u64.wrapping_neg()), ("99999999999999999999", u64::MAX)] {
+            assert_eq!(read(&format!("{key}\tp\t1\n")), Ok(one(number, "p", 1)), "{key}");
+        }
+    }
+
+    #[test]
+    fn mistakes_have_cntks_words_and_a_line() {
+        let format = |line: u64| {
+            let message = format!(
+                "Invalid map file format, must contain 2 or 3 tab-delimited columns, line {line} in file m.txt."
+            );
+            Err((message, Some(line + 1)))
+        };
+        for text in ["\n", "p\n", "p 1\n", "\t1\n", "p", "\r\n", "\t\n"] {
+            assert_eq!(read(text), format(0), "{text:?}");
+        }
+        assert_eq!(read("p\t1\n\n"), format(1));
+        let label = "Cannot parse label value on line 0, second column, in file m.txt.";
+        for text in ["5\tp\t\n", "p\tabc\n", "p\t18446744073709551616\n", "7\tp\tabc\n", "p\t-\n"] {
+            assert_eq!(read(text), Err((label.to_owned(), Some(1))), "{text:?}");
+        }
+        for (label, class) in [("4", "4"), ("-1", "18446744073709551615"), ("4294967297", "4294967297")] {
+            let message = format!(
+                "Image 'p' has invalid class id '{class}'. It is exceeding the label dimension of '4'. Line 1 in file m.txt."
+            );
+            assert_eq!(read(&format!("a\t0\np\t{label}\n")), Err((message, Some(2))));
+        }
+        for key in ["abc", ""] {
+            let message = format!("Invalid numeric sequence id '{key}'");
+            assert_eq!(read(&format!("{key}\tp\t1\n")), Err((message, Some(1))));
+        }
+        let error = Map::read("/missing/m.txt", 4, &Corpus::Numeric).err().expect("no such file");
+        assert_eq!(error.message(), "Could not open /missing/m.txt for reading.");
+        assert_eq!(error.class(), ExceptionClass::Runtime);
+    }
+
+    #[test]
+    fn textual_keys_are_numbered_in_their_order() {
+        let corpus = Corpus::symbolic();
+        let map = map("b\tp\t1\nq\t2\na\tr\t1\nb\ts\t0\n", &corpus).expect("a map");
+        assert_eq!((0..4).map(|line| map.key(line)).collect::<Vec<_>>(), [0, 1, 2, 0]);
+        assert_eq!(corpus.text_of(1), "1");
+        let map = super::Map::of_text("m", b"a\tp\t1\n".to_vec(), 4, &Corpus::Hashed).expect("a map");
+        assert_eq!(map.key(0), 177604);
+    }
+
+    #[test]
+    fn keys_that_are_line_numbers_take_no_memory() {
+        let map = map("0\ta\t1\nb\t1\n2\tc\t1\n", &Corpus::Numeric).expect("a map");
+        assert!(map.is_keyed_by_line());
+        assert_eq!((0..3).map(|line| map.key(line)).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}

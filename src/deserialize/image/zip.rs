@@ -1,0 +1,268 @@
+//! Zip files that images lie in.
+//!
+//! The directories of zip files are read when the reader is opened. Nothing is unpacked to disk, so names of members are mere
+//! bytes that are compared.
+
+use super::map::Map;
+use super::paths;
+use crate::file::DataFile;
+use crate::log::{Level, Logger};
+use crate::{Error, Result};
+use flate2::{Decompress, FlushDecompress, Status};
+use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// Bytes of the fixed part of the header before a member's data.
+const LOCAL_HEADER: usize = 30;
+
+/// Its first bytes.
+const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
+
+/// Deflate makes at most this many bytes of one: a member that claims to have more is damaged, or meant to do harm.
+const BEST_RATIO: u64 = 1032;
+
+/// Bytes at the end of a file in which the end of a directory is looked for: its own, and those of the longest comment.
+const SEARCHED: u64 = 22 + 65535;
+
+/// Lines that name members which do not exist are logged, up to this many.
+const MOST_LOGGED: usize = 100;
+
+/// The images that lie in zip files.
+#[derive(Default)]
+pub(super) struct Members {
+    archives: Vec<DataFile>,
+    /// In the order of their lines.
+    members: Vec<Member>,
+}
+
+/// Where the data of an image lie.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    /// Offset of the header before the data.
+    offset: u64,
+    /// The line of the map.
+    line: u32,
+    archive: u32,
+    place: Place,
+}
+
+/// What the directory of a zip file says of a member.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Bytes in the zip file.
+    stored: u32,
+    /// Bytes of the image file. The highest bit: they are stored as they are.
+    size: u32,
+    crc: u32,
+}
+
+/// The highest bit of [`Place::size`].
+const PLAIN: u32 = 1 << 31;
+
+/// Memory for unpacking, and the state of the decompressor.
+pub(super) struct Inflater {
+    stored: Vec<u8>,
+    state: Decompress,
+}
+
+impl Default for Inflater {
+    fn default() -> Inflater {
+        Inflater { stored: Vec::new(), state: Decompress::new(false) }
+    }
+}
+
+impl Members {
+    /// Finds the images of a map that lie in zip files. All of these must be there.
+    pub fn find(map: &Map) -> Result<Members> {
+        let mut found = Members::default();
+        let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
+        // Zip files in the order in which the map names them, each with its lines.
+        let mut wanted: Vec<(Vec<u8>, Vec<u32>)> = Vec::new();
+        let mut path = Vec::new();
+        for line in 0..map.len() as u32 {
+            path.clear();
+            map.expand_path(line, &mut path);
+            let Some((archive, _)) = paths::split_member(&path) else { continue };
+            let number = match numbers.get(archive) {
+                Some(&number) => number,
+                None => {
+                    let number = wanted.len() as u32;
+                    numbers.insert(archive.to_vec(), number);
+                    wanted.push((archive.to_vec(), Vec::new()));
+                    number
+                }
+            };
+            wanted[number as usize].1.push(line);
+        }
+        let mut lacking = 0;
+        let mut first_lacking = None;
+        for (archive, lines) in &wanted {
+            let at = |error: Error| error.in_file(map.file()).in_line(u64::from(lines[0]) + 1);
+            let (file, directory) = open(archive).map_err(at)?;
+            let number = found.archives.len() as u32;
+            for &line in lines {
+                path.clear();
+                map.expand_path(line, &mut path);
+                let name = paths::split_member(&path).map_or(Cow::Borrowed(&[][..]), |(_, name)| name);
+                match directory.get(&*name) {
+                    Some(&(offset, place)) => {
+                        found.members.push(Member { offset, line, archive: number, place });
+                    }
+                    None => {
+                        lacking += 1;
+                        let name = String::from_utf8_lossy(&name);
+                        let message = format!("Sequence {name} is not found in container {}.", file.path());
+                        if lacking <= MOST_LOGGED {
+                            Logger::log_always(Level::Error, &message);
+                        }
+                        first_lacking.get_or_insert((line, message));
+                    }
+                }
+            }
+            found.archives.push(file);
+        }
+        if let Some((line, detail)) = first_lacking {
+            let message =
+                "Cannot retrieve image data for some sequences. For more detail, please see the log file.";
+            let error = Error::data(message).with_detail(detail).in_file(map.file());
+            return Err(error.in_line(u64::from(line) + 1).with_detail(format!(
+                "{lacking} lines of the map name images that their zip file does not have. The name after '@' and \
+                 one more character must be that of the zip file's directory."
+            )));
+        }
+        found.members.sort_unstable_by_key(|member| member.line);
+        Ok(found)
+    }
+
+    /// Whether the image of a line lies in a zip file.
+    pub fn has(&self, line: u32) -> bool {
+        self.find_member(line).is_some()
+    }
+
+    fn find_member(&self, line: u32) -> Option<&Member> {
+        let found = self.members.binary_search_by_key(&line, |member| member.line).ok()?;
+        self.members.get(found)
+    }
+
+    /// Reads the image file of a line into `file`, at most `most` bytes. `None` if it does not lie in a zip file.
+    pub fn read(
+        &self,
+        line: u32,
+        most: u64,
+        inflater: &mut Inflater,
+        file: &mut Vec<u8>,
+    ) -> Option<Result<()>> {
+        self.find_member(line).map(|member| self.read_member(member, most, inflater, file))
+    }
+
+    fn read_member(
+        &self,
+        member: &Member,
+        most: u64,
+        inflater: &mut Inflater,
+        file: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Member { offset, place, .. } = *member;
+        let archive = &self.archives[member.archive as usize];
+        let damaged =
+            |what: &str| Error::data(format!("The zip file '{}' is damaged: {what}.", archive.path()));
+        let (size, stored) = (u64::from(place.size & !PLAIN), u64::from(place.stored));
+        let is_plain = place.size & PLAIN != 0;
+        if size > most {
+            return Err(too_large(size, most));
+        }
+        if is_plain && size != stored || size > stored.saturating_mul(BEST_RATIO) {
+            return Err(damaged(&format!("a member cannot have {size} bytes in {stored}")));
+        }
+        let mut header = [0; LOCAL_HEADER];
+        archive.read_exact_at(offset, &mut header)?;
+        if !header.starts_with(LOCAL_SIGNATURE) {
+            return Err(damaged("no member begins where its directory says"));
+        }
+        let length = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let data = offset + LOCAL_HEADER as u64 + length(26) + length(28);
+        let buffer = if is_plain { &mut *file } else { &mut inflater.stored };
+        buffer.clear();
+        buffer.try_reserve(stored as usize).map_err(|_| too_large(stored, most))?;
+        buffer.resize(stored as usize, 0);
+        archive.read_exact_at(data, buffer)?;
+        if !is_plain {
+            file.clear();
+            file.try_reserve(size as usize).map_err(|_| too_large(size, most))?;
+            inflater.state.reset(false);
+            let state = &mut inflater.state;
+            let status = state.decompress_vec(&inflater.stored, file, FlushDecompress::Finish);
+            // A member that is longer than its directory says does not come to its end in the memory that is reserved.
+            if !matches!(status, Ok(Status::StreamEnd)) || file.len() as u64 != size {
+                return Err(damaged("a member cannot be unpacked"));
+            }
+        }
+        if crc32fast::hash(file) != place.crc {
+            return Err(damaged("the checksum of a member does not match"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.members.as_slice())
+    }
+}
+
+/// The error of an image file that is too large to be read.
+pub(super) fn too_large(size: u64, most: u64) -> Error {
+    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
+        .with_detail("The limit follows from 'maxPixels'.")
+}
+
+/// The members of a zip file, by name: where each begins, and what its directory says.
+type Directory = HashMap<Box<[u8]>, (u64, Place)>;
+
+/// Opens a zip file, and reads its directory.
+fn open(path: &[u8]) -> Result<(DataFile, Directory)> {
+    let shown = String::from_utf8_lossy(path);
+    let refused = |why: &str| format!("Failed to open {shown}, zip library error: {why}");
+    let file = DataFile::open_shown(OsStr::from_bytes(path), &shown, |cause| {
+        let why = if cause.kind() == io::ErrorKind::NotFound { "No such file" } else { "Can't open file" };
+        Error::io("Error opening file", &shown, cause).reworded(refused(why))
+    })?;
+    let not_a_zip = |error: &dyn std::fmt::Display| {
+        let advice = "A path with '@' names a zip file before the '@', and an image in it after it.";
+        Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(advice)
+    };
+    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let size = file.size()?;
+    let archive = ZipArchive::with_max_search_space(SEARCHED)
+        .locate_in_reader(Bytes(file.clone()), &mut buffer, size)
+        .map_err(|(_, error)| not_a_zip(&error))?;
+    let mut directory = Directory::new();
+    let mut entries = archive.entries(&mut buffer);
+    while let Some(entry) = entries.next_entry().map_err(|error| not_a_zip(&error))? {
+        let is_plain = entry.compression_method() == CompressionMethod::STORE;
+        let is_known = is_plain || entry.compression_method() == CompressionMethod::DEFLATE;
+        let sizes = (
+            u32::try_from(entry.compressed_size_hint()),
+            u32::try_from(entry.uncompressed_size_hint()).ok().filter(|&size| size < PLAIN),
+        );
+        // Members that cannot be read are as good as missing.
+        let (Ok(stored), Some(size), true) = (sizes.0, sizes.1, is_known) else { continue };
+        let size = if is_plain { size | PLAIN } else { size };
+        let place = Place { stored, size, crc: entry.crc32() };
+        let name = entry.file_path().as_bytes().into();
+        directory.entry(name).or_insert((entry.local_header_offset(), place));
+    }
+    Ok((file, directory))
+}
+
+/// A file as the reader of zip files reads it.
+struct Bytes(DataFile);
+
+impl ReaderAt for Bytes {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(offset, buffer).map_err(|error| io::Error::other(error.to_string()))
+    }
+}
