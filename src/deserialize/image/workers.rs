@@ -18,7 +18,7 @@ pub(super) struct Worker {
 /// The workers that no thread uses now. Which one a thread gets makes no difference to its results; the one that was used last
 /// has its memory in the caches.
 #[derive(Default)]
-pub(super) struct Workers(Mutex<Vec<Box<Worker>>>);
+pub(super) struct Workers(Mutex<Vec<Worker>>);
 
 impl Workers {
     /// Does something with a worker.
