@@ -261,8 +261,10 @@ mod tests {
         Map::of_text("m.txt", text.as_bytes().to_vec(), 4, corpus)
     }
 
-    /// The lines as key, path and label; or the message of the error and its line.
-    fn read(text: &str) -> std::result::Result<Vec<(u64, String, u32)>, (String, Option<u64>)> {
+    /// Key, path and label of each line; or the message of the error and its line.
+    type Lines = std::result::Result<Vec<(u64, String, u32)>, (String, Option<u64>)>;
+
+    fn read(text: &str) -> Lines {
         let map = map(text, &Corpus::Numeric)
             .map_err(|error| (error.message().to_owned(), error.location().line))?;
         let line = |i| (map.key(i), String::from_utf8_lossy(map.path(i)).into_owned(), map.label(i));
