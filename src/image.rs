@@ -23,9 +23,9 @@ impl ImageInfo {
         ImageInfo { width, height, channels, depth: Depth::Byte, order: PixelOrder::Interleaved }
     }
 
-    /// Number of values.
+    /// Number of values. More than `usize` can count are `usize::MAX`, which no memory can hold.
     pub fn values(&self) -> usize {
-        self.width as usize * self.height as usize * self.channels as usize
+        (self.width as usize).saturating_mul(self.height as usize).saturating_mul(self.channels as usize)
     }
 
     /// CNTK's shape of a sample, first dimension varying fastest: channels, width, height, or transposed width, height,
@@ -72,6 +72,15 @@ pub struct Image {
     pub pixels: Pixels,
 }
 
+impl Image {
+    /// What it is, without its values.
+    pub fn info(&self) -> ImageInfo {
+        let Image { width, height, channels, planar, ref pixels } = *self;
+        let order = if planar { PixelOrder::Planar } else { PixelOrder::Interleaved };
+        ImageInfo { width, height, channels, depth: pixels.depth(), order }
+    }
+}
+
 /// The values of an image.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pixels {
@@ -81,6 +90,31 @@ pub enum Pixels {
     Floats(Vec<f32>),
     /// Double precision.
     Doubles(Vec<f64>),
+}
+
+impl Pixels {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Pixels::Bytes(values) => values.len(),
+            Pixels::Floats(values) => values.len(),
+            Pixels::Doubles(values) => values.len(),
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Type of the values.
+    pub fn depth(&self) -> Depth {
+        match self {
+            Pixels::Bytes(_) => Depth::Byte,
+            Pixels::Floats(_) => Depth::Element(ElementType::Float),
+            Pixels::Doubles(_) => Depth::Element(ElementType::Double),
+        }
+    }
 }
 
 impl Default for Pixels {
@@ -103,7 +137,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// All of an image.
+    /// The whole of an image.
     pub fn whole(width: u32, height: u32) -> Region {
         Region { left: 0, top: 0, width, height }
     }

@@ -1,0 +1,214 @@
+//! `Color`: changes brightness, contrast and saturation at random.
+
+use super::pixels::{Memory, Real, Value, for_pixels};
+use super::random::Source;
+use crate::config::options::ColorOptions;
+use crate::image::{Image, ImageInfo};
+use crate::processor::{InstructionSet, Processor, dispatch};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+
+/// What was drawn for one image.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Change {
+    /// What is added to each value, as a part of the image's mean, and what each value is multiplied by before.
+    light: Option<(f64, f64)>,
+    /// What the saturation is multiplied by.
+    saturation: Option<f64>,
+}
+
+/// Whether the options change nothing. Then values keep their type, too.
+pub(super) fn is_off(options: &ColorOptions) -> bool {
+    let ColorOptions { brightness, contrast, saturation, .. } = options;
+    !(*brightness > 0.0 || *contrast > 0.0 || *saturation > 0.0)
+}
+
+/// Draws the changes of one image.
+pub(super) fn plan(
+    options: &ColorOptions,
+    image: &ImageInfo,
+    element: ElementType,
+    source: &mut impl Source,
+) -> Result<Change> {
+    let mut radius = |radius: f64| if radius > 0.0 { Some(source.real(-radius, radius)) } else { None };
+    let (brightness, contrast) = (radius(options.brightness), radius(options.contrast));
+    let saturation = if image.channels == 3 { radius(options.saturation) } else { None };
+    if saturation.is_some() && element == ElementType::Double {
+        // OpenCV's conversion of colors: "depth == CV_8U || depth == CV_16U || depth == CV_32F in function cvtColor".
+        let message = "Color cannot change the saturation of images with precision double.";
+        let advice = "Set 'precision' to \"float\", or leave out 'saturationRadius'.";
+        return Err(Error::data(message).with_detail(advice));
+    }
+    let light = match (brightness, contrast) {
+        (None, None) => None,
+        _ => Some((brightness.unwrap_or(0.0), 1.0 + contrast.unwrap_or(0.0))),
+    };
+    Ok(Change { light, saturation: saturation.map(|change| 1.0 + change) })
+}
+
+/// Changes an image of interleaved pixels, which becomes one of the stream's type.
+pub(super) fn apply<T: Real>(change: &Change, image: &mut Image, memory: &mut Memory) {
+    let processor = Processor::detect();
+    let is_color = image.channels == 3;
+    for_pixels!(&image.pixels, values => {
+        let mut out = memory.take::<T>(values.len());
+        match change.light {
+            Some((brightness, contrast)) => {
+                let beta = match brightness {
+                    0.0 => T::default(),
+                    _ => T::from_f64(brightness * sum(processor, values) / values.len() as f64),
+                };
+                light(processor, values, T::from_f64(contrast), beta, &mut out);
+            }
+            None => out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.to()),
+        }
+        memory.replace(&mut image.pixels, out);
+    });
+    if let (Some(ratio), true, crate::image::Pixels::Floats(values)) =
+        (change.saturation, is_color, &mut image.pixels)
+    {
+        saturate(processor, values.as_chunks_mut().0, ratio);
+    }
+}
+
+dispatch! {
+    fn sum<V: Summed>(values: &[V]) -> f64 = sum_with;
+}
+
+#[inline(always)]
+fn sum_with<V: Summed, S: InstructionSet>(_: S, values: &[V]) -> f64 {
+    V::sum(values)
+}
+
+/// Values that can be summed up in double precision.
+trait Summed: Value {
+    fn sum(values: &[Self]) -> f64;
+}
+
+impl Summed for u8 {
+    /// Sums of bytes are exact in double precision, so their order does not matter.
+    #[inline(always)]
+    fn sum(values: &[u8]) -> f64 {
+        let mut sum = 0u64;
+        for part in values.chunks(1 << 20) {
+            let mut partial = 0u32;
+            for &value in part {
+                partial += u32::from(value);
+            }
+            sum += u64::from(partial);
+        }
+        sum as f64
+    }
+}
+
+macro_rules! summed {
+    ($type:ty) => {
+        impl Summed for $type {
+            #[inline(always)]
+            fn sum(values: &[$type]) -> f64 {
+                let mut sums = [0f64; 3];
+                for pixel in values.chunks(3) {
+                    for (sum, &value) in sums.iter_mut().zip(pixel) {
+                        *sum += f64::from(value);
+                    }
+                }
+                sums[0] + sums[1] + sums[2]
+            }
+        }
+    };
+}
+
+summed!(f32);
+summed!(f64);
+
+dispatch! {
+    /// Brightness and contrast.
+    fn light<V: Value, T: Real>(values: &[V], alpha: T, beta: T, out: &mut [T]) = light_with;
+}
+
+#[inline(always)]
+fn light_with<V: Value, T: Real, S: InstructionSet>(_: S, values: &[V], alpha: T, beta: T, out: &mut [T]) {
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = bounded(value.to::<T>() * alpha + beta);
+    }
+}
+
+/// The number, or the nearest one of those from 0 to 255.
+#[inline(always)]
+pub(super) fn bounded<T: Real>(value: T) -> T {
+    let value = if value < T::default() { T::default() } else { value };
+    if value > T::WHITE { T::WHITE } else { value }
+}
+
+/// Pixels that are computed together: as many as leave all of their numbers in the processor's caches.
+const BLOCK: usize = 64;
+
+dispatch! {
+    /// Multiplies the saturation of pixels.
+    fn saturate(pixels: &mut [[f32; 3]], ratio: f64) = saturate_with;
+}
+
+/// Blue, green and red are taken apart for a block of pixels, so that the compiler can compute several pixels at once.
+#[inline(always)]
+fn saturate_with<S: InstructionSet>(_: S, pixels: &mut [[f32; 3]], ratio: f64) {
+    for pixels in pixels.chunks_mut(BLOCK) {
+        let (mut blue, mut green, mut red) = ([0f32; BLOCK], [0f32; BLOCK], [0f32; BLOCK]);
+        for (i, pixel) in pixels.iter().enumerate() {
+            [blue[i], green[i], red[i]] = *pixel;
+        }
+        for i in 0..BLOCK {
+            [blue[i], green[i], red[i]] = saturated([blue[i], green[i], red[i]], ratio);
+        }
+        for (i, pixel) in pixels.iter_mut().enumerate() {
+            *pixel = [blue[i], green[i], red[i]];
+        }
+    }
+}
+
+/// Converts a color to hue, saturation and value, multiplies the saturation, and converts it back. Without branches: what is
+/// not chosen is computed, too.
+#[inline(always)]
+fn saturated([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
+    let value = max(max(blue, green), red);
+    let difference = value - min(min(blue, green), red);
+    let saturation = difference / (value.abs() + f32::EPSILON);
+    let unit = 60.0 / (difference + f32::EPSILON);
+    let hue = (red - green) * unit + 240.0;
+    let hue = if value == green { (blue - red) * unit + 120.0 } else { hue };
+    let hue = if value == red { (green - blue) * unit } else { hue };
+    let hue = if hue < 0.0 { hue + 360.0 } else { hue };
+
+    let saturation = min((f64::from(saturation) * ratio) as f32, 1.0);
+    let hue = hue * (1.0 / 60.0f64) as f32;
+    let hue = if hue >= 6.0 { hue - 6.0 } else { hue };
+    let sector = hue.floor();
+    let rest = hue - sector;
+    let low = value * (1.0 - saturation);
+    let falling = value * (1.0 - saturation * rest);
+    let rising = value * (1.0 - saturation * (1.0 - rest));
+    let sector = sector as i32;
+    let pick = |numbers: [f32; 6]| {
+        let mut picked = numbers[0];
+        for (i, number) in numbers.into_iter().enumerate().skip(1) {
+            picked = if sector == i as i32 { number } else { picked };
+        }
+        picked
+    };
+    let color = [
+        pick([low, low, rising, value, value, falling]),
+        pick([rising, value, value, falling, low, low]),
+        pick([value, falling, low, low, rising, value]),
+    ];
+    if saturation == 0.0 { [value; 3] } else { color }
+}
+
+/// Unlike those of the standard library, these are single instructions.
+#[inline(always)]
+fn max(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
+#[inline(always)]
+fn min(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}

@@ -1,0 +1,158 @@
+//! `Mean`: subtracts a mean image from each image.
+
+use super::pixels::{Memory, Real, Value, for_pixels};
+use super::storage::{self, Matrix};
+use crate::image::{Image, ImageInfo};
+use crate::log::{Level, Logger};
+use crate::processor::{InstructionSet, Processor, dispatch};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A mean image.
+pub(super) struct Mean {
+    file: String,
+    width: u64,
+    height: u64,
+    channels: u64,
+    values: Values,
+    /// The warning of images that have another size is given once.
+    has_warned: AtomicBool,
+}
+
+/// The values, in the type that the file declares if images can have it.
+enum Values {
+    Floats(Vec<f32>),
+    Doubles(Vec<f64>),
+    /// A type that is not the stream's.
+    Other(&'static str),
+}
+
+impl Mean {
+    /// Reads a mean image: `MeanImg`, and its size in `Channel`, `Row` and `Col`.
+    pub fn open(file: &str) -> Result<Mean> {
+        let storage = storage::read(file)?;
+        let number = |name| storage.number(name).filter(|&number| number >= 1.0).map(|number| number as u64);
+        let (channels, height, width) = (number("Channel"), number("Row"), number("Col"));
+        let matrix = storage.matrix("MeanImg")?;
+        let (Some(channels), Some(height), Some(width), Some(matrix)) = (channels, height, width, matrix)
+        else {
+            let detail =
+                "'Channel', 'Row' and 'Col', each at least 1, and the matrix 'MeanImg' were expected.";
+            return Err(storage::invalid_data("Invalid data in file", file).with_detail(detail));
+        };
+        let size = channels.checked_mul(height).and_then(|size| size.checked_mul(width));
+        if size != Some(matrix.values.len() as u64) {
+            let detail = format!(
+                "'MeanImg' has {} values, but 'Channel' times 'Row' times 'Col' is {channels} times {height} times {width}.",
+                matrix.values.len()
+            );
+            return Err(storage::invalid_data("Invalid data in file", file).with_detail(detail));
+        }
+        let values = Values::of(matrix);
+        Ok(Mean {
+            file: file.to_owned(),
+            width,
+            height,
+            channels,
+            values,
+            has_warned: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the mean is subtracted from an image. Images of another size stay as they are (CNTK 2.7: with a warning for each).
+    pub fn applies(&self, image: &ImageInfo, element: ElementType) -> Result<bool> {
+        if (u64::from(image.width), u64::from(image.height)) != (self.width, self.height) {
+            self.warn(image);
+            return Ok(false);
+        }
+        if u64::from(image.channels) != self.channels {
+            let message = format!(
+                "The mean image has {} channels, but this image has {}.",
+                self.channels, image.channels
+            );
+            let advice = "Make the mean image from images that are decoded as these are, gray or in color.";
+            return Err(Error::data(message).with_detail(advice).in_file(&self.file));
+        }
+        match (&self.values, element) {
+            (Values::Floats(_), ElementType::Float) | (Values::Doubles(_), ElementType::Double) => Ok(true),
+            (values, _) => {
+                let (found, precision, wanted) = match element {
+                    ElementType::Float => (values.name(), "float", "f"),
+                    ElementType::Double => (values.name(), "double", "d"),
+                };
+                let message = format!(
+                    "The values of the mean image have the type {found}, but the reader's precision is {precision}."
+                );
+                let advice = format!("Write 'MeanImg' with <dt>{wanted}</dt>, or set the other 'precision'.");
+                Err(Error::data(message).with_detail(advice).in_file(&self.file))
+            }
+        }
+    }
+
+    fn warn(&self, image: &ImageInfo) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // CNTK's two lines, and after them what they leave open.
+        let lines = [
+            "Mean file does not match the size of the input image, will be ignored.".to_owned(),
+            "Please remove mean transformation from the config.".to_owned(),
+            format!(
+                "The mean image in '{}' has {}x{} pixels, an image {}x{}. There is no warning of further images.",
+                self.file, self.width, self.height, image.width, image.height
+            ),
+        ];
+        lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
+    }
+
+    /// Subtracts the mean from an image that it [applies](Mean::applies) to.
+    pub fn apply(&self, image: &mut Image, memory: &mut Memory) {
+        match &self.values {
+            Values::Floats(mean) => subtract_from(mean, image, memory),
+            Values::Doubles(mean) => subtract_from(mean, image, memory),
+            Values::Other(_) => {}
+        }
+    }
+}
+
+impl Values {
+    fn of(matrix: Matrix) -> Values {
+        match matrix.element {
+            b'f' => Values::Floats(matrix.values.iter().map(|&value| value as f32).collect()),
+            b'd' => Values::Doubles(matrix.values),
+            b'u' => Values::Other("u (8 bits, unsigned)"),
+            b'c' => Values::Other("c (8 bits, signed)"),
+            b'w' => Values::Other("w (16 bits, unsigned)"),
+            b's' => Values::Other("s (16 bits, signed)"),
+            _ => Values::Other("i (32 bits, signed)"),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Values::Floats(_) => "f (float)",
+            Values::Doubles(_) => "d (double)",
+            Values::Other(name) => name,
+        }
+    }
+}
+
+fn subtract_from<T: Real>(mean: &[T], image: &mut Image, memory: &mut Memory) {
+    for_pixels!(&image.pixels, values => {
+        let mut out = memory.take(values.len());
+        subtract(Processor::detect(), values, mean, &mut out);
+        memory.replace(&mut image.pixels, out);
+    });
+}
+
+dispatch! {
+    fn subtract<V: Value, T: Real>(values: &[V], mean: &[T], out: &mut [T]) = subtract_with;
+}
+
+#[inline(always)]
+fn subtract_with<V: Value, T: Real, S: InstructionSet>(_: S, values: &[V], mean: &[T], out: &mut [T]) {
+    for ((out, &value), &mean) in out.iter_mut().zip(values).zip(mean) {
+        *out = value.to::<T>() - mean;
+    }
+}

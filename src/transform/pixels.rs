@@ -1,0 +1,134 @@
+//! Types of pixel values, and the memory that transforms put their results into.
+
+use crate::image::{Image, Pixels};
+use crate::stream::Element;
+
+/// A type of an image's values: `u8`, `f32` or `f64`.
+pub(super) trait Value: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+    /// Values of this type as those of an image.
+    fn pixels(values: Vec<Self>) -> Pixels;
+
+    /// The spare memory for values of this type.
+    fn spare(memory: &mut Memory) -> &mut Vec<Self>;
+
+    /// The value as a number of the stream's type.
+    fn to<T: Real>(self) -> T;
+}
+
+/// A type of values that transforms compute with: `f32` or `f64`, the stream's own.
+pub(super) trait Real:
+    Value
+    + Element
+    + PartialOrd
+    + std::ops::Add<Output = Self>
+    + std::ops::Sub<Output = Self>
+    + std::ops::Mul<Output = Self>
+{
+    /// 255, the largest value of a byte.
+    const WHITE: Self;
+
+    /// The nearest number of this type.
+    fn from_f64(number: f64) -> Self;
+
+    /// This number of single precision.
+    fn from_f32(number: f32) -> Self;
+}
+
+macro_rules! value {
+    ($type:ty, $pixels:ident, $spare:ident, $value:ident => $to:expr) => {
+        impl Value for $type {
+            fn pixels(values: Vec<$type>) -> Pixels {
+                Pixels::$pixels(values)
+            }
+
+            fn spare(memory: &mut Memory) -> &mut Vec<$type> {
+                &mut memory.$spare
+            }
+
+            #[inline(always)]
+            fn to<T: Real>(self) -> T {
+                let $value = self;
+                $to
+            }
+        }
+    };
+}
+
+value!(u8, Bytes, bytes, value => T::from_f32(f32::from(value)));
+value!(f32, Floats, floats, value => T::from_f32(value));
+value!(f64, Doubles, doubles, value => T::from_f64(value));
+
+macro_rules! real {
+    ($type:ty) => {
+        impl Real for $type {
+            const WHITE: $type = 255.0;
+
+            #[inline(always)]
+            fn from_f64(number: f64) -> $type {
+                number as $type
+            }
+
+            #[inline(always)]
+            fn from_f32(number: f32) -> $type {
+                number.into()
+            }
+        }
+    };
+}
+
+real!(f32);
+real!(f64);
+
+/// Runs a block with `$values` being the values of an image, whichever type they have.
+macro_rules! for_pixels {
+    ($pixels:expr, $values:ident => $block:expr) => {
+        match $pixels {
+            crate::image::Pixels::Bytes($values) => $block,
+            crate::image::Pixels::Floats($values) => $block,
+            crate::image::Pixels::Doubles($values) => $block,
+        }
+    };
+}
+
+pub(super) use for_pixels;
+
+/// Memory that an image's next values are written to. An image's former memory is kept here when it gets new values, so two
+/// pieces of memory take turns, and nothing is allocated once they are large enough.
+#[derive(Default)]
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    floats: Vec<f32>,
+    doubles: Vec<f64>,
+}
+
+impl Memory {
+    /// Takes out memory for `count` values. What the values are is not defined.
+    pub(super) fn take<V: Value>(&mut self, count: usize) -> Vec<V> {
+        let mut values = std::mem::take(V::spare(self));
+        values.resize(count, V::default());
+        values
+    }
+
+    /// Gives an image other values, and keeps the memory of its former ones.
+    pub(super) fn replace<V: Value>(&mut self, pixels: &mut Pixels, values: Vec<V>) {
+        match std::mem::replace(pixels, V::pixels(values)) {
+            Pixels::Bytes(values) => keep(&mut self.bytes, values),
+            Pixels::Floats(values) => keep(&mut self.floats, values),
+            Pixels::Doubles(values) => keep(&mut self.doubles, values),
+        }
+    }
+
+    /// Gives an image memory for bytes, if it has other values.
+    pub(super) fn reclaim(&mut self, image: &mut Image) {
+        if !matches!(image.pixels, Pixels::Bytes(_)) {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.replace(&mut image.pixels, bytes);
+        }
+    }
+}
+
+fn keep<V>(spare: &mut Vec<V>, values: Vec<V>) {
+    if values.capacity() > spare.capacity() {
+        *spare = values;
+    }
+}

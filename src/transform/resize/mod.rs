@@ -1,0 +1,240 @@
+//! Resizing, to the bit as OpenCV 3.1 does it, which CNTK 2.7 was built with.
+//!
+//! Each direction is resized on its own: a value of the result is a weighted sum of 2, 4 or 8 neighbours in each of as many
+//! rows, and its weights depend on its place alone ([`axis`]). The rows that a row of the result needs are resized
+//! horizontally first; they are kept in a ring, because the next row needs most of them again. Then their sum is taken.
+//!
+//! Numbers are rounded at other places for each combination of interpolation and type of values ([`kernels`]). Nearest
+//! neighbours and linear interpolation to exactly half the size have loops of their own ([`simple`]).
+
+mod axis;
+mod kernels;
+#[cfg(test)]
+mod reference;
+mod simple;
+#[cfg(test)]
+mod tests;
+
+use super::pixels::{Memory, for_pixels};
+use crate::config::options::Interpolation;
+use crate::image::{Image, Pixels, Region};
+use crate::processor::{InstructionSet, Processor, dispatch};
+use axis::Axis;
+use kernels::{ByteCubic, ByteLanczos, ByteLinear, Kernel, Plain};
+use std::marker::PhantomData;
+
+/// What is made of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resize {
+    /// The size that the whole image would get.
+    pub width: u32,
+    /// The size that the whole image would get.
+    pub height: u32,
+    /// The part of the resized image that is made. It has the values that it would have in the whole.
+    pub cut: Region,
+    /// How values between pixels come about.
+    pub interpolation: Interpolation,
+}
+
+/// Places and weights of the last image, which are those of the next one if sizes are the same, and memory for rows.
+#[derive(Default)]
+pub(super) struct Tables {
+    /// What the tables are for: the size of the image, and what is made of it.
+    made_for: Option<(u32, u32, Resize)>,
+    columns: Axis,
+    rows: Axis,
+    linear: Vec<i16>,
+    lanczos: Vec<i32>,
+    floats: Vec<f32>,
+    doubles: Vec<f64>,
+}
+
+/// Resizes an image of interleaved pixels, in neither direction empty.
+pub(super) fn apply(resize: &Resize, image: &mut Image, tables: &mut Tables, memory: &mut Memory) {
+    apply_with(Processor::detect(), resize, image, tables, memory);
+}
+
+fn apply_with(
+    processor: Processor,
+    resize: &Resize,
+    image: &mut Image,
+    tables: &mut Tables,
+    memory: &mut Memory,
+) {
+    let (from, to) = ((image.width, image.height), (resize.width, resize.height));
+    let Region { width, height, .. } = resize.cut;
+    if from == to {
+        let cut = super::crop::Cut { region: resize.cut, mirrored: false };
+        return super::crop::apply(&cut, image);
+    }
+    let is_half = from.0 == to.0.saturating_mul(2) && from.1 == to.1.saturating_mul(2);
+    let image_info = (image.width as usize, image.channels as usize);
+    let count = width as usize * height as usize * image.channels as usize;
+    match resize.interpolation {
+        Interpolation::Nearest => {
+            for_pixels!(&image.pixels, values => {
+                let mut out = memory.take(count);
+                simple::nearest(from, to, resize.cut, image.channels as usize, values, &mut out, &mut tables.columns);
+                memory.replace(&mut image.pixels, out);
+            });
+            tables.made_for = None;
+        }
+        Interpolation::Linear if is_half => for_pixels!(&image.pixels, values => {
+            let mut out = memory.take(count);
+            simple::half(processor, image_info, resize.cut, values, &mut out);
+            memory.replace(&mut image.pixels, out);
+        }),
+        interpolation => {
+            let wanted = Some((image.width, image.height, *resize));
+            if tables.made_for != wanted {
+                tables.columns.make(interpolation, image.width, resize.width, (resize.cut.left, width), true);
+                tables.rows.make(interpolation, image.height, resize.height, (resize.cut.top, height), false);
+                tables.made_for = wanted;
+            }
+            interpolate(processor, resize, image, tables, memory, count);
+        }
+    }
+    (image.width, image.height) = (width, height);
+}
+
+/// Resizes with the tables of this image.
+fn interpolate(
+    processor: Processor,
+    resize: &Resize,
+    image: &mut Image,
+    tables: &mut Tables,
+    memory: &mut Memory,
+    count: usize,
+) {
+    let Tables { columns, rows, linear, lanczos, floats, doubles, .. } = tables;
+    let channels = image.channels as usize;
+    // The values of a resized row before the cut, and the end of those that are computed eight at a time.
+    let skipped = resize.cut.left as usize * channels;
+    let eights = resize.width as usize * channels / 8 * 8;
+    let job = Job { columns, rows, channels, eights: eights.saturating_sub(skipped) };
+    macro_rules! with {
+        ($kernel:expr, $values:expr, $ring:expr) => {{
+            let mut out = memory.take(count);
+            run(processor, $kernel, job, $values, $ring, &mut out);
+            memory.replace(&mut image.pixels, out);
+        }};
+    }
+    use Interpolation::{Cubic, Lanczos};
+    match (&image.pixels, resize.interpolation) {
+        (Pixels::Bytes(values), Cubic) => with!(ByteCubic, values, floats),
+        (Pixels::Bytes(values), Lanczos) => with!(ByteLanczos, values, lanczos),
+        (Pixels::Bytes(values), _) => with!(ByteLinear, values, linear),
+        (Pixels::Floats(values), Cubic) => with!(Plain::<f32, 4>(PhantomData), values, floats),
+        (Pixels::Floats(values), Lanczos) => with!(Plain::<f32, 8>(PhantomData), values, floats),
+        (Pixels::Floats(values), _) => with!(Plain::<f32, 2>(PhantomData), values, floats),
+        (Pixels::Doubles(values), Cubic) => with!(Plain::<f64, 4>(PhantomData), values, doubles),
+        (Pixels::Doubles(values), Lanczos) => with!(Plain::<f64, 8>(PhantomData), values, doubles),
+        (Pixels::Doubles(values), _) => with!(Plain::<f64, 2>(PhantomData), values, doubles),
+    }
+}
+
+/// What the loops know of an image and its tables.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    columns: &'a Axis,
+    rows: &'a Axis,
+    channels: usize,
+    /// Number of values of a row that OpenCV computes eight at a time, which only [`ByteCubic`] rounds in another way.
+    eights: usize,
+}
+
+dispatch! {
+    /// Resizes `image` into `out`. `ring` is memory for as many rows as the kernel has neighbours.
+    fn run<K: Kernel>(kernel: K, job: Job<'_>, image: &[K::Pixel], ring: &mut Vec<K::Middle>, out: &mut [K::Pixel]) = run_with;
+}
+
+#[inline(always)]
+fn run_with<K: Kernel, S: InstructionSet>(
+    instructions: S,
+    _kernel: K,
+    job: Job<'_>,
+    image: &[K::Pixel],
+    ring: &mut Vec<K::Middle>,
+    out: &mut [K::Pixel],
+) {
+    match job.channels {
+        1 => run_channels::<K, S, 1>(instructions, job, image, ring, out),
+        3 => run_channels::<K, S, 3>(instructions, job, image, ring, out),
+        4 => run_channels::<K, S, 4>(instructions, job, image, ring, out),
+        _ => run_channels::<K, S, 0>(instructions, job, image, ring, out),
+    }
+}
+
+/// `C` is the number of channels, or 0 for any number.
+#[inline(always)]
+fn run_channels<K: Kernel, S: InstructionSet, const C: usize>(
+    instructions: S,
+    job: Job<'_>,
+    image: &[K::Pixel],
+    ring: &mut Vec<K::Middle>,
+    out: &mut [K::Pixel],
+) {
+    let channels = if C == 0 { job.channels } else { C };
+    let (stride, row) = (job.columns.from * channels, job.columns.starts.len() * channels);
+    if row == 0 {
+        return;
+    }
+    ring.resize(K::TAPS * row, K::Middle::default());
+    // Which row of the image each place of the ring has.
+    let mut held = [usize::MAX; 8];
+    let weights = K::weights(job.rows).chunks_exact(K::TAPS);
+    for ((out, &start), weights) in out.chunks_exact_mut(row).zip(&job.rows.starts).zip(weights) {
+        let mut places = [0; 8];
+        for (tap, place) in places[..K::TAPS].iter_mut().enumerate() {
+            let y = job.rows.clamped(start, tap);
+            // The rows that are needed together follow each other, so that they have different places.
+            *place = y % K::TAPS;
+            if held[*place] != y {
+                held[*place] = y;
+                let target = &mut ring[*place * row..][..row];
+                horizontal::<K, S, C>(instructions, job, &image[y * stride..][..stride], target);
+            }
+        }
+        K::vertical(ring, places, row, weights, out, job.eights);
+    }
+}
+
+/// Resizes a row.
+#[inline(always)]
+fn horizontal<K: Kernel, S: InstructionSet, const C: usize>(
+    instructions: S,
+    job: Job<'_>,
+    image: &[K::Pixel],
+    out: &mut [K::Middle],
+) {
+    let channels = if C == 0 { job.channels } else { C };
+    let Axis { starts, inner, .. } = job.columns;
+    let weights = K::weights(job.columns);
+    let border = |columns: std::ops::Range<usize>, out: &mut [K::Middle]| {
+        for x in columns {
+            let weights = &weights[x * K::TAPS..][..K::TAPS];
+            for c in 0..channels {
+                let mut values = [K::Pixel::default(); 8];
+                for (tap, value) in values[..K::TAPS].iter_mut().enumerate() {
+                    *value = image[job.columns.clamped(starts[x], tap) * channels + c];
+                }
+                out[x * channels + c] = K::blend(&values[..K::TAPS], weights, 0, 1);
+            }
+        }
+    };
+    border(0..inner.start, out);
+    border(inner.end..starts.len(), out);
+    if inner.is_empty() {
+        return;
+    }
+    let out = &mut out[inner.start * channels..inner.end * channels];
+    let weights = &weights[inner.start * K::TAPS..inner.end * K::TAPS];
+    let columns = starts[inner.clone()].iter().zip(weights.chunks_exact(K::TAPS));
+    let _ = instructions;
+    for (out, (&start, weights)) in out.chunks_exact_mut(channels).zip(columns) {
+        let window = &image[start as usize * channels..][..K::TAPS * channels];
+        for (c, out) in out.iter_mut().enumerate() {
+            *out = K::blend(window, weights, c, channels);
+        }
+    }
+}
