@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// Where the tail begins, and the area of each layer.
 const TAIL: f64 = 3.442619855896652;
-const AREA: f64 = 0.0099125630353364552;
+const AREA: f64 = 0.009_912_563_035_336_455;
 
 /// The layers: layer `i` is `x[i]` wide and lies between `y[i]` and `y[i + 1]`.
 struct Layers {

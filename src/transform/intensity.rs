@@ -65,7 +65,7 @@ pub(super) fn apply<T: Real>(shifts: &[f32; 3], image: &mut Image, memory: &mut 
         |channel: usize| shifts.get(channels - 1 - channel).map_or(T::default(), |&shift| T::from_f32(shift));
     for_pixels!(&image.pixels, values => {
         let mut out = memory.take(values.len());
-        if PERIOD % channels == 0 {
+        if PERIOD.is_multiple_of(channels) {
             let mut shifts = [T::default(); PERIOD];
             shifts.iter_mut().enumerate().for_each(|(i, shift)| *shift = shift_of(i % channels));
             shift(Processor::detect(), values, &shifts, &mut out);

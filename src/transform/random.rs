@@ -12,8 +12,8 @@ pub(super) trait Source {
     fn real(&mut self, low: f64, high: f64) -> f64 {
         loop {
             let number = f64::from(self.next()) / 4_294_967_296.0 * (high - low) + low;
-            // Rounding may lead to the bound itself.
-            if !(number >= high) {
+            // Rounding may lead to the bound itself. Bounds that are no numbers must not lead to an endless loop.
+            if number < high || number.is_nan() {
                 return number;
             }
         }
