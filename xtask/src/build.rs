@@ -44,7 +44,9 @@ pub fn drivers(project: &Project, dist: &Dist) -> Result<()> {
 pub fn examples(project: &Project, dist: &Dist) -> Result<()> {
     example(project, dist, "c", "print_minibatches")?;
     example(project, dist, "cpp", "train_digits")?;
-    example(project, dist, "speech", "train_phones")
+    example(project, dist, "speech", "train_phones")?;
+    example(project, dist, "images", "train_shapes")?;
+    example(project, dist, "images", "contact_sheet")
 }
 
 /// One example program, into target/examples.

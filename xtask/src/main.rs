@@ -14,6 +14,7 @@ mod fuzz;
 mod golden;
 mod header;
 mod host_golden;
+mod images;
 mod machine;
 mod mpi;
 mod oracle;

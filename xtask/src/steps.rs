@@ -4,7 +4,7 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, mpi, oracle, python, replay,
+    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, images, mpi, oracle, python, replay,
     repository, speech, symbols, wheel,
 };
 use anyhow::{Result, bail};
@@ -137,6 +137,11 @@ pub const ALL: &[Step] = &[
         "speech",
         "the speech example: its corpus is made, its classifier learns, and resumes",
         speech::step,
+    ),
+    step(
+        "images",
+        "the examples of images: a classifier learns and resumes, contact sheets; the guide's programs and pictures",
+        images::step,
     ),
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)

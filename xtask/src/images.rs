@@ -1,0 +1,205 @@
+//! The examples of images: pictures that a script makes, a classifier of them, stopped and resumed, and contact sheets; and the
+//! blocks of the guide, which read the same pictures.
+
+use crate::demo::Training;
+use crate::dist::{self, Dist};
+use crate::project::{Project, empty_folder};
+use crate::run::Run;
+use crate::steps::Tally;
+use crate::{build, python, tools};
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+
+/// What the script writes, but for the single pictures.
+const FILES: [&str; 8] = [
+    "shapes.zip",
+    "train.txt",
+    "test.txt",
+    "mean.xml",
+    "intensity.xml",
+    "scenes.txt",
+    "scenes.b64",
+    "scenes/0.png",
+];
+
+/// Percentage of the pictures of the test part that the trained classifier must recognize. The program has the same limit.
+const ACCURACY: f64 = 95.0;
+
+/// The guide, and the pictures in it.
+const GUIDE: &str = "docs/images.md";
+const PICTURES: &str = "docs/images";
+
+/// Makes the pictures twice, trains on them, and again with a stop in the middle; then runs the guide.
+pub fn step(project: &Project) -> Result<Tally> {
+    if tools::on_path("python3").is_none() {
+        return Tally::skipped("there is no python3, with which the pictures are made");
+    }
+    tools::need(project, &build::TOOLS)?;
+    let folder = project.target.join("xtask/images");
+    let (corpus, again) = (folder.join("corpus"), folder.join("again"));
+    make(project, &corpus)?;
+    make(project, &again)?;
+    for file in FILES {
+        let [first, second] = [&corpus, &again].map(|folder| std::fs::read(folder.join(file)));
+        ensure!(first? == second?, "The script wrote two different files `{file}`.");
+    }
+    let dist = dist::build(project)?;
+    for program in ["train_shapes", "contact_sheet"] {
+        build::example(project, &dist, "images", program)?;
+    }
+    build::example(project, &dist, "c", "print_minibatches")?;
+    // An epoch has 50 minibatches.
+    let training = Training {
+        program: "train_shapes",
+        data: &corpus,
+        stop: ("100", "510"),
+        samples: "pictures",
+        accuracy: ACCURACY,
+    };
+    training.resume(project)?;
+    let guide = Guide { project, dist: &dist, folder: &folder };
+    Ok(Tally::passed(2)?.and(guide.run()?))
+}
+
+/// Makes the pictures in an empty folder.
+fn make(project: &Project, folder: &Path) -> Result<()> {
+    empty_folder(folder)?;
+    project.run("python3").arg("examples/images/make_images.py").arg(folder).go().map(drop)
+}
+
+/// A block of code in a document.
+#[derive(Debug, PartialEq)]
+struct Block<'a> {
+    language: &'a str,
+    text: &'a str,
+    /// The document up to the next block.
+    after: &'a str,
+}
+
+/// The blocks of a document.
+fn blocks(document: &str) -> Vec<Block<'_>> {
+    let parts: Vec<&str> = document.split("```").collect();
+    let block = |at: usize| {
+        let (language, text) = parts[at].split_once('\n')?;
+        Some(Block { language, text, after: parts.get(at + 1).copied().unwrap_or_default() })
+    };
+    (1..parts.len()).step_by(2).filter_map(block).collect()
+}
+
+/// The guide's blocks, run in a folder that has the pictures in `corpus`.
+struct Guide<'a> {
+    project: &'a Project,
+    dist: &'a Dist,
+    folder: &'a Path,
+}
+
+impl Guide<'_> {
+    /// Runs all blocks in their order, but for those in Rust, which are tests of the documentation. The programs print the same.
+    fn run(&self) -> Result<Tally> {
+        let text = std::fs::read_to_string(self.project.path(GUIDE))?;
+        let mut tally = Tally::default();
+        let mut printed: Option<String> = None;
+        let mut configurations = 0;
+        for block in blocks(&text) {
+            let Block { language, text, .. } = block;
+            match language {
+                "cntk" if text.trim_start().starts_with("transforms") => self.show(&block)?,
+                "cntk" => {
+                    configurations += 1;
+                    self.read(text, configurations)?;
+                }
+                "cpp" => {
+                    let output = self.compile(text)?;
+                    ensure!(
+                        output.starts_with("1600 pictures, "),
+                        "The guide's C++ program printed:\n{output}"
+                    );
+                    printed = Some(output);
+                }
+                "python" if !python::is_installed(self.project) => {
+                    let reason =
+                        "a Python program of the guide: `cargo xtask test python` installs what it needs";
+                    tally = tally.and(Tally::skipped(reason)?);
+                    continue;
+                }
+                "python" => {
+                    let output = self.python(text)?;
+                    let expected = printed.take().unwrap_or_else(|| output.clone());
+                    ensure!(
+                        output == expected,
+                        "A Python program of the guide printed\n{output}\ninstead of\n{expected}"
+                    );
+                }
+                _ => continue,
+            }
+            tally.passed += 1;
+        }
+        ensure!(tally.passed + tally.skipped > 0, "{GUIDE} has no blocks.");
+        Ok(tally)
+    }
+
+    fn program(&self, name: &str) -> Run {
+        let program = self.project.target.join("examples").join(name);
+        self.project.run(&program.to_string_lossy()).folder(self.folder)
+    }
+
+    /// Shows what transforms make of the scenes. The picture below the block in the document must have the same pixels.
+    fn show(&self, block: &Block<'_>) -> Result<()> {
+        let name = block.after.split_once("](images/").and_then(|(_, rest)| rest.split_once(')'));
+        let (name, _) = name.with_context(|| format!("{GUIDE} has no picture below\n{}", block.text))?;
+        let (transforms, sheet) = (format!("{name}.cntk"), self.folder.join(name));
+        std::fs::write(self.folder.join(&transforms), block.text)?;
+        self.program("contact_sheet").arg("corpus/scenes.txt").arg(&sheet).arg(&transforms).go()?;
+        let (script, picture) =
+            (self.project.path("xtask/scripts/picture.py"), self.project.path(PICTURES).join(name));
+        let same = self.project.run("python3").arg(&script).arg("same").arg(&sheet).arg(&picture).go();
+        let mend = format!("{} pack {} {PICTURES}/{name}", script.display(), sheet.display());
+        same.map(drop).with_context(|| format!("If the new picture is right: python3 {mend}"))
+    }
+
+    /// Reads one minibatch of a configuration. The first one has the name by which programs of the guide read it.
+    fn read(&self, text: &str, number: u32) -> Result<()> {
+        let name = if number == 1 { "images.cntk".to_owned() } else { format!("images-{number}.cntk") };
+        std::fs::write(self.folder.join(&name), text)?;
+        self.program("print_minibatches").args(["-n", "1", "-m", "2", &name]).go().map(drop)
+    }
+
+    /// Compiles a program in C++ and runs it.
+    fn compile(&self, text: &str) -> Result<String> {
+        std::fs::write(self.folder.join("guide.cpp"), text)?;
+        let program = self.folder.join("guide").to_string_lossy().into_owned();
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "guide.cpp", "-o", &program];
+        let run = self.project.run(&compiler).folder(self.folder).args(flags);
+        let run = run.arg("-I").arg(self.dist.folder.join("include"));
+        run.arg("-L").arg(self.dist.folder.join("lib")).arg("-lcntk_reader").go()?;
+        let library = self.dist.folder.join("lib");
+        self.project.run(&program).folder(self.folder).env("LD_LIBRARY_PATH", library).output()
+    }
+
+    /// Runs a program in Python.
+    fn python(&self, text: &str) -> Result<String> {
+        std::fs::write(self.folder.join("guide.py"), text)?;
+        let python = self.project.target.join("python/venv/bin/python");
+        let run = self.project.run(&python.to_string_lossy()).folder(self.folder);
+        let variables = python::variables(self.project, &self.dist.library());
+        let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+        run.arg("guide.py").output()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_know_what_follows_them() {
+        let document = "text\n```sh\nmake\n```\nbetween\n```cntk\na = 1\n```\n![after](images/a.png)\n";
+        let found = blocks(document);
+        let expected = [
+            Block { language: "sh", text: "make\n", after: "\nbetween\n" },
+            Block { language: "cntk", text: "a = 1\n", after: "\n![after](images/a.png)\n" },
+        ];
+        assert_eq!(found, expected);
+    }
+}
