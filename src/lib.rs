@@ -188,7 +188,11 @@ pub mod user {
     pub use crate::transform::user::UserTransform;
 }
 
-/// The programs of the guide compile.
+/// The programs of the guides compile.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/speech.md")]
 struct SpeechGuide;
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/images.md")]
+struct ImageGuide;
