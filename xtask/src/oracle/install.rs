@@ -115,9 +115,10 @@ impl Cntk {
     /// What its image module decodes JPEG with.
     pub fn jpeg_note(&self) -> &'static str {
         let built = std::fs::read_to_string(self.folder.join(IMAGES)).unwrap_or_default();
-        match built.trim() {
-            "SIMD ON" => "libjpeg-turbo, with vector instructions",
-            _ => "libjpeg-turbo, without vector instructions, because there was no nasm",
+        if built.trim().ends_with("SIMD ON") {
+            "libjpeg-turbo, with vector instructions"
+        } else {
+            "libjpeg-turbo, without vector instructions, because there was no nasm"
         }
     }
 
