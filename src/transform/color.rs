@@ -186,20 +186,32 @@ fn saturated([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
     let low = value * (1.0 - saturation);
     let falling = value * (1.0 - saturation * rest);
     let rising = value * (1.0 - saturation * (1.0 - rest));
-    let sector = sector as i32;
-    let pick = |numbers: [f32; 6]| {
-        let mut picked = numbers[0];
-        for (i, number) in numbers.into_iter().enumerate().skip(1) {
-            picked = if sector == i as i32 { number } else { picked };
-        }
-        picked
-    };
     let color = [
-        pick([low, low, rising, value, value, falling]),
-        pick([rising, value, value, falling, low, low]),
-        pick([value, falling, low, low, rising, value]),
+        pick(sector, [low, low, rising, value, value, falling]),
+        pick(sector, [rising, value, value, falling, low, low]),
+        pick(sector, [value, falling, low, low, rising, value]),
     ];
     if saturation == 0.0 { [value; 3] } else { color }
+}
+
+/// The number of a sector, which is a whole number from 0 to 5.
+#[inline(always)]
+fn pick(sector: f32, [first, second, third, fourth, fifth, sixth]: [f32; 6]) -> f32 {
+    let upper = if sector == 3.0 {
+        fourth
+    } else if sector == 4.0 {
+        fifth
+    } else {
+        sixth
+    };
+    let lower = if sector == 0.0 {
+        first
+    } else if sector == 1.0 {
+        second
+    } else {
+        third
+    };
+    if sector < 3.0 { lower } else { upper }
 }
 
 /// Unlike those of the standard library, these are single instructions.

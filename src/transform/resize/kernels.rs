@@ -1,6 +1,8 @@
 //! How neighbours are summed up, and where the sums are rounded: one kernel for each interpolation and type of values.
 
 use super::axis::Axis;
+use super::sums::{sums_of_four, sums_of_two};
+use crate::processor::InstructionSet;
 use crate::transform::pixels::{Real, Value};
 use std::marker::PhantomData;
 
@@ -14,12 +16,22 @@ pub(super) trait Kernel {
     type Weight: Copy;
     /// Neighbours in each direction.
     const TAPS: usize;
+    /// Values that [`Kernel::triple`] may look at.
+    const REACH: usize;
 
     /// The weights of a direction.
     fn weights(axis: &Axis) -> &[Self::Weight];
 
     /// Sums up [`Kernel::TAPS`] values of `window`, from `first` on and `step` values apart.
     fn blend(window: &[Self::Pixel], weights: &[Self::Weight], first: usize, step: usize) -> Self::Middle;
+
+    /// Sums up the pixels of three values that begin at the window's first value, in a window of [`Kernel::REACH`] values. The
+    /// fourth number means nothing.
+    fn triple<S: InstructionSet>(
+        instructions: S,
+        window: &[Self::Pixel],
+        weights: &[Self::Weight],
+    ) -> [Self::Middle; 4];
 
     /// Sums up rows of `row` values, which are at `places` in the ring. The first `eights` values are among those that OpenCV
     /// computes eight at a time.
@@ -59,6 +71,7 @@ impl Kernel for ByteLinear {
     type Middle = i16;
     type Weight = i16;
     const TAPS: usize = 2;
+    const REACH: usize = 8;
 
     #[inline(always)]
     fn weights(axis: &Axis) -> &[i16] {
@@ -69,6 +82,11 @@ impl Kernel for ByteLinear {
     fn blend(window: &[u8], weights: &[i16], first: usize, step: usize) -> i16 {
         let (a, b) = (i32::from(window[first]), i32::from(window[first + step]));
         ((a * i32::from(weights[0]) + b * i32::from(weights[1])) >> 4) as i16
+    }
+
+    #[inline(always)]
+    fn triple<S: InstructionSet>(instructions: S, window: &[u8], weights: &[i16]) -> [i16; 4] {
+        sums_of_two(instructions, window, weights)
     }
 
     #[inline(always)]
@@ -103,6 +121,7 @@ impl Kernel for ByteCubic {
     type Middle = f32;
     type Weight = i16;
     const TAPS: usize = 4;
+    const REACH: usize = 16;
 
     #[inline(always)]
     fn weights(axis: &Axis) -> &[i16] {
@@ -116,6 +135,11 @@ impl Kernel for ByteCubic {
             sum += i32::from(window[first + tap * step]) * i32::from(weights[tap]);
         }
         sum as f32
+    }
+
+    #[inline(always)]
+    fn triple<S: InstructionSet>(instructions: S, window: &[u8], weights: &[i16]) -> [f32; 4] {
+        sums_of_four(instructions, window, weights).map(|sum| sum as f32)
     }
 
     #[inline(always)]
@@ -165,6 +189,7 @@ impl Kernel for ByteLanczos {
     type Middle = i32;
     type Weight = i16;
     const TAPS: usize = 8;
+    const REACH: usize = 28;
 
     #[inline(always)]
     fn weights(axis: &Axis) -> &[i16] {
@@ -178,6 +203,14 @@ impl Kernel for ByteLanczos {
             sum += i32::from(window[first + tap * step]) * i32::from(weights[tap]);
         }
         sum
+    }
+
+    #[inline(always)]
+    fn triple<S: InstructionSet>(instructions: S, window: &[u8], weights: &[i16]) -> [i32; 4] {
+        let mut sums = sums_of_four(instructions, &window[..16], &weights[..4]);
+        let rest = sums_of_four(instructions, &window[12..], &weights[4..]);
+        sums.iter_mut().zip(rest).for_each(|(sum, rest)| *sum += rest);
+        sums
     }
 
     #[inline(always)]
@@ -209,6 +242,7 @@ impl<T: Real, const TAPS: usize> Kernel for Plain<T, TAPS> {
     type Middle = T;
     type Weight = f32;
     const TAPS: usize = TAPS;
+    const REACH: usize = 3 * TAPS + 1;
 
     #[inline(always)]
     fn weights(axis: &Axis) -> &[f32] {
@@ -222,6 +256,20 @@ impl<T: Real, const TAPS: usize> Kernel for Plain<T, TAPS> {
             sum = sum + window[first + tap * step] * T::from_f32(weights[tap]);
         }
         sum
+    }
+
+    #[inline(always)]
+    fn triple<S: InstructionSet>(_: S, window: &[T], weights: &[f32]) -> [T; 4] {
+        let mut sums = [T::default(); 4];
+        for tap in 0..TAPS {
+            let weight = T::from_f32(weights[tap]);
+            let values = &window[3 * tap..][..4];
+            for i in 0..4 {
+                let product = values[i] * weight;
+                sums[i] = if tap == 0 { product } else { sums[i] + product };
+            }
+        }
+        sums
     }
 
     #[inline(always)]

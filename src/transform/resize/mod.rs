@@ -12,6 +12,7 @@ mod kernels;
 #[cfg(test)]
 mod reference;
 mod simple;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -222,19 +223,31 @@ fn horizontal<K: Kernel, S: InstructionSet, const C: usize>(
             }
         }
     };
+    // Pixels of three values are computed as four: there has to be room for the fourth in the image and in the row.
+    let is_triple = C == 3 && !inner.is_empty();
+    let reaches = |&start: &i64| start as usize * 3 + K::REACH <= image.len();
+    let wide = match is_triple {
+        true => {
+            let count = starts[inner.clone()].partition_point(reaches);
+            inner.start..(inner.start + count).min(starts.len() - 1).max(inner.start)
+        }
+        false => inner.start..inner.start,
+    };
     border(0..inner.start, out);
-    border(inner.end..starts.len(), out);
-    if inner.is_empty() {
-        return;
+    let columns = starts[wide.clone()].iter().zip(weights[wide.start * K::TAPS..].chunks_exact(K::TAPS));
+    let mut rest = &mut out[wide.start * channels..];
+    for (&start, weights) in columns {
+        // As 32 bits, which the number has, so that the compiler knows that the sums do not overflow.
+        let at = start as u32 as usize * 3;
+        let pixel = K::triple(instructions, &image[at..at + K::REACH], weights);
+        rest[..4].copy_from_slice(&pixel);
+        rest = &mut std::mem::take(&mut rest)[3..];
     }
-    let out = &mut out[inner.start * channels..inner.end * channels];
-    let weights = &weights[inner.start * K::TAPS..inner.end * K::TAPS];
-    let columns = starts[inner.clone()].iter().zip(weights.chunks_exact(K::TAPS));
-    let _ = instructions;
-    for (out, (&start, weights)) in out.chunks_exact_mut(channels).zip(columns) {
-        let window = &image[start as usize * channels..][..K::TAPS * channels];
-        for (c, out) in out.iter_mut().enumerate() {
-            *out = K::blend(window, weights, c, channels);
+    border(inner.end..starts.len(), out);
+    for x in wide.end..inner.end {
+        let window = &image[starts[x] as usize * channels..][..K::TAPS * channels];
+        for (c, out) in out[x * channels..][..channels].iter_mut().enumerate() {
+            *out = K::blend(window, &weights[x * K::TAPS..][..K::TAPS], c, channels);
         }
     }
 }
