@@ -76,6 +76,10 @@
  *     cntk_reader_section       cntk_reader_section_create, _open_...   cntk_reader_section_free
  *     cntk_reader_deserializer  cntk_reader_deserializer_open           cntk_reader_deserializer_free
  *     cntk_reader_chunk         cntk_reader_deserializer_load_chunk     cntk_reader_chunk_free
+ *     cntk_reader_decoded       cntk_reader_chunk_decode_sequence       cntk_reader_decoded_free
+ *     cntk_reader_fetched       cntk_reader_chunk_fetch_sequence        cntk_reader_fetched_free
+ *     cntk_reader_transform     cntk_reader_transform_open              cntk_reader_transform_free
+ *     cntk_reader_transformed   cntk_reader_transform_apply             cntk_reader_transformed_free
  *
  * Every other pointer that a call gives is borrowed from the handle that was asked, and is valid as long as that handle.
  * Handles may be given up in any order: minibatches, buffers and errors outlive their reader. The library copies what
@@ -163,7 +167,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL}
+   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -459,6 +463,14 @@ typedef struct cntk_reader_error cntk_reader_error;
 typedef struct cntk_reader_failure cntk_reader_failure;
 
 /**
+ * The data of one sequence, which was fetched from its chunk: an image is read and decoded. Comes from
+ * cntk_reader_chunk_fetch_sequence; the caller frees it with cntk_reader_fetched_free, also after the chunk.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_fetched cntk_reader_fetched;
+
+/**
  * How the keys of a reader's sequences become numbers, in all of its deserializers alike. A factory gets them with its
  * request (cntk_reader_request), and adds a reference to keep them.
  *
@@ -483,6 +495,23 @@ typedef struct cntk_reader_minibatch cntk_reader_minibatch;
  * Threads: immutable, may be shared.
  */
 typedef struct cntk_reader_section cntk_reader_section;
+
+/**
+ * One of CNTK's transforms of images. Open it with cntk_reader_transform_open, free it with cntk_reader_transform_free.
+ *
+ * A random transform has one random engine for each slot, as in CNTK 2.7, which runs on from image to image.
+ *
+ * Threads: may be shared; images of different slots may be transformed at once.
+ */
+typedef struct cntk_reader_transform cntk_reader_transform;
+
+/**
+ * The image that a transform has made. Comes from cntk_reader_transform_apply; the caller frees it with
+ * cntk_reader_transformed_free, also after the transform.
+ *
+ * Threads: immutable, may be shared.
+ */
+typedef struct cntk_reader_transformed cntk_reader_transformed;
 
 /**
  * The parts of an error. Strings are UTF-8, NUL-terminated, and valid as long as the error.
@@ -1055,7 +1084,7 @@ typedef struct {
    */
   uint32_t channels;
   /**
-   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element_type.
+   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
    */
   uint32_t element;
   /**
@@ -1110,7 +1139,7 @@ typedef struct {
    */
   void *userdata;
   /**
-   * The name that the configuration has for it, UTF-8. Not looked at in a table that a factory makes.
+   * The name that the configuration has for it, UTF-8.
    */
   const char *name;
   /**
@@ -1126,8 +1155,8 @@ typedef struct {
    */
   cntk_reader_transform_image transform_image;
   /**
-   * Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. If opening
-   * the reader fails, it is called for tables that a factory has made, and not for others.
+   * Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. Not called if
+   * opening the reader fails.
    */
   cntk_reader_finalizer finalizer;
   /**
@@ -1139,37 +1168,6 @@ typedef struct {
    */
   uint32_t reserved;
 } cntk_reader_user_transform;
-
-/**
- * What a factory of transforms is to make. All of it lives until the callback returns.
- */
-typedef struct {
-  /**
-   * sizeof(cntk_reader_transform_request), set by the library.
-   */
-  size_t struct_size;
-  /**
-   * The transform's section, with its `module` (that of the deserializer, if it names none) and the reader's `precision`.
-   */
-  const cntk_reader_section *section;
-  /**
-   * Its `type`: UTF-8, `type_length` bytes.
-   */
-  const char *type_name;
-  /**
-   * Bytes of the type.
-   */
-  size_t type_length;
-} cntk_reader_transform_request;
-
-/**
- * Makes a transform: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number if it
- * fails.
- */
-typedef int32_t (*cntk_reader_make_transform)(void *userdata,
-                                              const cntk_reader_transform_request *request,
-                                              cntk_reader_user_transform *made,
-                                              cntk_reader_failure *failure);
 
 /**
  * What a reader is opened from: a configuration, and deserializers of the user's own. Initialize with
@@ -1229,12 +1227,13 @@ typedef struct {
    */
   size_t deserializer_count;
   /**
-   * Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, or
-   * NULL. Called in the configuration's order, before the reader is open.
+   * Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, and
+   * those of images that have transforms with a `module` that this library does not have; or NULL. Called in the
+   * configuration's order, before the reader is open.
    */
   cntk_reader_make_deserializer make;
   /**
-   * The first argument of `make` and of `make_transform`.
+   * The first argument of `make`.
    */
   void *userdata;
   /**
@@ -1246,11 +1245,6 @@ typedef struct {
    * Their number.
    */
   size_t transform_count;
-  /**
-   * Makes the transforms whose `module` this library does not have, or NULL. Called in the configuration's order, before the
-   * reader is open.
-   */
-  cntk_reader_make_transform make_transform;
 } cntk_reader_source;
 
 /**
@@ -1916,6 +1910,45 @@ typedef struct {
   const uint32_t *sample_offsets;
 } cntk_reader_sequence;
 
+/**
+ * An image. As an output, its values are borrowed from the handle that was asked or that came with it.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_image), set by the caller.
+   */
+  size_t struct_size;
+  /**
+   * The values: `width` times `height` times `channels`, row after row, in a row pixel after pixel, in a pixel channel after
+   * channel. The channels of a color image are blue, green and red. Not necessarily aligned.
+   */
+  const void *values;
+  /**
+   * Columns, at least 1.
+   */
+  uint32_t width;
+  /**
+   * Rows, at least 1.
+   */
+  uint32_t height;
+  /**
+   * Values of a pixel, at least 1.
+   */
+  uint32_t channels;
+  /**
+   * Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+   */
+  uint32_t element;
+  /**
+   * 1 if the values are in the order that `Transpose` makes: channel after channel, each row after row. Else 0.
+   */
+  uint32_t is_planar;
+  /**
+   * A cntk_reader_presence: whether there is an image. Without, only `struct_size` and this member have a meaning.
+   */
+  uint32_t presence;
+} cntk_reader_image;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -2311,9 +2344,11 @@ cntk_reader_status cntk_reader_section_get_flag(const cntk_reader_section *secti
  * Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
  * reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
  * type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
- * as keys; or one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
- * "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence. If `frameMode` is true, features
- * and labels list each frame as a sequence. `corpus` may be NULL: keys are numbers.
+ * as keys; one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
+ * "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence; or one of images: "ImageDeserializer",
+ * "Base64ImageDeserializer", whose chunks are read with cntk_reader_chunk_fetch_sequence. If `frameMode` is true, features
+ * and labels of speech list each frame as a sequence. Images are not transformed: cntk_reader_transform_apply does that.
+ * `corpus` may be NULL: keys are numbers.
  */
 cntk_reader_status cntk_reader_deserializer_open(const char *type_name,
                                                  size_t type_length,
@@ -2425,6 +2460,91 @@ void cntk_reader_decoded_free(cntk_reader_decoded *decoded);
  * Frees a chunk. NULL is allowed. May be called from any thread.
  */
 void cntk_reader_chunk_free(cntk_reader_chunk *chunk);
+
+/**
+ * Fetches a sequence of a chunk of images: reads and decodes the image. The caller owns `*fetched`. An image that cannot
+ * be decoded is fetched as well, but has no data. May be called from any thread, also by several at once.
+ */
+cntk_reader_status cntk_reader_chunk_fetch_sequence(const cntk_reader_chunk *chunk,
+                                                    uint32_t index,
+                                                    cntk_reader_fetched **fetched,
+                                                    cntk_reader_error **error);
+
+/**
+ * Gives the data of a fetched sequence in a stream of numbers, such as labels. `sequence->struct_size` must be set. All
+ * streams of a sequence that cannot be used give CNTK_READER_PRESENCE_INVALID.
+ */
+cntk_reader_status cntk_reader_fetched_get_sequence(const cntk_reader_fetched *fetched,
+                                                    size_t stream,
+                                                    cntk_reader_sequence *sequence,
+                                                    cntk_reader_error **error);
+
+/**
+ * Gives the image of a fetched sequence, or says that there is none: `image->presence` is CNTK_READER_PRESENCE_INVALID if the
+ * sequence cannot be used. `image->struct_size` must be set. Fails if the stream has no images.
+ */
+cntk_reader_status cntk_reader_fetched_get_image(const cntk_reader_fetched *fetched,
+                                                 size_t stream,
+                                                 cntk_reader_image *image,
+                                                 cntk_reader_error **error);
+
+/**
+ * Frees a fetched sequence. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_fetched_free(cntk_reader_fetched *fetched);
+
+/**
+ * Opens a transform from its section, an element of `transforms` with the key `precision` ("float" or "double") that CNTK's
+ * composite reader adds to it; reads the files that the section names. `type_name` (`type_length` bytes, or
+ * CNTK_READER_NUL_TERMINATED) is its type: "Crop", "Scale", "Color", "Intensity", "Mean", "Transpose" or "Cast".
+ */
+cntk_reader_status cntk_reader_transform_open(const char *type_name,
+                                              size_t type_length,
+                                              const cntk_reader_section *section,
+                                              cntk_reader_transform **transform,
+                                              cntk_reader_error **error);
+
+/**
+ * Writes the type of the values that `Transpose` and `Cast` make, that of the section's `precision`: a cntk_reader_element.
+ */
+cntk_reader_status cntk_reader_transform_get_element(const cntk_reader_transform *transform,
+                                                     uint32_t *element,
+                                                     cntk_reader_error **error);
+
+/**
+ * Gives the declared shape of samples after a transform. `before` has the `rank` dimensions that are declared before it;
+ * a `rank` other than 3 means that these are not known. Writes 1 to `known` and the three dimensions to `after`, which has
+ * room for them, or 0 if the shape is known only from the data.
+ */
+cntk_reader_status cntk_reader_transform_get_shape(const cntk_reader_transform *transform,
+                                                   const size_t *before,
+                                                   size_t rank,
+                                                   uint32_t *known,
+                                                   size_t (*after)[3],
+                                                   cntk_reader_error **error);
+
+/**
+ * Transforms an image. `slot` is its position in the minibatch, `copy` its number, 0 to 9, among the ten copies of one image
+ * (`multiViewCrop`), else 0. `image` describes the image, which is not changed; `result->struct_size` must be set, and
+ * `result` gets what became of it. The caller owns `*transformed`, which has the result's values.
+ */
+cntk_reader_status cntk_reader_transform_apply(const cntk_reader_transform *transform,
+                                               uint32_t slot,
+                                               uint32_t copy,
+                                               const cntk_reader_image *image,
+                                               cntk_reader_image *result,
+                                               cntk_reader_transformed **transformed,
+                                               cntk_reader_error **error);
+
+/**
+ * Frees the image that a transform has made. NULL is allowed. May be called from any thread.
+ */
+void cntk_reader_transformed_free(cntk_reader_transformed *transformed);
+
+/**
+ * Frees a transform. NULL is allowed. Images that it has made stay valid.
+ */
+void cntk_reader_transform_free(cntk_reader_transform *transform);
 
 #ifdef __cplusplus
 }  // extern "C"

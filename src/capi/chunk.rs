@@ -2,6 +2,7 @@
 
 use super::call::{call, given, guard_silently};
 use super::error::cntk_reader_error;
+use super::fetched::cntk_reader_fetched;
 use super::sized::{Sized, SizedOutput};
 use super::status::cntk_reader_status;
 use super::stream::Stream;
@@ -68,6 +69,14 @@ impl cntk_reader_chunk {
         Box::into_raw(Box::new(cntk_reader_chunk { streams, sequences, data }))
     }
 
+    /// Fetches a sequence.
+    pub(super) fn fetch(&self, index: u32) -> crate::Result<cntk_reader_fetched> {
+        if index >= self.sequences {
+            return Err(Error::argument(format!("There is no sequence {index} in this chunk.")));
+        }
+        cntk_reader_fetched::new(&self.data, &self.streams, index)
+    }
+
     /// What loading made of a sequence, and the description of the stream.
     fn load(&self, stream: usize, index: u32) -> crate::Result<(&StreamInfo, Loaded<'_>)> {
         let Some(info) = self.streams.get(stream).filter(|_| index < self.sequences) else {
@@ -80,31 +89,33 @@ impl cntk_reader_chunk {
 }
 
 impl cntk_reader_sequence {
+    /// A sequence without data.
+    pub(super) const INVALID: cntk_reader_sequence = cntk_reader_sequence {
+        struct_size: 0,
+        presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID,
+        samples: 0,
+        values: null(),
+        value_count: 0,
+        indices: null(),
+        sample_offsets: null(),
+    };
+
     /// Describes a sequence whose view is plain.
-    fn of(info: &StreamInfo, loaded: Loaded<'_>) -> Self {
-        let empty = cntk_reader_sequence {
-            struct_size: 0,
-            presence: cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT,
-            samples: 0,
-            values: null(),
-            value_count: 0,
-            indices: null(),
-            sample_offsets: null(),
-        };
+    pub(super) fn of(info: &StreamInfo, loaded: Loaded<'_>) -> Self {
         match loaded {
             Loaded::Skipped => {
-                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_PRESENCE_SKIPPED, ..empty }
+                let presence = cntk_reader_presence::CNTK_READER_PRESENCE_SKIPPED;
+                cntk_reader_sequence { presence, ..Self::INVALID }
             }
-            Loaded::Invalid => {
-                cntk_reader_sequence { presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID, ..empty }
-            }
+            Loaded::Invalid => Self::INVALID,
             Loaded::Data(view) => cntk_reader_sequence {
+                struct_size: 0,
+                presence: cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT,
                 samples: view.samples,
                 values: view.values.as_ptr().cast(),
                 value_count: view.values.len() / info.element.size(),
                 indices: view.sparse().map_or(null(), |sparse| sparse.indices.as_ptr().cast()),
                 sample_offsets: view.sparse().map_or(null(), |sparse| sparse.offsets.as_ptr()),
-                ..empty
             },
         }
     }

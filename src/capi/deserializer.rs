@@ -15,7 +15,7 @@ use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
-use crate::deserialize::{Deserializer, InFrameMode, text::TextDeserializer};
+use crate::deserialize::{Deserializer, InFrameMode, image, text::TextDeserializer};
 use crate::fork::Process;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceInfo};
@@ -254,6 +254,9 @@ fn open_by_type(
             let options = config::speech_deserializer(section, name, is_primary, corpus.is_hashed())?;
             open_speech(&options, corpus, is_primary)?
         }
+        "ImageDeserializer" | "Base64ImageDeserializer" => {
+            image::open(&config::image_deserializer(section, name)?, &[], corpus)?
+        }
         _ => Arc::new(TextDeserializer::open(&config::text_deserializer(section, name)?, corpus)?),
     })
 }
@@ -296,9 +299,11 @@ const CORPUS: cntk_reader_corpus = cntk_reader_corpus {
 /// Opens a deserializer of this library from its section, an element of `deserializers` with the keys that CNTK's composite
 /// reader adds to it; opens and indexes its file. `type_name` (`type_length` bytes, or CNTK_READER_NUL_TERMINATED) is its
 /// type: "CNTKTextFormatDeserializer"; "CNTKBinaryFormatDeserializer", whose sequences have their ordinals in the file
-/// as keys; or one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
-/// "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence. If `frameMode` is true, features
-/// and labels list each frame as a sequence. `corpus` may be NULL: keys are numbers.
+/// as keys; one of speech: "HTKFeatureDeserializer", "HTKMLFDeserializer", "HTKMLFBinaryDeserializer",
+/// "LatticeDeserializer", whose chunks are read with cntk_reader_chunk_decode_sequence; or one of images: "ImageDeserializer",
+/// "Base64ImageDeserializer", whose chunks are read with cntk_reader_chunk_fetch_sequence. If `frameMode` is true, features
+/// and labels of speech list each frame as a sequence. Images are not transformed: cntk_reader_transform_apply does that.
+/// `corpus` may be NULL: keys are numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_deserializer_open(
     type_name: *const c_char,

@@ -73,3 +73,9 @@ pub mod section;
 pub mod deserializer;
 
 pub mod chunk;
+
+pub mod image;
+
+pub mod fetched;
+
+pub mod transform;

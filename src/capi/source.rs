@@ -9,9 +9,7 @@ use super::status::cntk_reader_status;
 use super::text;
 use super::user_deserializer::{Users, cntk_reader_user_deserializer};
 use super::user_factory::{Maker, cntk_reader_make_deserializer};
-use super::user_transform::{
-    TransformMaker, Transforms, cntk_reader_make_transform, cntk_reader_user_transform,
-};
+use super::user_transform::{Transforms, cntk_reader_user_transform};
 use crate::config::{Config, Others};
 use crate::deserialize::custom::Factory;
 use crate::reader;
@@ -54,19 +52,17 @@ pub struct cntk_reader_source {
     pub deserializers: *const *const cntk_reader_user_deserializer,
     /// Their number.
     pub deserializer_count: usize,
-    /// Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, or
-    /// NULL. Called in the configuration's order, before the reader is open.
+    /// Makes the deserializers that the configuration names and that neither this library nor `deserializers` has, and
+    /// those of images that have transforms with a `module` that this library does not have; or NULL. Called in the
+    /// configuration's order, before the reader is open.
     pub make: cntk_reader_make_deserializer,
-    /// The first argument of `make` and of `make_transform`.
+    /// The first argument of `make`.
     pub userdata: *mut c_void,
     /// Transforms of the user's own, or NULL. The tables are copied. An element of `transforms` in the configuration has the name of
     /// one as `type`, and no `module`.
     pub transforms: *const *const cntk_reader_user_transform,
     /// Their number.
     pub transform_count: usize,
-    /// Makes the transforms whose `module` this library does not have, or NULL. Called in the configuration's order, before the
-    /// reader is open.
-    pub make_transform: cntk_reader_make_transform,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -94,7 +90,6 @@ impl Default for cntk_reader_source {
             userdata: null_mut(),
             transforms: null(),
             transform_count: 0,
-            make_transform: None,
         }
     }
 }
@@ -139,7 +134,7 @@ impl cntk_reader_source {
         let users =
             unsafe { Users::read(inputs(self.deserializers, self.deserializer_count, "deserializers")?) }?;
         // SAFETY: as above: `transforms` has `transform_count` elements, each of which is a table.
-        let mut transforms =
+        let transforms =
             unsafe { Transforms::read(inputs(self.transforms, self.transform_count, "transforms")?) }?;
         // SAFETY: as above: `added_sections` has `added_section_count` elements.
         let added = unsafe { inputs(self.added_sections, self.added_section_count, "added_sections") }?;
@@ -150,18 +145,13 @@ impl cntk_reader_source {
             .map(|added| section(added).map(|cntk_reader_section(section)| section.clone()))
             .collect::<Result<Vec<_>>>()?;
         let maker = self.make.map(|make| Maker::new(make, self.userdata));
-        let transform_maker = TransformMaker::new(self.make_transform, self.userdata);
         let others = Others {
             users: &users.types(),
             added: &added,
             foreign: maker.is_some(),
             transforms: &transforms.names(),
-            foreign_transforms: transform_maker.is_some(),
         };
         let settings = config.settings(others)?;
-        if let Some(maker) = transform_maker {
-            transforms.make(&settings, &maker)?;
-        }
         let reader = cntk_reader::open(
             &settings,
             &reader::Others {

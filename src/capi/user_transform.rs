@@ -3,11 +3,9 @@
 use super::call::input;
 use super::failure::cntk_reader_failure;
 use super::finalizer::cntk_reader_finalizer;
-use super::section::cntk_reader_section;
 use super::sized::{self, Sized};
 use super::text;
 use super::user_data::wrong;
-use crate::config::options::{ReaderSettings, UserTransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
 use crate::stream::ElementType;
 use crate::transform::user::{self, UserTransform};
@@ -29,7 +27,7 @@ pub struct cntk_reader_image_info {
     pub height: u32,
     /// Values of a pixel: 1 (gray), 3 (blue, green, red), or what users' code makes.
     pub channels: u32,
-    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element_type.
+    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
     pub element: u32,
     /// 0: row after row, in a row pixel after pixel. 1: channel after channel, each row after row (`Transpose`).
     pub is_planar: u32,
@@ -78,7 +76,7 @@ pub struct cntk_reader_user_transform {
     pub struct_size: usize,
     /// The first argument of every callback.
     pub userdata: *mut c_void,
-    /// The name that the configuration has for it, UTF-8. Not looked at in a table that a factory makes.
+    /// The name that the configuration has for it, UTF-8.
     pub name: *const c_char,
     /// Bytes of the name, or CNTK_READER_NUL_TERMINATED.
     pub name_length: usize,
@@ -86,8 +84,8 @@ pub struct cntk_reader_user_transform {
     pub describe_image: cntk_reader_describe_image,
     /// Transforms an image. Must be set.
     pub transform_image: cntk_reader_transform_image,
-    /// Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. If opening
-    /// the reader fails, it is called for tables that a factory has made, and not for others.
+    /// Called once when the transform is not needed any more, at the latest when the reader is freed; may be NULL. Not called if
+    /// opening the reader fails.
     pub finalizer: cntk_reader_finalizer,
     /// 1 if several threads may transform images at once, else 0.
     pub thread_safe: u32,
@@ -113,31 +111,6 @@ const NO_TABLE: cntk_reader_user_transform = cntk_reader_user_transform {
     thread_safe: 0,
     reserved: 0,
 };
-
-/// What a factory of transforms is to make. All of it lives until the callback returns.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct cntk_reader_transform_request {
-    /// sizeof(cntk_reader_transform_request), set by the library.
-    pub struct_size: usize,
-    /// The transform's section, with its `module` (that of the deserializer, if it names none) and the reader's `precision`.
-    pub section: *const cntk_reader_section,
-    /// Its `type`: UTF-8, `type_length` bytes.
-    pub type_name: *const c_char,
-    /// Bytes of the type.
-    pub type_length: usize,
-}
-
-/// Makes a transform: fills a table in, whose size is set and whose other members are zero. Returns 0, or another number if it
-/// fails.
-pub type cntk_reader_make_transform = Option<
-    unsafe extern "C" fn(
-        userdata: *mut c_void,
-        request: *const cntk_reader_transform_request,
-        made: *mut cntk_reader_user_transform,
-        failure: *mut cntk_reader_failure,
-    ) -> i32,
->;
 
 /// Images whose memory is kept for the next ones: as many as threads transform at once, and some.
 const MOST_IDLE: usize = 64;
@@ -173,12 +146,11 @@ impl Drop for Table {
 }
 
 impl Table {
-    /// If it is `owned`, its finalizer is called whatever happens.
-    fn new(callbacks: cntk_reader_user_transform, owned: bool) -> Result<Table> {
+    fn new(callbacks: cntk_reader_user_transform) -> Result<Table> {
         let table = Table {
             turn: (callbacks.thread_safe == 0).then(Mutex::default),
             idle: Mutex::default(),
-            is_owned: AtomicBool::new(owned),
+            is_owned: AtomicBool::new(false),
             callbacks,
         };
         match table.callbacks.transform_image {
@@ -360,7 +332,7 @@ impl Transforms {
             let (name, table) = unsafe {
                 input(table, "transforms")?;
                 let table = sized::read(table, NO_TABLE)?;
-                (text::utf8(table.name, table.name_length, "name")?.to_owned(), Table::new(table, false)?)
+                (text::utf8(table.name, table.name_length, "name")?.to_owned(), Table::new(table)?)
             };
             let table = Arc::new(table);
             read.add(&name, &table)?;
@@ -371,17 +343,6 @@ impl Transforms {
 
     fn add(&mut self, name: &str, table: &Arc<Table>) -> Result<()> {
         user::register(&mut self.registered, name, Arc::new(User(Arc::clone(table))))
-    }
-
-    /// Has a factory make the transforms that the settings name and that were not given.
-    pub(super) fn make(&mut self, settings: &ReaderSettings, maker: &TransformMaker) -> Result<()> {
-        for options in settings.user_transforms() {
-            if !self.registered.iter().any(|(name, _)| *name == options.name) {
-                let made = Arc::new(maker.make(options)?);
-                self.add(&options.name, &made)?;
-            }
-        }
-        Ok(())
     }
 
     /// Their names, for the configuration.
@@ -397,42 +358,5 @@ impl Transforms {
     /// The reader is open: from now on the finalizers are the library's to call.
     pub(super) fn take_userdata(&self) {
         self.given.iter().for_each(|table| table.is_owned.store(true, Ordering::Relaxed));
-    }
-}
-
-/// The user's factory.
-pub(super) struct TransformMaker {
-    userdata: *mut c_void,
-    make: unsafe extern "C" fn(
-        *mut c_void,
-        *const cntk_reader_transform_request,
-        *mut cntk_reader_user_transform,
-        *mut cntk_reader_failure,
-    ) -> i32,
-}
-
-impl TransformMaker {
-    /// The callback, if there is one, has to be called on this thread, while the call that it was given to has not returned.
-    pub(super) fn new(make: cntk_reader_make_transform, userdata: *mut c_void) -> Option<TransformMaker> {
-        make.map(|make| TransformMaker { userdata, make })
-    }
-
-    fn make(&self, options: &UserTransformOptions) -> Result<Table> {
-        let type_name = options.section.text("type")?;
-        let section = cntk_reader_section(options.section.clone());
-        let request = cntk_reader_transform_request {
-            struct_size: size_of::<cntk_reader_transform_request>(),
-            section: &raw const section,
-            type_name: type_name.as_ptr().cast(),
-            type_length: type_name.len(),
-        };
-        let (mut made, mut failure) = (NO_TABLE, cntk_reader_failure::default());
-        // SAFETY: the callback with the userdata that it was given with, on the thread and during the call that it was given
-        // to, since a `TransformMaker` is not sent anywhere; the other pointers lead to variables of this function.
-        let status =
-            unsafe { (self.make)(self.userdata, &raw const request, &raw mut made, &raw mut failure) };
-        failure.check("make_transform", status)?;
-        // SAFETY: `made` is a variable of this function, whose first member was set to its size.
-        Table::new(unsafe { sized::read(&raw const made, NO_TABLE) }?, true)
     }
 }

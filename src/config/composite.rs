@@ -13,7 +13,7 @@ use super::options::{
 };
 use super::section::Section;
 use super::transforms::Scope;
-use super::{binary, image, kaldi, text};
+use super::{binary, image, kaldi, text, transforms};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -297,7 +297,8 @@ fn read_deserializers(
         let element = element.with(&values);
         let is_ours = name == kaldi::TYPE && !element.exists_here("module");
         let module = if is_ours { String::new() } else { element.text("module")? };
-        if !is_ours && others.foreign && is_foreign(&module) {
+        // Whoever makes the transforms of other modules makes the whole chain, and what it begins with.
+        if !is_ours && others.foreign && (is_foreign(&module) || is_chained_to_foreign(&module, &element)) {
             element.ignore(&element.keys().collect::<Vec<_>>());
             deserializers.push(DeserializerOptions::Foreign(ForeignOptions {
                 name: name.clone(),
@@ -319,12 +320,7 @@ fn read_deserializers(
             Native::Text => DeserializerOptions::Text(text::read(&element, common.element)?.options),
             Native::Binary => DeserializerOptions::Binary(binary::read(&element, common.element)?.options),
             Native::Image(base64) => {
-                let scope = Scope {
-                    module: &module,
-                    precision: &inherited.precision,
-                    users: others.transforms,
-                    foreign: others.foreign_transforms,
-                };
+                let scope = Scope { module: &module, users: others.transforms };
                 let common =
                     image::Common { element: common.element, reproducible: inherited.reproducible, scope };
                 DeserializerOptions::Image(image::read(base64, &element, common)?)
@@ -400,6 +396,11 @@ pub(super) fn speech_deserializer(
     }
 }
 
+/// See [`super::element_type`].
+pub(super) fn element_of_section(section: &Section) -> Result<ElementType> {
+    element_type(&section.text_or("precision", "float")?)
+}
+
 /// See [`super::image_deserializer`].
 pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
     let element = element_type(&section.text_or("precision", "float")?)?;
@@ -420,6 +421,11 @@ fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> 
 /// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
 fn is_foreign(module: &str) -> bool {
     Module::by_name(module).is_none()
+}
+
+/// Whether a deserializer is of images, and other modules have some of their transforms.
+fn is_chained_to_foreign(module: &str, element: &Section) -> bool {
+    Module::by_name(module) == Some(Module::Image) && transforms::has_foreign(element)
 }
 
 /// What to write instead of a type that is not supported.

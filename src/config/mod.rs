@@ -43,6 +43,7 @@ pub use typed::{
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
 use crate::log::Logger;
+use crate::stream::ElementType;
 use options::{
     BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, TextOptions, TransformOptions,
 };
@@ -161,13 +162,11 @@ pub struct Others<'a> {
     /// Sections that follow those of `deserializers`. That of a user's deserializer is left out if `deserializers` has
     /// one already.
     pub added: &'a [Section],
-    /// Deserializers in modules that the library does not have are not errors: the caller makes them.
+    /// Deserializers in modules that the library does not have are not errors: the caller makes them. So are deserializers of
+    /// images with transforms in such modules.
     pub foreign: bool,
     /// Names of users' transforms: the `type` of an element of `transforms`, which needs no `module`.
     pub transforms: &'a [&'a str],
-    /// Transforms in modules that the library does not have are not errors: the caller makes them. The name of each one is
-    /// the path of its section.
-    pub foreign_transforms: bool,
 }
 
 impl Others<'_> {
@@ -233,6 +232,11 @@ pub fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions>
 /// Options of one transform of the module for images, as CNTK's composite reader hands them to it.
 pub fn transform(section: &Section, name: &str) -> Result<TransformOptions> {
     transforms::read_single(section, name)
+}
+
+/// The type of a reader's values, which CNTK's composite reader writes into each section that it hands to a module (`precision`).
+pub fn element_type(section: &Section) -> Result<ElementType> {
+    composite::element_of_section(section)
 }
 
 /// `unremarkable`: keys that are not reported where nothing reads them.

@@ -23,12 +23,23 @@ const MAX_DIMENSION: u64 = i32::MAX as u64;
 pub(super) struct Scope<'a> {
     /// The module of the deserializer, which has the transforms that name no other module.
     pub module: &'a str,
-    /// The reader's `precision`.
-    pub precision: &'a str,
     /// Names of users' transforms.
     pub users: &'a [&'a str],
-    /// Transforms in modules that the library does not have are not errors: the caller makes them.
-    pub foreign: bool,
+}
+
+/// Whether a stream of a deserializer has a transform of a module that the library does not have. What is wrong with the section
+/// is not found out here.
+pub(super) fn has_foreign(deserializer: &Section) -> bool {
+    // What is looked at here does not count as read.
+    let Ok(input) = deserializer.unlogged().section("input") else { return false };
+    let names_other = |transform: &Section| {
+        transform.exists_here("module")
+            && transform.text("module").is_ok_and(|module| Module::by_name(&module).is_none())
+    };
+    input.keys().any(|stream| {
+        let transforms = input.child(stream).and_then(|stream| stream.array_or_empty("transforms"));
+        transforms.is_ok_and(|transforms| transforms.sections().flatten().any(|one| names_other(&one)))
+    })
 }
 
 /// Reads the array `transforms` of a stream's section.
@@ -55,11 +66,6 @@ fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
                 format!("Symbol 'CreateTransformer' not found in plugin '{}-2.7.so'", known.plugin());
             let detail = format!("The module '{module}' of '{}' has no transforms.", section.path());
             return Err(Error::config(Runtime, message).with_detail(detail).with_detail(expected(scope)));
-        }
-        // Each of them is made for its own section, so that section is what tells it from others of its type.
-        None if scope.foreign => {
-            let section = section.with(&[("precision", scope.precision), ("module", &module)]);
-            return Ok(user(section.path().to_owned(), &section));
         }
         None => {
             let message = format!(

@@ -48,20 +48,6 @@ pub struct ReaderSettings {
     pub in_cntks_place: bool,
 }
 
-impl ReaderSettings {
-    /// The transforms that are not the library's own.
-    pub fn user_transforms(&self) -> impl Iterator<Item = &UserTransformOptions> {
-        let images = self.deserializers.iter().filter_map(|one| match one {
-            DeserializerOptions::Image(image) => Some(&image.transforms),
-            _ => None,
-        });
-        images.flatten().filter_map(|transform| match transform {
-            TransformOptions::User(user) => Some(user),
-            _ => None,
-        })
-    }
-}
-
 /// The kinds of configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -355,19 +355,30 @@ fn users_transforms() {
     }
     let error = of("[type=mine]", users).unwrap_err();
     assert!(error.detail().contains("'Mine', 'Crop'"), "{error}");
-    // Those of other modules are known by where they stand.
-    let foreign = Others { foreign_transforms: true, ..Others::default() };
-    let found =
-        of("[type=Scale;factor=3;module=mine.so]:[type=Scale;factor=2;module=mine.so]", foreign).unwrap();
-    let names = found.iter().map(|transform| match transform {
-        TransformOptions::User(user) => {
-            assert_eq!(user.section.text("precision").unwrap(), "double");
-            user.name.as_str()
+}
+
+#[test]
+fn chains_with_transforms_of_other_modules_are_left_to_others() {
+    let with = |transforms: &str, foreign| {
+        let text = format!(
+            "traceLevel=0\ndeserializers=([module=ImageReader;type=ImageDeserializer;file=m;
+                input=[features=[transforms=([type=Crop]:{transforms})]\n{LABELS}]])"
+        );
+        let others = Others { foreign, ..Others::default() };
+        composite::read_with(&Section::parse("unknown", &text).unwrap(), others)
+    };
+    let mine = "[type=Scale;factor=3;module=mine.so]";
+    match with(mine, true).unwrap().deserializers.as_slice() {
+        [DeserializerOptions::Foreign(all)] => {
+            assert_eq!(all.name, "ImageDeserializer");
+            assert_eq!(all.section.text("precision").unwrap(), "float");
         }
         other => panic!("{other:?}"),
-    });
-    let path = "unknown:deserializers[0]:input:features:transforms";
-    assert_eq!(names.collect::<Vec<_>>(), [format!("{path}[0]"), format!("{path}[1]")]);
+    }
+    let error = with(mine, false).unwrap_err();
+    assert!(error.message().starts_with("Plugin not found: 'mine.so"), "{error}");
+    let native = with("[type=Scale;width=3;height=3;channels=3;module=ImageReader]", true).unwrap();
+    assert!(matches!(native.deserializers[..], [DeserializerOptions::Image(_)]));
 }
 
 #[test]

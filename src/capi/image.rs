@@ -1,0 +1,216 @@
+//! Images, as decoders make them and transforms take them.
+
+use super::chunk::cntk_reader_presence;
+use super::sized::Sized;
+use super::stream::cntk_reader_element;
+use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use crate::stream::ElementType;
+use crate::{Error, Result};
+use std::ffi::c_void;
+
+/// An image. As an output, its values are borrowed from the handle that was asked or that came with it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct cntk_reader_image {
+    /// sizeof(cntk_reader_image), set by the caller.
+    pub struct_size: usize,
+    /// The values: `width` times `height` times `channels`, row after row, in a row pixel after pixel, in a pixel channel after
+    /// channel. The channels of a color image are blue, green and red. Not necessarily aligned.
+    pub values: *const c_void,
+    /// Columns, at least 1.
+    pub width: u32,
+    /// Rows, at least 1.
+    pub height: u32,
+    /// Values of a pixel, at least 1.
+    pub channels: u32,
+    /// Type of the values: 0 for bytes (0 to 255), else a cntk_reader_element.
+    pub element: u32,
+    /// 1 if the values are in the order that `Transpose` makes: channel after channel, each row after row. Else 0.
+    pub is_planar: u32,
+    /// A cntk_reader_presence: whether there is an image. Without, only `struct_size` and this member have a meaning.
+    pub presence: u32,
+}
+
+// SAFETY: integers and a pointer, which may have all bits zero.
+unsafe impl Sized for cntk_reader_image {
+    const NAME: &'static str = "cntk_reader_image";
+}
+
+const PRESENT: u32 = cntk_reader_presence::CNTK_READER_PRESENCE_PRESENT as u32;
+
+/// The number of a type.
+pub(super) fn element_number(depth: Depth) -> u32 {
+    match depth {
+        Depth::Byte => 0,
+        Depth::Element(ElementType::Float) => cntk_reader_element::CNTK_READER_ELEMENT_FLOAT as u32,
+        Depth::Element(ElementType::Double) => cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE as u32,
+    }
+}
+
+/// Bytes of a value.
+fn size_of_value(depth: Depth) -> usize {
+    match depth {
+        Depth::Byte => 1,
+        Depth::Element(element) => element.size(),
+    }
+}
+
+impl cntk_reader_image {
+    /// No image.
+    pub(super) const NONE: cntk_reader_image = cntk_reader_image {
+        struct_size: 0,
+        values: std::ptr::null(),
+        width: 0,
+        height: 0,
+        channels: 0,
+        element: 0,
+        is_planar: 0,
+        presence: cntk_reader_presence::CNTK_READER_PRESENCE_INVALID as u32,
+    };
+
+    /// An image of this size with these values.
+    pub(super) fn new(info: &ImageInfo, values: &[u8]) -> Self {
+        cntk_reader_image {
+            struct_size: 0,
+            values: values.as_ptr().cast(),
+            width: info.width,
+            height: info.height,
+            channels: info.channels,
+            element: element_number(info.depth),
+            is_planar: (info.order == PixelOrder::Planar).into(),
+            presence: PRESENT,
+        }
+    }
+
+    /// The image that the library has made.
+    pub(super) fn of(image: &Image) -> Self {
+        let (depth, values) = match &image.pixels {
+            Pixels::Bytes(bytes) => (Depth::Byte, bytes.as_ptr().cast()),
+            Pixels::Floats(floats) => (Depth::Element(ElementType::Float), floats.as_ptr().cast()),
+            Pixels::Doubles(doubles) => (Depth::Element(ElementType::Double), doubles.as_ptr().cast()),
+        };
+        cntk_reader_image {
+            struct_size: 0,
+            values,
+            width: image.width,
+            height: image.height,
+            channels: image.channels,
+            element: element_number(depth),
+            is_planar: image.planar.into(),
+            presence: PRESENT,
+        }
+    }
+
+    /// What the caller says of the image. Fails if it is not an image, or larger than memory.
+    pub(super) fn info(&self) -> Result<ImageInfo> {
+        let depth = [Depth::Byte, Depth::Element(ElementType::Float), Depth::Element(ElementType::Double)]
+            .into_iter()
+            .find(|&depth| element_number(depth) == self.element)
+            .ok_or_else(|| {
+                Error::argument(format!(
+                    "The image has values of the type {}, which is neither 0 nor a cntk_reader_element.",
+                    self.element
+                ))
+            })?;
+        let order = if self.is_planar == 0 { PixelOrder::Interleaved } else { PixelOrder::Planar };
+        let &cntk_reader_image { width, height, channels, .. } = self;
+        let bytes =
+            u128::from(width) * u128::from(height) * u128::from(channels) * size_of_value(depth) as u128;
+        if bytes == 0 || bytes > isize::MAX as u128 || self.values.is_null() || self.presence != PRESENT {
+            let message = format!(
+                "There is no image of {width} columns, {height} rows and {channels} channels with values."
+            );
+            return Err(Error::argument(message));
+        }
+        Ok(ImageInfo { width, height, channels, depth, order })
+    }
+
+    /// A copy of a part of the caller's image. `region` lies in the image; of a planar image it is the whole.
+    ///
+    /// # Safety
+    /// `info` comes from [`cntk_reader_image::info`], and `values` has that many values.
+    pub(super) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Image {
+        let size = size_of_value(info.depth);
+        // SAFETY: this many values are there by this function's contract, and `info` has checked that memory can have them.
+        let all = unsafe { std::slice::from_raw_parts(self.values.cast::<u8>(), info.values() * size) };
+        let pixel = info.channels as usize * size;
+        let columns = region.left as usize * pixel..(region.left as usize + region.width as usize) * pixel;
+        let rows = all.chunks_exact(info.width as usize * pixel);
+        let rows =
+            rows.skip(region.top as usize).take(region.height as usize).map(|row| &row[columns.clone()]);
+        let count = region.width as usize * region.height as usize * info.channels as usize;
+        let pixels = match info.depth {
+            Depth::Byte => {
+                let mut bytes = Vec::with_capacity(count);
+                rows.for_each(|row| bytes.extend_from_slice(row));
+                Pixels::Bytes(bytes)
+            }
+            Depth::Element(ElementType::Float) => {
+                let mut floats = Vec::with_capacity(count);
+                let read = |&value: &[u8; 4]| f32::from_ne_bytes(value);
+                rows.for_each(|row| floats.extend(row.as_chunks().0.iter().map(read)));
+                Pixels::Floats(floats)
+            }
+            Depth::Element(ElementType::Double) => {
+                let mut doubles = Vec::with_capacity(count);
+                let read = |&value: &[u8; 8]| f64::from_ne_bytes(value);
+                rows.for_each(|row| doubles.extend(row.as_chunks().0.iter().map(read)));
+                Pixels::Doubles(doubles)
+            }
+        };
+        let planar = info.order == PixelOrder::Planar;
+        Image { width: region.width, height: region.height, channels: info.channels, planar, pixels }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn describe(width: u32, height: u32, channels: u32, depth: Depth, values: &[u8]) -> cntk_reader_image {
+        let order = PixelOrder::Interleaved;
+        cntk_reader_image::new(&ImageInfo { width, height, channels, depth, order }, values)
+    }
+
+    #[test]
+    fn regions_are_copied() {
+        let bytes: Vec<u8> = (0..24).collect();
+        let image = describe(4, 3, 2, Depth::Byte, &bytes);
+        let info = image.info().expect("an image");
+        let region = Region { left: 1, top: 1, width: 2, height: 2 };
+        // SAFETY: the image has 4 times 3 times 2 values.
+        let copy = unsafe { image.copy(&info, region) };
+        assert_eq!((copy.width, copy.height, copy.channels, copy.planar), (2, 2, 2, false));
+        assert_eq!(copy.pixels, Pixels::Bytes(vec![10, 11, 12, 13, 18, 19, 20, 21]));
+    }
+
+    #[test]
+    fn values_need_not_be_aligned() {
+        let mut bytes = vec![0];
+        bytes.extend([1.5f64, -2.0, 0.25].map(f64::to_ne_bytes).concat());
+        let image = describe(3, 1, 1, Depth::Element(ElementType::Double), &bytes[1..]);
+        // SAFETY: there are three values.
+        let copy = unsafe { image.copy(&image.info().expect("an image"), Region::whole(3, 1)) };
+        assert_eq!(copy.pixels, Pixels::Doubles(vec![1.5, -2.0, 0.25]));
+        assert_eq!(
+            cntk_reader_image::of(&copy).element,
+            cntk_reader_element::CNTK_READER_ELEMENT_DOUBLE as u32
+        );
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused() {
+        let values = [0; 4];
+        assert!(cntk_reader_image::NONE.info().is_err());
+        let image = describe(2, 2, 1, Depth::Byte, &values);
+        assert!(image.info().is_ok());
+        for wrong in [
+            cntk_reader_image { width: 0, ..image },
+            cntk_reader_image { element: 4, ..image },
+            cntk_reader_image { width: u32::MAX, height: u32::MAX, channels: u32::MAX, ..image },
+            cntk_reader_image { values: std::ptr::null(), ..image },
+        ] {
+            assert!(wrong.info().is_err(), "{wrong:?}");
+        }
+    }
+}
