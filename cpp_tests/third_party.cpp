@@ -12,7 +12,8 @@
 //     loaded
 //
 // Transform `Scale`: multiplies a dense stream by `factor`, and adds 100 times the sequence's place in the
-// minibatch. `Cast`: what composite modules append to each chain.
+// minibatch. `Invert`: subtracts the values of an image from 255, and adds the sequence's place. `Cast`: what
+// composite modules append to each chain.
 
 #include <algorithm>
 #include <map>
@@ -206,6 +207,39 @@ class Scale : public host::Transformer {
   bool is_started_ = false;
 };
 
+// Takes images with values of any type, as the transforms before it have left them, and makes floats.
+class Invert : public host::Transformer {
+ public:
+  void StartEpoch(const void*) override {}
+  host::StreamInformation Transform(const host::StreamInformation& stream) override {
+    host::StreamInformation floats = stream;
+    floats.element = host::Element::float32;
+    return floats;
+  }
+
+  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence,
+                                                int index) override {
+    const host::Shape& shape = sequence->GetSampleShape();
+    const auto out = std::make_shared<Dense>(shape);
+    out->samples = sequence->samples;
+    out->key = sequence->key;
+    const size_t count = shape.dimensions.at(0) * shape.dimensions.at(1) * shape.dimensions.at(2);
+    const void* const values = sequence->GetDataBuffer();
+    const auto invert = [&](const auto* from) {
+      for (size_t i = 0; i < count; ++i)
+        out->values.push_back(255.0f - static_cast<float>(from[i]) + static_cast<float>(index));
+    };
+    if (sequence->element == host::Element::byte) {
+      invert(static_cast<const unsigned char*>(values));
+    } else if (sequence->element == host::Element::float32) {
+      invert(static_cast<const float*>(values));
+    } else {
+      invert(static_cast<const double*>(values));
+    }
+    return out;
+  }
+};
+
 // All values are of the reader's type already.
 class Cast : public host::Transformer {
  public:
@@ -230,6 +264,8 @@ THIRD_PARTY_EXPORT bool CreateTransformer(host::Transformer** transformer, const
                                           const host::ConfigParameters& config) {
   if (type == L"Scale") {
     *transformer = new Scale(config);
+  } else if (type == L"Invert") {
+    *transformer = new Invert;
   } else if (type == L"Cast") {
     *transformer = new Cast;
   } else {

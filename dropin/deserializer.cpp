@@ -3,10 +3,16 @@
 #include <exception>
 #include <stdexcept>
 
+#include "image_chunk.hpp"
+#include "sequences.hpp"
+
 namespace cntk_dropin {
 namespace {
 
 namespace host = cntk_host;
+// Copies of each image (`multiViewCrop`).
+constexpr uint32_t kCopies = 10;
+
 using Streams = std::shared_ptr<const std::vector<host::StreamInformation>>;
 
 // Numbers keys by the host's corpus, and keeps the message of an exception that the corpus throws: exceptions
@@ -69,83 +75,6 @@ class EngineChunk : public host::Chunk, public std::enable_shared_from_this<Engi
   const bool is_expanded_;
 };
 
-// A sequence's description, and its numbers if the chunk has them in another form.
-struct Decoded {
-  cntk_reader_sequence view = {};
-  DecodedHandle numbers;
-};
-
-// A sequence whose values lie in a chunk, or are its own.
-template <typename Base>
-class Sequence : public Base {
- public:
-  Sequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream, Decoded decoded,
-           size_t key)
-      : chunk_(std::move(chunk)),
-        shape_(stream.shape),
-        numbers_(std::move(decoded.numbers)),
-        values_(decoded.view.values) {
-    this->samples = decoded.view.samples;
-    this->element = stream.element;
-    this->valid = decoded.view.presence == CNTK_READER_PRESENCE_PRESENT;
-    this->key.sequence = key;
-  }
-
-  const host::Shape& GetSampleShape() override { return shape_; }
-  const void* GetDataBuffer() override { return values_; }
-
- private:
-  const std::shared_ptr<const EngineChunk> chunk_;
-  const host::Shape& shape_;
-  const DecodedHandle numbers_;
-  const void* const values_;
-};
-
-using DenseSequence = Sequence<host::SequenceData>;
-
-// A sequence of equal samples.
-class RepeatedSequence : public host::SequenceData {
- public:
-  RepeatedSequence(const host::StreamInformation& stream, const cntk_reader_sequence& view, uint32_t count,
-                   size_t of_key)
-      : shape_(stream.shape) {
-    const size_t size = stream.element == host::Element::float64 ? sizeof(double) : sizeof(float);
-    const char* const sample = static_cast<const char*>(view.values);
-    for (uint32_t i = 0; i < count; ++i)
-      values_.insert(values_.end(), sample, sample + view.value_count * size);
-    samples = count;
-    element = stream.element;
-    valid = view.presence == CNTK_READER_PRESENCE_PRESENT;
-    key.sequence = of_key;
-  }
-
-  const host::Shape& GetSampleShape() override { return shape_; }
-  const void* GetDataBuffer() override { return values_.data(); }
-
- private:
-  const host::Shape shape_;
-  std::vector<char> values_;
-};
-
-class SparseSequence : public Sequence<host::SparseSequenceData> {
- public:
-  SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
-                 Decoded decoded, size_t key)
-      : SparseSequence(std::move(chunk), stream, decoded.view, std::move(decoded.numbers), key) {}
-
- private:
-  SparseSequence(std::shared_ptr<const EngineChunk> chunk, const host::StreamInformation& stream,
-                 const cntk_reader_sequence& view, DecodedHandle numbers, size_t key)
-      : Sequence(std::move(chunk), stream, {view, std::move(numbers)}, key) {
-    rows = view.indices;
-    total = static_cast<int32_t>(view.value_count);
-    counts.reserve(view.samples);
-    for (uint32_t i = 0; i < view.samples; ++i) {
-      counts.push_back(static_cast<int32_t>(view.sample_offsets[i + 1] - view.sample_offsets[i]));
-    }
-  }
-};
-
 void EngineChunk::GetSequence(size_t index, std::vector<std::shared_ptr<host::SequenceData>>& out) {
   // The reader's first stream comes before this deserializer's.
   const uint32_t length = out.empty() ? 1 : out.front()->samples;
@@ -202,14 +131,23 @@ EngineDeserializer::EngineDeserializer(const Type& type, const host::ConfigParam
   call(cntk_reader_deserializer_describe, deserializer_.get(), &whole);
   chunk_count_ = whole.chunk_count;
   is_expanded_ = whole.is_expanded != 0;
+  if (type.images != Images::none) is_multi_view_ = flag(make_section(config).get(), "multiViewCrop", false);
   auto streams = std::make_shared<std::vector<host::StreamInformation>>();
   for (size_t i = 0; i < whole.stream_count; ++i) {
     cntk_reader_stream_info info = {};
     info.struct_size = sizeof info;
     call(cntk_reader_deserializer_describe_stream, deserializer_.get(), i, &info);
     streams->push_back(describe(info));
+    // Images are bytes until a transform needs something else.
+    if (type.images != Images::none && is_unknown(streams->back().shape))
+      streams->back().element = host::Element::unknown;
   }
   streams_ = std::move(streams);
+}
+
+uint32_t EngineDeserializer::copy_of(const cntk_reader_sequence_info& info) const {
+  if (!is_multi_view_) return 0;
+  return (type_.images == Images::of_chunks ? info.chunk : info.index) % kCopies;
 }
 
 std::vector<host::StreamInformation> EngineDeserializer::StreamInfos() { return *streams_; }
@@ -259,9 +197,13 @@ std::shared_ptr<host::Chunk> EngineDeserializer::GetChunk(uint32_t chunk) {
   call(cntk_reader_deserializer_load_chunk, deserializer_.get(), chunk, &loaded);
   ChunkHandle handle(loaded);
   std::vector<uint64_t> keys;
+  std::vector<uint32_t> copies;
   for (const cntk_reader_sequence_info& info : sequences(chunk)) {
     keys.push_back(type_.marks_keys ? info.key : 0);
+    if (type_.images != Images::none) copies.push_back(copy_of(info));
   }
+  if (type_.images != Images::none)
+    return std::make_shared<ImageChunk>(std::move(handle), streams_, std::move(keys), std::move(copies));
   return std::make_shared<EngineChunk>(std::move(handle), streams_, std::move(keys), is_expanded_);
 }
 

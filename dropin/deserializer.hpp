@@ -10,13 +10,25 @@
 
 namespace cntk_dropin {
 
+// How a type of deserializer has images, and their copies one after the other.
+enum class Images {
+  none,
+  of_chunks,  // each chunk is one copy of one image
+  in_chunks,  // a chunk has several images
+};
+
 // A type of deserializer.
 struct Type {
   const char* name;
   // Whether sequences report their keys. CNTK's binary module, its labels and its lattices are found by key,
   // but leave the key out of their data.
   bool marks_keys;
+  Images images = Images::none;
 };
+
+// The types that have images. Their streams are delivered as they are decoded, for transforms.
+inline const std::vector<Type> kImageTypes = {{"ImageDeserializer", true, Images::of_chunks},
+                                              {"Base64ImageDeserializer", true, Images::in_chunks}};
 
 // How the modules of deserializers differ.
 struct Format {
@@ -47,6 +59,8 @@ class EngineDeserializer : public cntk_host::DataDeserializer {
 
  private:
   std::vector<cntk_reader_sequence_info> sequences(uint32_t chunk) const;
+  // The number of the copy of an image that a sequence is.
+  uint32_t copy_of(const cntk_reader_sequence_info& info) const;
 
   const Type type_;
   // Shared with the chunks, because their sequences refer to the shapes in it.
@@ -54,6 +68,8 @@ class EngineDeserializer : public cntk_host::DataDeserializer {
   size_t chunk_count_ = 0;
   // The only sample of a sequence stands for each sample of the reader's first stream.
   bool is_expanded_ = false;
+  // There are several copies of each image.
+  bool is_multi_view_ = false;
   DeserializerHandle deserializer_;
 };
 

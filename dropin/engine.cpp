@@ -50,6 +50,12 @@ SectionHandle make_section(const cntk_host::ConfigParameters& config) {
   return SectionHandle(section);
 }
 
+bool flag(const cntk_reader_section* section, std::string_view key, bool otherwise) {
+  uint32_t value = 0;
+  call(cntk_reader_section_get_flag, section, key.data(), key.size(), uint32_t{otherwise}, &value);
+  return value != 0;
+}
+
 cntk_host::StreamInformation describe(const cntk_reader_stream_info& info) {
   cntk_host::StreamInformation stream;
   stream.name = widen({info.name, info.name_length});

@@ -4,6 +4,7 @@
 #include <cntk_reader.h>
 
 #include <memory>
+#include <string_view>
 
 #include "host_types.hpp"
 
@@ -38,10 +39,16 @@ using SectionHandle = std::unique_ptr<cntk_reader_section, Free<cntk_reader_sect
 using DeserializerHandle = std::unique_ptr<cntk_reader_deserializer, Free<cntk_reader_deserializer_free>>;
 using ChunkHandle = std::unique_ptr<cntk_reader_chunk, Free<cntk_reader_chunk_free>>;
 using DecodedHandle = std::unique_ptr<cntk_reader_decoded, Free<cntk_reader_decoded_free>>;
+using FetchedHandle = std::unique_ptr<cntk_reader_fetched, Free<cntk_reader_fetched_free>>;
+using TransformHandle = std::unique_ptr<cntk_reader_transform, Free<cntk_reader_transform_free>>;
+using TransformedHandle = std::unique_ptr<cntk_reader_transformed, Free<cntk_reader_transformed_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
 // A copy of a host's section, with the sections around it, for the engine.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
+
+// The value of a key that is true or false.
+bool flag(const cntk_reader_section* section, std::string_view key, bool otherwise);
 
 // Whether the shape is known only from the data.
 inline bool is_unknown(const cntk_host::Shape& shape) {

@@ -54,7 +54,7 @@ static_assert(sizeof(ConfigParameters) == 104 && alignof(ConfigParameters) == 8)
 // ---------------------------------------------------------------------------------------
 
 enum class Storage : int32_t { dense = 0, sparse_csc = 1, sparse_block_column = 2 };
-enum class Element : uint32_t { unknown = 0, float32 = 1, float64 = 2 };
+enum class Element : uint32_t { unknown = 0, float32 = 1, float64 = 2, byte = 3 };
 
 // First dimension varies fastest; one dimension of SIZE_MAX - 1 means "unknown".
 struct Shape {

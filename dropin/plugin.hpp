@@ -1,4 +1,4 @@
-// The host's modules of deserializers and transforms.
+// Deserializers and transforms of the host's modules, and of the one for images, which is this project's.
 #pragma once
 
 #include <string>

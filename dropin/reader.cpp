@@ -13,16 +13,11 @@ namespace host = cntk_host;
 
 constexpr char kPosition[] = "minibatchSourcePosition";
 
-bool flag(const cntk_reader_section* section, std::string_view key, bool otherwise) {
-  uint32_t value = 0;
-  call(cntk_reader_section_get_flag, section, key.data(), key.size(), uint32_t{otherwise}, &value);
-  return value != 0;
-}
-
-// CNTK's binary reader ignores the key, and packs sequences. Its old-style reader of speech packs frames
-// unless the key says otherwise.
+// CNTK's old-style readers of binary data and of images ignore the key: the first packs sequences, the second
+// frames. That of speech packs frames unless the key says otherwise.
 bool is_frame_mode(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   if (kind == CNTK_READER_SECTION_KIND_BINARY) return false;
+  if (kind == CNTK_READER_SECTION_KIND_IMAGE) return true;
   return flag(section, "frameMode", kind == CNTK_READER_SECTION_KIND_HTK);
 }
 

@@ -61,26 +61,49 @@ pub struct Module {
 const SHARED: [&str; 7] = ["reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
 
 /// All modules, the composite one first.
-pub const MODULES: [Module; 4] = [
+pub const MODULES: [Module; 5] = [
     Module {
         stem: "Cntk.Composite",
-        sources: &["composite", "foreign", "transforms", "plugin", "corpus", "module_config"],
+        sources: &[
+            "composite",
+            "foreign",
+            "transforms",
+            "plugin",
+            "corpus",
+            "module_config",
+            "deserializer",
+            "sequences",
+            "image_chunk",
+            "image_transforms",
+        ],
         exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
     },
     Module {
         stem: "Cntk.Deserializers.TextFormat",
-        sources: &["text_module", "deserializer_module", "deserializer"],
+        sources: &["text_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
         exports: &DESERIALIZER_EXPORTS,
     },
     Module {
         stem: "Cntk.Deserializers.Binary",
-        sources: &["binary_module", "deserializer_module", "deserializer"],
+        sources: &["binary_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
         exports: &DESERIALIZER_EXPORTS,
     },
     Module {
         stem: "Cntk.Deserializers.HTK",
-        sources: &["htk_module", "deserializer_module", "deserializer"],
+        sources: &["htk_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
         exports: &DESERIALIZER_EXPORTS,
+    },
+    Module {
+        stem: "Cntk.Deserializers.Image",
+        sources: &[
+            "image_module",
+            "deserializer_module",
+            "deserializer",
+            "sequences",
+            "image_chunk",
+            "image_transforms",
+        ],
+        exports: &["CreateDeserializer", "CreateTransformer", "GetReaderD", "GetReaderF"],
     },
 ];
 

@@ -117,13 +117,38 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 17] = [
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
         applies: |difference| {
             difference.version == "2.5.1"
                 && difference.case.config.lines().any(|l| l.trim().starts_with("rightSplice"))
+        },
+    },
+    Rule {
+        name: "binary labels",
+        what: "CNTK 2.5.1 does not know them, CNTK 2.6 not frame by frame",
+        applies: |difference| {
+            let is_refused =
+                difference.line == 0 && difference.cntk.lines.first().is_some_and(|line| is_error(line));
+            let is_unknown = match difference.version {
+                "2.5.1" => true,
+                "2.6" => difference.has("frameMode = true"),
+                _ => false,
+            };
+            is_refused && is_unknown && difference.case.config.contains("\"HTKMLFBinaryDeserializer\"")
+        },
+    },
+    Rule {
+        name: "sweeps of several",
+        what: "CNTK 2.5.1 counts sweeps differently where a stream of one of several deserializers defines the minibatch's size",
+        applies: |difference| {
+            let config = &difference.case.config;
+            difference.version == "2.5.1"
+                && difference.line > 0
+                && config.matches("module =").count() > 1
+                && config.contains("definesMBSize = true")
         },
     },
     Rule {

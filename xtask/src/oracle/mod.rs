@@ -149,7 +149,7 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let images = install::images(project, cntk)?;
     let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
     if options.golden && options.module {
-        golden.extend(third_party::cases(project)?);
+        golden.extend(third_party::cases(project, install::has_images(project, cntk.version()))?);
     }
     let total = golden.len() + usize::try_from(options.cases)?;
     let folders = Folders::new(project)?;

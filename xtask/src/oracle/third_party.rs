@@ -36,6 +36,24 @@ struct Plan {
 const RANDOMIZED: &str = "randomize = true\nrandomizationWindow = 2\nsampleBasedRandomizationWindow = false";
 const TRANSFORMED: &str = "[ RAMP ; input = [ x = [ transforms = ( [ type = \"Scale\" ; factor = 3 ] : [ type = \"Scale\" ; factor = 2 ] ) ] ] ]";
 
+/// A chain for images in which a third party's transform stands between CNTK's.
+const INVERTED: &str = "[ IMAGES ; input = [ i = [ transforms = ( [ type = \"Crop\" ; cropType = \"RandomSide\" ; sideRatio = 0.6 ] : \
+     [ type = \"Scale\" ; width = 6 ; height = 5 ; channels = 3 ] : [ type = \"Invert\" ; module = \"MODULE\" ] ) ] ; l = [ labelDim = 9 ] ] ]";
+
+/// Cases of images need CNTK's module for them.
+const IMAGE_PLANS: [Plan; 4] = [
+    Plan { name: "image-in-order", head: "randomize = false", deserializers: INVERTED, workers: (1, 0) },
+    Plan { name: "image-randomized", head: "randomize = true", deserializers: INVERTED, workers: (2, 0) },
+    Plan {
+        name: "image-after-color",
+        head: "randomize = true",
+        deserializers: "[ IMAGES ; input = [ i = [ transforms = ( [ type = \"Scale\" ; width = 6 ; height = 5 ; channels = 3 ] : \
+             [ type = \"Color\" ; brightnessRadius = 0.3 ] : [ type = \"Invert\" ; module = \"MODULE\" ] ) ] ; l = [ labelDim = 9 ] ] ]",
+        workers: (1, 0),
+    },
+    Plan { name: "image-and-text", head: RANDOMIZED, deserializers: "INVERTED : [ TEXT ]", workers: (1, 0) },
+];
+
 const PLANS: [Plan; 13] = [
     Plan { name: "in-order", head: "randomize = false", deserializers: "[ RAMP ]", workers: (1, 0) },
     Plan { name: "randomized", head: RANDOMIZED, deserializers: "[ RAMP ; keyStep = 3 ]", workers: (1, 0) },
@@ -82,8 +100,8 @@ const PLANS: [Plan; 13] = [
     },
 ];
 
-/// Builds the module; returns the cases that read with it.
-pub fn cases(project: &Project) -> Result<Vec<Case>> {
+/// Builds the module; returns the cases that read with it. `images`: CNTK's module for images can be loaded.
+pub fn cases(project: &Project, images: bool) -> Result<Vec<Case>> {
     let module = build(project)?;
     let ramp = format!(r#"type = "Ramp" ; module = "{}" ; sequences = 23 ; perChunk = 4"#, module.display());
     let mut text = String::new();
@@ -94,8 +112,18 @@ pub fn cases(project: &Project) -> Result<Vec<Case>> {
     }
     let section = r#"type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "@DIR@/text.ctf"
         chunkSizeInBytes = 60 ; input = [ t = [ dim = 2 ; format = "dense" ] ]"#;
+    let encoded = ["p13x9.bmp", "s420.jpg", "sgray.jpg"]
+        .map(|name| project.path("tests/images/files/images").join(name));
+    let mut map = String::new();
+    for key in 0..23 {
+        writeln!(map, "{key}\t{}\t{}", encoded[key % 3].display(), key % 9)?;
+    }
+    let pictures = r#"type = "ImageDeserializer" ; module = "ImageReader" ; file = "@DIR@/images.map""#;
     let mut cases = Vec::new();
-    for Plan { name, head, deserializers, workers: (workers, truncation) } in PLANS {
+    let plans = PLANS.into_iter().chain(IMAGE_PLANS.into_iter().filter(|_| images));
+    for Plan { name, head, deserializers, workers: (workers, truncation) } in plans {
+        let deserializers = deserializers.replace("INVERTED", INVERTED).replace("IMAGES", pictures);
+        let deserializers = deserializers.replace("MODULE", &module.display().to_string());
         let deserializers = deserializers.replace("RAMP", &ramp).replace("TEXT", section);
         for rank in 0..workers {
             let mut steps = vec![format!("start {workers} {rank} 10 {truncation} 0 1 inf 2 0")];
@@ -111,7 +139,10 @@ pub fn cases(project: &Project) -> Result<Vec<Case>> {
                 steps,
                 results: Vec::new(),
                 config: format!("{head}\ntraceLevel = 0\ndeserializers = ( {deserializers} )\n"),
-                files: vec![("text.ctf".to_owned(), text.clone().into_bytes())],
+                files: vec![
+                    ("text.ctf".to_owned(), text.clone().into_bytes()),
+                    ("images.map".to_owned(), map.clone().into_bytes()),
+                ],
                 rewritten: None,
             });
         }

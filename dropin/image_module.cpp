@@ -1,0 +1,21 @@
+// The module for images: map files and lines of Base64, transforms, and `readerType = "ImageReader"`.
+
+#include "deserializer_module.hpp"
+#include "image_transforms.hpp"
+#include "text.hpp"
+
+#define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace cntk_dropin {
+
+const Format kFormat = {CNTK_READER_SECTION_KIND_IMAGE, kImageTypes, false, {true, false}};
+
+}  // namespace cntk_dropin
+
+CNTK_DROPIN_EXPORT bool CreateTransformer(cntk_host::Transformer** transformer, const std::wstring& type,
+                                          const cntk_host::ConfigParameters& config) {
+  auto made = cntk_dropin::make_image_transform(cntk_dropin::narrow(type), config);
+  if (made == nullptr) return false;
+  *transformer = made.release();
+  return true;
+}
