@@ -1,0 +1,488 @@
+//! What a JPEG file says before and between its scans.
+
+use super::super::DecodeError;
+use super::source::{EOI, SOI, Source};
+use super::tables::Code;
+
+/// Most components of an image that can be shown: gray, three colors, or four inks.
+pub const MAX_COMPONENTS: usize = 4;
+
+/// One component of an image: brightness, a color, or an ink.
+#[derive(Debug, Clone, Copy)]
+pub struct Component {
+    /// By what name scans refer to it.
+    id: u8,
+    /// Blocks in a row of an MCU.
+    pub h: u8,
+    /// Rows of blocks in an MCU.
+    pub v: u8,
+    /// Which of the tables its coefficients are multiplied by.
+    quant_index: u8,
+    /// That table, as it was when the component's first scan began; zeros before.
+    pub quant: [u16; 64],
+    /// Whether `quant` has been set.
+    has_quant: bool,
+    /// Samples in a row.
+    pub width: u32,
+    /// Rows of samples.
+    pub height: u32,
+    /// Blocks in a row, without those that only fill the last MCU.
+    pub blocks_wide: u32,
+    /// Rows of blocks, likewise.
+    pub blocks_high: u32,
+    /// Columns of the image for each sample.
+    pub step_x: u8,
+    /// Rows of the image for each sample.
+    pub step_y: u8,
+}
+
+/// The image as a whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Coefficients come in several scans.
+    pub progressive: bool,
+    /// Arithmetic coding instead of Huffman codes.
+    pub arithmetic: bool,
+    /// Number of components.
+    pub count: usize,
+    /// The components.
+    pub components: [Component; MAX_COMPONENTS],
+    /// MCUs in a row, of a scan with several components.
+    pub mcus_wide: u32,
+    /// Rows of MCUs.
+    pub mcus_high: u32,
+    /// How the components make up colors.
+    pub colors: Colors,
+}
+
+/// How components make up colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colors {
+    /// Brightness alone.
+    Gray,
+    /// Brightness and two differences of colors.
+    YCbCr,
+    /// Red, green, blue.
+    Rgb,
+    /// Cyan, magenta, yellow, black.
+    Cmyk,
+    /// The first three as `YCbCr`, inverted, and black.
+    Ycck,
+}
+
+/// A scan: some coefficients of some components.
+#[derive(Debug, Clone, Copy)]
+pub struct Scan {
+    /// Number of components.
+    pub count: usize,
+    /// The components' indices in the frame.
+    pub components: [usize; MAX_COMPONENTS],
+    /// The tables for DC coefficients.
+    pub dc_tables: [u8; MAX_COMPONENTS],
+    /// The tables for AC coefficients.
+    pub ac_tables: [u8; MAX_COMPONENTS],
+    /// First coefficient.
+    pub first: u8,
+    /// Last coefficient.
+    pub last: u8,
+    /// Bit position of the scan before, for scans that refine coefficients; else 0.
+    pub high: u8,
+    /// Bit position of the scan's values.
+    pub low: u8,
+}
+
+/// What scans need beside their data, as defined up to now.
+#[derive(Debug, Clone, Copy)]
+pub struct Definitions {
+    /// Tables of quantization, in natural order.
+    quant: [Option<[u16; 64]>; 4],
+    /// Huffman codes for DC coefficients.
+    pub dc: [Option<Code>; 4],
+    /// Huffman codes for AC coefficients.
+    pub ac: [Option<Code>; 4],
+    /// Bounds of small differences, in arithmetic coding.
+    pub dc_bounds: [(u8, u8); 16],
+    /// Bounds of low frequencies, in arithmetic coding.
+    pub ac_bounds: [u8; 16],
+    /// MCUs between restart markers; 0: there are none.
+    pub restart_interval: u32,
+}
+
+/// Reads markers and what belongs to them, up to the data of a scan and again after them.
+#[derive(Debug, Clone)]
+pub struct Parser<'a> {
+    /// What follows.
+    pub source: Source<'a>,
+    /// A marker that the entropy decoder has read; 0 if there is none.
+    pub marker: u8,
+    /// What has been defined up to now.
+    pub definitions: Definitions,
+    /// The image, once it has been described.
+    pub frame: Option<Frame>,
+    /// Number of scans up to now.
+    scans: u32,
+    /// There was a JFIF header.
+    jfif: bool,
+    /// The kind of colors that Adobe's header names.
+    adobe: Option<u8>,
+    /// The EXIF data, if the file has any.
+    pub exif: Option<&'a [u8]>,
+}
+
+/// Most scans of an image. Programs write about ten; each costs time that grows with the image and not with the file.
+const MAX_SCANS: u32 = 500;
+
+/// Most columns or rows (libjpeg).
+const MAX_SIDE: u32 = 65500;
+
+fn damaged(what: &str) -> DecodeError {
+    DecodeError::new(format!("the JPEG file is damaged: {what}"))
+}
+
+impl<'a> Parser<'a> {
+    /// Begins with a file's first bytes.
+    pub fn new(file: &'a [u8]) -> Result<Parser<'a>, DecodeError> {
+        let mut source = Source::new(file);
+        if (source.byte(), source.byte()) != (0xFF, SOI) {
+            return Err(damaged("it does not begin with FF D8"));
+        }
+        let definitions = Definitions {
+            quant: [None; 4],
+            dc: [None; 4],
+            ac: [None; 4],
+            dc_bounds: [(0, 1); 16],
+            ac_bounds: [5; 16],
+            restart_interval: 0,
+        };
+        Ok(Parser {
+            source,
+            marker: 0,
+            definitions,
+            frame: None,
+            scans: 0,
+            jfif: false,
+            adobe: None,
+            exif: None,
+        })
+    }
+
+    /// Reads up to the data of the next scan; `None` at the end of the image.
+    pub fn next_scan(&mut self) -> Result<Option<Scan>, DecodeError> {
+        loop {
+            let marker = match std::mem::take(&mut self.marker) {
+                0 => self.source.marker(),
+                marker => marker,
+            };
+            match marker {
+                SOI => return Err(damaged("a second image begins within the first one")),
+                EOI if self.frame.is_none() || self.scans == 0 => {
+                    return Err(damaged("it ends before its image begins"));
+                }
+                EOI => return Ok(None),
+                0xC0 | 0xC1 => self.read_frame(false, false)?,
+                0xC2 => self.read_frame(true, false)?,
+                0xC9 => self.read_frame(false, true)?,
+                0xCA => self.read_frame(true, true)?,
+                0xC3 | 0xC5..=0xC7 | 0xC8 | 0xCB | 0xCD..=0xCF => {
+                    return Err(DecodeError::new(format!(
+                        "the JPEG file is of a kind that is not read (marker FF {marker:02X}): lossless or hierarchical; \
+                         write it as a baseline or progressive file"
+                    )));
+                }
+                0xC4 => self.read_codes()?,
+                0xCC => self.read_bounds()?,
+                0xDA => return self.read_scan().map(Some),
+                0xDB => self.read_quantization()?,
+                0xDD => {
+                    if self.source.word() != 4 {
+                        return Err(damaged("the restart interval has a wrong length"));
+                    }
+                    self.definitions.restart_interval = u32::from(self.source.word());
+                }
+                0xE0 => self.read_application(|parser, data| {
+                    parser.jfif |= data.len() == 14 && data.starts_with(b"JFIF\0")
+                }),
+                0xEE => self.read_application(|parser, data| {
+                    if let Some(&kind) = data.get(11).filter(|_| data.starts_with(b"Adobe")) {
+                        parser.adobe = Some(kind);
+                    }
+                }),
+                0xE1 => self.read_exif(),
+                // Comments, other programs' data, and the number of lines, which is known by then.
+                0xE2..=0xEF | 0xFE | 0xDC => {
+                    let length = self.source.word();
+                    self.source.skip(usize::from(length).saturating_sub(2));
+                }
+                // Restart markers out of place, and one for use within arithmetic coding.
+                0xD0..=0xD7 | 0x01 => {}
+                _ => return Err(damaged(&format!("it has the unknown marker FF {marker:02X}"))),
+            }
+        }
+    }
+
+    fn read_application(&mut self, read: impl FnOnce(&mut Parser<'a>, &[u8])) {
+        let length = usize::from(self.source.word()).saturating_sub(2);
+        let data = self.source.peek(length.min(14));
+        read(self, data);
+        self.source.skip(length);
+    }
+
+    fn read_exif(&mut self) {
+        let length = usize::from(self.source.word()).saturating_sub(2);
+        if let Some(data) = self.source.peek(length).strip_prefix(b"Exif\0\0".as_slice()) {
+            self.exif.get_or_insert(data);
+        }
+        self.source.skip(length);
+    }
+
+    fn read_quantization(&mut self) -> Result<(), DecodeError> {
+        let mut length = i32::from(self.source.word()) - 2;
+        while length > 0 {
+            let head = self.source.byte();
+            let (wide, index) = (head >> 4 != 0, usize::from(head & 15));
+            let slot = self.definitions.quant.get_mut(index);
+            let slot =
+                slot.ok_or_else(|| damaged(&format!("it has no place for quantization table {index}")))?;
+            let table = slot.insert([0; 64]);
+            for k in 0..64 {
+                let value = if wide { self.source.word() } else { u16::from(self.source.byte()) };
+                table[super::tables::place(k)] = value;
+            }
+            length -= if wide { 129 } else { 65 };
+        }
+        if length != 0 {
+            return Err(damaged("a quantization table has a wrong length"));
+        }
+        Ok(())
+    }
+
+    fn read_codes(&mut self) -> Result<(), DecodeError> {
+        let mut length = i32::from(self.source.word()) - 2;
+        while length > 16 {
+            let head = self.source.byte();
+            let mut code = Code { counts: [0; 16], values: [0; 256] };
+            let mut count = 0;
+            for counts in &mut code.counts {
+                *counts = self.source.byte();
+                count += usize::from(*counts);
+            }
+            length -= 17;
+            if count > 256 || count as i32 > length {
+                return Err(damaged("a Huffman table is longer than it may be"));
+            }
+            for value in &mut code.values[..count] {
+                *value = self.source.byte();
+            }
+            length -= count as i32;
+            let codes = if head & 0x10 == 0 { &mut self.definitions.dc } else { &mut self.definitions.ac };
+            let slot = codes.get_mut(usize::from(head & !0x10));
+            *slot.ok_or_else(|| damaged(&format!("it has no place for Huffman table {head:02X}")))? =
+                Some(code);
+        }
+        if length != 0 {
+            return Err(damaged("a Huffman table has a wrong length"));
+        }
+        Ok(())
+    }
+
+    fn read_bounds(&mut self) -> Result<(), DecodeError> {
+        let mut length = i32::from(self.source.word()) - 2;
+        while length > 0 {
+            let (index, value) = (usize::from(self.source.byte()), self.source.byte());
+            length -= 2;
+            match index {
+                0..16 => {
+                    if value & 15 > value >> 4 {
+                        return Err(damaged("the bounds of arithmetic coding are in disorder"));
+                    }
+                    self.definitions.dc_bounds[index] = (value & 15, value >> 4);
+                }
+                16..32 => self.definitions.ac_bounds[index - 16] = value,
+                _ => return Err(damaged("it has no place for a table of arithmetic coding")),
+            }
+        }
+        if length != 0 {
+            return Err(damaged("a table of arithmetic coding has a wrong length"));
+        }
+        Ok(())
+    }
+
+    fn read_frame(&mut self, progressive: bool, arithmetic: bool) -> Result<(), DecodeError> {
+        let length = usize::from(self.source.word());
+        let bits = self.source.byte();
+        let height = u32::from(self.source.word());
+        let width = u32::from(self.source.word());
+        let count = usize::from(self.source.byte());
+        if self.frame.is_some() {
+            return Err(damaged("it describes its image twice"));
+        }
+        if width == 0 || height == 0 || count == 0 {
+            return Err(damaged("its image is empty"));
+        }
+        if length != 8 + 3 * count {
+            return Err(damaged("the description of its image has a wrong length"));
+        }
+        if width > MAX_SIDE || height > MAX_SIDE {
+            return Err(damaged(&format!("{width} columns and {height} rows are more than {MAX_SIDE}")));
+        }
+        if bits != 8 {
+            return Err(DecodeError::new(format!(
+                "the JPEG file has {bits} bits a sample, where 8 are read; write it with 8 bits"
+            )));
+        }
+        if !matches!(count, 1 | 3 | 4) {
+            return Err(DecodeError::new(format!(
+                "the JPEG file has {count} components, where 1, 3 or 4 are read; write it as gray or in colors"
+            )));
+        }
+        let mut raw = [(0, 0, 0, 0); MAX_COMPONENTS];
+        for component in &mut raw[..count] {
+            let (id, sampling, quant_index) = (self.source.byte(), self.source.byte(), self.source.byte());
+            *component = (id, sampling >> 4, sampling & 15, quant_index);
+        }
+        let raw = &raw[..count];
+        if raw.iter().any(|&(_, h, v, _)| !(1..=4).contains(&h) || !(1..=4).contains(&v)) {
+            return Err(damaged("a component has a sampling factor that is not 1 to 4"));
+        }
+        let max_h = raw.iter().map(|&(_, h, ..)| h).max().unwrap_or(1);
+        let max_v = raw.iter().map(|&(_, _, v, _)| v).max().unwrap_or(1);
+        if raw.iter().any(|&(_, h, v, _)| max_h % h != 0 || max_v % v != 0) {
+            return Err(DecodeError::new(
+                "the JPEG file has components whose sampling factors do not divide the largest one, which is not read; \
+                 write it with 4:4:4, 4:2:2 or 4:2:0",
+            ));
+        }
+        let components = std::array::from_fn(|i| {
+            let (id, h, v, quant_index) = raw.get(i).copied().unwrap_or((0, 1, 1, 0));
+            let (step_x, step_y) = (max_h / h.max(1), max_v / v.max(1));
+            let samples_wide = (width * u32::from(h)).div_ceil(u32::from(max_h));
+            let samples_high = (height * u32::from(v)).div_ceil(u32::from(max_v));
+            Component {
+                id,
+                h,
+                v,
+                quant_index,
+                quant: [0; 64],
+                has_quant: false,
+                width: samples_wide,
+                height: samples_high,
+                blocks_wide: samples_wide.div_ceil(8),
+                blocks_high: samples_high.div_ceil(8),
+                step_x,
+                step_y,
+            }
+        });
+        let mut frame = Frame {
+            width,
+            height,
+            progressive,
+            arithmetic,
+            count,
+            components,
+            mcus_wide: width.div_ceil(8 * u32::from(max_h)),
+            mcus_high: height.div_ceil(8 * u32::from(max_v)),
+            colors: Colors::Gray,
+        };
+        frame.colors = self.colors(&frame);
+        self.frame = Some(frame);
+        Ok(())
+    }
+
+    /// How colors are coded: by the headers of JFIF or Adobe, else by the components' names (libjpeg's rules).
+    fn colors(&self, frame: &Frame) -> Colors {
+        let ids = frame.components.map(|component| component.id);
+        match (frame.count, self.adobe) {
+            (1, _) => Colors::Gray,
+            (3, _) if self.jfif => Colors::YCbCr,
+            (3, Some(0)) => Colors::Rgb,
+            (3, None) if ids.starts_with(b"RGB") => Colors::Rgb,
+            (3, _) => Colors::YCbCr,
+            (_, None | Some(0)) => Colors::Cmyk,
+            _ => Colors::Ycck,
+        }
+    }
+
+    fn read_scan(&mut self) -> Result<Scan, DecodeError> {
+        let colors = match &self.frame {
+            Some(frame) => self.colors(frame),
+            None => return Err(damaged("its image begins before it is described")),
+        };
+        let Some(frame) = &mut self.frame else {
+            return Err(damaged("its image begins before it is described"));
+        };
+        if self.scans == 0 {
+            // Headers may follow the description of the image.
+            frame.colors = colors;
+        }
+        let length = usize::from(self.source.word());
+        let count = usize::from(self.source.byte());
+        if !(1..=MAX_COMPONENTS).contains(&count) || length != 6 + 2 * count {
+            return Err(damaged("the description of a scan has a wrong length"));
+        }
+        self.scans += 1;
+        if self.scans > MAX_SCANS {
+            return Err(DecodeError::new(format!(
+                "the JPEG file has more than {MAX_SCANS} scans, which is more than any program writes; write it anew"
+            )));
+        }
+        let mut scan = Scan {
+            count,
+            components: [0; 4],
+            dc_tables: [0; 4],
+            ac_tables: [0; 4],
+            first: 0,
+            last: 0,
+            high: 0,
+            low: 0,
+        };
+        for i in 0..count {
+            let (id, tables) = (self.source.byte(), self.source.byte());
+            let found = (0..frame.count)
+                .find(|&index| frame.components[index].id == id && !scan.components[..i].contains(&index));
+            scan.components[i] =
+                found.ok_or_else(|| damaged(&format!("a scan has the unknown component {id}")))?;
+            (scan.dc_tables[i], scan.ac_tables[i]) = (tables >> 4, tables & 15);
+        }
+        (scan.first, scan.last) = (self.source.byte(), self.source.byte());
+        let bits = self.source.byte();
+        (scan.high, scan.low) = (bits >> 4, bits & 15);
+        let blocks = scan.components[..count].iter().map(|&i| &frame.components[i]);
+        if count > 1
+            && blocks.map(|component| u32::from(component.h) * u32::from(component.v)).sum::<u32>() > 10
+        {
+            return Err(damaged("an MCU has more than 10 blocks"));
+        }
+        for &index in &scan.components[..count] {
+            let component = &mut frame.components[index];
+            if !component.has_quant {
+                let table = self.definitions.quant.get(usize::from(component.quant_index)).copied().flatten();
+                component.quant = table.ok_or_else(|| damaged("a quantization table is missing"))?;
+                component.has_quant = true;
+            }
+        }
+        if frame.progressive {
+            Self::check_progression(&scan)?;
+        }
+        Ok(scan)
+    }
+
+    fn check_progression(scan: &Scan) -> Result<(), DecodeError> {
+        let band = if scan.first == 0 {
+            scan.last == 0
+        } else {
+            scan.first <= scan.last && scan.last < 64 && scan.count == 1
+        };
+        let bits = (scan.high == 0 || scan.low + 1 == scan.high) && scan.low <= 13;
+        if band && bits {
+            return Ok(());
+        }
+        Err(damaged(&format!(
+            "a scan has the coefficients {} to {} and the bits {} to {}, which cannot be",
+            scan.first, scan.last, scan.high, scan.low
+        )))
+    }
+}

@@ -1,0 +1,270 @@
+//! JPEG: baseline, progressive and arithmetic-coded images of 8 bits, pixel for pixel as libjpeg-turbo decodes them with its
+//! accurate inverse transform and its "fancy" interpolation of colors.
+//!
+//! A file goes through four layers. [`source`] has bytes, markers and bits; [`frame`] reads what describes the image;
+//! [`scan`] and [`arithmetic`] turn coded data into coefficients; [`idct`], [`upsample`] and [`color`] turn these into pixels.
+//! An image with a single scan, which most are, is decoded row of MCUs by row of MCUs, and no further than the region
+//! that is asked for. Nothing outside of the region is transformed, in either direction.
+//!
+//! Why not a crate: see `docs/dependencies.md`.
+
+mod arithmetic;
+mod color;
+mod frame;
+mod idct;
+mod scan;
+mod source;
+mod tables;
+mod upsample;
+
+use super::DecodeError;
+use crate::image::Region;
+use crate::processor::Processor;
+use arithmetic::Arithmetic;
+use frame::{Colors, Frame, MAX_COMPONENTS, Parser, Scan};
+use scan::{Coefficients, HuffmanTables, Progressive, Room, Sequential};
+use upsample::{Plane, RowBuffer};
+
+/// What a JPEG file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JpegHeader<'a> {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The image has colors.
+    pub colored: bool,
+    /// EXIF data, if there are any.
+    pub exif: Option<&'a [u8]>,
+}
+
+/// Reads what a file says of itself.
+pub fn header(file: &[u8]) -> Result<JpegHeader<'_>, DecodeError> {
+    let (parser, frame, _) = begin(file)?;
+    Ok(JpegHeader {
+        width: frame.width,
+        height: frame.height,
+        colored: frame.colors != Colors::Gray,
+        exif: parser.exif,
+    })
+}
+
+/// Reads up to the data of the first scan.
+fn begin(file: &[u8]) -> Result<(Parser<'_>, Frame, Scan), DecodeError> {
+    let mut parser = Parser::new(file)?;
+    let scan = parser.next_scan()?;
+    match (parser.frame, scan) {
+        (Some(frame), Some(scan)) => Ok((parser, frame, scan)),
+        _ => Err(DecodeError::new("the JPEG file is damaged: it has no image")),
+    }
+}
+
+/// Memory that one image after the other uses.
+#[derive(Debug, Default)]
+pub struct JpegDecoder {
+    tables: HuffmanTables,
+    coefficients: Coefficients,
+    planes: [Plane; MAX_COMPONENTS],
+    rows: [RowBuffer; MAX_COMPONENTS],
+}
+
+impl JpegDecoder {
+    /// Decodes a region, which must lie in the image, into `output`, three bytes a pixel (blue, green, red), or one
+    /// if `grayscale`.
+    pub fn decode(
+        &mut self,
+        file: &[u8],
+        grayscale: bool,
+        region: Region,
+        output: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        let (mut parser, frame, scan) = begin(file)?;
+        // Colors are not needed where brightness is asked for, and stored.
+        let needed =
+            if grayscale && matches!(frame.colors, Colors::Gray | Colors::YCbCr) { 1 } else { frame.count };
+        for (plane, component) in self.planes.iter_mut().zip(&frame.components[..needed]) {
+            plane.reset(component, region);
+        }
+        let processor = Processor::detect();
+        let frame = if scan.count == frame.count && !frame.progressive {
+            self.decode_rows(processor, &parser, &frame, &scan, needed)?;
+            frame
+        } else {
+            let frame = self.decode_scans(&mut parser, scan)?;
+            self.transform_all(processor, &frame, needed);
+            frame
+        };
+        self.write(processor, &frame, grayscale, region, output);
+        Ok(())
+    }
+
+    /// Decodes an image with a single scan up to the last row that the planes have.
+    fn decode_rows(
+        &mut self,
+        processor: Processor,
+        parser: &Parser<'_>,
+        frame: &Frame,
+        scan: &Scan,
+        needed: usize,
+    ) -> Result<(), DecodeError> {
+        let JpegDecoder { tables, coefficients, planes, .. } = self;
+        coefficients.reset(frame, 1);
+        // In an image with one component each row of MCUs has one row of blocks, whatever the frame says.
+        let rows_of = |index: usize| if scan.count == 1 { 1 } else { u32::from(frame.components[index].v) };
+        let first = (0..needed).map(|i| planes[i].top / rows_of(i)).min().unwrap_or(0);
+        let end = (0..needed).map(|i| planes[i].bottom.div_ceil(rows_of(i))).max().unwrap_or(0);
+        let after_row = |mcu_row: u32, coefficients: &mut Coefficients| {
+            if mcu_row >= first {
+                for (index, plane) in planes.iter_mut().enumerate().take(needed) {
+                    let quant = &frame.components[index].quant;
+                    for row in 0..rows_of(index) {
+                        let at = mcu_row * rows_of(index) + row;
+                        transform(processor, coefficients.row(index, row as usize), quant, plane, at);
+                    }
+                }
+            }
+            let next = mcu_row + 1;
+            // Rows above the region leave their coefficients behind: there they do no harm.
+            if next >= first && next < end {
+                coefficients.clear(frame);
+            }
+            next < end
+        };
+        let (source, definitions) = (parser.source, &parser.definitions);
+        let interval = definitions.restart_interval;
+        if frame.arithmetic {
+            let decoder = Arithmetic::new(source, scan, definitions, false);
+            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row);
+        } else {
+            tables.prepare(definitions, scan, false)?;
+            let decoder = Sequential::new(source, scan, tables);
+            scan::decode(decoder, frame, scan, interval, coefficients, Room::Row, after_row);
+        }
+        Ok(())
+    }
+
+    /// Reads all scans of an image. Returns what is known of it then.
+    fn decode_scans(&mut self, parser: &mut Parser<'_>, first: Scan) -> Result<Frame, DecodeError> {
+        let JpegDecoder { tables, coefficients, .. } = self;
+        let mut next = Some(first);
+        let mut is_first = true;
+        while let (Some(scan), Some(frame)) = (next, parser.frame) {
+            if std::mem::take(&mut is_first) {
+                coefficients.reset(&frame, frame.mcus_high);
+            }
+            let definitions = &parser.definitions;
+            let interval = definitions.restart_interval;
+            let all = |_: u32, _: &mut Coefficients| true;
+            let segment = if frame.arithmetic {
+                let decoder = Arithmetic::new(parser.source, &scan, definitions, frame.progressive);
+                scan::decode(decoder, &frame, &scan, interval, coefficients, Room::Image, all)
+            } else {
+                tables.prepare(definitions, &scan, frame.progressive)?;
+                if frame.progressive {
+                    let decoder = Progressive::new(parser.source, &scan, tables);
+                    scan::decode(decoder, &frame, &scan, interval, coefficients, Room::Image, all)
+                } else {
+                    let decoder = Sequential::new(parser.source, &scan, tables);
+                    scan::decode(decoder, &frame, &scan, interval, coefficients, Room::Image, all)
+                }
+            };
+            (parser.source, parser.marker) = (segment.source, segment.marker);
+            next = parser.next_scan()?;
+        }
+        parser.frame.ok_or_else(|| DecodeError::new("the JPEG file is damaged: it has no image"))
+    }
+
+    /// Transforms what the planes have of an image whose coefficients are all known.
+    fn transform_all(&mut self, processor: Processor, frame: &Frame, needed: usize) {
+        let JpegDecoder { coefficients, planes, .. } = self;
+        for (index, plane) in planes.iter_mut().enumerate().take(needed) {
+            for row in plane.top..plane.bottom {
+                let blocks = coefficients.row(index, row as usize);
+                transform(processor, blocks, &frame.components[index].quant, plane, row);
+            }
+        }
+    }
+
+    /// Writes the region's pixels.
+    fn write(
+        &mut self,
+        processor: Processor,
+        frame: &Frame,
+        grayscale: bool,
+        region: Region,
+        output: &mut [u8],
+    ) {
+        let JpegDecoder { planes, rows, .. } = self;
+        let Region { left, top, width, height } = region;
+        let bytes = width as usize * if grayscale { 1 } else { 3 };
+        for (y, output) in (top..top + height).zip(output.chunks_exact_mut(bytes.max(1))) {
+            let mut row_of = {
+                let mut buffers = rows.iter_mut();
+                let (planes, components) = (&*planes, &frame.components);
+                move |index: usize| match buffers.next() {
+                    Some(buffer) => {
+                        upsample::row(processor, &planes[index], &components[index], y, left, width, buffer)
+                    }
+                    None => &[],
+                }
+            };
+            let first = row_of(0);
+            match frame.colors {
+                Colors::Gray | Colors::YCbCr if grayscale => output.copy_from_slice(first),
+                Colors::Gray => {
+                    for (pixel, &value) in output.as_chunks_mut::<3>().0.iter_mut().zip(first) {
+                        *pixel = [value; 3];
+                    }
+                }
+                Colors::YCbCr => {
+                    let (blue, red) = (row_of(1), row_of(2));
+                    color::from_ycc(processor, first, blue, red, output);
+                }
+                Colors::Rgb => {
+                    let (green, blue) = (row_of(1), row_of(2));
+                    let pixels = first.iter().zip(green).zip(blue).map(|((&r, &g), &b)| [b, g, r]);
+                    put(pixels, output, grayscale, color::luma_of_rgb);
+                }
+                Colors::Cmyk | Colors::Ycck => {
+                    let (second, third, black) = (row_of(1), row_of(2), row_of(3));
+                    let is_coded = frame.colors == Colors::Ycck;
+                    let inks = first.iter().zip(second).zip(third).zip(black);
+                    let pixels = inks.map(|(((&c, &m), &y), &k)| {
+                        let inks = if is_coded {
+                            let [b, g, r] = color::pixel_from_ycc(c, m, y);
+                            [255 - r, 255 - g, 255 - b, k]
+                        } else {
+                            [c, m, y, k]
+                        };
+                        color::pixel_from_cmyk(inks)
+                    });
+                    put(pixels, output, grayscale, super::gray::luma);
+                }
+            }
+        }
+    }
+}
+
+/// Transforms what a plane has of row `row` of a component's blocks.
+fn transform(processor: Processor, blocks: &[[i16; 64]], quant: &[u16; 64], plane: &mut Plane, row: u32) {
+    if !(plane.top..plane.bottom).contains(&row) {
+        return;
+    }
+    let blocks = &blocks[plane.left as usize..plane.right as usize];
+    let (output, stride) = plane.blocks(row);
+    idct::transform_row(processor, blocks, quant, output, stride);
+}
+
+/// Writes a row of pixels, or their brightness.
+fn put(
+    pixels: impl Iterator<Item = [u8; 3]>,
+    output: &mut [u8],
+    grayscale: bool,
+    luma: impl Fn([u8; 3]) -> u8,
+) {
+    if grayscale {
+        output.iter_mut().zip(pixels).for_each(|(output, pixel)| *output = luma(pixel));
+    } else {
+        output.as_chunks_mut::<3>().0.iter_mut().zip(pixels).for_each(|(output, pixel)| *output = pixel);
+    }
+}
