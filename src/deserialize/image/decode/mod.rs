@@ -3,12 +3,23 @@
 //! The format is found by what a file begins with, never by its name. Each format has a module, which decodes all of an image
 //! or, where that saves time (JPEG), a region. What is common to all is here: limits, cutting, turning.
 
+mod bmp;
+mod bytes;
 mod gray;
 mod jpeg;
 mod orient;
+#[cfg(feature = "images")]
+mod png;
+mod pnm;
+mod raster;
+#[cfg(feature = "images")]
+mod tiff;
+#[cfg(feature = "images")]
+mod webp;
 
 use crate::image::{Image, Pixels, Region};
 use orient::Orientation;
+use raster::Raster;
 
 /// What is asked of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,45 +60,108 @@ impl DecodeError {
 #[derive(Debug, Default)]
 pub struct Decoder {
     jpeg: jpeg::JpegDecoder,
-    /// A region before it is turned.
+    /// A region of a JPEG image before it is turned.
     stored: Vec<u8>,
+    /// A whole image of another format.
+    raster: Raster,
 }
 
 /// A format of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Jpeg,
+    Png,
+    Bmp,
+    Tiff,
+    WebP,
+    Pnm,
 }
 
 impl Format {
+    /// The format of a file, by what it begins with.
     fn of(file: &[u8]) -> Result<Format, DecodeError> {
-        match file {
-            [0xFF, 0xD8, ..] => Ok(Format::Jpeg),
-            _ => Err(DecodeError::new("no image")),
-        }
+        let refused = match file {
+            [0xFF, 0xD8, 0xFF, ..] => return Ok(Format::Jpeg),
+            [b'B', b'M', ..] => return Ok(Format::Bmp),
+            [b'P', b'1'..=b'6', blank, ..] if blank.is_ascii_whitespace() => return Ok(Format::Pnm),
+            [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => return Ok(Format::Png),
+            [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => return Ok(Format::Tiff),
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => return Ok(Format::WebP),
+            [b'G', b'I', b'F', b'8', ..] => "is a GIF image",
+            [0x59, 0xA6, 0x6A, 0x95, ..] => "is a Sun raster image",
+            [0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xFF, 0x4F, 0xFF, 0x51, ..] => {
+                "is a JPEG 2000 image"
+            }
+            [0x76, 0x2F, 0x31, 0x01, ..] => "is an OpenEXR image",
+            [b'#', b'?', b'R', b'A', b'D', b'I', b'A', b'N', b'C', b'E', ..]
+            | [b'#', b'?', b'R', b'G', b'B', b'E', ..] => "is a Radiance image",
+            [] => "is empty",
+            _ => "is not an image of a format that is known",
+        };
+        Err(DecodeError::new(format!(
+            "the file {refused}, where JPEG, PNG, BMP, TIFF, WebP, PBM, PGM or PPM is expected; convert it to one of these"
+        )))
     }
+}
+
+/// What is said of a format that was left out of the library.
+#[cfg(not(feature = "images"))]
+fn left_out() -> DecodeError {
+    DecodeError::new(
+        "the file is a PNG, TIFF or WebP image, and the library was built without the formats that need other crates; \
+         build it with `cargo build --features images`",
+    )
 }
 
 impl Decoder {
     /// Reads what the file says of itself.
     pub fn header(&mut self, file: &[u8], options: &DecodeOptions) -> Result<Header, DecodeError> {
-        let channels = if options.grayscale { 1 } else { 3 };
-        let header = match Format::of(file)? {
+        let (width, height, alpha) = match Format::of(file)? {
             Format::Jpeg => {
                 let header = jpeg::header(file)?;
                 let (width, height) = orientation(&header, options).size(header.width, header.height);
-                Header { width, height, channels }
+                (width, height, None)
             }
+            Format::Bmp => {
+                let header = bmp::header(file)?;
+                (header.width, header.height, None)
+            }
+            Format::Pnm => {
+                let header = pnm::header(file)?;
+                (header.width, header.height, None)
+            }
+            #[cfg(feature = "images")]
+            Format::Png => {
+                let (width, height) = png::size(file)?;
+                (width, height, None)
+            }
+            #[cfg(feature = "images")]
+            Format::Tiff => {
+                let (width, height) = tiff::size(file)?;
+                (width, height, None)
+            }
+            #[cfg(feature = "images")]
+            Format::WebP => {
+                let (width, height, channels) = webp::size(file)?;
+                (width, height, Some(channels))
+            }
+            #[cfg(not(feature = "images"))]
+            Format::Png | Format::Tiff | Format::WebP => return Err(left_out()),
         };
-        let pixels = u64::from(header.width) * u64::from(header.height);
+        if width == 0 || height == 0 {
+            return Err(DecodeError::new(format!("the image has {width} columns and {height} rows")));
+        }
+        let pixels = u64::from(width) * u64::from(height);
         if pixels > options.max_pixels {
             return Err(DecodeError::new(format!(
-                "the image has {} columns and {} rows, which are more than the {} pixels that may be decoded; \
+                "the image has {width} columns and {height} rows, which are more than the {} pixels that may be decoded; \
                  raise the limit, or make the image smaller",
-                header.width, header.height, options.max_pixels
+                options.max_pixels
             )));
         }
-        Ok(header)
+        // CNTK 2.7: WebP images keep their channels, whatever is asked for.
+        let channels = alpha.unwrap_or(if options.grayscale { 1 } else { 3 });
+        Ok(Header { width, height, channels })
     }
 
     /// Decodes a part of the image into `image`, which gets the part's size. `region` lies in the image as
@@ -113,9 +187,25 @@ impl Decoder {
         image.planar = false;
         let size = region.width as usize * region.height as usize * header.channels as usize;
         let pixels = bytes(&mut image.pixels, size);
-        match Format::of(file)? {
-            Format::Jpeg => self.decode_jpeg(file, options, region, pixels),
+        let raster = &mut self.raster;
+        let is_png = match Format::of(file)? {
+            Format::Jpeg => return self.decode_jpeg(file, options, region, pixels),
+            Format::Bmp => bmp::decode(file, raster).map(|()| false),
+            Format::Pnm => pnm::decode(file, raster).map(|()| false),
+            #[cfg(feature = "images")]
+            Format::Png => png::decode(file, raster).map(|()| true),
+            #[cfg(feature = "images")]
+            Format::Tiff => tiff::decode(file, raster).map(|()| false),
+            #[cfg(feature = "images")]
+            Format::WebP => webp::decode(file, raster).map(|()| false),
+            #[cfg(not(feature = "images"))]
+            Format::Png | Format::Tiff | Format::WebP => Err(left_out()),
+        }?;
+        if (raster.width, raster.height) != (header.width, header.height) {
+            return Err(DecodeError::new("the image is not as large as its header says"));
         }
+        raster.cut(region, header.channels, is_png, pixels);
+        Ok(())
     }
 
     fn decode_jpeg(

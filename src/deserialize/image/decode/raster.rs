@@ -1,0 +1,113 @@
+//! Whole images as decoders of other formats than JPEG make them, and cutting from them.
+
+use super::{DecodeError, gray};
+use crate::image::Region;
+
+/// What a pixel's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Brightness.
+    Gray,
+    /// Brightness, and an alpha that is dropped.
+    GrayAlpha,
+    /// Red, green, blue.
+    Rgb,
+    /// Red, green, blue, and an alpha that is dropped.
+    RgbAlpha,
+}
+
+impl Layout {
+    /// Bytes of a pixel.
+    pub fn bytes(self) -> usize {
+        match self {
+            Layout::Gray => 1,
+            Layout::GrayAlpha => 2,
+            Layout::Rgb => 3,
+            Layout::RgbAlpha => 4,
+        }
+    }
+}
+
+/// A whole image. Its memory is used again for the next one.
+#[derive(Debug)]
+pub struct Raster {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// What a pixel's bytes are.
+    pub layout: Layout,
+    /// The pixels, row after row.
+    pub pixels: Vec<u8>,
+}
+
+impl Default for Raster {
+    fn default() -> Raster {
+        Raster { width: 0, height: 0, layout: Layout::Gray, pixels: Vec::new() }
+    }
+}
+
+impl Raster {
+    /// Makes the image `width` times `height`, all bytes 0. The caller has checked the size against the limit.
+    pub fn reset(&mut self, width: u32, height: u32, layout: Layout) -> Result<(), DecodeError> {
+        let size =
+            (width as usize).checked_mul(height as usize).and_then(|size| size.checked_mul(layout.bytes()));
+        let Some(size) = size else { return Err(DecodeError::new("the image is too large to be addressed")) };
+        (self.width, self.height, self.layout) = (width, height, layout);
+        self.pixels.clear();
+        if self.pixels.try_reserve_exact(size).is_err() {
+            return Err(DecodeError::new(format!(
+                "there is no memory for {width} columns and {height} rows"
+            )));
+        }
+        self.pixels.resize(size, 0);
+        Ok(())
+    }
+
+    /// A row's bytes.
+    pub fn row_mut(&mut self, row: u32) -> &mut [u8] {
+        let bytes = self.width as usize * self.layout.bytes();
+        &mut self.pixels[row as usize * bytes..][..bytes]
+    }
+
+    /// Copies a region, as blue, green, red, as brightness, or, with `keeps_alpha`, as blue, green, red, alpha. `luma` makes
+    /// brightness of blue, green, red.
+    pub fn cut(&self, region: Region, channels: u32, is_png: bool, output: &mut [u8]) {
+        let (bytes, width) = (self.layout.bytes(), region.width as usize);
+        let luma = |pixel| if is_png { gray::png_luma(pixel) } else { gray::luma(pixel) };
+        let output_rows = output.chunks_exact_mut((width * channels as usize).max(1));
+        for (y, output) in (region.top as usize..).zip(output_rows) {
+            let start = (y * self.width as usize + region.left as usize) * bytes;
+            let row = &self.pixels[start..start + width * bytes];
+            match (self.layout, channels) {
+                (Layout::Gray, 1) => output.copy_from_slice(row),
+                (Layout::GrayAlpha, 1) => {
+                    output
+                        .iter_mut()
+                        .zip(row.chunks_exact(bytes))
+                        .for_each(|(output, pixel)| *output = pixel[0]);
+                }
+                (Layout::Gray | Layout::GrayAlpha, _) => {
+                    let pixels = output.as_chunks_mut::<3>().0.iter_mut();
+                    pixels.zip(row.chunks_exact(bytes)).for_each(|(output, pixel)| *output = [pixel[0]; 3]);
+                }
+                (_, 1) => {
+                    let pixels = row.chunks_exact(bytes).map(|pixel| luma([pixel[2], pixel[1], pixel[0]]));
+                    output.iter_mut().zip(pixels).for_each(|(output, pixel)| *output = pixel);
+                }
+                (Layout::RgbAlpha, 4) => {
+                    let pixels = output.as_chunks_mut::<4>().0.iter_mut();
+                    pixels
+                        .zip(row.as_chunks::<4>().0)
+                        .for_each(|(output, &[red, green, blue, alpha])| *output = [blue, green, red, alpha]);
+                }
+                (_, _) => {
+                    let pixels = output.as_chunks_mut::<3>().0.iter_mut();
+                    pixels
+                        .zip(row.chunks_exact(bytes))
+                        .for_each(|(output, pixel)| *output = [pixel[2], pixel[1], pixel[0]]);
+                }
+            }
+        }
+    }
+}
