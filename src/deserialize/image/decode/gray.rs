@@ -12,5 +12,36 @@ pub fn png_luma([b, g, r]: [u8; 3]) -> u8 {
     if r == g && g == b {
         return r;
     }
+    weigh([b, g, r])
+}
+
+fn weigh([b, g, r]: [u8; 3]) -> u8 {
     ((9797 * u32::from(r) + 19234 * u32::from(g) + 3737 * u32::from(b)) >> 15) as u8
+}
+
+/// Brightness of a PNG image with a gamma: colors are weighed as light, not as they are stored.
+#[derive(Debug)]
+pub struct Gamma {
+    /// From stored values to light.
+    light: [u8; 256],
+    /// From light to stored values.
+    stored: [u8; 256],
+}
+
+impl Gamma {
+    /// Tables for a file's gamma, which is above 0.
+    pub fn new(gamma: f64) -> Gamma {
+        let table =
+            |power: f64| std::array::from_fn(|i| ((i as f64 / 255.0).powf(power) * 255.0 + 0.5) as u8);
+        Gamma { light: table(1.0 / gamma), stored: table(gamma) }
+    }
+
+    /// Brightness of a pixel: blue, green, red.
+    pub fn luma(&self, pixel: [u8; 3]) -> u8 {
+        let [b, g, r] = pixel;
+        if r == g && g == b {
+            return r;
+        }
+        self.stored[usize::from(weigh(pixel.map(|value| self.light[usize::from(value)])))]
+    }
 }

@@ -188,23 +188,23 @@ impl Decoder {
         let size = region.width as usize * region.height as usize * header.channels as usize;
         let pixels = bytes(&mut image.pixels, size);
         let raster = &mut self.raster;
-        let is_png = match Format::of(file)? {
+        match Format::of(file)? {
             Format::Jpeg => return self.decode_jpeg(file, options, region, pixels),
-            Format::Bmp => bmp::decode(file, raster).map(|()| false),
-            Format::Pnm => pnm::decode(file, raster).map(|()| false),
+            Format::Bmp => bmp::decode(file, raster),
+            Format::Pnm => pnm::decode(file, raster),
             #[cfg(feature = "images")]
-            Format::Png => png::decode(file, raster).map(|()| true),
+            Format::Png => png::decode(file, raster),
             #[cfg(feature = "images")]
-            Format::Tiff => tiff::decode(file, raster).map(|()| false),
+            Format::Tiff => tiff::decode(file, raster),
             #[cfg(feature = "images")]
-            Format::WebP => webp::decode(file, raster).map(|()| false),
+            Format::WebP => webp::decode(file, raster),
             #[cfg(not(feature = "images"))]
             Format::Png | Format::Tiff | Format::WebP => Err(left_out()),
         }?;
         if (raster.width, raster.height) != (header.width, header.height) {
             return Err(DecodeError::new("the image is not as large as its header says"));
         }
-        raster.cut(region, header.channels, is_png, pixels);
+        raster.cut(region, header.channels, pixels);
         Ok(())
     }
 

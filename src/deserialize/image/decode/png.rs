@@ -1,9 +1,9 @@
 //! PNG, as libpng reads it for CNTK 2.7: 16 bits become their upper 8, palettes and low bit depths are expanded, alpha is
-//! dropped, gray with a gamma is not converted. A file that is cut off anywhere, also before its last chunk, is an error.
+//! dropped. Colors become gray by way of light if the file has a gamma. A file that is cut off anywhere, also before its last chunk, is an error.
 
 use super::DecodeError;
 use super::bytes::Bytes;
-use super::raster::{Layout, Raster};
+use super::raster::{Layout, Luma, Raster};
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
@@ -23,6 +23,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width, reader.info().height);
+    let gamma = reader.info().gama_chunk.map(|gamma| f64::from(gamma.into_scaled()) / 100_000.0);
     let layout = match reader.output_color_type() {
         (ColorType::Grayscale, BitDepth::Eight) => Layout::Gray,
         (ColorType::GrayscaleAlpha, BitDepth::Eight) => Layout::GrayAlpha,
@@ -35,6 +36,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
         }
     };
     raster.reset(width, height, layout)?;
+    raster.luma = Luma::Png(gamma.filter(|&gamma| gamma > 0.0));
     if reader.output_buffer_size() != Some(raster.pixels.len()) {
         return Err(DecodeError::new("the PNG file is damaged: its first image is not as large as it says"));
     }

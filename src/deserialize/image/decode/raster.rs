@@ -28,6 +28,15 @@ impl Layout {
     }
 }
 
+/// How colors become gray.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Luma {
+    /// As in most formats.
+    Common,
+    /// As libpng does it: with the file's gamma, if it has one.
+    Png(Option<f64>),
+}
+
 /// A whole image. Its memory is used again for the next one.
 #[derive(Debug)]
 pub struct Raster {
@@ -37,13 +46,15 @@ pub struct Raster {
     pub height: u32,
     /// What a pixel's bytes are.
     pub layout: Layout,
+    /// How colors become gray.
+    pub luma: Luma,
     /// The pixels, row after row.
     pub pixels: Vec<u8>,
 }
 
 impl Default for Raster {
     fn default() -> Raster {
-        Raster { width: 0, height: 0, layout: Layout::Gray, pixels: Vec::new() }
+        Raster { width: 0, height: 0, layout: Layout::Gray, luma: Luma::Common, pixels: Vec::new() }
     }
 }
 
@@ -53,7 +64,7 @@ impl Raster {
         let size =
             (width as usize).checked_mul(height as usize).and_then(|size| size.checked_mul(layout.bytes()));
         let Some(size) = size else { return Err(DecodeError::new("the image is too large to be addressed")) };
-        (self.width, self.height, self.layout) = (width, height, layout);
+        (self.width, self.height, self.layout, self.luma) = (width, height, layout, Luma::Common);
         self.pixels.clear();
         if self.pixels.try_reserve_exact(size).is_err() {
             return Err(DecodeError::new(format!(
@@ -70,11 +81,20 @@ impl Raster {
         &mut self.pixels[row as usize * bytes..][..bytes]
     }
 
-    /// Copies a region, as blue, green, red, as brightness, or, with `keeps_alpha`, as blue, green, red, alpha. `luma` makes
-    /// brightness of blue, green, red.
-    pub fn cut(&self, region: Region, channels: u32, is_png: bool, output: &mut [u8]) {
+    /// Copies a region: as brightness (1 channel), as blue, green, red (3), or, of an image with alpha, with it (4).
+    pub fn cut(&self, region: Region, channels: u32, output: &mut [u8]) {
         let (bytes, width) = (self.layout.bytes(), region.width as usize);
-        let luma = |pixel| if is_png { gray::png_luma(pixel) } else { gray::luma(pixel) };
+        let gamma = match self.luma {
+            Luma::Png(Some(gamma)) if channels == 1 && self.layout.bytes() >= 3 => {
+                Some(gray::Gamma::new(gamma))
+            }
+            _ => None,
+        };
+        let luma = |pixel| match (&gamma, self.luma) {
+            (Some(gamma), _) => gamma.luma(pixel),
+            (None, Luma::Png(_)) => gray::png_luma(pixel),
+            (None, Luma::Common) => gray::luma(pixel),
+        };
         let output_rows = output.chunks_exact_mut((width * channels as usize).max(1));
         for (y, output) in (region.top as usize..).zip(output_rows) {
             let start = (y * self.width as usize + region.left as usize) * bytes;

@@ -234,7 +234,12 @@ fn sample(data: &[u8], i: usize, directory: &Directory<'_>, is_index: bool) -> u
             let pair = [data[2 * i], data[2 * i + 1]];
             let is_big = directory.offsets.numbers.is_big;
             let value = if is_big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) };
-            ((u32::from(value) + 128) / 257) as u8
+            // Gray values lose their lower 8 bits, colors are rounded.
+            if directory.photometric <= 1 {
+                (value >> 8) as u8
+            } else {
+                ((u32::from(value) + 128) / 257) as u8
+            }
         }
         bits => {
             let bits = bits as usize;
@@ -308,8 +313,16 @@ fn read_part<'a>(
         5 => {
             let mut output = vec![0; size];
             let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
-            let result = decoder.decode_bytes(data, &mut output);
-            output.truncate(result.consumed_out);
+            let (mut read, mut written) = (0, 0);
+            while written < size {
+                let result = decoder.decode_bytes(&data[read..], &mut output[written..]);
+                read += result.consumed_in;
+                written += result.consumed_out;
+                if !matches!(result.status, Ok(weezl::LzwStatus::Ok)) {
+                    break;
+                }
+            }
+            output.truncate(written);
             Cow::Owned(output)
         }
         8 | 32946 => {
