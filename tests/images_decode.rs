@@ -1,0 +1,360 @@
+//! Decoding of images, compared with what CNTK 2.7 and libjpeg-turbo made of the same files.
+
+use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header};
+use cntk_reader::image::{Image, Pixels, Region};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+/// An allocator that counts the allocations of each thread, and the bytes that it has.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<isize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(allocations: usize, bytes: isize) {
+    // A thread that ends may free memory after its counters are gone.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + allocations));
+    let _ = BYTES.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = MOST_BYTES.try_with(|most| most.set(most.get().max(held.get())));
+    });
+}
+
+// SAFETY: `alloc` and `dealloc` pass their arguments unchanged to `System`, and return its result. Counting in cells without
+// destructors neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as isize);
+        // SAFETY: `GlobalAlloc::alloc` has the same requirement of `layout` on both sides: its size is not zero.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        count(0, -(layout.size() as isize));
+        // SAFETY: `alloc` above took `start` from `System.alloc` with this layout.
+        unsafe { System.dealloc(start, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const COLOR: DecodeOptions = DecodeOptions { grayscale: false, orient: true, max_pixels: 1 << 20 };
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images")
+}
+
+/// All files of a folder of `tests/images/files`, with their names, in order.
+fn files(name: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = folder().join("files").join(name);
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let data = std::fs::read(entry.path()).unwrap();
+            (format!("{name}/{}", entry.file_name().to_str().unwrap()), data)
+        })
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", folder.display());
+    files
+}
+
+fn bytes(image: &Image) -> &[u8] {
+    match &image.pixels {
+        Pixels::Bytes(bytes) => bytes,
+        other => panic!("decoders make bytes, not {other:?}"),
+    }
+}
+
+/// Decodes all of an image; the error's text otherwise.
+fn decode(
+    decoder: &mut Decoder,
+    file: &[u8],
+    options: &DecodeOptions,
+    image: &mut Image,
+) -> Result<Header, String> {
+    let header = decoder.header(file, options).map_err(|error| error.message)?;
+    decoder
+        .decode(file, options, Region::whole(header.width, header.height), image)
+        .map_err(|error| error.message)?;
+    assert_eq!((image.width, image.height, image.channels), (header.width, header.height, header.channels));
+    assert!(!image.planar);
+    assert_eq!(bytes(image).len(), (header.width * header.height * header.channels) as usize);
+    Ok(header)
+}
+
+/// As the record has it: of the pixels as little-endian floats.
+fn sha256(pixels: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    pixels.iter().for_each(|&pixel| hash.update(f32::from(pixel).to_le_bytes()));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn images_are_what_cntk_delivers() {
+    let record = std::fs::read_to_string(folder().join("expected.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let mut checked = 0;
+    for case in record["cases"].as_array().unwrap() {
+        let name = case["name"].as_str().unwrap();
+        if !name.starts_with("decode ") {
+            continue;
+        }
+        let file = folder().join("files/images").join(case["image"].as_str().unwrap());
+        let file = std::fs::read(file).unwrap();
+        let options = DecodeOptions { grayscale: case["grayscale"].as_bool().unwrap_or(false), ..COLOR };
+        let result = decode(&mut decoder, &file, &options, &mut image);
+        checked += 1;
+        if case.get("error").is_some() {
+            let message = result.expect_err(name);
+            assert!(message.contains("expected") || message.contains("damaged"), "{name}: {message}");
+            continue;
+        }
+        let header = result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let read = &case["reads"][0];
+        let shape: Vec<u64> =
+            read["shape"].as_array().unwrap().iter().map(|side| side.as_u64().unwrap()).collect();
+        assert_eq!(shape, [header.height, header.width, header.channels].map(u64::from), "{name}");
+        assert_eq!(sha256(bytes(&image)), read["sha256"].as_str().unwrap(), "{name}");
+    }
+    assert_eq!(checked, 76);
+}
+
+/// Files that CNTK 2.7 reads and this library refuses, or that are damaged so that CNTK 2.7 delivers what happens to be in
+/// memory.
+const REFUSED: [&str; 7] = [
+    "formats/jpeg.tif",
+    "formats/lab.tif",
+    "formats/one_g3.tif",
+    "formats/one_g4.tif",
+    "formats/ycbcr.tif",
+    "formats/trunc.bmp",
+    "formats/trunc.ppm",
+];
+
+/// WebP images with losses: what libwebp 1.6 makes of them, which is up to 1 beside what the old one of CNTK 2.7 does.
+const BESIDE: [(&str, &str); 2] =
+    [("formats/lossy.webp", "3:11e2259b"), ("formats/alphalossy.webp", "4:4f592362")];
+
+/// `formats.txt` has, for each file of `files/formats`, channels and CRC-32 of what CNTK 2.7 delivers in color and in gray.
+#[test]
+fn other_formats_are_what_cntk_delivers() {
+    let record = std::fs::read_to_string(folder().join("formats.txt")).unwrap();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let mut wrong = Vec::new();
+    for (name, file) in files("formats") {
+        let line = record.lines().find(|line| line.split(' ').next() == Some(&name));
+        let fields: Vec<&str> = line.unwrap_or_else(|| panic!("{name} is not recorded")).split(' ').collect();
+        for (grayscale, field) in [(false, fields[1]), (true, fields[2])] {
+            let options = DecodeOptions { grayscale, ..COLOR };
+            let found = match decode(&mut decoder, &file, &options, &mut image) {
+                Ok(header) => format!("{}:{:08x}", header.channels, crc32fast::hash(bytes(&image))),
+                Err(_) => "-".to_owned(),
+            };
+            let beside = BESIDE.iter().find(|(other, _)| *other == name).map(|&(_, expected)| expected);
+            let expected = if REFUSED.contains(&&*name) { "-" } else { beside.unwrap_or(field) };
+            if found != expected {
+                wrong.push(format!("{name}, gray {grayscale}: {found}, expected {expected}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Damages a file as `images/record_jpeg.c` does.
+fn damage(data: &mut Vec<u8>, mut state: u64) {
+    let mut below = move |end: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as usize % end.max(1)
+    };
+    match below(4) {
+        0 => data.truncate(below(data.len())),
+        1 => {
+            for _ in 0..1 + below(4) {
+                let at = below(data.len());
+                data[at] = below(256) as u8;
+            }
+        }
+        2 => {
+            let at = below(data.len());
+            data[at] ^= 1 << below(8);
+        }
+        _ => {
+            let at = below(data.len());
+            let end = data.len().min(at + below(20));
+            data.drain(at..end);
+        }
+    }
+}
+
+/// Compares with a record of `images/record_jpeg.c`: all files, and damaged copies of each.
+fn compare_with_libjpeg_turbo(record: &str) {
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for line in record.lines() {
+        let mut fields = line.split(' ');
+        let name = fields.next().unwrap();
+        let file = std::fs::read(folder().join("files").join(name)).unwrap();
+        let fields: Vec<&str> = fields.collect();
+        for (copy, results) in fields.as_chunks::<2>().0.iter().enumerate() {
+            let mut copied = file.clone();
+            if copy > 0 {
+                damage(&mut copied, copy as u64 * 7919 + file.len() as u64);
+            }
+            for (grayscale, &expected) in [false, true].into_iter().zip(results) {
+                let options = DecodeOptions { grayscale, orient: false, ..COLOR };
+                let found = match decode(&mut decoder, &copied, &options, &mut image) {
+                    Ok(_) => format!("{:08x}", crc32fast::hash(bytes(&image))),
+                    Err(_) => "-".to_owned(),
+                };
+                if expected == "?" {
+                    continue;
+                }
+                compared += 1;
+                if found != expected {
+                    wrong
+                        .push(format!("{name}, copy {copy}, gray {grayscale}: {found}, expected {expected}"));
+                }
+            }
+        }
+    }
+    let list = wrong.iter().take(40).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {compared} differ:\n{list}", wrong.len());
+    assert!(compared > 3000, "only {compared} were compared");
+}
+
+#[test]
+fn jpeg_images_and_damaged_copies_are_what_libjpeg_turbo_makes_of_them() {
+    compare_with_libjpeg_turbo(&std::fs::read_to_string(folder().join("jpeg_record.txt")).unwrap());
+}
+
+/// With as many copies as one likes: `images/record_jpeg.c` says how to make the record, and
+/// `CNTK_READER_JPEG_RECORD` where it is.
+#[test]
+#[ignore = "needs a record made by tests/images/record_jpeg.c"]
+fn many_damaged_copies_are_what_libjpeg_turbo_makes_of_them() {
+    let record = std::env::var("CNTK_READER_JPEG_RECORD").expect("CNTK_READER_JPEG_RECORD names the record");
+    compare_with_libjpeg_turbo(&std::fs::read_to_string(record).unwrap());
+}
+
+#[test]
+fn regions_are_parts_of_the_whole_image() {
+    let mut state = 1u64;
+    let mut below = move |end: u32| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 16) as u32 % end
+    };
+    let (mut decoder, mut whole, mut part) = (Decoder::default(), Image::default(), Image::default());
+    let mut compared = 0;
+    for (name, file) in files("jpeg").into_iter().chain(files("images")).chain(files("formats")) {
+        for options in [COLOR, DecodeOptions { grayscale: true, ..COLOR }] {
+            let Ok(header) = decode(&mut decoder, &file, &options, &mut whole) else { continue };
+            for _ in 0..30 {
+                let (left, top) = (below(header.width), below(header.height));
+                let (width, height) = (1 + below(header.width - left), 1 + below(header.height - top));
+                let region = Region { left, top, width, height };
+                decoder.decode(&file, &options, region, &mut part).unwrap();
+                assert_eq!((part.width, part.height), (width, height));
+                let (row, all) =
+                    ((width * header.channels) as usize, (header.width * header.channels) as usize);
+                for (y, found) in bytes(&part).chunks_exact(row).enumerate() {
+                    let start = (top as usize + y) * all + (left * header.channels) as usize;
+                    assert_eq!(found, &bytes(&whole)[start..start + row], "{name}, {region:?}, row {y}");
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 5000, "only {compared} regions were compared");
+}
+
+#[test]
+fn what_is_outside_of_the_image_is_refused() {
+    let file = std::fs::read(folder().join("files/images/j420.jpg")).unwrap();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let Header { width, height, .. } = decoder.header(&file, &COLOR).unwrap();
+    let whole = Region::whole(width, height);
+    for region in [
+        Region { width: 0, ..whole },
+        Region { height: 0, ..whole },
+        Region { width: width + 1, ..whole },
+        Region { top: 1, ..whole },
+        Region { left: u32::MAX, ..whole },
+    ] {
+        decoder.decode(&file, &COLOR, region, &mut image).unwrap_err();
+    }
+    // A limit of pixels holds before memory is taken.
+    let limited = DecodeOptions { max_pixels: u64::from(width * height) - 1, ..COLOR };
+    let error = decoder.header(&file, &limited).unwrap_err();
+    assert!(error.message.contains("pixels that may be decoded"), "{}", error.message);
+    decoder.decode(&file, &limited, whole, &mut image).unwrap_err();
+}
+
+/// Damaged files of all formats give an error or pixels, and take no more memory than the limit of pixels allows.
+#[test]
+fn damaged_files_are_errors_or_pixels_within_memory() {
+    let all: Vec<_> = ["jpeg", "images", "formats"]
+        .into_iter()
+        .flat_map(files)
+        .filter(|(_, file)| !file.is_empty())
+        .collect();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let (mut decoded, mut refused) = (0, 0);
+    let options = DecodeOptions { max_pixels: 1 << 16, ..COLOR };
+    for copy in 0..10_000u64 {
+        let (name, file) = &all[copy as usize % all.len()];
+        let mut copied = file.clone();
+        for round in 0..1 + copy % 3 {
+            damage(&mut copied, (copy * 3 + round) * 104_729 + 1);
+            if copied.is_empty() {
+                break;
+            }
+        }
+        if copy % 7 == 0 {
+            decoder = Decoder::default();
+        }
+        let before = BYTES.get();
+        MOST_BYTES.set(before);
+        let options = DecodeOptions { grayscale: copy % 2 == 0, ..options };
+        match decode(&mut decoder, &copied, &options, &mut image) {
+            Ok(_) => decoded += 1,
+            Err(_) => refused += 1,
+        }
+        // Four components with two bytes for each coefficient, planes, the whole image, and what libraries need.
+        let taken = MOST_BYTES.get() - before;
+        assert!(taken < 64 * (1 << 16), "{name}, copy {copy}: {taken} bytes");
+    }
+    assert!(decoded > 1000 && refused > 1000, "{decoded} decoded, {refused} refused");
+}
+
+#[test]
+fn jpeg_images_allocate_nothing_once_warm() {
+    let images: Vec<_> = files("jpeg").into_iter().filter(|(name, _)| !name.contains("arith")).collect();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let mut round = || {
+        let before = ALLOCATIONS.get();
+        for (_, file) in &images {
+            decode(&mut decoder, file, &COLOR, &mut image).unwrap();
+            decoder
+                .decode(file, &COLOR, Region { left: 0, top: 0, width: 1, height: 1 }, &mut image)
+                .unwrap();
+        }
+        ALLOCATIONS.get() - before
+    };
+    assert!(round() > 0, "the allocator does not count");
+    round();
+    assert_eq!(round(), 0);
+}
