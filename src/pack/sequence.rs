@@ -7,6 +7,7 @@ use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
 use crate::deserialize::Chunk;
 use crate::memory::Meter;
+use crate::pool::Pool;
 use crate::sequence::SequenceId;
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -35,6 +36,15 @@ impl SequencePacker {
     #[must_use]
     pub(crate) fn metered(mut self, meter: &Meter) -> SequencePacker {
         self.scratch = PackScratch::metered(meter);
+        self
+    }
+
+    /// Makes the pool's threads help to copy large minibatches, whose memory one thread alone would take long to write.
+    #[must_use]
+    pub(crate) fn helped_by(mut self, pool: Option<Pool>) -> SequencePacker {
+        if let Some(pool) = pool {
+            self.scratch = self.scratch.helped_by(pool);
+        }
         self
     }
 

@@ -6,6 +6,7 @@ use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
 use crate::deserialize::{Ahead, Loaded};
 use crate::memory::Meter;
+use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -34,6 +35,8 @@ pub struct PackScratch {
     inputs: Vec<StreamInput<'static>>,
     /// Number of invalid sequences among those that were left out.
     invalid: u64,
+    /// Threads that help to copy a large minibatch.
+    helpers: Option<Pool>,
 }
 
 /// What [`PackSpec::pack`] returns.
@@ -65,6 +68,12 @@ impl PackScratch {
     /// Working memory whose minibatches report their memory to `meter`.
     pub(crate) fn metered(meter: &Meter) -> PackScratch {
         PackScratch { pool: MinibatchPool::metered(meter), ..PackScratch::default() }
+    }
+
+    /// The same working memory, for a thread that the pool's threads help to copy large minibatches.
+    #[must_use]
+    pub(super) fn helped_by(self, pool: Pool) -> PackScratch {
+        PackScratch { helpers: Some(pool), ..self }
     }
 
     /// The sequences of the minibatch that was packed last.
@@ -180,7 +189,15 @@ impl PackSpec {
                 Storage::Dense if info.is_binary => {
                     copy::sequential(out, &input.views, sample_size * element, layout.steps);
                 }
-                Storage::Dense => copy::dense(out, layout, &input.views, sample_size * element, element),
+                Storage::Dense => {
+                    let column = sample_size * element;
+                    let in_parallel = |pool| {
+                        copy::dense_in_parallel(pool, out, layout, &input.views, column, element)
+                    };
+                    if !scratch.helpers.as_ref().is_some_and(in_parallel) {
+                        copy::dense(out, layout, &input.views, column, element);
+                    }
+                }
                 Storage::SparseCsc => copy::sparse(out, layout, &input.views, element, nnz)?,
             }
         }

@@ -65,8 +65,9 @@ impl AdaptiveExecutor {
         if rest.is_empty() {
             return Ok(());
         }
-        // All of them do their work, whichever fails.
-        let results: Vec<_> = helpers.install(|| rest.into_par_iter().map(&work).collect());
+        // All of them do their work, whichever fails. Each is a task of its own: images differ in size, and a thread that is
+        // left with several of them would be waited for.
+        let results: Vec<_> = helpers.install(|| rest.into_par_iter().with_max_len(1).map(&work).collect());
         results.into_iter().collect()
     }
 }

@@ -11,7 +11,7 @@
 
 use super::epoch::{Epoch, ReadConfig};
 use super::position::ReaderPosition;
-use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
+use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
 use crate::deserialize::{AnyDeserializer, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
 use crate::pack::Queue;
@@ -167,12 +167,26 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
             format!("{} {storage} {element} {:?}", stream.name, stream.shape)
         })
         .collect();
-    vec![
+    let mut facts = vec![
         ("order", order),
         ("packing", packing),
         ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
         ("streams", streams.join("; ")),
-    ]
+    ];
+    // A reader without images has no such fact: its checkpoints are those of versions before there were images.
+    let draws: Vec<&str> = options
+        .deserializers
+        .iter()
+        .filter_map(|one| match one {
+            DeserializerOptions::Image(image) if image.reproducible => Some("reproducible"),
+            DeserializerOptions::Image(_) => Some("as CNTK draws them"),
+            _ => None,
+        })
+        .collect();
+    if !draws.is_empty() {
+        facts.push(("random transforms", draws.join("; ")));
+    }
+    facts
 }
 
 /// The facts about all data.

@@ -80,14 +80,19 @@ impl Pipeline {
         let threads = options.multithreaded.then(|| pool.clone());
         let timeline = TimelineSource::new(options.order, deserializer, pool);
         let deserializer = deserializer.source();
+        // Several minibatches are packed at once; those whose sequences are fetched are packed one by one, each by several
+        // threads.
+        let helpers = threads.clone().filter(|_| deserializer.is_fetched());
         let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {
-                Box::new(SequencePacker::new(streams, options.local_timeline).metered(meter))
+                let packer = SequencePacker::new(streams, options.local_timeline);
+                Box::new(packer.metered(meter).helped_by(helpers))
             }
             Packing::Frame => {
-                Box::new(SequencePacker::of_frames(streams, options.local_timeline).metered(meter))
+                let packer = SequencePacker::of_frames(streams, options.local_timeline);
+                Box::new(packer.metered(meter).helped_by(helpers))
             }
             Packing::Truncated { .. } => {
                 Box::new(TruncatedPacker::new(streams, options.local_timeline).metered(meter))

@@ -5,7 +5,9 @@ use super::frames;
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
+use crate::pool::Pool;
 use crate::sequence::{SequenceView, ValueForm, ViewKind};
+use rayon::prelude::*;
 
 /// Copies samples `from .. from + count` of a dense sequence, with `element` bytes a value.
 #[inline]
@@ -57,6 +59,33 @@ fn strided(out: &mut [u8], columns: Columns, samples: &[u8]) {
             }
         }
     }
+}
+
+/// Bytes of a minibatch that one thread copies at a time where several do: enough that handing them out costs nothing, and
+/// few enough that no thread waits long for another.
+const PIECE: usize = 256 << 10;
+
+/// Copies sequences of one sample each as [`dense`] does, with the help of the pool's threads. False, with nothing done, if
+/// that would not be faster: the block is small, or its samples have to be put together.
+pub(in super::super) fn dense_in_parallel(
+    pool: &Pool,
+    out: &mut [u8],
+    layout: &Layout,
+    views: &[SequenceView<'_>],
+    column: usize,
+    element: usize,
+) -> bool {
+    let is_plain = |view: &SequenceView<'_>| !matches!(view.kind, ViewKind::Frames(_));
+    if pool.threads() < 2 || out.len() < 4 * PIECE || layout.steps != 1 || !views.iter().all(is_plain) {
+        return false;
+    }
+    let columns = out.par_chunks_exact_mut(column).zip(views);
+    pool.install(|| {
+        columns.with_max_len((PIECE / column).max(1)).for_each(|(target, view)| {
+            widen::values(target, view.values, view.form, element);
+        });
+    });
+    true
 }
 
 /// Copies sequences of one sample each to columns that follow one another, up to the first sequence that is made of frames.

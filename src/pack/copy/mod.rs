@@ -12,7 +12,7 @@ mod frames;
 mod prefetch;
 mod sparse;
 
-pub(super) use dense::{dense, sequential, zero_gap};
+pub(super) use dense::{dense, dense_in_parallel, sequential, zero_gap};
 pub(super) use prefetch::first as prefetch_first;
 pub(super) use sparse::sparse;
 
