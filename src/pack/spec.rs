@@ -191,9 +191,8 @@ impl PackSpec {
                 }
                 Storage::Dense => {
                     let column = sample_size * element;
-                    let in_parallel = |pool| {
-                        copy::dense_in_parallel(pool, out, layout, &input.views, column, element)
-                    };
+                    let in_parallel =
+                        |pool| copy::dense_in_parallel(pool, out, layout, &input.views, column, element);
                     if !scratch.helpers.as_ref().is_some_and(in_parallel) {
                         copy::dense(out, layout, &input.views, column, element);
                     }
