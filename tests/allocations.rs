@@ -1,4 +1,4 @@
-//! Once it is warm, a reader allocates nothing for a minibatch.
+//! Once it is warm, a reader allocates nothing for a minibatch; a reader of images nothing for an image.
 //!
 //! The allocator counts for the whole process, the library's threads included, so this file has a single test.
 
@@ -158,6 +158,41 @@ fn warms_up_in_c(config: &str, minibatch: u64, minibatches: usize) -> Result<(),
     warm
 }
 
+/// Images of a map, and of a minibatch.
+const IMAGES: usize = 512;
+const AT_ONCE: usize = 64;
+
+/// Allocations of a minibatch of images: what handing its images out to the pool's threads takes, and reading ahead.
+const OF_A_MINIBATCH: usize = 24;
+
+/// Sweeps over images, in which crops of all sizes and threads of all kinds have been met.
+const IMAGE_SWEEPS: usize = 40;
+
+/// The fewest allocations of a sweep over images.
+fn image_allocations(folder: &Path) -> usize {
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/images/files/images");
+    let names = ["s420.jpg", "s422.jpg", "s444.jpg", "sprog.jpg", "sgray.jpg"];
+    let line = |i: usize| format!("{images}/{}\t{}\n", names[i % names.len()], i % 10);
+    let map = folder.join("map.txt");
+    std::fs::write(&map, (0..IMAGES).map(line).collect::<String>()).expect("writing the map");
+    let config = format!(
+        "deserializers = ([ type = \"ImageDeserializer\" ; module = \"ImageReader\" ; file = \"{}\"\ninput = [\n\
+         features = [ transforms = ([ type = \"Crop\" ; cropType = \"RandomSide\" ; sideRatio = \"0.5:1\" ; \
+         jitterType = \"UniRatio\" ]:[ type = \"Scale\" ; width = 20 ; height = 20 ; channels = 3 ]:\
+         [ type = \"Transpose\" ]) ]\nlabels = [ labelDim = 10 ] ] ])\n",
+        map.display()
+    );
+    let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+    let read = ReadConfig::new(AT_ONCE as u64).cross_sweeps(false);
+    reader.start_epoch(&Epoch::from_numbers(read, SIZE_UNLIMITED, SWEEPS_UNLIMITED, 0)).expect("an epoch");
+    let sweep = |_| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        while !reader.read().expect("a minibatch").end_of_sweep {}
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    (0..IMAGE_SWEEPS).map(sweep).min().unwrap_or(usize::MAX)
+}
+
 #[test]
 fn a_warm_reader_allocates_nothing() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
@@ -178,4 +213,6 @@ fn a_warm_reader_allocates_nothing() {
     // Long enough to be assembled ahead, by a thread of its own.
     let ahead = Duration::from_micros(200);
     assert_eq!(warms_up(open(&long, ""), 8_192, ahead), Ok(()), "sequences, read ahead");
+    let (images, most) = (image_allocations(folder.path()), IMAGES / AT_ONCE * OF_A_MINIBATCH);
+    assert!(images <= most, "{images} allocations for {IMAGES} images, {most} for their minibatches");
 }
