@@ -60,15 +60,23 @@ impl<'a> SequenceView<'a> {
     /// The view must be sound. Of one that is not, such as a sparse view whose offsets fall, the result is `None` or a view
     /// that is not sound either.
     #[inline]
-    pub fn sample(self, index: u32, value_bytes: usize) -> Option<SequenceView<'a>> {
+    pub fn sample(mut self, index: u32, value_bytes: usize) -> Option<SequenceView<'a>> {
+        self.cut(index, value_bytes)?;
+        Some(self)
+    }
+
+    /// [`SequenceView::sample`] in place: frame mode takes one sample after the other out of views, and copying them takes
+    /// longer than changing what differs. The view is of no use if the result is `None`.
+    #[inline]
+    pub fn cut(&mut self, index: u32, value_bytes: usize) -> Option<()> {
         if index >= self.samples {
             return None;
         }
         let at = index as usize;
-        let (values, kind) = match self.kind {
+        match &mut self.kind {
             ViewKind::Dense => {
                 let size = self.values.len() / self.samples as usize;
-                (self.values.get(at * size..(at + 1) * size)?, ViewKind::Dense)
+                self.values = self.values.get(at * size..(at + 1) * size)?;
             }
             ViewKind::Sparse(sparse) => {
                 // Where each sample has one value, all pairs of offsets are as good as the first one, which the last call has
@@ -80,16 +88,14 @@ impl<'a> SequenceView<'a> {
                     (offsets[0].checked_sub(base)? as usize, offsets[1].checked_sub(base)? as usize, offsets)
                 };
                 let (size, index_size) = (self.form.size(value_bytes), sparse.index_size());
-                let values = self.values.get(begin * size..end * size)?;
-                let indices = sparse.indices.get(begin * index_size..end * index_size)?;
-                (values, ViewKind::Sparse(SparseView { indices, offsets, ..sparse }))
+                self.values = self.values.get(begin * size..end * size)?;
+                sparse.indices = sparse.indices.get(begin * index_size..end * index_size)?;
+                sparse.offsets = offsets;
             }
-            ViewKind::Frames(frames) => {
-                let first = frames.first.saturating_add(index);
-                (self.values, ViewKind::Frames(FrameView { first, ..frames }))
-            }
-        };
-        Some(SequenceView { samples: 1, values, form: self.form, kind })
+            ViewKind::Frames(frames) => frames.first = frames.first.saturating_add(index),
+        }
+        self.samples = 1;
+        Some(())
     }
 }
 

@@ -294,6 +294,15 @@ pub trait Chunk: Send + Sync {
     /// The data of a sequence in a stream.
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_>;
 
+    /// The data of a sequence in the chunk's first streams, as many as `loaded` has elements: what [`Chunk::sequence`] says
+    /// of each. Chunks that have to look for a sequence do that once for all of its streams.
+    #[inline]
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
+        for (stream, loaded) in loaded.iter_mut().enumerate() {
+            *loaded = self.sequence(stream, index);
+        }
+    }
+
     /// Whether the sequences of a stream are [expanded](Deserializer::is_expanded) to the length of those of the first
     /// stream: whoever puts other data in the place of the first stream's has to [`expand`] these again.
     fn is_expanded(&self, _stream: usize) -> bool {

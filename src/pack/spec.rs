@@ -33,6 +33,8 @@ pub struct PackScratch {
     sequences: Vec<SequenceId>,
     /// The data of the sequences, by stream. Empty between two minibatches; only its memory is kept.
     inputs: Vec<StreamInput<'static>>,
+    /// What one sequence has in each stream. Empty as well.
+    found: Vec<Loaded<'static>>,
     /// Number of invalid sequences among those that were left out.
     invalid: u64,
     /// Threads that help to copy a large minibatch.
@@ -56,12 +58,12 @@ struct StreamInput<'a> {
     views: Vec<SequenceView<'a>>,
 }
 
-/// Empties a list of views and turns it into a list of views with another lifetime that keeps the list's memory.
-fn recycle<'b>(mut views: Vec<SequenceView<'_>>) -> Vec<SequenceView<'b>> {
-    views.clear();
+/// Empties a list and turns it into a list of the same items with another lifetime, which keeps the list's memory.
+fn recycle<T, U>(mut list: Vec<T>) -> Vec<U> {
+    list.clear();
     // Collecting a list's items into a list of items of equal layout happens in place, in the memory of the first list.
     // There are no items here; only the lifetime changes.
-    views.into_iter().map(|_| unreachable!("the list is empty")).collect()
+    list.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }
 
 impl PackScratch {
@@ -96,38 +98,38 @@ impl PackScratch {
         for input in inputs.iter_mut() {
             input.lengths.clear();
         }
-        for (i, &id) in loaded.sequences.iter().enumerate() {
-            if i % TOGETHER == 0 && loaded.fetched.is_none() {
-                let next = &loaded.sequences[i..loaded.sequences.len().min(i + TOGETHER)];
-                prefetch(loaded, next, Ahead::Far);
-                prefetch(loaded, next, Ahead::Near);
+        let mut found = recycle(std::mem::take(&mut self.found));
+        found.resize(inputs.len(), Loaded::Skipped);
+        for (group, ids) in loaded.sequences.chunks(TOGETHER).enumerate() {
+            if loaded.fetched.is_none() {
+                prefetch(loaded, ids, Ahead::Far);
+                prefetch(loaded, ids, Ahead::Near);
             }
-            let Some(chunk) = loaded.chunk(i, id) else {
-                return Err(Error::internal("The chunk of a sequence is not in memory."));
-            };
-            let kept = self.sequences.len();
-            let mut invalid = false;
-            for (stream, input) in inputs.iter_mut().enumerate() {
-                match chunk.sequence(stream, id.index) {
-                    Loaded::Data(view) => {
-                        copy::prefetch_first(&view);
+            let before = self.sequences.len();
+            for (position, &id) in (group * TOGETHER..).zip(ids) {
+                let Some(chunk) = loaded.chunk(position, id) else {
+                    return Err(Error::internal("The chunk of a sequence is not in memory."));
+                };
+                chunk.sequences(id.index, &mut found);
+                if !found.iter().all(|found| matches!(found, Loaded::Data(_))) {
+                    self.invalid += u64::from(found.iter().any(|found| matches!(found, Loaded::Invalid)));
+                    continue;
+                }
+                self.sequences.push(id);
+                for (input, found) in inputs.iter_mut().zip(&found) {
+                    if let Loaded::Data(view) = found {
                         input.lengths.push(view.samples);
-                        input.views.push(view);
+                        input.views.push(*view);
                     }
-                    Loaded::Skipped => {}
-                    Loaded::Invalid => invalid = true,
                 }
             }
-            if inputs.iter().all(|input| input.views.len() > kept) {
-                self.sequences.push(id);
-                continue;
-            }
-            self.invalid += u64::from(invalid);
-            for input in inputs.iter_mut() {
-                input.lengths.truncate(kept);
-                input.views.truncate(kept);
+            // In loops of their own, which are so short that the processor works on many sequences at a time: a prefetch waits
+            // until the address is translated, which takes longer than anything else here.
+            for input in inputs.iter() {
+                input.views[before..].iter().for_each(copy::prefetch_first);
             }
         }
+        self.found = recycle(found);
         Ok(())
     }
 }

@@ -55,6 +55,30 @@ impl Chunk for BundleChunk {
         }
     }
 
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
+        let joined = &self.map.join.chunks[self.id as usize];
+        let mut rest = &mut *loaded;
+        for (member, first) in self.map.firsts.iter().enumerate() {
+            let end = self.map.firsts.get(member + 1).copied().unwrap_or(self.map.routes.len());
+            let own = rest.split_off_mut(..rest.len().min(end - first)).unwrap_or_default();
+            let Some(member) = member.checked_sub(1) else {
+                self.primary.sequences(joined.primary_index(index), own);
+                continue;
+            };
+            let (part, place) = joined.partners[member].places.get(index);
+            // Does not block: `wait_ready` has waited for this part.
+            match self.partners[member][part].wait() {
+                Ok(chunk) => chunk.sequences(place, own),
+                Err(_) => own.fill(Loaded::Invalid),
+            }
+        }
+        let Some(&first) = loaded.first() else { return };
+        for (loaded, _) in loaded.iter_mut().zip(&self.map.expanded).filter(|(_, is_expanded)| **is_expanded)
+        {
+            *loaded = expand(*loaded, first);
+        }
+    }
+
     fn is_expanded(&self, stream: usize) -> bool {
         self.map.expanded[stream]
     }

@@ -68,13 +68,14 @@ impl FrameIndex {
     pub(super) fn locate(&self, frame: u32) -> Option<(u32, u32)> {
         let bucket = (frame >> self.shift) as usize;
         let (&first, &last) = (self.buckets.get(bucket)?, self.buckets.get(bucket + 1)?);
-        let mut utterance = first;
-        if first != last {
-            let others = self.starts.get(first as usize + 1..last as usize + 1)?;
-            utterance += others.partition_point(|&start| start <= frame) as u32;
+        // Most buckets have frames of one utterance or two. Which one it is no processor can predict, so there is no branch.
+        let mut utterance = first as usize + usize::from(*self.starts.get(first as usize + 1)? <= frame);
+        if *self.starts.get(utterance + 1)? <= frame {
+            let others = self.starts.get(utterance + 1..=last as usize)?;
+            utterance += others.partition_point(|&start| start <= frame);
         }
-        let &[start, end] = self.starts.get(utterance as usize..utterance as usize + 2)? else { return None };
-        (frame < end).then(|| (utterance, frame - start))
+        let &[start, end] = self.starts.get(utterance..utterance + 2)? else { return None };
+        (frame < end).then(|| (utterance as u32, frame - start))
     }
 
     /// Bytes of memory that it takes.

@@ -216,6 +216,16 @@ impl Deserializer for Frames {
     }
 }
 
+/// Reduces what an utterance has in a stream to one frame's part.
+#[inline(always)]
+fn cut_sample(loaded: &mut Loaded<'_>, frame: u32, cut: Option<usize>) {
+    if let (Loaded::Data(view), Some(value_bytes)) = (&mut *loaded, cut)
+        && view.cut(frame, value_bytes).is_none()
+    {
+        *loaded = Loaded::Invalid;
+    }
+}
+
 /// A loaded chunk: that of the wrapped deserializer, whose views it cuts.
 struct FrameChunk {
     inner: Arc<dyn Chunk>,
@@ -226,14 +236,18 @@ struct FrameChunk {
 // Asks for nothing ahead: chunks of utterances have no hints to pass on, and hints for the index itself cost as much as they
 // gain.
 impl Chunk for FrameChunk {
-    #[inline]
     fn sequence(&self, stream: usize, index: u32) -> Loaded<'_> {
         let Some((utterance, frame)) = self.index.locate(index) else { return Loaded::Invalid };
-        match (self.inner.sequence(stream, utterance), self.cuts[stream]) {
-            (Loaded::Data(view), Some(value_bytes)) => {
-                view.sample(frame, value_bytes).map_or(Loaded::Invalid, Loaded::Data)
-            }
-            (whole, _) => whole,
+        let mut loaded = self.inner.sequence(stream, utterance);
+        cut_sample(&mut loaded, frame, self.cuts[stream]);
+        loaded
+    }
+
+    fn sequences<'a>(&'a self, index: u32, loaded: &mut [Loaded<'a>]) {
+        let Some((utterance, frame)) = self.index.locate(index) else { return loaded.fill(Loaded::Invalid) };
+        self.inner.sequences(utterance, loaded);
+        for (loaded, &cut) in loaded.iter_mut().zip(&*self.cuts) {
+            cut_sample(loaded, frame, cut);
         }
     }
 
