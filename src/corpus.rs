@@ -68,6 +68,13 @@ impl Corpus {
         }
     }
 
+    /// Gives back memory that further keys would have used.
+    pub fn shrink(&self) {
+        if let Corpus::Symbolic(symbols) = self {
+            symbols.write().shrink();
+        }
+    }
+
     /// The text of a key, as CNTK prints it.
     pub fn text_of(&self, key: SequenceKey) -> String {
         match self {

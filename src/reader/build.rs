@@ -57,6 +57,7 @@ pub(super) fn deserializer(
         opened.push(deserializer.clone());
         described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
     }
+    corpus.shrink();
     let streams: Vec<_> = opened.iter().flat_map(|one| one.source().streams().to_vec()).collect();
     check_names(&streams)?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;

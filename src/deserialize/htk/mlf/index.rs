@@ -1,6 +1,6 @@
 //! The table of utterances: flat arrays in file order, cut into chunks, and the way from a key to its utterance.
 //!
-//! An utterance takes 28 to 40 bytes, its number among the keys included.
+//! An utterance takes 16 bytes if the file has the order that its keys are numbered in, else 24 to 28.
 
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{ChunkInfo, Lengths};
@@ -38,7 +38,7 @@ struct ChunkSpan {
 /// All utterances.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    keys: Vec<SequenceKey>,
+    keys: Keys,
     offsets: Vec<u64>,
     sizes: Vec<u32>,
     frames: Vec<u32>,
@@ -47,9 +47,62 @@ pub(super) struct Table {
     lookup: Lookup,
 }
 
+/// The key of each utterance.
+#[derive(Debug)]
+enum Keys {
+    /// Each is one more than the one before.
+    Counting { first: SequenceKey },
+    /// Numbers of 32 bits, as those that a corpus gives.
+    Small(Vec<u32>),
+    /// Any, such as hashes.
+    Any(Vec<SequenceKey>),
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Keys::Any(Vec::new())
+    }
+}
+
+impl Keys {
+    fn new(mut keys: Vec<SequenceKey>) -> Keys {
+        if let Some(&first) = keys.first()
+            && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
+        {
+            return Keys::Counting { first };
+        }
+        match keys.iter().map(|&key| u32::try_from(key)).collect() {
+            Ok(small) => Keys::Small(small),
+            Err(_) => {
+                keys.shrink_to_fit();
+                Keys::Any(keys)
+            }
+        }
+    }
+
+    #[inline]
+    fn get(&self, position: usize) -> SequenceKey {
+        match self {
+            Keys::Counting { first } => first.wrapping_add(position as u64),
+            Keys::Small(keys) => keys[position].into(),
+            Keys::Any(keys) => keys[position],
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Keys::Counting { .. } => 0,
+            Keys::Small(keys) => size_of_val(&**keys),
+            Keys::Any(keys) => size_of_val(&**keys),
+        }
+    }
+}
+
 /// The way from a key to the first utterance that has it.
 #[derive(Debug)]
 enum Lookup {
+    /// The keys are counting ones.
+    Difference { first: SequenceKey, count: u32 },
     /// By key: positions, [`NOWHERE`] for keys without an utterance. Keys that the corpus numbers are small numbers.
     Direct(Vec<u32>),
     /// The first position of each key, in the order of keys.
@@ -66,7 +119,9 @@ impl Default for Lookup {
 
 /// Builds a table.
 pub(super) struct Builder {
+    /// All but the keys and the lookup.
     table: Table,
+    keys: Vec<SequenceKey>,
     chunk_bytes: u64,
     /// Bytes of the last chunk.
     bytes: u64,
@@ -76,7 +131,7 @@ pub(super) struct Builder {
 impl Builder {
     /// A table without utterances, whose chunks have at most `chunk_bytes` bytes.
     pub fn new(chunk_bytes: u64) -> Builder {
-        Builder { table: Table::default(), chunk_bytes, bytes: 0, file: 0 }
+        Builder { table: Table::default(), keys: Vec::new(), chunk_bytes, bytes: 0, file: 0 }
     }
 
     /// What follows is in this file.
@@ -87,7 +142,7 @@ impl Builder {
     /// Appends an utterance. A chunk is closed when the utterance would make it too large.
     pub fn add(&mut self, entry: Entry) -> Result<()> {
         let table = &mut self.table;
-        let position = u32::try_from(table.keys.len()).ok().filter(|&position| position != NOWHERE);
+        let position = u32::try_from(self.keys.len()).ok().filter(|&position| position != NOWHERE);
         let Some(position) = position else {
             return Err(Error::data("Label files have more than 4294967294 utterances."));
         };
@@ -108,7 +163,7 @@ impl Builder {
                 self.bytes = size;
             }
         }
-        table.keys.push(entry.key);
+        self.keys.push(entry.key);
         table.offsets.push(entry.offset);
         table.sizes.push(entry.size);
         table.frames.push(entry.frames);
@@ -117,23 +172,23 @@ impl Builder {
 
     /// Number of utterances so far.
     pub fn len(&self) -> usize {
-        self.table.keys.len()
+        self.keys.len()
     }
 
     /// The utterances from a position on.
     pub fn entries_from(&self, position: usize) -> impl Iterator<Item = Entry> + Clone {
-        (position..self.len()).map(|position| self.table.entry(position))
+        (position..self.len()).map(|position| self.table.entry_with(self.keys[position], position))
     }
 
     /// The table, ready to be used. Runs on a thread of the pool. Logs if keys are repeated.
     pub fn finish(self) -> Table {
         let mut table = self.table;
-        table.keys.shrink_to_fit();
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
         table.frames.shrink_to_fit();
-        let (lookup, repeats) = Lookup::new(&table.keys);
+        let (lookup, repeats) = Lookup::new(&self.keys);
         table.lookup = lookup;
+        table.keys = Keys::new(self.keys);
         if repeats > 0 {
             let utterances =
                 if repeats == 1 { "1 utterance has" } else { &format!("{repeats} utterances have") };
@@ -150,6 +205,12 @@ impl Builder {
 impl Lookup {
     /// The lookup of these keys, and how many keys repeat an earlier one.
     fn new(keys: &[SequenceKey]) -> (Lookup, usize) {
+        if let Some(&first) = keys.first()
+            && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
+        {
+            // `Builder::add` takes no more.
+            return (Lookup::Difference { first, count: keys.len() as u32 }, 0);
+        }
         let largest = keys.iter().copied().max().unwrap_or(0);
         if largest < 4 * keys.len() as u64 {
             let mut positions = vec![NOWHERE; largest as usize + 1];
@@ -172,14 +233,18 @@ impl Lookup {
         (Lookup::Sorted(positions), repeats)
     }
 
-    fn find(&self, key: SequenceKey, keys: &[SequenceKey]) -> Option<u32> {
+    fn find(&self, key: SequenceKey, keys: &Keys) -> Option<u32> {
         match self {
+            Lookup::Difference { first, count } => {
+                u32::try_from(key.checked_sub(*first)?).ok().filter(|position| position < count)
+            }
             Lookup::Direct(positions) => {
                 let position = *positions.get(usize::try_from(key).ok()?)?;
                 (position != NOWHERE).then_some(position)
             }
             Lookup::Sorted(positions) => {
-                let rank = positions.binary_search_by_key(&key, |&position| keys[position as usize]).ok()?;
+                let rank =
+                    positions.binary_search_by_key(&key, |&position| keys.get(position as usize)).ok()?;
                 Some(positions[rank])
             }
         }
@@ -187,6 +252,7 @@ impl Lookup {
 
     fn bytes(&self) -> usize {
         match self {
+            Lookup::Difference { .. } => 0,
             Lookup::Direct(positions) | Lookup::Sorted(positions) => size_of_val(&**positions),
         }
     }
@@ -199,7 +265,7 @@ impl Table {
 
     /// Number of utterances.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.frames.len()
     }
 
     /// Frames of all utterances.
@@ -225,8 +291,13 @@ impl Table {
     /// The utterance at a position.
     #[inline]
     pub fn entry(&self, position: usize) -> Entry {
+        self.entry_with(self.keys.get(position), position)
+    }
+
+    #[inline]
+    fn entry_with(&self, key: SequenceKey, position: usize) -> Entry {
         Entry {
-            key: self.keys[position],
+            key,
             offset: self.offsets[position],
             size: self.sizes[position],
             frames: self.frames[position],
@@ -234,7 +305,7 @@ impl Table {
     }
 
     pub fn key(&self, id: SequenceId) -> SequenceKey {
-        self.keys[self.spans[id.chunk as usize].first as usize + id.index as usize]
+        self.keys.get(self.spans[id.chunk as usize].first as usize + id.index as usize)
     }
 
     /// The first utterance with this key.
@@ -251,15 +322,15 @@ impl Table {
             let info = self.chunks[chunk as usize];
             hash = mix(hash, info.samples, u64::from(info.sequences));
             for position in self.positions(chunk) {
-                hash = mix(hash, self.keys[position], u64::from(self.frames[position]));
+                hash = mix(hash, self.keys.get(position), u64::from(self.frames[position]));
             }
         }
-        mix(hash, self.keys.len() as u64, self.chunks.len() as u64)
+        mix(hash, self.len() as u64, self.chunks.len() as u64)
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.keys)
+        self.keys.bytes()
             + size_of_val(&*self.offsets)
             + size_of_val(&*self.sizes)
             + size_of_val(&*self.frames)
