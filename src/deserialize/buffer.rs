@@ -3,7 +3,7 @@
 
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
-use crate::memory::{HUGE_PAGE, Held, Meter};
+use crate::memory::{AlignedBytes, HUGE_PAGE, Held, Meter};
 use crate::{Error, ErrorKind, Result, memory};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ const STEP: usize = 128 << 10;
 /// A chunk's memory: its bytes, and how far it has ever been written.
 #[derive(Debug, Default)]
 pub struct ChunkBuffer {
-    bytes: Vec<u8>,
+    bytes: AlignedBytes,
     /// Bytes from the start on that have their pages from the system already.
     touched: usize,
     /// Counts the memory for as long as it exists.
@@ -243,8 +243,7 @@ impl BufferPool {
             return Ok(found);
         }
         drop(waiting);
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(capacity).map_err(|_| {
+        let bytes = AlignedBytes::with_capacity(capacity).ok_or_else(|| {
             let message = format!("There is no memory for a chunk of {size} bytes.");
             let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
             let error =
@@ -260,7 +259,7 @@ impl BufferPool {
         if buffer.bytes.capacity() == 0 {
             return;
         }
-        buffer.bytes.clear();
+        buffer.bytes.truncate(0);
         let mut waiting = self.waiting.lock();
         waiting.push_back(buffer);
         let dropped = if waiting.len() > KEPT { waiting.pop_front() } else { None };
@@ -285,7 +284,10 @@ mod tests {
         let again = take(9_500).expect("memory");
         assert_eq!(again.bytes.as_ptr(), address);
         for _ in 0..9 {
-            buffers.give_back(ChunkBuffer { bytes: Vec::with_capacity(100), ..ChunkBuffer::default() });
+            buffers.give_back(ChunkBuffer {
+                bytes: AlignedBytes::with_capacity(100).expect("memory"),
+                ..ChunkBuffer::default()
+            });
         }
         assert_eq!(buffers.waiting.lock().len(), KEPT);
         assert!((200..10_000).contains(&take(200).expect("memory").bytes.capacity()));

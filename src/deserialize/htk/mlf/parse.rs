@@ -1,6 +1,6 @@
 //! One utterance of a text file: from its lines to a class for each frame.
 
-use super::ranges::{self, Flaw};
+use super::ranges::{self, Flaw, FrameRange};
 use super::scan::key_in_quotes;
 use super::states::StateList;
 
@@ -73,28 +73,18 @@ pub(super) fn utterance(
     rules: Rules<'_>,
     mut target: Target<'_>,
 ) -> Result<Result<(), Invalid>, Failure> {
-    let mut start = memchr::memchr2(b'\n', b'\r', text).unwrap_or(text.len());
-    if key_in_quotes(&text[..start]).is_none() {
-        return Ok(Err(Invalid::KeyLine(text[..start].to_vec())));
+    let end = memchr::memchr2(b'\n', b'\r', text).unwrap_or(text.len());
+    if key_in_quotes(&text[..end]).is_none() {
+        return Ok(Err(Invalid::KeyLine(text[..end].to_vec())));
     }
-    start += 1;
+    let mut at = end + 1;
     let frames = target.classes.len() as u32;
     // The first frame of the first range, and the frame after the last range.
     let mut covered: Option<(u32, u32)> = None;
     let mut too_large = None;
-    // A line is read when the one after it has been found: the last one only ends the utterance.
-    let mut last: Option<(usize, &[u8])> = None;
-    let body = start.min(text.len());
-    for end in memchr::memchr2_iter(b'\n', b'\r', &text[body..]).map(|end| body + end).chain([text.len()]) {
-        let at = start;
-        start = end + 1;
-        if end <= at {
-            continue;
-        }
-        let Some((at, line)) = last.replace((at, &text[at..end])) else { continue };
-        let range = ranges::frame_range(line, rules.states).map_err(|flaw| Failure::Line { flaw, at })?;
+    let mut add = |range: FrameRange, at: usize| {
         let first = match covered {
-            Some((_, next)) if next != range.start => return Ok(Err(Invalid::Gap)),
+            Some((_, next)) if next != range.start => return Err(Invalid::Gap),
             Some((first, _)) => first,
             None => range.start,
         };
@@ -108,6 +98,30 @@ pub(super) fn utterance(
         if let Some(boundary) = target.boundaries.as_mut().and_then(|boundaries| boundaries.get_mut(from)) {
             *boundary = 2;
         }
+        Ok(())
+    };
+    // A line is read when the one after it has been found: the last one only ends the utterance.
+    let mut last: Option<(usize, &[u8])> = None;
+    while at < text.len() {
+        if matches!(text[at], b'\n' | b'\r') {
+            at += 1;
+            continue;
+        }
+        if let Some((at, line)) = last.take() {
+            let range = ranges::frame_range(line, rules.states).map_err(|flaw| Failure::Line { flaw, at })?;
+            if let Err(invalid) = add(range, at) {
+                return Ok(Err(invalid));
+            }
+        }
+        while let Some((range, next)) = rules.states.and_then(|states| ranges::usual_line(text, at, states)) {
+            if let Err(invalid) = add(range, at) {
+                return Ok(Err(invalid));
+            }
+            at = next;
+        }
+        let end = memchr::memchr2(b'\n', b'\r', &text[at..]).map_or(text.len(), |length| at + length);
+        last = Some((at, &text[at..end]));
+        at = end + 1;
     }
     Ok(match covered {
         Some((0, next)) if next >= frames && last.is_some_and(|(_, line)| line == b".") => match too_large {

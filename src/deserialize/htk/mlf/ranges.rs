@@ -9,6 +9,9 @@ use std::borrow::Cow;
 /// Units of 100 ns in a frame.
 pub(super) const FRAME: u64 = 100_000;
 
+/// Whole numbers of this many digits are exact as `f64`.
+const EXACT_DIGITS: usize = 15;
+
 /// Numbers of a line that are at least this far apart are times.
 const LEAST_TIME: f64 = 99_999.0;
 
@@ -89,6 +92,9 @@ pub(super) struct Bounds<'a> {
 /// Reads the first two columns of a line.
 #[inline]
 pub(super) fn bounds(line: &[u8]) -> Result<Bounds<'_>, Flaw> {
+    if let Some((start, end, rest)) = usual_bounds(line, 0) {
+        return Ok(Bounds { start, end, rest: Some(&line[rest..]) });
+    }
     let (start, rest) = column(line);
     let (end, rest) = column(rest.ok_or(Flaw::Columns)?);
     let (start, end) = (start.ok_or(Flaw::Start)?, end.ok_or(Flaw::End)?);
@@ -130,11 +136,72 @@ pub(super) fn frame_range(line: &[u8], states: Option<&StateList>) -> Result<Fra
     Ok(FrameRange { start, end, class })
 }
 
+/// Reads the usual line of a text with a state list, two whole numbers and a known state, in a third of the time that
+/// [`frame_range`] takes for it; it begins at `at`. Returns what that returns, and where the next line begins that is not
+/// empty. `None` for all other lines, and for the last one.
+#[inline]
+pub(super) fn usual_line(text: &[u8], at: usize, states: &StateList) -> Option<(FrameRange, usize)> {
+    let is_break = |byte: u8| matches!(byte, b'\n' | b'\r');
+    let (start, end, at) = usual_bounds(text, at)?;
+    if end < start {
+        return None;
+    }
+    let (start, end) = (u32::try_from(start).ok()?, u32::try_from(end).ok()?);
+    let length = text[at..].iter().position(|&byte| byte == b' ' || is_break(byte))?;
+    let (name, mut next) = (&text[at..at + length], at + length);
+    if text[next] == b' ' {
+        next += memchr::memchr2(b'\n', b'\r', &text[next..])?;
+    }
+    next += text[next..].iter().position(|&byte| !is_break(byte))?;
+    let class = u16::try_from(states.class(name)?).ok()?;
+    Some((FrameRange { start, end, class }, next))
+}
+
+/// The first two columns of a line that begins at `at`, as frames, and where the third one begins, if they are the usual whole
+/// numbers.
+#[inline]
+fn usual_bounds(text: &[u8], at: usize) -> Option<(u64, u64, usize)> {
+    let (start, at) = usual_number(text, at)?;
+    let (end, at) = usual_number(text, at)?;
+    // With so few digits whole numbers give what rounding of fractions gives in `bounds`.
+    let is_time = end.saturating_sub(start) >= LEAST_TIME as u64;
+    let frame = |number: u64| if is_time { (number + FRAME / 2) / FRAME } else { number };
+    Some((frame(start), frame(end), at))
+}
+
+/// A number of one to 15 digits that begins at `at`, and where the column begins that a blank divides from it.
+#[inline]
+fn usual_number(text: &[u8], at: usize) -> Option<(u64, usize)> {
+    let (mut number, count) = up_to_eight_digits(text.get(at..)?.first_chunk()?);
+    let mut end = at + count;
+    while count == 8 && text.get(end)?.is_ascii_digit() {
+        number = number * 10 + u64::from(text[end] - b'0');
+        end += 1;
+        if end - at > EXACT_DIGITS {
+            return None;
+        }
+    }
+    (count > 0 && text[end] == b' ').then_some((number, end + 1))
+}
+
+/// The number that the digits at the beginning of eight bytes make, and how many they are.
+#[inline]
+fn up_to_eight_digits(text: &[u8; 8]) -> (u64, usize) {
+    // Each byte's difference from '0' is below 10 if it is a digit. Adding 0x76 to a greater one sets its top bit, or it has that
+    // already. A carry only reaches bytes after the first one that is no digit.
+    let digits = u64::from_le_bytes(*text) ^ 0x3030_3030_3030_3030;
+    let others = (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080;
+    let count = others.trailing_zeros() as usize / 8;
+    // The digits move to the end, after zeros. Then neighbours are put together: to two digits, to four, to eight.
+    let eight = if count == 0 { 0 } else { digits << (64 - 8 * count) };
+    let two = (eight * 10).wrapping_add(eight >> 8) & 0x00ff_00ff_00ff_00ff;
+    let four = (two * 100 + (two >> 16)) & 0x0000_ffff_0000_ffff;
+    ((four * 10_000 + (four >> 32)) & 0xffff_ffff, count)
+}
+
 /// The number that begins the first column, and the other columns.
 #[inline]
 fn column(text: &[u8]) -> (Option<f64>, Option<&[u8]>) {
-    /// Whole numbers of this many digits are exact as `f64`.
-    const EXACT_DIGITS: usize = 15;
     let mut number = 0;
     for (at, &byte) in text.iter().enumerate().take(EXACT_DIGITS + 1) {
         let digit = byte.wrapping_sub(b'0');

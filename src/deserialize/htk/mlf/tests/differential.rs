@@ -1,7 +1,7 @@
 //! Random label files, well-formed and damaged, against a plain reading line by line.
 
 use super::super::parse::{self, Rules, Target};
-use super::super::ranges::{bounds, frame_range};
+use super::super::ranges::{bounds, frame_range, usual_line};
 use super::super::scan::{EndFinder, Event, TextFile, scan};
 use super::super::states::StateList;
 use super::{MlfOptions, data, open, options, path_of, written};
@@ -313,5 +313,39 @@ proptest! {
         }
         bytes.splice(..0, *b"MLF\x02\0");
         let _ = super::read_text(&bytes, |options| options.binary = true);
+    }
+
+    #[test]
+    fn usual_lines_are_read_as_all_others(
+        numbers in proptest::collection::vec(
+            prop_oneof![
+                0..20_u64,
+                0..1_000_000_000_000_000_u64,
+                (0..9_999_999_999_u64, select(vec![0, 1, 49_999, 50_000, 50_001, 99_998, 99_999]))
+                    .prop_map(|(frame, rest)| frame * 100_000 + rest),
+            ],
+            2,
+        ),
+        before in select(vec!["", "x\n", "0"]),
+        columns in select(vec!["a", "ab_s2", "ab_s2 -5.25", "b", "", " a", "a\rb"]),
+        breaks in select(vec!["\n", "\r\n", "\n\n", "\r"]),
+        after in select(vec!["", ".", "...................."]),
+    ) {
+        let states = StateList::from_text(b"a\nab_s2\n".to_vec()).expect("two names");
+        let line = format!("{} {} {columns}", numbers[0], numbers[1]);
+        let text = format!("{before}{line}{breaks}{after}");
+        let usual = usual_line(text.as_bytes(), before.len(), &states);
+        let only = line.split('\r').next().unwrap_or_default();
+        match frame_range(only.as_bytes(), Some(&states)) {
+            Ok(range) if usual.is_some() => {
+                let (found, next) = usual.expect("a line");
+                prop_assert_eq!(found, range);
+                let rest = text[before.len() + only.len()..].trim_start_matches(['\r', '\n']);
+                prop_assert_eq!(&text[next..], rest);
+            }
+            // What is not usual is read by `frame_range`.
+            Ok(range) => prop_assert!(after.len() < 16 || range.start > range.end || columns.contains('\r')),
+            Err(_) => prop_assert!(usual.is_none()),
+        }
     }
 }
