@@ -103,26 +103,26 @@ impl Script {
                 lines_before: lines,
                 utterances_before: script.utterances.len(),
             });
-            let text = read_whole(path)?;
-            script.read_file(path, &text, &mut lines, rules)?;
+            let mut place = Place { file: path, start: 0, first_line: lines, lines };
+            read_blocks(path, |block| script.read_lines(block, &mut place, rules))?;
+            lines = place.lines;
         }
         Ok(script)
     }
 
-    fn read_file(&mut self, file: &str, text: &[u8], lines: &mut u32, rules: Rules<'_>) -> Result<()> {
+    /// Reads a block of whole lines.
+    fn read_lines(&mut self, text: &[u8], place: &mut Place<'_>, rules: Rules<'_>) -> Result<()> {
+        let Place { file, start, first_line, ref mut lines } = *place;
         let mut adjustment = Adjustment::new(rules.prefix, file, text);
-        // The number of lines is not known yet. This many fit the shortest lines of practice.
-        let guess = text.len() / 40;
-        self.utterances.arrays_mut().into_iter().for_each(|array| array.reserve(guess));
-        self.key_ends.reserve(guess);
         let mut adjusted = Vec::new();
-        let (mut at, first_line) = (0, *lines);
+        let mut at = 0;
         while at < text.len() {
             let rest = &text[at..];
             let end = memchr(b'\n', rest).unwrap_or(rest.len());
             let original = &rest[..end];
-            let location =
-                |error: Error| error.in_file(file).at(at as u64, Some(u64::from(*lines - first_line) + 1));
+            let location = |error: Error| {
+                error.in_file(file).at(start + at as u64, Some(u64::from(*lines - first_line) + 1))
+            };
             let line = adjustment.apply(at, original, &mut adjusted);
             let parsed = Line::parse(line).map_err(location)?;
             let frames = parsed.end.wrapping_sub(parsed.start).wrapping_add(1);
@@ -148,6 +148,7 @@ impl Script {
             *lines = lines.checked_add(1).ok_or_else(|| too_many("lines").in_file(file))?;
             at += end + 1;
         }
+        place.start += text.len() as u64;
         Ok(())
     }
 
@@ -169,22 +170,53 @@ fn too_many(what: &str) -> Error {
         .with_detail("Divide them among several deserializers.")
 }
 
-/// The content of a script file.
-fn read_whole(path: &str) -> Result<Vec<u8>> {
+/// Where the next block of a script file begins.
+struct Place<'a> {
+    file: &'a str,
+    /// Its offset in the file.
+    start: u64,
+    /// Lines of the files before this one.
+    first_line: u32,
+    /// Lines before the block, of all files.
+    lines: u32,
+}
+
+/// Bytes of a script file that are read at once: few enough to stay in a core's cache until they are parsed.
+const BLOCK: usize = 256 << 10;
+
+/// Reads a script file in blocks that end where a line does.
+fn read_blocks(path: &str, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let file = DataFile::open_or(path, |cause| {
         let error = Error::io("Error opening file", path, cause);
         error.reworded(format!("Failed to open input file: {path}"))
     })?;
-    let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
-    let mut text = Vec::new();
-    text.try_reserve_exact(size).map_err(|_| {
-        let message = format!("There is no memory for the {size} bytes of a script file.");
-        Error::new(ErrorKind::Io, crate::error::ExceptionClass::Runtime, message).in_file(path)
-    })?;
-    text.resize(size, 0);
-    let count = file.read_at(0, &mut text)?;
-    text.truncate(count);
-    Ok(text)
+    // Bytes of `block` that begin a line whose end has not been read.
+    let (mut block, mut kept, mut offset) = (vec![0; BLOCK], 0, 0);
+    loop {
+        let count = file.read_at(offset, &mut block[kept..])?;
+        let filled = kept + count;
+        offset += count as u64;
+        if filled < block.len() {
+            return with(&block[..filled]);
+        }
+        match memrchr(b'\n', &block[kept..]) {
+            Some(end) => {
+                let end = kept + end + 1;
+                with(&block[..end])?;
+                block.copy_within(end.., 0);
+                kept = filled - end;
+            }
+            None => {
+                // A line that is longer than the block.
+                kept = filled;
+                block.try_reserve(filled).map_err(|_| {
+                    let message = format!("There is no memory for a line of {filled} bytes.");
+                    Error::new(ErrorKind::Io, crate::error::ExceptionClass::Runtime, message).in_file(path)
+                })?;
+                block.resize(2 * filled, 0);
+            }
+        }
+    }
 }
 
 /// How the lines of a script file become complete.
