@@ -224,3 +224,76 @@ fn max(a: f32, b: f32) -> f32 {
 fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A color's saturation multiplied as the conversions are described, with branches.
+    fn described([blue, green, red]: [f32; 3], ratio: f64) -> [f32; 3] {
+        let value = blue.max(green).max(red);
+        let difference = value - blue.min(green).min(red);
+        let unit = 60.0 / (difference + f32::EPSILON);
+        let mut hue = match value {
+            _ if value == red => (green - blue) * unit,
+            _ if value == green => (blue - red) * unit + 120.0,
+            _ => (red - green) * unit + 240.0,
+        };
+        if hue < 0.0 {
+            hue += 360.0;
+        }
+        let saturation = difference / (value.abs() + f32::EPSILON);
+        let saturation = ((f64::from(saturation) * ratio) as f32).min(1.0);
+        if saturation == 0.0 {
+            return [value; 3];
+        }
+        let mut hue = hue * (1.0 / 60.0f64) as f32;
+        while hue >= 6.0 {
+            hue -= 6.0;
+        }
+        let rest = hue - hue.floor();
+        let parts = [
+            value,
+            value * (1.0 - saturation),
+            value * (1.0 - saturation * rest),
+            value * (1.0 - saturation * (1.0 - rest)),
+        ];
+        const SECTORS: [[usize; 3]; 6] = [[1, 3, 0], [1, 0, 2], [3, 0, 1], [0, 2, 1], [0, 1, 3], [2, 1, 0]];
+        SECTORS[hue.floor() as usize].map(|part| parts[part])
+    }
+
+    #[test]
+    fn saturation_is_changed_as_described() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Often equal values, whole numbers and the bounds; sometimes values between.
+            match state >> 60 {
+                0 | 1 => 0.0,
+                2 | 3 => 255.0,
+                4 => 100.0,
+                5..10 => (state >> 40 & 255) as f32,
+                _ => (state >> 40 & 0xffff) as f32 / 257.0,
+            }
+        };
+        let pixels: Vec<[f32; 3]> = (0..10_007).map(|_| [next(), next(), next()]).collect();
+        for processor in Processor::all() {
+            for ratio in [0.0, 0.3, 1.0, 1.7, 2.0] {
+                let mut found = pixels.clone();
+                saturate(processor, &mut found, ratio);
+                for (found, pixel) in found.iter().zip(&pixels) {
+                    assert_eq!(*found, described(*pixel, ratio), "{pixel:?} times {ratio} on {processor:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let values = vec![255u8; (1 << 24) + 5];
+        for processor in Processor::all() {
+            assert_eq!(sum(processor, &values), 255.0 * values.len() as f64);
+            assert_eq!(sum(processor, &[0.5f32, 1.0, 2.0, 4.0]), 7.5);
+        }
+    }
+}

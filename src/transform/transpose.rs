@@ -54,3 +54,40 @@ pub(super) fn cast<T: Real>(image: &mut Image, memory: &mut Memory) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Pixels;
+
+    #[test]
+    fn each_value_gets_its_place() {
+        for channels in 1..6u32 {
+            for (width, height) in [(1, 1), (7, 5), (40, 3)] {
+                let values: Vec<u8> = (0..width * height * channels).map(|i| (i * 7 % 251) as u8).collect();
+                let at = |x: u32, y: u32, c: u32| values[((y * width + x) * channels + c) as usize];
+                let mut wanted = Vec::new();
+                for c in 0..channels {
+                    (0..height).for_each(|y| wanted.extend((0..width).map(|x| at(x, y, c))));
+                }
+                let mut image = Image { width, height, channels, ..Image::default() };
+                image.pixels = Pixels::Bytes(values.clone());
+                transpose(&mut image, &mut Memory::default());
+                assert!(image.planar);
+                assert_eq!(image.pixels, Pixels::Bytes(wanted), "{width}x{height} of {channels} channels");
+            }
+        }
+    }
+
+    #[test]
+    fn casts_convert_the_other_type_alone() {
+        let mut image = Image { pixels: Pixels::Bytes(vec![3]), ..Image::default() };
+        cast::<f32>(&mut image, &mut Memory::default());
+        assert_eq!(image.pixels, Pixels::Bytes(vec![3]));
+        image.pixels = Pixels::Doubles(vec![0.1]);
+        cast::<f64>(&mut image, &mut Memory::default());
+        assert_eq!(image.pixels, Pixels::Doubles(vec![0.1]));
+        cast::<f32>(&mut image, &mut Memory::default());
+        assert_eq!(image.pixels, Pixels::Floats(vec![0.1]));
+    }
+}

@@ -187,6 +187,8 @@ impl FetchedImage {
             let region = plan.region();
             match stage {
                 Stage::Encoded(_) => {
+                    // The image may still have the floating-point values that transforms made of the one before.
+                    worker.scratch.reclaim(image);
                     worker.decoder.decode(file, options, region, image).map_err(|cause| match origin {
                         Some(origin) => origin.broken(self.identity.number, cause),
                         None => Error::data(cause.message),
