@@ -38,8 +38,8 @@
 // be shared. Fork. A Reader belongs to the process that opened it: in a child it throws an Error of kind
 // kState.
 //
-// The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp and speech.hpp (typed
-// configurations), user.hpp (formats of the user's own), convert.hpp (conversions of files), process.hpp
+// The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp and images.hpp
+// (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's own), convert.hpp (conversions of files), process.hpp
 // (threads, log, version) and error.hpp.
 
 #ifndef CNTK_READER_HPP
@@ -52,11 +52,13 @@
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/convert.hpp>
 #include <cntk_reader/error.hpp>
+#include <cntk_reader/images.hpp>
 #include <cntk_reader/minibatch.hpp>
 #include <cntk_reader/process.hpp>
 #include <cntk_reader/reader.hpp>
 #include <cntk_reader/speech.hpp>
 #include <cntk_reader/stream.hpp>
+#include <cntk_reader/transform.hpp>
 #include <cntk_reader/user.hpp>
 
 #endif  // CNTK_READER_HPP

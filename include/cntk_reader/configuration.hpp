@@ -14,6 +14,7 @@
 #include <cntk_reader.h>
 
 #include <cntk_reader/error.hpp>
+#include <cntk_reader/images.hpp>
 #include <cntk_reader/section.hpp>
 #include <cntk_reader/speech.hpp>
 #include <cntk_reader/stream.hpp>
@@ -65,6 +66,13 @@ struct ReaderOptions {
   std::optional<ElementType> precision = {};
   /// Invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
   std::optional<std::uint32_t> max_errors = {};
+  /// Random transforms of images depend on nothing but their seed, the sweep and the sequence
+  /// (`reproducibleTransforms`; default: false). Otherwise they draw what CNTK draws, which depends on all
+  /// minibatches read before.
+  std::optional<bool> reproducible_transforms = {};
+  /// Images, and sequences of users that are fetched one by one, are worked on by several threads
+  /// (`multiThreadedDeserialization`; default: true with ImageDeserializer, else false).
+  std::optional<bool> multithreaded = {};
   /// What is logged: 0 errors, 1 warnings, 2 information (`traceLevel`; default: 1).
   std::optional<std::uint32_t> trace_level = {};
   /// Sequence keys are numbers in the data (`useNumericSequenceKeys`; default: true); else texts.
@@ -100,6 +108,8 @@ struct ReaderOptions {
     if (precision)
       keys.Set("precision", std::string(*precision == ElementType::kDouble ? "double" : "float"));
     keys.Set("maxErrors", max_errors);
+    keys.Set("reproducibleTransforms", reproducible_transforms);
+    keys.Set("multiThreadedDeserialization", multithreaded);
     keys.Set("traceLevel", trace_level);
     keys.Set("useNumericSequenceKeys", numeric_keys);
     keys.Set("hashSequenceKeys", hash_keys);
@@ -295,6 +305,10 @@ class Deserializer {
       : Deserializer("LatticeDeserializer", lattices.section_) {}
   Deserializer(const KaldiDeserializer& archives)  // NOLINT: stands for one
       : Deserializer("KaldiDeserializer", archives.section_) {}
+  Deserializer(const ImageDeserializer& images)  // NOLINT: stands for one
+      : Deserializer("ImageDeserializer", images) {}
+  Deserializer(const Base64ImageDeserializer& images)  // NOLINT: stands for one
+      : Deserializer("Base64ImageDeserializer", images) {}
   Deserializer(std::string name, std::shared_ptr<UserDeserializer> user)
       : section_(std::make_shared<detail::SectionHandle>("UserDeserializer", detail::Keys(), "type", name)),
         name_(std::move(name)),
@@ -307,10 +321,15 @@ class Deserializer {
   Deserializer(const char* path, const detail::StreamSection& section)
       : section_(std::make_shared<detail::SectionHandle>(path, section.AllKeys(), section.FileKey(),
                                                          section.File())) {}
+  template <typename Images>
+  Deserializer(const char* path, const detail::ImageDeserializerBase<Images>& images)
+      : section_(std::make_shared<detail::SectionHandle>(path, images.AllKeys(), "file", images.file_)),
+        transforms_(images.users_) {}
 
   std::shared_ptr<const detail::SectionHandle> section_;
   std::string name_;
   std::shared_ptr<UserDeserializer> user_;
+  Transforms transforms_;  // Those of the user's own.
 };
 
 inline const cntk_reader_section* detail::SectionOf(const Deserializer& deserializer) noexcept {

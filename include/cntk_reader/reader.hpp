@@ -11,6 +11,7 @@
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/minibatch.hpp>
 #include <cntk_reader/stream.hpp>
+#include <cntk_reader/transform.hpp>
 #include <cntk_reader/user.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -152,22 +153,24 @@ class Reader {
  public:
   class MinibatchRange;
 
-  /// Opens a reader from a configuration file. `users` are formats of the user's own, by the names that the
-  /// configuration has as `type`.
-  static Reader FromFile(std::string_view path, const UserDeserializers& users = {}) {
+  /// Opens a reader from a configuration file. `users` are formats of the user's own, `transforms` transforms
+  /// of images, each by the names that the configuration has as `type`.
+  static Reader FromFile(std::string_view path, const UserDeserializers& users = {},
+                         const Transforms& transforms = {}) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.file = detail::NotNull(path);
     source.file_length = path.size();
-    return Reader(source, users);
+    return Reader(source, users, transforms);
   }
 
   /// Opens a reader from the text of a configuration, otherwise as FromFile. If there is only one user's
   /// format, the text need not have `deserializers`, and may be empty.
-  static Reader FromText(std::string_view text, const UserDeserializers& users = {}) {
+  static Reader FromText(std::string_view text, const UserDeserializers& users = {},
+                         const Transforms& transforms = {}) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.text = detail::NotNull(text);
     source.text_length = text.size();
-    return Reader(source, users);
+    return Reader(source, users, transforms);
   }
 
   /// Opens a reader of a format of the user's own. The configuration's text has the reader's keys
@@ -182,17 +185,19 @@ class Reader {
     const std::string text = options.Text();
     std::vector<const cntk_reader_section*> sections;
     UserDeserializers users;
+    Transforms transforms;
     for (const Deserializer& deserializer : deserializers) {
       sections.push_back(detail::SectionOf(deserializer));
       if (!deserializer.name_.empty() || deserializer.user_)
         users.emplace_back(deserializer.name_, deserializer.user_);
+      transforms.insert(transforms.end(), deserializer.transforms_.begin(), deserializer.transforms_.end());
     }
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.text = text.data();
     source.text_length = text.size();
     source.added_sections = sections.data();
     source.added_section_count = sections.size();
-    return Reader(source, users);
+    return Reader(source, users, transforms);
   }
 
   /// Opens a reader of deserializers, with the default options.
@@ -337,7 +342,7 @@ class Reader {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
 
-  Reader(cntk_reader_source& source, const UserDeserializers& users) {
+  Reader(cntk_reader_source& source, const UserDeserializers& users, const Transforms& transforms) {
     std::vector<std::unique_ptr<detail::UserTable>> tables;
     std::vector<const cntk_reader_user_deserializer*> raw;
     for (const auto& [name, user] : users) {
@@ -346,11 +351,20 @@ class Reader {
     }
     source.deserializers = raw.data();
     source.deserializer_count = raw.size();
+    std::vector<std::unique_ptr<detail::TransformTable>> transform_tables;
+    std::vector<const cntk_reader_user_transform*> raw_transforms;
+    for (const auto& [name, transform] : transforms) {
+      transform_tables.push_back(std::make_unique<detail::TransformTable>(name, transform));
+      raw_transforms.push_back(transform_tables.back()->Table());
+    }
+    source.transforms = raw_transforms.data();
+    source.transform_count = raw_transforms.size();
     cntk_reader* reader = nullptr;
     detail::Call(cntk_reader_open, &source, &reader);
     handle_.reset(reader);
     // From now on the reader owns them.
     for (auto& table : tables) static_cast<void>(table.release());
+    for (auto& table : transform_tables) static_cast<void>(table.release());
     auto streams = std::make_shared<StreamDescriptions>();
     for (std::size_t id = 0, count = Info().stream_count; id < count; ++id)
       streams->push_back(Describe(reader, id));

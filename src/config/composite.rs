@@ -9,11 +9,11 @@ use super::legacy::parse_precision;
 use super::module::Module;
 use super::options::{
     BinaryOptions, DeserializerOptions, ForeignOptions, ImageOptions, Order, Packing, ReaderSettings, Shape,
-    TextOptions, UserOptions, WindowSize,
+    TextOptions, TransformedStream, UserOptions, WindowSize,
 };
 use super::section::Section;
-use super::transforms::Scope;
-use super::{binary, image, kaldi, text, transforms};
+use super::transforms::{self, Scope};
+use super::{binary, image, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -88,7 +88,8 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         trace_level: section.text_or("traceLevel", "")?,
         reproducible: section.get_or("reproducibleTransforms", false)?,
     };
-    let deserializers = read_deserializers(&elements, &inherited, others)?;
+    let mut transformed = Vec::new();
+    let deserializers = read_deserializers(&elements, &inherited, others, &mut transformed)?;
     if deserializers.is_empty() {
         return Err(no_deserializers(section));
     }
@@ -121,7 +122,13 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         ]);
         Order::InOrder
     };
-    let multithreaded = section.get_or("multiThreadedDeserialization", has(image::TYPE))?;
+    // CNTK 2.7: `ImageDeserializer` alone is the reason. Results do not depend on it; users' code might.
+    let has_images = has(image::TYPE) || has(image::BASE64_TYPE);
+    let is_user = |one: &DeserializerOptions| {
+        matches!(one, DeserializerOptions::User(_) | DeserializerOptions::Foreign(_))
+    };
+    let has_others = !transformed.is_empty() && !deserializers.iter().any(is_user);
+    let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
     let local_timeline = section.get_or("localTimeline", true)?;
     let prefetch = read_common(section)?;
@@ -132,6 +139,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     Ok(ReaderSettings {
         shape: Shape::Composite,
         deserializers,
+        transformed,
         numeric_keys,
         hash_keys,
         order,
@@ -270,7 +278,9 @@ fn read_deserializers(
     elements: &[(String, Section)],
     inherited: &Inherited,
     others: Others<'_>,
+    transformed: &mut Vec<TransformedStream>,
 ) -> Result<Vec<DeserializerOptions>> {
+    let scope = Scope { module: "ImageReader", users: others.transforms };
     let mut deserializers = Vec::new();
     // What to do so that the deserializers can be joined, for the first one that prevents it.
     let mut obstacle = None;
@@ -282,6 +292,14 @@ fn read_deserializers(
             if !composable {
                 obstacle.get_or_insert_with(|| obstacle_of(name, !user.composable));
             }
+            let number = deserializers.len();
+            transformed.extend(transforms::read_streams(
+                element,
+                number,
+                false,
+                inherited.reproducible,
+                scope,
+            )?);
             let user = UserOptions { name: name.clone(), composable };
             deserializers.push(DeserializerOptions::User(user));
             continue;
@@ -320,7 +338,7 @@ fn read_deserializers(
             Native::Text => DeserializerOptions::Text(text::read(&element, common.element)?.options),
             Native::Binary => DeserializerOptions::Binary(binary::read(&element, common.element)?.options),
             Native::Image(base64) => {
-                let scope = Scope { module: &module, users: others.transforms };
+                let scope = Scope { module: &module, ..scope };
                 let common =
                     image::Common { element: common.element, reproducible: inherited.reproducible, scope };
                 DeserializerOptions::Image(image::read(base64, &element, common)?)
@@ -328,6 +346,16 @@ fn read_deserializers(
             Native::Speech(kind) => htk::read(kind, &element, &common)?,
             Native::Kaldi => DeserializerOptions::Kaldi(kaldi::read(&element, &common)?),
         });
+        if matches!(native, Native::Text | Native::Binary) {
+            let number = deserializers.len() - 1;
+            transformed.extend(transforms::read_streams(
+                &element,
+                number,
+                true,
+                inherited.reproducible,
+                scope,
+            )?);
+        }
         if !matches!(native, Native::Image(_)) {
             check_transforms(&element, native.module())?;
         }
@@ -486,9 +514,17 @@ fn check_transforms(element: &Section, module: Module) -> Result<()> {
     let plugin = module.plugin();
     let input = element.section("input")?;
     for stream in input.keys() {
-        if input.child(stream)?.exists_here("transforms") {
+        let section = input.child(stream)?;
+        let is_read = matches!(module, Module::Text | Module::Binary) && section.exists_here("imageShape");
+        if section.exists_here("transforms") && !is_read {
             let message = format!("Symbol 'CreateTransformer' not found in plugin '{plugin}-2.7.so'");
-            let detail = "Transforms are for images; remove 'transforms' from this stream.";
+            let detail = match module {
+                Module::Text | Module::Binary => {
+                    "Transforms are for images: remove 'transforms' from this stream, or add 'imageShape = \
+                     \"channels:columns:rows\"' if its samples are images."
+                }
+                _ => "Transforms are for images; remove 'transforms' from this stream.",
+            };
             return Err(Error::config(Runtime, message).with_detail(detail).in_stream(stream));
         }
     }

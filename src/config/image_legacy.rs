@@ -50,6 +50,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
     Ok(ReaderSettings {
         shape: Shape::ImageReader,
         deserializers: vec![DeserializerOptions::Image(options)],
+        transformed: Vec::new(),
         numeric_keys: false,
         hash_keys: false,
         order,

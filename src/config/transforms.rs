@@ -6,7 +6,7 @@ use super::convert::FromValue;
 use super::module::Module;
 use super::options::{
     ColorOptions, CropKind, CropOptions, CropRatio, IntensityOptions, Interpolation, ScaleMode, ScaleOptions,
-    TransformOptions, UserTransformOptions,
+    TransformOptions, TransformedStream, UserTransformOptions,
 };
 use super::section::Section;
 use crate::error::ExceptionClass::{self, InvalidArgument, Runtime};
@@ -50,6 +50,50 @@ pub(super) fn read(stream: &Section, scope: Scope<'_>) -> Result<Vec<TransformOp
         transforms.push(read_one(&element?, scope)?);
     }
     Ok(transforms)
+}
+
+/// Reads the transforms of a deserializer that is not for images: CNTK 2.7 has none. `number`: the deserializer's. Those of
+/// streams without `imageShape` are passed over if that `must` be there; otherwise the streams have shapes of their own.
+pub(super) fn read_streams(
+    deserializer: &Section,
+    number: usize,
+    must: bool,
+    reproducible: bool,
+    scope: Scope<'_>,
+) -> Result<Vec<TransformedStream>> {
+    let mut streams = Vec::new();
+    if !deserializer.exists_here("input") {
+        return Ok(streams);
+    }
+    let input = deserializer.section("input")?;
+    let reproducible = deserializer.get_or("reproducibleTransforms", reproducible)?;
+    for name in input.keys() {
+        let stream = input.child(name)?;
+        let has_shape = stream.exists_here("imageShape");
+        if !stream.exists_here("transforms") || must && !has_shape {
+            continue;
+        }
+        let image = has_shape.then(|| read_image_shape(&stream)).transpose();
+        let read = image.and_then(|image| Ok((image, read(&stream, scope)?)));
+        let (image, transforms) = read.map_err(|error| error.in_stream(name))?;
+        let stream = name.to_owned();
+        streams.push(TransformedStream { deserializer: number, stream, image, transforms, reproducible });
+    }
+    Ok(streams)
+}
+
+/// `imageShape`: channels, columns, rows.
+fn read_image_shape(stream: &Section) -> Result<[usize; 3]> {
+    let shape = stream.array("imageShape")?.values::<u64>()?;
+    if let [channels, width, height] = *shape.as_slice()
+        && let [Some(channels), Some(width), Some(height)] = [channels, width, height].map(dimension)
+        && is_possible(width, height, channels)
+    {
+        return Ok([channels, width, height].map(|dimension| dimension as usize));
+    }
+    let message = format!("'imageShape' in '{}' is no shape of an image.", stream.path());
+    let why = "Expected 'channels:columns:rows', each at least 1; the channels vary fastest.";
+    Err(wrong(stream, "imageShape", InvalidArgument, message, why))
 }
 
 fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {

@@ -15,6 +15,11 @@ pub trait FetchedData: Any + Send + Sync {
     /// Whether the sequence can be used at all.
     fn is_valid(&self) -> bool;
 
+    /// What a sequence that cannot be used is: invalid, or skipped by its deserializer, which has counted it then.
+    fn left_out(&self) -> Loaded<'_> {
+        Loaded::Invalid
+    }
+
     /// Draws what is random about the sequence. Called once, before [`FetchedData::prepare`], by one thread at a time, for each
     /// sequence of a minibatch in their order; `position` is the sequence's among those of the minibatch, `sweep` the sweep that
     /// it belongs to.

@@ -71,7 +71,7 @@ impl Fetched {
     /// The sequence in a stream.
     fn view(&self, stream: usize) -> Loaded<'_> {
         match self.part(stream) {
-            Some((part, _)) if !part.data.is_valid() => Loaded::Invalid,
+            Some((part, _)) if !part.data.is_valid() => part.data.left_out(),
             Some((part, inner)) => part.data.view(inner),
             // The chunk knows the length of the first stream's sequence only if that did not have to be fetched.
             None if stream > 0 && self.is_expanded(stream) => expand(self.ready(stream), self.view(0)),

@@ -19,6 +19,7 @@ pub mod kaldi;
 pub mod loader;
 mod sort;
 pub mod text;
+pub mod transformed;
 
 pub use crate::sequence::Loaded;
 

@@ -13,6 +13,7 @@ use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDe
 use crate::deserialize::image;
 use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::log::Logger;
 use crate::pool::Pool;
@@ -51,9 +52,12 @@ pub(super) fn deserializer(
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let mut opened = Vec::with_capacity(options.deserializers.len());
     let mut described = Vec::with_capacity(options.deserializers.len());
-    for one in &options.deserializers {
+    for (number, one) in options.deserializers.iter().enumerate() {
         // One after the other: a symbolic corpus numbers keys in the order of their appearance.
         let deserializer = open(one, opened.is_empty(), others, corpus, pool, incremental)?;
+        let streams: Vec<_> =
+            options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
+        let deserializer = transformed::wrap(deserializer, &streams, others.transforms)?;
         opened.push(deserializer.clone());
         described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
     }

@@ -8,6 +8,7 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1)
         train(minibatch["features"].array, minibatch["labels"].csr)
 """
 
+from . import transforms
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
 from ._convert import (
     htk_to_kaldi,
@@ -19,6 +20,17 @@ from ._convert import (
     mlf_to_numpy,
     mlf_to_text,
     text_to_mlf,
+)
+from ._images import (
+    Base64ImageDeserializer,
+    Cast,
+    Color,
+    Crop,
+    ImageDeserializer,
+    Intensity,
+    Mean,
+    Scale,
+    Transpose,
 )
 from ._library import ReaderError, ReaderValueError
 from ._library import path as library_path
@@ -33,14 +45,19 @@ from ._speech import (
     KaldiDeserializer,
     LatticeDeserializer,
 )
+from ._transform import ImageInfo, Transform
 from ._user import ComposableUserDeserializer, SequenceList, UserDeserializer
 
 __version__ = _version_text().decode()
 
 __all__ = [
+    "Base64ImageDeserializer",
     "CBFDeserializer",
     "CTFDeserializer",
+    "Cast",
+    "Color",
     "ComposableUserDeserializer",
+    "Crop",
     "Deserializer",
     "ERROR",
     "FULL_DATA_SWEEP",
@@ -50,8 +67,12 @@ __all__ = [
     "HTKMLFDeserializer",
     "INFINITELY_REPEAT",
     "INFO",
+    "ImageDeserializer",
+    "ImageInfo",
+    "Intensity",
     "KaldiDeserializer",
     "LatticeDeserializer",
+    "Mean",
     "Member",
     "Memory",
     "Minibatch",
@@ -60,12 +81,15 @@ __all__ = [
     "RECORD",
     "ReaderError",
     "ReaderValueError",
+    "Scale",
     "SequenceList",
     "Sizes",
     "StreamDef",
     "StreamDefs",
     "StreamInformation",
     "StreamMinibatch",
+    "Transform",
+    "Transpose",
     "UserDeserializer",
     "WARNING",
     "get_threads",
@@ -81,4 +105,5 @@ __all__ = [
     "set_log_callback",
     "set_threads",
     "text_to_mlf",
+    "transforms",
 ]

@@ -24,6 +24,7 @@ class StreamDef:
     ark: str | os.PathLike[str] | None = None  #: of speech: an archive of Kaldi's
     broadcast: bool = False  #: of speech: the only frame is repeated for each sample of the first stream
     max_sequence_length: int | None = None  #: of speech: longer utterances are left out
+    transforms: Sequence[Any] | None = None  #: of images: what becomes of each, such as ``[Scale(224, 224, 3)]``
 
     @property
     def size(self) -> int:
@@ -57,6 +58,18 @@ class Deserializer:
         return {"type": self.type, "module": self.module, **self.options}
 
 
+def _transforms(stream: StreamDef) -> Section:
+    """The keys of a stream whose samples are images, of the shape (rows, columns, channels)."""
+    if not stream.transforms:
+        return {}
+    if not isinstance(stream.shape, tuple) or len(stream.shape) != 3:
+        raise ValueError("A stream with transforms needs a shape of three dimensions: rows, columns, channels.")
+    rows, columns, channels = stream.shape
+    keep = [one.section() if hasattr(one, "section") else one for one in stream.transforms]
+    transforms = [one.section() if hasattr(one, "section") else one for one in stream.transforms]
+    return {"imageShape": [channels, columns, rows], "transforms": transforms}
+
+
 @dataclass(frozen=True)
 class CTFDeserializer:
     """A file in CNTK's text format. The other settings are described with the keys of the configuration."""
@@ -82,6 +95,7 @@ class CTFDeserializer:
                     "dim": stream.size,
                     "format": "sparse" if stream.is_sparse else "dense",
                     "definesMBSize": stream.defines_mb_size,
+                    **_transforms(stream),
                 }
                 for name, stream in self.streams.items()
             },

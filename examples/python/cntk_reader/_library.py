@@ -238,6 +238,39 @@ class UserTable(Sized):
     ]
 
 
+class ImageInfo(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("channels", c_uint32),
+        ("element", c_uint32),
+        ("is_planar", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+DescribeImage = CFUNCTYPE(c_int32, c_void_p, POINTER(ImageInfo), POINTER(ImageInfo), c_void_p)
+TransformImage = CFUNCTYPE(
+    c_int32, c_void_p, POINTER(ImageInfo), c_void_p, POINTER(ImageInfo), c_void_p, c_uint64, c_void_p
+)
+
+
+class TransformTable(Sized):
+    """cntk_reader_user_transform."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("userdata", c_void_p),
+        ("name", c_char_p),
+        ("name_length", c_size_t),
+        ("describe_image", DescribeImage),
+        ("transform_image", TransformImage),
+        ("finalizer", Finalizer),
+        ("thread_safe", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class Source(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -254,6 +287,8 @@ class Source(Sized):
         ("deserializer_count", c_size_t),
         ("make", c_void_p),
         ("userdata", c_void_p),
+        ("transforms", POINTER(POINTER(TransformTable))),
+        ("transform_count", c_size_t),
     ]
 
 

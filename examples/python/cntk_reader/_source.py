@@ -14,8 +14,10 @@ import numpy as np
 
 from . import _library as lib
 from ._configuration import render
+from ._images import name_transforms, transform_sections
 from ._minibatch import Minibatch, StreamInformation
 from ._speech import FileDeserializer
+from ._transform import Transform, TransformBridge
 from ._user import Bridge, Streams, UserDeserializer, inside_callback
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
@@ -162,16 +164,23 @@ class MinibatchSource:
             configuration["maxErrors"] = max_errors
         configuration.update(options or {})
         users: dict[str, UserDeserializer] = {}
-        sections = []
+        transforms: dict[str, Transform] = {}
+        sections: list[Any] = []
         for number, deserializer in enumerate(deserializers):
             if isinstance(deserializer, UserDeserializer):
                 name = f"user{number}"
                 users[name] = deserializer
-                sections.append({"type": name})
+                section: dict[str, Any] = {"type": name}
+                if deserializer.transforms:
+                    section["input"] = {
+                        stream: {"transforms": transform_sections(chain)}
+                        for stream, chain in deserializer.transforms.items()
+                    }
+                sections.append(section)
             else:
                 sections.append(deserializer.section())
-        configuration["deserializers"] = sections
-        self._open(render(configuration), None, users)
+        configuration["deserializers"] = name_transforms(sections, transforms)
+        self._open(render(configuration), None, users, transforms)
         self._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
 
     @classmethod
@@ -179,6 +188,7 @@ class MinibatchSource:
         cls,
         text: str,
         users: Mapping[str, UserDeserializer] | None = None,
+        transforms: Mapping[str, Transform] | None = None,
         *,
         max_samples: int = INFINITELY_REPEAT,
         max_sweeps: int = INFINITELY_REPEAT,
@@ -188,10 +198,10 @@ class MinibatchSource:
     ) -> MinibatchSource:
         """A source from a text in CNTK's configuration language.
 
-        ``users`` are users' deserializers by the name that the text has as ``type``.
+        ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms.
         """
         source = cls.__new__(cls)
-        source._open(text, None, dict(users or {}))
+        source._open(text, None, dict(users or {}), dict(transforms or {}))
         source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
         return source
 
@@ -208,14 +218,23 @@ class MinibatchSource:
     ) -> MinibatchSource:
         """A source from a file in CNTK's configuration language."""
         source = cls.__new__(cls)
-        source._open(None, path, {})
+        source._open(None, path, {}, {})
         source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
         return source
 
-    def _open(self, text: str | None, path: str | os.PathLike[str] | None, users: dict[str, UserDeserializer]) -> None:
+    def _open(
+        self,
+        text: str | None,
+        path: str | os.PathLike[str] | None,
+        users: dict[str, UserDeserializer],
+        transforms: dict[str, Transform],
+    ) -> None:
         handle = c_void_p()
-        self._bridges = [Bridge(user, name) for name, user in users.items()]
-        pointers = [ctypes.pointer(bridge.table) for bridge in self._bridges]
+        bridges = [Bridge(user, name) for name, user in users.items()]
+        pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
+        transform_bridges = [TransformBridge(user, name) for name, user in transforms.items()]
+        transform_pointers = [ctypes.pointer(bridge.table) for bridge in transform_bridges]
+        self._bridges: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
         source = lib.Source()
         if path is not None:
             source.file = os.fsencode(path)
@@ -225,6 +244,8 @@ class MinibatchSource:
             source.text_length = len(source.text)
         source.deserializers = (POINTER(lib.UserTable) * len(pointers))(*pointers)
         source.deserializer_count = len(pointers)
+        source.transforms = (POINTER(lib.TransformTable) * len(transform_pointers))(*transform_pointers)
+        source.transform_count = len(transform_pointers)
         with self._causes():
             _open(byref(source), byref(handle))
         self._handle = handle
@@ -487,7 +508,7 @@ class _Causes:
 
     __slots__ = ("bridges",)
 
-    def __init__(self, bridges: list[Bridge]) -> None:
+    def __init__(self, bridges: list[Bridge | TransformBridge]) -> None:
         self.bridges = bridges
 
     def __enter__(self) -> None:

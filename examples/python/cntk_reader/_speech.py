@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, Section, StreamDef
+from ._images import Base64ImageDeserializer, ImageDeserializer
 
 Path = Union[str, "os.PathLike[str]"]
 Paths = Union[Path, Sequence[Path]]
@@ -168,5 +169,7 @@ FileDeserializer = Union[
     HTKMLFBinaryDeserializer,
     LatticeDeserializer,
     KaldiDeserializer,
+    ImageDeserializer,
+    Base64ImageDeserializer,
     Deserializer,
 ]

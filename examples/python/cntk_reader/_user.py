@@ -31,6 +31,16 @@ def inside_callback() -> bool:
     return getattr(_callbacks, "depth", 0) > 0
 
 
+def enter_callback() -> None:
+    """This thread begins to run users' code."""
+    _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
+
+
+def leave_callback() -> None:
+    """This thread has left users' code."""
+    _callbacks.depth -= 1
+
+
 class Streams(dict[str, StreamInformation]):
     """Streams by name, also as attributes: ``streams.features``."""
 
@@ -50,6 +60,8 @@ class UserDeserializer:
 
     #: Set it to True if several threads may be inside :meth:`get_chunk` at once.
     thread_safe = False
+    #: Transforms of dense streams by name, if samples are images (row, column, channel): ``{"features": [Scale(8, 8, 3)]}``.
+    transforms: Mapping[str, Sequence[Any]] = {}
 
     _described: tuple[int, Streams] | None = None
 
@@ -285,7 +297,7 @@ class Bridge:
         return None
 
     def _guarded(self, what: str, chunk: int, failure: c_void_p, work: Any) -> int:
-        _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
+        enter_callback()
         try:
             work()
             self._failures.pop(chunk, None)
@@ -299,7 +311,7 @@ class Bridge:
             lib.fail(failure, encoded, len(encoded))
             return 1
         finally:
-            _callbacks.depth -= 1
+            leave_callback()
 
     def _load(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def load() -> None:
@@ -314,11 +326,11 @@ class Bridge:
         return self._guarded("get_chunk", chunk, failure, load)
 
     def _release(self, _: Any, handle: int) -> None:
-        _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
+        enter_callback()
         try:
             self._held.pop(handle, None)
         finally:
-            _callbacks.depth -= 1
+            leave_callback()
 
     def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def describe() -> None:

@@ -4,7 +4,7 @@ mod image;
 
 pub use image::{
     ColorOptions, CropKind, CropOptions, CropRatio, ImageOptions, IntensityOptions, Interpolation, ScaleMode,
-    ScaleOptions, TransformOptions, UserTransformOptions,
+    ScaleOptions, TransformOptions, TransformedStream, UserTransformOptions,
 };
 
 use super::Section;
@@ -17,6 +17,8 @@ pub struct ReaderSettings {
     pub shape: Shape,
     /// The deserializers in the order of the configuration; the first one is primary.
     pub deserializers: Vec<DeserializerOptions>,
+    /// Streams of deserializers that are not for images, whose samples are transformed as images.
+    pub transformed: Vec<TransformedStream>,
     /// Keys of sequences are numbers (`useNumericSequenceKeys`).
     pub numeric_keys: bool,
     /// Textual keys are numbered by hash (`hashSequenceKeys`).

@@ -115,7 +115,7 @@ fn consequences_for_the_reader() {
     );
     let settings = one("Base64ImageDeserializer", "");
     assert_eq!(settings.order, Order::Block { window: WindowSize::Samples((1 << 62) - 1), seed: 0 });
-    assert_eq!((settings.packing, settings.multithreaded), (Packing::Sequence, false));
+    assert_eq!((settings.packing, settings.multithreaded), (Packing::Sequence, true));
 }
 
 #[test]
@@ -379,6 +379,45 @@ fn chains_with_transforms_of_other_modules_are_left_to_others() {
     assert!(error.message().starts_with("Plugin not found: 'mine.so"), "{error}");
     let native = with("[type=Scale;width=3;height=3;channels=3;module=ImageReader]", true).unwrap();
     assert!(matches!(native.deserializers[..], [DeserializerOptions::Image(_)]));
+}
+
+/// Streams of deserializers that are not for images: not in CNTK.
+#[test]
+fn transforms_of_other_streams() {
+    let text = |stream: &str, outer: &str| {
+        let text = format!(
+            "traceLevel=0\ndeserializers=([type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=f;{outer}
+                input=[a=[dim=24;format=dense]\nx=[dim=24;format=dense;{stream}]]])"
+        );
+        from_text(&text)
+    };
+    let settings =
+        text("imageShape=3:4:2;transforms=([type=Transpose])", "reproducibleTransforms=1").unwrap();
+    let expected = TransformedStream {
+        deserializer: 0,
+        stream: "x".into(),
+        image: Some([3, 4, 2]),
+        transforms: vec![TransformOptions::Transpose],
+        reproducible: true,
+    };
+    assert_eq!((settings.transformed, settings.multithreaded), (vec![expected], true));
+    let missing = "Symbol 'CreateTransformer' not found in plugin 'Cntk.Deserializers.TextFormat-2.7.so'";
+    assert_error(text("transforms=()", ""), R, missing);
+    for shape in ["3:4", "3:4:0", "3:4:2:1", "-1:1:1", "4294967295:4294967295:4294967295"] {
+        let stream = format!("imageShape={shape};transforms=()");
+        let message = "'imageShape' in 'unknown:deserializers[0]:input:x' is no shape of an image.";
+        assert_error(text(&stream, ""), I, message);
+    }
+    assert!(text("imageShape=3:4:2", "").unwrap().transformed.is_empty());
+    // Users' streams have shapes.
+    let users = [UserType { name: "Mine", composable: true }];
+    let text = "traceLevel=0;deserializers=([type=Mine;input=[x=[transforms=([type=Mean]:[type=Flip])]]])";
+    let others = Others { users: &users, transforms: &["Flip"], ..Others::default() };
+    let settings = Config::from_text(text).unwrap().settings(others).unwrap();
+    let [stream] = settings.transformed.as_slice() else { panic!("{:?}", settings.transformed) };
+    assert_eq!((stream.stream.as_str(), stream.image), ("x", None));
+    assert!(matches!(&stream.transforms[1], TransformOptions::User(user) if user.name == "Flip"));
+    assert!(!settings.multithreaded);
 }
 
 #[test]

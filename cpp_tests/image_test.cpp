@@ -1,0 +1,162 @@
+// Images: typed configurations, and transforms of the user's own.
+
+#include <algorithm>
+#include <array>
+
+#include "data.hpp"
+
+namespace {
+
+// What a text has without its blanks.
+std::string Dense(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; }),
+             text.end());
+  return text;
+}
+
+TEST(ImageConfiguration, SectionsOfTransforms) {
+  EXPECT_EQ(cr::Crop::Center().Size(4, 5).Text(), "[ type = \"Crop\" ; cropType = Center ; cropSize = 4:5 ]");
+  EXPECT_EQ(Dense(cr::Crop::Random()
+                      .AreaRatio(0.25f, 1)
+                      .AspectRatio(0.75f, 1.5f)
+                      .Jitter()
+                      .Flip(false)
+                      .Seed(3)
+                      .Text()),
+            "[type=\"Crop\";cropType=RandomSide;areaRatio=0.25:1;aspectRatio=0.75:1.5;jitterType=UniRatio;"
+            "hflip=false;"
+            "seed=3]");
+  EXPECT_EQ(Dense(cr::Crop::MultiView().SideRatio(0.5f, 0.5f).Text()),
+            "[type=\"Crop\";cropType=MultiView10;sideRatio=0.5:0.5]");
+  EXPECT_EQ(Dense(cr::Scale(4, 3, 1)
+                      .Interpolate(cr::Interpolation::kLanczos)
+                      .Mode(cr::ScaleMode::kPad)
+                      .PadValue(9)
+                      .Text()),
+            "[type=\"Scale\";width=4;height=3;channels=1;interpolations=lanczos;scaleMode=pad;padValue=9]");
+  EXPECT_EQ(Dense(cr::Mean("mean.xml").Text()), "[type=\"Mean\";meanFile=\"mean.xml\"]");
+  EXPECT_EQ(Dense(cr::Color().Brightness(0.25).Contrast(0.5).Saturation(1).Seed(4).Text()),
+            "[type=\"Color\";brightnessRadius=0.25;contrastRadius=0.5;saturationRadius=1;seed=4]");
+  EXPECT_EQ(Dense(cr::Intensity(0.5, "i.xml").Seed(5).Text()),
+            "[type=\"Intensity\";intensityStdDev=0.5;intensityFile=\"i.xml\";seed=5]");
+  EXPECT_THROW(cr::Mean("a\"b"), cr::Error);
+}
+
+TEST(ImageConfiguration, SectionsOfDeserializers) {
+  const auto images = cr::ImageDeserializer("train.map", "pixels", "classes", 7)
+                          .Grayscale()
+                          .MultiView()
+                          .MaxPixels(99)
+                          .ReproducibleTransforms()
+                          .AddTransform(cr::Scale(4, 3, 1))
+                          .AddTransform(cr::Transpose())
+                          .AddTransform(cr::Cast());
+  EXPECT_EQ(
+      Dense(images.Text()),
+      "[type=ImageDeserializermodule=ImageReadergrayscale=truemultiViewCrop=truemaxPixels=99"
+      "reproducibleTransforms=trueinput=[pixels=[transforms=([type=\"Scale\";width=4;height=3;channels=1]:"
+      "[type=\"Transpose\"]:[type=\"Cast\"])];classes=[labelDim=7]]file=\"train.map\"]");
+  const auto base64 = cr::Base64ImageDeserializer("train.txt", "x", "y", 2).CacheIndex();
+  EXPECT_EQ(
+      Dense(base64.Text()),
+      "[type=Base64ImageDeserializermodule=ImageReadercacheIndex=trueinput=[x=[transforms=()];y=[labelDim=2]]"
+      "file=\"train.txt\"]");
+  EXPECT_THROW(cr::ImageDeserializer("m", "x", "x", 2).Text(), cr::Error);
+}
+
+// Each value is 100 more than it was, and the image has one row less.
+class Shift : public cr::Transform {
+ public:
+  cr::ImageInfo GetResult(const cr::ImageInfo& image) override {
+    cr::ImageInfo result = image;
+    --result.height;
+    return result;
+  }
+  void Apply(const cr::ConstImage& image, const cr::MutableImage& result, std::uint64_t random) override {
+    randoms.push_back(random);
+    if (fail) throw std::runtime_error("no shift today");
+    std::transform(image.Floats(), image.Floats() + result.Info().ValueCount(), result.Floats(),
+                   [](float value) { return value + 100; });
+  }
+
+  std::vector<std::uint64_t> randoms;
+  bool fail = false;
+};
+
+// Two sequences, of one and of two images, with 1 channel, 2 columns and 2 rows.
+class Squares : public cr::UserDeserializer {
+ public:
+  std::vector<cr::UserStream> GetStreams() override { return {cr::UserStream::Dense("squares", {1, 2, 2})}; }
+  std::uint32_t GetChunkCount() override { return 1; }
+  std::optional<cr::UserSequences> GetSequences(std::uint32_t) override {
+    cr::UserSequences sequences;
+    sequences.count = 2;
+    sequences.lengths = {1, 2};
+    return sequences;
+  }
+  cr::UserChunk GetChunk(std::uint32_t) override {
+    cr::UserChunk chunk;
+    chunk.Add(cr::UserStreamData::Sequences(cr::UserArray(values_.data(), values_.size()), {1, 2}));
+    return chunk;
+  }
+
+ private:
+  std::array<float, 12> values_ = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+};
+
+constexpr char kText[] =
+    "randomize = false\n"
+    "deserializers = ( [ type = \"Squares\" ; input = [ squares = [ transforms = ( [ type = \"Shift\" ] ) ] "
+    "] ] )";
+
+std::vector<float> Read(cr::Reader reader) {
+  cr::EpochConfiguration epoch;
+  epoch.minibatch_size = 10;
+  epoch.sweeps = 1;
+  reader.StartEpoch(epoch);
+  std::vector<float> values;
+  for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+    const cr::StreamMinibatch squares = minibatch["squares"];
+    EXPECT_EQ(reader.GetStreamDescription("squares").shape.size(), 1u);  // Until the first minibatch.
+    for (std::size_t column = 0; column < squares.Columns(); ++column) {
+      const auto sample = squares.Column<float>(column);
+      values.insert(values.end(), sample.begin(), sample.end());
+    }
+  }
+  return values;
+}
+
+TEST(UserTransforms, ChangeTheSamplesOfAnyDenseStream) {
+  const auto shift = std::make_shared<Shift>();
+  std::vector<float> values =
+      Read(cr::Reader::FromText(kText, {{"Squares", std::make_shared<Squares>()}}, {{"Shift", shift}}));
+  std::sort(values.begin(), values.end());
+  EXPECT_EQ(values, (std::vector<float>{0, 0, 100, 101, 104, 105, 108, 109}));  // With a gap.
+  EXPECT_EQ(shift->randoms.size(), 3u);
+  EXPECT_NE(shift->randoms[0], shift->randoms[1]);
+  EXPECT_EQ(shift.use_count(), 1);
+}
+
+TEST(UserTransforms, FailWithTheirStream) {
+  const auto shift = std::make_shared<Shift>();
+  shift->fail = true;
+  try {
+    Read(cr::Reader::FromText(kText, {{"Squares", std::make_shared<Squares>()}}, {{"Shift", shift}}));
+    FAIL();
+  } catch (const cr::Error& error) {
+    EXPECT_EQ(error.Kind(), cr::ErrorKind::kUser);
+    EXPECT_NE(std::string(error.what()).find("no shift today"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("squares"), std::string::npos) << error.what();
+  }
+}
+
+TEST(UserTransforms, AreKnownByTheirNames) {
+  const cr::UserDeserializers users = {{"Squares", std::make_shared<Squares>()}};
+  EXPECT_THROW(cr::Reader::FromText(kText, users), cr::Error);
+  EXPECT_THROW(cr::Reader::FromText(kText, users, {{"Shift", nullptr}}), cr::Error);
+  const auto shift = std::make_shared<Shift>();
+  EXPECT_THROW(cr::Reader::FromText(kText, users, {{"Shift", shift}, {"Shift", shift}}), cr::Error);
+  EXPECT_EQ(shift.use_count(), 1);
+}
+
+}  // namespace

@@ -1,0 +1,246 @@
+"""Deserializers of images as Python objects, and the transforms of their images."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ._configuration import Section, StreamDef
+from ._transform import Transform
+
+Path = Union[str, "os.PathLike[str]"]
+Range = Union[float, tuple[float, float]]
+
+_MODULE = "ImageReader"
+#: Number of classes where nobody asked for labels: any class of a map file is below it.
+_ANY_CLASS = 2**31 - 1
+
+
+def _range(value: Range) -> str:
+    least, greatest = value if isinstance(value, tuple) else (value, value)
+    return f"{least!r}:{greatest!r}"
+
+
+def _section(kind: str, **keys: Any) -> Section:
+    """The section of a transform: its type, and the keys that are given."""
+    return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Cuts a part out of images, whose size is either given or a share of the image's; without either, the whole image.
+
+    A ratio is a number, or the least and the greatest: it is drawn between them with ``jitter``, and is the least otherwise.
+    """
+
+    kind: str = "Center"  #: ``"Center"``, ``"RandomSide"`` (``"RandomArea"`` is the same), or ``"MultiView10"``
+    size: tuple[int, int] | None = None  #: columns and rows, at most those of the image
+    side_ratio: Range | None = None  #: both sides' length as a share of the image's shorter side
+    area_ratio: Range | None = None  #: the area as a share of the image's
+    aspect_ratio: Range | None = None  #: one side divided by the other, whichever, at random
+    jitter: bool = False  #: ratios are drawn between their bounds
+    flip: bool | None = None  #: half of the images are mirrored; None: those of random crops
+    seed: int | None = None
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        ratios = {"sideRatio": self.side_ratio, "areaRatio": self.area_ratio, "aspectRatio": self.aspect_ratio}
+        return _section(
+            "Crop",
+            cropType=self.kind,
+            cropSize=None if self.size is None else f"{self.size[0]}:{self.size[1]}",
+            jitterType="UniRatio" if self.jitter else None,
+            hflip=self.flip,
+            seed=self.seed,
+            **{key: None if ratio is None else _range(ratio) for key, ratio in ratios.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Gives images a size. ``channels`` is the number that they have."""
+
+    width: int
+    height: int
+    channels: int
+    interpolation: str = "linear"  #: ``"nearest"``, ``"linear"``, ``"cubic"`` or ``"lanczos"``
+    mode: str = "fill"  #: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
+    pad_value: int = -1  #: what ``"pad"`` adds; -1: the values at the border
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section(
+            "Scale",
+            width=self.width,
+            height=self.height,
+            channels=self.channels,
+            interpolations=self.interpolation,
+            scaleMode=self.mode,
+            padValue=self.pad_value,
+        )
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Subtracts a mean image, from a file in OpenCV's XML or YAML."""
+
+    filename: Path
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section("Mean", meanFile=os.fspath(self.filename))
+
+
+@dataclass(frozen=True)
+class Color:
+    """Changes colors at random. Each radius is from 0, which changes nothing, to 1."""
+
+    brightness: float = 0.0  #: adds up to this share of the image's mean, or subtracts it
+    contrast: float = 0.0  #: multiplies values by 1, more or less up to this
+    saturation: float = 0.0  #: multiplies the saturation by 1, more or less up to this
+    seed: int | None = None
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section(
+            "Color",
+            brightnessRadius=self.brightness,
+            contrastRadius=self.contrast,
+            saturationRadius=self.saturation,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Intensity:
+    """Changes the intensity at random, along the principal components of colors, from a file with EigVal and EigVec."""
+
+    std_dev: float
+    filename: Path
+    seed: int | None = None
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section(
+            "Intensity", intensityStdDev=self.std_dev, intensityFile=os.fspath(self.filename), seed=self.seed
+        )
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Makes planes of images: arrays of channel, row, column instead of row, column, channel. Only a Cast may follow."""
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section("Transpose")
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Makes numbers of an image's bytes. It is always the last transform, whether it is given or not."""
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _section("Cast")
+
+
+#: An element of ``StreamDef(transforms=...)``: one of the library's, one of the user's own, or a hand-built dictionary.
+AnyTransform = Union[Crop, Scale, Mean, Color, Intensity, Transpose, Cast, Transform, Mapping[str, Any]]
+
+
+def transform_sections(transforms: Sequence[Any]) -> list[Any]:
+    """The sections of transforms; those of users stay what they are until their source gives them names."""
+    return [
+        transform if isinstance(transform, (Transform, Mapping)) else transform.section() for transform in transforms
+    ]
+
+
+def name_transforms(value: Any, users: dict[str, Transform]) -> Any:
+    """A section with the names of users' transforms in their places. Adds the transforms to ``users``."""
+    if isinstance(value, Transform):
+        known = next((name for name, user in users.items() if user is value), None)
+        if known is None:
+            known = f"transform{len(users)}"
+            users[known] = value
+        return {"type": known}
+    if isinstance(value, Mapping):
+        return {key: name_transforms(inner, users) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [name_transforms(inner, users) for inner in value]
+    return value
+
+
+def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> Section:
+    """The section of a deserializer of images."""
+    streams: dict[str, Section] = {}
+    found = set()
+    for name, stream in images.streams.items():
+        if stream.field == "image":
+            transforms = transform_sections(stream.transforms or ())
+            if images.transpose:
+                transforms.append(Transpose().section())
+            streams[name] = {"transforms": transforms}
+        elif stream.field == "label":
+            streams[name] = {"labelDim": stream.size}
+        else:
+            # CNTK's words.
+            message = f"{kind}: invalid field name '{stream.field}', allowed are 'image' and 'label'"
+            raise ValueError(message)
+        found.add(stream.field)
+    if "label" not in found:
+        streams[f"_ignore_labels_{uuid.uuid4()}"] = {"labelDim": _ANY_CLASS}
+    section: Section = {"type": kind, "module": _MODULE, "file": os.fspath(images.filename), "input": streams}
+    flags = {
+        "grayscale": images.grayscale,
+        "multiViewCrop": images.multi_view_crop,
+        "reproducibleTransforms": images.reproducible_transforms,
+    }
+    section.update({key: True for key, value in flags.items() if value})
+    if images.max_pixels is not None:
+        section["maxPixels"] = images.max_pixels
+    return section
+
+
+@dataclass(frozen=True)
+class ImageDeserializer:
+    """Images in files, or in zip files, which a map file lists with their classes.
+
+    ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label", 1000)}``. As with CNTK,
+    a Transpose is added after the given transforms: arrays come as channel, row, column. With ``transpose=False`` it is not.
+    """
+
+    filename: Path
+    streams: Mapping[str, StreamDef]
+    grayscale: bool = False
+    multi_view_crop: bool = False  #: each image is delivered in the ten views of ``Crop("MultiView10")``
+    max_pixels: int | None = None  #: most columns times rows of an image that are decoded
+    reproducible_transforms: bool = False  #: random transforms depend on nothing but their seed, the sweep and the sequence
+    transpose: bool = True
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        return _images("ImageDeserializer", self)
+
+
+@dataclass(frozen=True)
+class Base64ImageDeserializer:
+    """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`."""
+
+    filename: Path
+    streams: Mapping[str, StreamDef]
+    grayscale: bool = False
+    multi_view_crop: bool = False
+    max_pixels: int | None = None
+    reproducible_transforms: bool = False
+    transpose: bool = True
+    cache_index: bool = False  #: keeps the index in a file beside the data, in CNTK's format
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        section = _images("Base64ImageDeserializer", self)
+        if self.cache_index:
+            section["cacheIndex"] = True
+        return section

@@ -1,0 +1,133 @@
+"""Users' transforms: Python classes that change images.
+
+The library calls them while it reads a minibatch, one call at a time, on the thread that reads or on its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from ctypes import c_void_p
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _library as lib
+from ._user import enter_callback, leave_callback
+
+_DTYPES = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
+_ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
+
+
+class ImageInfo(NamedTuple):
+    """What an image is, without its values."""
+
+    width: int
+    height: int
+    channels: int
+    dtype: np.dtype[Any]  #: uint8 at first; float32 or float64 after transforms that calculate
+    is_planar: bool = False  #: the array has the shape (channels, height, width), not (height, width, channels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of the array."""
+        if self.is_planar:
+            return self.channels, self.height, self.width
+        return self.height, self.width, self.channels
+
+
+class Transform:
+    """Base class of users' transforms: an element of ``StreamDef("image", transforms=[...])``."""
+
+    #: Set it to True if several threads may be inside the methods at once.
+    thread_safe = False
+
+    def result(self, image: ImageInfo) -> ImageInfo:
+        """What becomes of such an image; the same by default. Called several times for each image."""
+        return image
+
+    def apply(self, image: np.ndarray[Any, Any], random: int) -> np.ndarray[Any, Any]:
+        """The transformed image, as :meth:`result` has said. ``image`` must not be changed, nor kept.
+
+        ``random`` was drawn for this image, from 0 to 2**64 - 1: what is random has to depend on nothing else.
+        """
+        raise NotImplementedError
+
+
+def _info(raw: Any) -> ImageInfo:
+    return ImageInfo(raw.width, raw.height, raw.channels, _DTYPES[raw.element], raw.is_planar != 0)
+
+
+def _array(raw: Any, address: int) -> np.ndarray[Any, Any]:
+    info = _info(raw)
+    size = info.width * info.height * info.channels * info.dtype.itemsize
+    memory = (ctypes.c_char * size).from_address(address)
+    return np.ndarray(info.shape, info.dtype, memory)
+
+
+class TransformBridge:
+    """A user's transform as the library's table of callbacks. It has to live until the reader is freed."""
+
+    def __init__(self, user: Transform, name: str) -> None:
+        self._user = user
+        #: By thread: the message of a failure, and the exception.
+        self._failures: dict[int, tuple[str, BaseException]] = {}
+        encoded = name.encode()
+        self.table = lib.TransformTable(
+            name=encoded,
+            name_length=len(encoded),
+            describe_image=lib.DescribeImage(self._describe),
+            transform_image=lib.TransformImage(self._transform),
+            thread_safe=bool(user.thread_safe),
+        )
+
+    def cause(self, message: str) -> BaseException | None:
+        """The exception that a message of the library comes from."""
+        for text, error in list(self._failures.values()):
+            if text == message:
+                return error
+        return None
+
+    def _guarded(self, what: str, failure: c_void_p, work: Any) -> int:
+        enter_callback()
+        try:
+            work()
+            return 0
+        # No exception of any kind may unwind the library's thread.
+        except BaseException as error:
+            text = f"{what} of {type(self._user).__name__}: {type(error).__name__}: {error}".replace("\0", " ")
+            self._failures[threading.get_ident()] = text, error
+            encoded = text.encode("utf-8", "replace")
+            lib.fail(failure, encoded, len(encoded))
+            return 1
+        finally:
+            leave_callback()
+
+    def _describe(self, _: Any, image: Any, result: Any, failure: c_void_p) -> int:
+        def describe() -> None:
+            info = self._user.result(_info(image.contents))
+            element = _ELEMENTS.get(np.dtype(info.dtype))
+            if element is None:
+                raise TypeError(f"An image has values of uint8, float32 or float64, not {np.dtype(info.dtype)}.")
+            place = result.contents
+            place.width, place.height, place.channels = info.width, info.height, info.channels
+            place.element, place.is_planar = element, bool(info.is_planar)
+
+        return self._guarded("result", failure, describe)
+
+    def _transform(
+        self, _: Any, image: Any, values: int, result: Any, result_values: int, random: int, failure: c_void_p
+    ) -> int:
+        def transform() -> None:
+            source = _array(image.contents, values)
+            source.flags.writeable = False
+            target = _array(result.contents, result_values)
+            made = np.asarray(self._user.apply(source, random))
+            if made.shape != target.shape or made.dtype != target.dtype:
+                raise ValueError(
+                    f"apply gives an array {made.shape} of {made.dtype}, but result has said {target.shape} of "
+                    f"{target.dtype}."
+                )
+            target[...] = made
+
+        return self._guarded("apply", failure, transform)

@@ -1,0 +1,87 @@
+"""Transforms of images under the names that ``cntk.io.transforms`` has for them.
+
+They write the keys that CNTK's helpers write, with its rounding of ratios. The classes of :mod:`cntk_reader` (``Crop``,
+``Scale`` ...) know more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Union
+
+from ._configuration import Section
+
+Ratio = Union[float, Sequence[float]]
+
+__all__ = ["color", "crop", "mean", "scale"]
+
+
+def _number(value: float) -> str:
+    # CNTK writes numbers of single precision with six digits.
+    return format(ctypes.c_float(value).value, ".6g")
+
+
+def _pair(values: Any, name: str, write: Any) -> str:
+    first, second = values if isinstance(values, Sequence) else (values, values)
+    if first > second and name.endswith("ratio"):
+        raise ValueError(f"{name}: the first number must not be greater than the second one, found {first} and {second}")
+    return f"{write(first)}:{write(second)}"
+
+
+def crop(
+    crop_type: str = "center",
+    crop_size: int | Sequence[int] = 0,
+    side_ratio: Ratio = 0.0,
+    area_ratio: Ratio = 0.0,
+    aspect_ratio: Ratio = 1.0,
+    jitter_type: str = "none",
+) -> Section:
+    """Cuts a part out of images: ``"center"``, ``"randomside"``, ``"randomarea"`` or ``"multiview10"``.
+
+    The latter also needs ``ImageDeserializer(multi_view_crop=True)``, which CNTK's API cannot say.
+    """
+    return {
+        "type": "Crop",
+        "cropType": crop_type,
+        "cropSize": _pair(crop_size, "crop_size", lambda size: str(int(size))),
+        "sideRatio": _pair(side_ratio, "side_ratio", _number),
+        "areaRatio": _pair(area_ratio, "area_ratio", _number),
+        "aspectRatio": _pair(aspect_ratio, "aspect_ratio", _number),
+        "jitterType": jitter_type,
+    }
+
+
+def scale(
+    width: int,
+    height: int,
+    channels: int,
+    interpolations: str = "linear",
+    scale_mode: str = "fill",
+    pad_value: int = -1,
+) -> Section:
+    """Gives images a size."""
+    return {
+        "type": "Scale",
+        "width": width,
+        "height": height,
+        "channels": channels,
+        "interpolations": interpolations,
+        "scaleMode": scale_mode,
+        "padValue": pad_value,
+    }
+
+
+def mean(filename: str) -> Section:
+    """Subtracts a mean image."""
+    return {"type": "Mean", "meanFile": filename}
+
+
+def color(brightness_radius: float = 0.0, contrast_radius: float = 0.0, saturation_radius: float = 0.0) -> Section:
+    """Changes colors at random."""
+    return {
+        "type": "Color",
+        "brightnessRadius": brightness_radius,
+        "contrastRadius": contrast_radius,
+        "saturationRadius": saturation_radius,
+    }

@@ -1,0 +1,221 @@
+"""Deserializers of images and transforms: their configurations, and minibatches with transforms of users' own."""
+
+import struct
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import (
+    Base64ImageDeserializer,
+    Cast,
+    Color,
+    ComposableUserDeserializer,
+    Crop,
+    CTFDeserializer,
+    ImageDeserializer,
+    Intensity,
+    Mean,
+    MinibatchSource,
+    ReaderError,
+    Scale,
+    SequenceList,
+    StreamDef,
+    StreamDefs,
+    StreamInformation,
+    Transform,
+    Transpose,
+    transforms,
+)
+
+
+class Sections(unittest.TestCase):
+    """What becomes of objects in the configuration."""
+
+    def test_transforms(self):
+        crop = Crop("RandomSide", (4, 5), side_ratio=0.5, area_ratio=(0.25, 1.0), jitter=True, flip=False, seed=3)
+        expected = {
+            "type": "Crop",
+            "cropType": "RandomSide",
+            "cropSize": "4:5",
+            "sideRatio": "0.5:0.5",
+            "areaRatio": "0.25:1.0",
+            "jitterType": "UniRatio",
+            "hflip": False,
+            "seed": 3,
+        }
+        self.assertEqual(crop.section(), expected)
+        self.assertEqual(Crop().section(), {"type": "Crop", "cropType": "Center"})
+        expected = {
+            "type": "Scale",
+            "width": 4,
+            "height": 3,
+            "channels": 1,
+            "interpolations": "cubic",
+            "scaleMode": "pad",
+            "padValue": 9,
+        }
+        self.assertEqual(Scale(4, 3, 1, "cubic", "pad", 9).section(), expected)
+        self.assertEqual(transforms.scale(4, 3, 1, "cubic", "pad", 9), expected)
+        self.assertEqual(Mean(Path("m.xml")).section(), transforms.mean("m.xml"))
+        expected = {"type": "Color", "brightnessRadius": 0.1, "contrastRadius": 0.2, "saturationRadius": 0.3}
+        self.assertEqual(Color(0.1, 0.2, 0.3).section(), expected)
+        self.assertEqual(transforms.color(0.1, 0.2, 0.3), expected)
+        expected = {"type": "Intensity", "intensityStdDev": 0.5, "intensityFile": "i.xml", "seed": 2}
+        self.assertEqual(Intensity(0.5, "i.xml", 2).section(), expected)
+        self.assertEqual((Transpose().section(), Cast().section()), ({"type": "Transpose"}, {"type": "Cast"}))
+
+    def test_helpers_write_what_those_of_cntk_write(self):
+        expected = {
+            "type": "Crop",
+            "cropType": "center",
+            "cropSize": "0:0",
+            "sideRatio": "0:0",
+            "areaRatio": "0:0",
+            "aspectRatio": "1:1",
+            "jitterType": "none",
+        }
+        self.assertEqual(transforms.crop(), expected)
+        crop = transforms.crop("randomside", 5, (0.123456789, 0.8), aspect_ratio=(0.75, 4 / 3), jitter_type="uniratio")
+        self.assertEqual((crop["cropSize"], crop["sideRatio"], crop["aspectRatio"]), ("5:5", "0.123457:0.8", "0.75:1.33333"))
+        self.assertRaises(ValueError, transforms.crop, side_ratio=(0.8, 0.1))
+
+    def test_deserializers(self):
+        streams = StreamDefs(
+            features=StreamDef("image", transforms=[Scale(4, 3, 1), {"type": "Mean"}]), labels=StreamDef("label", 10)
+        )
+        section = ImageDeserializer("train.map", streams, grayscale=True, max_pixels=7).section()
+        scale = Scale(4, 3, 1).section()
+        features = {"transforms": [scale, {"type": "Mean"}, {"type": "Transpose"}]}
+        expected = {
+            "type": "ImageDeserializer",
+            "module": "ImageReader",
+            "file": "train.map",
+            "input": {"features": features, "labels": {"labelDim": 10}},
+            "grayscale": True,
+            "maxPixels": 7,
+        }
+        self.assertEqual(section, expected)
+        section = Base64ImageDeserializer(
+            "train.txt", {"x": StreamDef("image")}, multi_view_crop=True, transpose=False, cache_index=True
+        ).section()
+        self.assertEqual((section["type"], section["multiViewCrop"], section["cacheIndex"]), ("Base64ImageDeserializer", True, True))
+        self.assertEqual(section["input"].pop("x"), {"transforms": []})
+        ((name, labels),) = section["input"].items()
+        self.assertTrue(name.startswith("_ignore_labels_"))
+        self.assertEqual(labels, {"labelDim": 2**31 - 1})
+
+    def test_names_of_fields(self):
+        with self.assertRaises(ValueError) as raised:
+            ImageDeserializer("m", StreamDefs(x=StreamDef("img"))).section()
+        message = "ImageDeserializer: invalid field name 'img', allowed are 'image' and 'label'"
+        self.assertEqual(str(raised.exception), message)
+
+
+class Shift(Transform):
+    """Each value is 100 more than it was, and the image has one row less."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.randoms = []
+
+    def result(self, image):
+        return image._replace(height=image.height - 1)
+
+    def apply(self, image, random):
+        self.randoms.append(random)
+        if self.error is not None:
+            raise self.error
+        return image[:-1] + np.float32(100)
+
+
+class Squares(ComposableUserDeserializer):
+    """Two sequences of one image each, with 2 rows, 2 columns and 1 channel."""
+
+    def stream_infos(self):
+        return [StreamInformation("squares", 0, "dense", np.float32, (2, 2, 1))]
+
+    def num_chunks(self):
+        return 1
+
+    def get_sequences(self, chunk_id):
+        return SequenceList(2)
+
+    def get_chunk(self, chunk_id):
+        return {"squares": np.arange(8, dtype=np.float32).reshape(2, 2, 2, 1)}
+
+
+class UserTransforms(unittest.TestCase):
+    """Transforms of users' own, over streams of users' own and of text."""
+
+    def test_streams_of_users(self):
+        shift = Shift()
+        squares = Squares()
+        squares.transforms = {"squares": [shift]}
+        with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
+            array = source.next_minibatch(10)["squares"].array
+            self.assertEqual(array.reshape(2, 2).tolist(), [[100, 101], [104, 105]])
+            self.assertEqual(source.next_minibatch(10)["squares"].array.size, 0)
+        self.assertEqual(len(set(shift.randoms)), 2)
+
+    def test_streams_of_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "a.ctf")
+            path.write_text("|x 0 1 2 3\n|x 4.5 5 6 7\n")
+            stream = StreamDef(shape=(2, 2, 1), transforms=[Shift(), Transpose()])
+            with MinibatchSource(CTFDeserializer(path, {"x": stream}), randomize=False, max_sweeps=1) as source:
+                array = source.next_minibatch(10)["x"].array
+                self.assertEqual(array.reshape(2, 2).tolist(), [[100, 101], [104.5, 105]])
+                self.assertEqual(source.streams.x.shape, source["x"].shape)
+
+    def test_exceptions_arrive(self):
+        squares = Squares()
+        squares.transforms = {"squares": [Shift(KeyError("no shift today"))]}
+        with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
+            with self.assertRaises(ReaderError) as raised:
+                source.next_minibatch(10)
+            self.assertEqual((raised.exception.kind, raised.exception.stream), ("user", "squares"))
+            self.assertIsInstance(raised.exception.__cause__, KeyError)
+
+    def test_results_are_checked(self):
+        class Wrong(Shift):
+            def apply(self, image, random):
+                return image
+
+        squares = Squares()
+        squares.transforms = {"squares": [Wrong()]}
+        with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
+            self.assertRaisesRegex(ReaderError, "but result has said", source.next_minibatch, 10)
+
+
+def bitmap(pixels):
+    """The file of an image of 3 channels: rows of blue, green, red."""
+    height, width, _ = pixels.shape
+    rows = b"".join(row.tobytes() + bytes(-3 * width % 4) for row in pixels[::-1])
+    head = struct.pack("<2sIHHI", b"BM", 54 + len(rows), 0, 0, 54)
+    return head + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(rows), 0, 0, 0, 0) + rows
+
+
+class Images(unittest.TestCase):
+    """Images in files."""
+
+    def test_arrays_are_channels_rows_columns(self):
+        pixels = np.arange(2 * 3 * 5 * 3, dtype=np.uint8).reshape(2, 3, 5, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            for number, image in enumerate(pixels):
+                Path(folder, f"{number}.bmp").write_bytes(bitmap(image))
+            listed = Path(folder, "a.map")
+            listed.write_text("".join(f"{folder}/{number}.bmp\t{7 - number}\n" for number in range(2)))
+            streams = StreamDefs(x=StreamDef("image", transforms=[Scale(5, 3, 3)]), y=StreamDef("label", 10))
+            for transpose in (True, False):
+                images = ImageDeserializer(listed, streams, transpose=transpose)
+                with MinibatchSource(images, randomize=False, max_sweeps=1) as source:
+                    self.assertEqual(source["x"].shape, (3, 3, 5) if transpose else (3, 5, 3))
+                    minibatch = source.next_minibatch(2)
+                    expected = pixels.transpose(0, 3, 1, 2) if transpose else pixels
+                    np.testing.assert_array_equal(minibatch["x"].array.reshape(expected.shape), expected)
+                    self.assertEqual(minibatch["y"].csr.indices.tolist(), [7, 6])
+
+
+if __name__ == "__main__":
+    unittest.main()
