@@ -14,6 +14,7 @@ use super::{
 };
 use crate::compact::widen;
 use crate::config::options::TransformedStream;
+use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
 use crate::sequence::{
@@ -32,16 +33,17 @@ pub fn wrap(
     deserializer: AnyDeserializer,
     streams: &[&TransformedStream],
     users: &[(String, Arc<dyn UserTransform>)],
+    corpus: &Arc<Corpus>,
 ) -> Result<AnyDeserializer> {
     if streams.is_empty() {
         return Ok(deserializer);
     }
     Ok(match deserializer {
         AnyDeserializer::Known(inner) => {
-            AnyDeserializer::Known(Arc::new(Transformed::new(inner, streams, users)?))
+            AnyDeserializer::Known(Arc::new(Transformed::new(inner, streams, users, corpus)?))
         }
         AnyDeserializer::Listing(inner) => {
-            AnyDeserializer::Listing(Arc::new(Transformed::new(inner, streams, users)?))
+            AnyDeserializer::Listing(Arc::new(Transformed::new(inner, streams, users, corpus)?))
         }
     })
 }
@@ -61,6 +63,8 @@ struct Shared {
     transformed: Vec<Target>,
     /// The wrapped deserializer's own sequences are fetched.
     is_fetched: bool,
+    /// The text of a sequence's key, for messages. Its chunk has to be loaded.
+    key_text: Box<dyn Fn(SequenceId) -> String + Send + Sync>,
     /// Memory that threads work in, one after the other.
     idle: Mutex<Vec<(Image, Scratch)>>,
 }
@@ -76,11 +80,12 @@ struct Target {
     chain: Chain,
 }
 
-impl<D: ChunkSource + ?Sized> Transformed<D> {
+impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
     fn new(
         inner: Arc<D>,
         options: &[&TransformedStream],
         users: &[(String, Arc<dyn UserTransform>)],
+        corpus: &Arc<Corpus>,
     ) -> Result<Transformed<D>> {
         let mut streams = inner.streams().to_vec();
         let mut transformed = Vec::with_capacity(options.len());
@@ -100,10 +105,17 @@ impl<D: ChunkSource + ?Sized> Transformed<D> {
             let (name, element) = (stream.name.clone(), stream.element);
             transformed.push(Target { number, name, element, before, chain });
         }
+        let (keyed, corpus) = (Arc::clone(&inner), Arc::clone(corpus));
+        let key_text = move |sequence| {
+            let mut keys = Vec::with_capacity(1);
+            keyed.reported_keys(&[sequence], false, &mut keys);
+            keys.first().map_or_else(String::new, |&key| corpus.text_of(key))
+        };
         let shared = Shared {
             streams: streams.len(),
             transformed,
             is_fetched: inner.is_fetched(),
+            key_text: Box::new(key_text),
             idle: Mutex::default(),
         };
         Ok(Transformed { inner, streams, shared: Arc::new(shared) })
@@ -306,7 +318,7 @@ impl Chunk for TransformedChunk {
             let mut sequence = used
                 .filter(|used| Arc::ptr_eq(&used.shared, &self.shared))
                 .unwrap_or_else(|| Box::new(Sequence::new(&self.shared)));
-            sequence.id = u64::from(self.number) << 32 | u64::from(index);
+            sequence.id = SequenceId { chunk: self.number, index };
             sequence.inner.take(&self.inner, index)?;
             Ok(sequence as Box<dyn FetchedData>)
         })
@@ -320,8 +332,7 @@ impl Chunk for TransformedChunk {
 /// A fetched sequence, or the memory for one.
 struct Sequence {
     shared: Arc<Shared>,
-    /// Chunk and index.
-    id: u64,
+    id: SequenceId,
     /// What the wrapped deserializer has of it.
     inner: Fetched,
     is_prepared: bool,
@@ -346,11 +357,16 @@ impl Sequence {
     fn new(shared: &Arc<Shared>) -> Sequence {
         Sequence {
             shared: Arc::clone(shared),
-            id: 0,
+            id: SequenceId { chunk: 0, index: 0 },
             inner: Fetched::default(),
             is_prepared: false,
             outputs: shared.transformed.iter().map(|_| Output::default()).collect(),
         }
+    }
+
+    /// Says whose error it is.
+    fn locate(&self, error: Error, target: &Target) -> Error {
+        error.in_stream(&target.name).for_key((self.shared.key_text)(self.id))
     }
 
     /// The output of a stream, if the stream is transformed.
@@ -378,12 +394,14 @@ impl FetchedData for Sequence {
             self.inner.prepare(position)?;
             self.is_prepared = true;
         }
-        for (target, output) in self.shared.transformed.iter().zip(&mut self.outputs) {
-            output
-                .plan(target, &self.inner, position, (sweep, self.id))
-                .map_err(|error| error.in_stream(&target.name))?;
-        }
-        Ok(())
+        let identity = (sweep, u64::from(self.id.chunk) << 32 | u64::from(self.id.index));
+        let each = self.shared.transformed.iter().zip(&mut self.outputs);
+        let planned =
+            each.map(|(target, output)| (target, output.plan(target, &self.inner, position, identity)));
+        // All of them draw, whichever fails.
+        let failed = planned
+            .fold(None, |failed, (target, outcome)| failed.or(outcome.err().map(|error| (target, error))));
+        failed.map_or(Ok(()), |(target, error)| Err(self.locate(error, target)))
     }
 
     fn prepare(&mut self, position: u32) -> Result<()> {
@@ -391,13 +409,16 @@ impl FetchedData for Sequence {
             self.inner.prepare(position)?;
         }
         let (mut image, mut scratch) = self.shared.take_idle();
-        let mut transform = |(target, output): (&Target, &mut Output)| {
-            let outcome = output.apply(target, &self.inner, &mut image, &mut scratch);
-            outcome.map_err(|error| error.in_stream(&target.name))
-        };
-        let outcome = self.shared.transformed.iter().zip(&mut self.outputs).try_for_each(&mut transform);
+        let each = self.shared.transformed.iter().zip(&mut self.outputs);
+        let mut failed = None;
+        for (target, output) in each {
+            if let Err(error) = output.apply(target, &self.inner, &mut image, &mut scratch) {
+                failed = Some((target, error));
+                break;
+            }
+        }
         self.shared.idle.lock().push((image, scratch));
-        outcome
+        failed.map_or(Ok(()), |(target, error)| Err(self.locate(error, target)))
     }
 
     fn view(&self, stream: usize) -> Loaded<'_> {

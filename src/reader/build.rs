@@ -57,7 +57,7 @@ pub(super) fn deserializer(
         let deserializer = open(one, opened.is_empty(), others, corpus, pool, incremental)?;
         let streams: Vec<_> =
             options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
-        let deserializer = transformed::wrap(deserializer, &streams, others.transforms)?;
+        let deserializer = transformed::wrap(deserializer, &streams, others.transforms, corpus)?;
         opened.push(deserializer.clone());
         described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
     }

@@ -47,7 +47,7 @@ _suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
-def _destroy(handle: c_void_p, bridges: list[Bridge]) -> None:
+def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
     """Destroys a reader. Its users' deserializers are kept alive until that is done."""
 
     def work() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from . import _library as lib
 from ._user import enter_callback, leave_callback
 
-_DTYPES = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
+_DTYPES: dict[int, np.dtype[Any]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
 
 
@@ -61,8 +61,8 @@ def _info(raw: Any) -> ImageInfo:
 def _array(raw: Any, address: int) -> np.ndarray[Any, Any]:
     info = _info(raw)
     size = info.width * info.height * info.channels * info.dtype.itemsize
-    memory = (ctypes.c_char * size).from_address(address)
-    return np.ndarray(info.shape, info.dtype, memory)
+    memory = memoryview((ctypes.c_char * size).from_address(address))
+    return np.frombuffer(memory, info.dtype).reshape(info.shape)
 
 
 class TransformBridge:

@@ -54,6 +54,7 @@ fn defaults_of_a_composite_reader() {
             element: ElementType::Float,
             strict_sequences: true,
         })],
+        transformed: Vec::new(),
         numeric_keys: true,
         hash_keys: false,
         order: Order::Block { window: WindowSize::Chunks(128), seed: 0 },
