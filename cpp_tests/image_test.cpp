@@ -1,7 +1,6 @@
 // Images: typed configurations, and transforms of the user's own.
 
 #include <algorithm>
-#include <array>
 
 #include "data.hpp"
 
@@ -86,7 +85,7 @@ class Shift : public cr::Transform {
 // Two sequences, of one and of two images, with 1 channel, 2 columns and 2 rows.
 class Squares : public cr::UserDeserializer {
  public:
-  std::vector<cr::UserStream> GetStreams() override { return {cr::UserStream::Dense("squares", {1, 2, 2})}; }
+  std::vector<cr::UserStream> GetStreams() override { return {{"squares", {1, 2, 2}}}; }
   std::uint32_t GetChunkCount() override { return 1; }
   std::optional<cr::UserSequences> GetSequences(std::uint32_t) override {
     cr::UserSequences sequences;
@@ -95,13 +94,9 @@ class Squares : public cr::UserDeserializer {
     return sequences;
   }
   cr::UserChunk GetChunk(std::uint32_t) override {
-    cr::UserChunk chunk;
-    chunk.Add(cr::UserStreamData::Sequences(cr::UserArray(values_.data(), values_.size()), {1, 2}));
-    return chunk;
+    const std::vector<float> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    return cr::UserChunk({cr::UserStreamData::Sequences(cr::DenseArray<float>(values), {1, 2})});
   }
-
- private:
-  std::array<float, 12> values_ = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 };
 
 constexpr char kText[] =
