@@ -215,7 +215,8 @@ class Reader {
     return Open({}, std::vector<Deserializer>{deserializer});
   }
 
-  /// The streams, by number.
+  /// The streams, by number. GetMinibatch fills in a shape that is unknown until there are data, such as that
+  /// of images without a scale.
   const StreamDescriptions& GetStreamDescriptions() const noexcept { return *streams_; }
 
   /// The stream with this name.
@@ -297,7 +298,9 @@ class Reader {
   Minibatch GetMinibatch() {
     const cntk_reader_minibatch* minibatch = nullptr;
     detail::Call(cntk_reader_minibatch_read, handle_.get(), &minibatch);
-    return Minibatch(minibatch, streams_);
+    Minibatch result(minibatch, streams_);
+    if (result) CompleteShapes();
+    return result;
   }
 
   /// The minibatches with data from here to the end of the epoch, for a range-based for.
@@ -377,6 +380,16 @@ class Reader {
     return info;
   }
 
+  // Shapes that come with the data. Minibatches share the descriptions, so they are changed in place.
+  void CompleteShapes() {
+    for (StreamDescription& stream : *streams_) {
+      if (stream.shape.size() != 1 || stream.shape[0] != CNTK_READER_UNKNOWN_DIMENSION) continue;
+      StreamDescription known = Describe(handle_.get(), stream.id);
+      stream.shape = std::move(known.shape);
+      stream.sample_size = known.sample_size;
+    }
+  }
+
   static StreamDescription Describe(const cntk_reader* reader, std::size_t id) {
     auto info = detail::Sized<cntk_reader_stream_info>();
     detail::Call(cntk_reader_stream_describe, reader, id, &info);
@@ -393,8 +406,7 @@ class Reader {
   }
 
   std::unique_ptr<cntk_reader, Free> handle_;
-  std::shared_ptr<const StreamDescriptions>
-      streams_;  // Shared with the minibatches, which look names up in it.
+  std::shared_ptr<StreamDescriptions> streams_;  // Shared with the minibatches, which look names up in it.
 };
 
 /// The minibatches of the rest of an epoch, each read when the loop gets to it. Valid as long as the reader.
