@@ -2,6 +2,8 @@
 //!
 //! Both drivers write with the same code, so equal results are lines that are equal to the byte.
 
+mod images;
+
 use super::drive::{End, Output};
 use super::generate::{SHORT_LABELS, SMALL_LABELS};
 use crate::golden::Case;
@@ -33,10 +35,14 @@ pub static RACE: Rule = Rule {
 };
 
 /// Whether CNTK is known to read files of this case on two threads through one handle: binary files, and the secondary
-/// deserializers of a bundle. Deserializers of other modules than text and binary count as well.
+/// deserializers of a bundle. Deserializers of other modules than text and binary count as well, but not those of images.
 pub fn can_race(case: &Case) -> bool {
     let config = case.config.to_lowercase();
     let named = |what: &str| config.matches(what).count();
+    let is_alone = named("deserializer\"") == 1;
+    if is_alone && named("imagedeserializer\"") == 1 {
+        return false;
+    }
     let deserializers = named("deserializer\"").max(named("module ="));
     deserializers > 1 || deserializers > config.matches("cntktextformatdeserializer\"").count()
 }
@@ -112,12 +118,22 @@ impl Difference<'_> {
         self.case.config.lines().any(|line| line.trim() == wanted)
     }
 
+    /// Whether the step is a minibatch, which at least one side delivered.
+    fn is_minibatch(&self) -> bool {
+        let is_read = self
+            .line
+            .checked_sub(1)
+            .is_some_and(|step| self.case.steps.get(step).is_some_and(|step| step == "read"));
+        let both = [self.ours, self.cntk].map(|output| output.lines.get(self.line));
+        is_read && both.iter().any(|line| line.is_some_and(|line| line.contains("\"streams\":")))
+    }
+
     fn is_randomized(&self) -> bool {
         self.has("randomize = true")
     }
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 22] = [
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
@@ -212,6 +228,34 @@ const RULES: [Rule; 17] = [
                 |(name, content): &(String, Vec<u8>)| name == "l.bin" && ends_in_an_utterance(content);
             let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
             difference.line == 0 && refused && difference.case.files.iter().any(is_cut)
+        },
+    },
+    Rule {
+        name: "cut JPEG",
+        what: "where JPEG data in a zip container or in Base64 are cut off, CNTK repeats the last complete row or refuses them",
+        applies: |difference| difference.is_minibatch() && images::has_cut_jpeg_in_memory(difference.case),
+    },
+    Rule {
+        name: "repeated views",
+        what: "of a Base64 deserializer that is not the first one, CNTK takes views of the first record for all keys",
+        applies: |difference| difference.is_minibatch() && images::has_secondary_views(difference.case),
+    },
+    Rule {
+        name: "cropped floats",
+        what: "CNTK changes colors or intensity of the wrong pixels after a crop of an image of floats",
+        applies: |difference| difference.is_minibatch() && images::colors_cropped_floats(difference.case),
+    },
+    Rule {
+        name: "padded crop",
+        what: "where a cropped image is padded without being resized, CNTK fills with what lies around the crop",
+        applies: |difference| difference.is_minibatch() && images::pads_crops(difference.case),
+    },
+    Rule {
+        name: "borrowed columns",
+        what: "where a line of Base64 lacks columns, CNTK takes them from the next line; here that is an error",
+        applies: |difference| {
+            let failed = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
+            failed && images::has_line_without_columns(difference.case)
         },
     },
     Rule {

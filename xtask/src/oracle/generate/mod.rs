@@ -61,10 +61,11 @@ impl Kind {
 
     /// The kind of a seed.
     fn of(seed: u64) -> Kind {
-        match seed % 4 {
+        match seed % 5 {
             0 => Kind::Binary,
             1 => Kind::Htk,
             2 => Kind::Bundle,
+            3 => Kind::Image,
             _ => Kind::Text,
         }
     }

@@ -46,11 +46,13 @@ pub fn case(rng: &mut Rng, plan: &Plan, seed: u64) -> Case {
     lines.push(format!("labels = [ labelDim = {} ]", corpus.classes));
     let mut files = corpus.write(rng);
     files.extend(more);
+    let steps = htk::epochs(rng, Mode::Sequence, plan.truncation, corpus.samples());
+    lines.extend(super::without_reading_ahead(&steps, &lines));
     Case {
         name: seed.to_string(),
         config: lines.join("\n") + "\n",
         files,
-        steps: htk::epochs(rng, Mode::Sequence, plan.truncation, corpus.samples()),
+        steps,
         create: Value::Null,
         results: Vec::new(),
         rewritten: None,

@@ -14,7 +14,14 @@ struct Colors {
 pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
     let colors = Colors::draw(rng, width, height);
     match rng.below(12) {
-        0..7 => ("jpg", colors.jpeg(rng)),
+        0..7 => {
+            let mut content = colors.jpeg(rng);
+            if rng.once_in(25) {
+                content.truncate(content.len() - content.len() / 5);
+                return ("cut.jpg", content);
+            }
+            ("jpg", content)
+        }
         7..10 => ("png", colors.png(rng)),
         10 => ("bmp", colors.bmp(rng)),
         _ => ("ppm", colors.portable(rng)),
@@ -135,9 +142,6 @@ impl Colors {
         };
         // Sizes are at least 1, and memory does not fail to be written.
         done.unwrap_or_default();
-        if rng.once_in(25) {
-            content.truncate(content.len() - content.len() / 5);
-        }
         content
     }
 

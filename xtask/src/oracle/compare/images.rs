@@ -1,0 +1,158 @@
+//! What the rules for images ask of a case.
+
+use crate::golden::Case;
+
+/// The lines of the map file, or of the file with Base64, without the ends of lines.
+fn lines(case: &Case) -> Vec<&[u8]> {
+    let map = case.files.iter().find(|(name, _)| name == "map.txt");
+    let Some((_, content)) = map else { return Vec::new() };
+    let content = content.strip_suffix(b"\n").unwrap_or(content);
+    content.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect()
+}
+
+fn is_base64(case: &Case) -> bool {
+    case.config.contains("\"Base64ImageDeserializer\"")
+}
+
+/// Whether a JPEG image without its end is a member of a container, or a record of Base64.
+pub fn has_cut_jpeg_in_memory(case: &Case) -> bool {
+    lines(case).into_iter().any(|line| match is_base64(case) {
+        true => {
+            let data = line.rsplit(|&byte| byte == b'\t').next().unwrap_or_default();
+            data.starts_with(b"/9j/") && !ends_in_end_of_image(data)
+        }
+        false => {
+            // The generator's name for such images, and that of the tests.
+            let line = String::from_utf8_lossy(line);
+            line.contains("c.zip@") && (line.contains(".cut.jpg\t") || line.contains(".trunc.jpg\t"))
+        }
+    })
+}
+
+/// Whether Base64 ends in the bytes FF D9.
+fn ends_in_end_of_image(data: &[u8]) -> bool {
+    let digits = data.iter().take_while(|&&byte| byte != b'=').count();
+    let mut bits = 0_u64;
+    for &digit in &data[digits.saturating_sub(8)..digits] {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            _ => 63,
+        };
+        bits = bits << 6 | u64::from(value);
+    }
+    // The last digit has bits that belong to no byte.
+    bits >> (digits * 6 % 8) & 0xffff == 0xffd9
+}
+
+/// Whether another deserializer comes before one with Base64 whose records are ten sequences each.
+pub fn has_secondary_views(case: &Case) -> bool {
+    let first = |what: &str| case.config.find(what);
+    let text = first("\"CNTKTextFormatDeserializer\"");
+    let comes_later =
+        text.zip(first("\"Base64ImageDeserializer\"")).is_some_and(|(text, images)| text < images);
+    comes_later && case.config.contains("multiViewCrop = true")
+}
+
+/// The transforms of a composite reader's images.
+fn transforms(case: &Case) -> Vec<&str> {
+    let Some((_, chain)) = case.config.split_once("transforms = (") else { return Vec::new() };
+    chain.split("type = \"").skip(1).take_while(|section| !section.contains("Deserializer\"")).collect()
+}
+
+/// Whether an image is cropped after a transform that makes floats of it, and its colors or its intensity change later.
+pub fn colors_cropped_floats(case: &Case) -> bool {
+    let transforms = transforms(case);
+    let is =
+        |section: &&str, kinds: &[&str]| kinds.iter().any(|kind| section.starts_with(&format!("{kind}\"")));
+    let Some(float) = transforms.iter().position(|section| is(section, &["Mean", "Color", "Intensity"]))
+    else {
+        return false;
+    };
+    let Some(crop) = transforms.iter().skip(float).position(|section| is(section, &["Crop"])) else {
+        return false;
+    };
+    transforms.iter().skip(float + crop).any(|section| is(section, &["Color", "Intensity"]))
+}
+
+/// Whether a scale pads what a crop left.
+pub fn pads_crops(case: &Case) -> bool {
+    let pads = |section: &str| section.contains("scaleMode = \"pad\"");
+    if case.config.starts_with("readerType") {
+        return pads(&case.config);
+    }
+    let mut cropped = false;
+    for section in transforms(case) {
+        if section.starts_with("Crop\"") {
+            cropped = true;
+        } else if section.starts_with("Scale\"") {
+            if cropped && pads(section) {
+                return true;
+            }
+            cropped = false;
+        }
+    }
+    false
+}
+
+/// Whether a line of Base64 is empty or has fewer columns than the first one.
+pub fn has_line_without_columns(case: &Case) -> bool {
+    let columns = |line: &[u8]| line.iter().filter(|&&byte| byte == b'\t').count();
+    let lines = lines(case);
+    let most = lines.iter().map(|line| columns(line)).max().unwrap_or_default();
+    is_base64(case) && lines.iter().any(|line| columns(line) < most.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn case(config: &str, map: &str) -> Case {
+        Case {
+            name: String::new(),
+            create: Value::Null,
+            steps: Vec::new(),
+            results: Vec::new(),
+            config: config.to_owned(),
+            files: vec![("map.txt".to_owned(), map.as_bytes().to_vec())],
+            rewritten: None,
+        }
+    }
+
+    #[test]
+    fn ends_of_images_are_found_in_base64() {
+        // One, two and three bytes in the last group.
+        for (data, ends) in [("/9j/2Q==", true), ("/9j//9k=", true), ("/9j/AP/Z", true), ("/9j/AP8=", false)]
+        {
+            assert_eq!(ends_in_end_of_image(data.as_bytes()), ends, "{data}");
+            let of = case("type = \"Base64ImageDeserializer\"", &format!("1\t{data}\r\n"));
+            assert_eq!(has_cut_jpeg_in_memory(&of), !ends, "{data}");
+        }
+        assert!(has_cut_jpeg_in_memory(&case("", ".../a.jpg\t1\n.../c.zip@/i1.cut.jpg\t1\n")));
+        assert!(!has_cut_jpeg_in_memory(&case("", ".../i1.cut.jpg\t1\n")), "files are read as here");
+    }
+
+    #[test]
+    fn chains_are_taken_apart() {
+        let chain =
+            |transforms: &str| case(&format!("input = [ f = [ transforms = ( {transforms} ) ] ]"), "");
+        let (crop, mean, color) = ("[ type = \"Crop\" ]", "[ type = \"Mean\" ]", "[ type = \"Color\" ]");
+        let pad = "[ type = \"Scale\" ; scaleMode = \"pad\" ]";
+        assert!(colors_cropped_floats(&chain(&format!("{mean} : {crop} : {color}"))));
+        assert!(!colors_cropped_floats(&chain(&format!("{crop} : {mean} : {color}"))));
+        assert!(!colors_cropped_floats(&chain(&format!("{mean} : {color} : {crop}"))));
+        assert!(pads_crops(&chain(&format!("{crop} : {mean} : {pad}"))));
+        assert!(!pads_crops(&chain(&format!("{pad} : {crop}"))));
+        assert!(!pads_crops(&chain(&format!("{crop} : [ type = \"Scale\" ] : {pad}"))));
+    }
+
+    #[test]
+    fn lines_without_columns_are_found() {
+        let of = |map: &str| has_line_without_columns(&case("\"Base64ImageDeserializer\"", map));
+        assert!(of("1\tAAAA\n1 AAAA\n") && of("1\tAAAA\n\n1\tAAAA\n") && of("1 AAAA\n"));
+        assert!(!of("1\tAAAA\n2\tAAAA\n"));
+    }
+}
