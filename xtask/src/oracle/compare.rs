@@ -133,7 +133,7 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
@@ -234,6 +234,11 @@ const RULES: [Rule; 22] = [
         name: "cut JPEG",
         what: "where JPEG data in a zip container or in Base64 are cut off, CNTK repeats the last complete row or refuses them",
         applies: |difference| difference.is_minibatch() && images::has_cut_jpeg_in_memory(difference.case),
+    },
+    Rule {
+        name: "deep gray",
+        what: "CNTK makes PNG colors of 16 bits gray before it cuts them to 8; here it is the other way round, 1 level off at most",
+        applies: |difference| difference.is_minibatch() && images::has_deep_gray_png(difference.case),
     },
     Rule {
         name: "repeated views",

@@ -22,7 +22,12 @@ pub fn draw(rng: &mut Rng, width: u32, height: u32) -> (&'static str, Vec<u8>) {
             }
             ("jpg", content)
         }
-        7..10 => ("png", colors.png(rng)),
+        7..10 => {
+            let content = colors.png(rng);
+            // The depth of its colors is in the header.
+            let is_deep = matches!(content.get(24..26), Some([16, 2 | 6]));
+            (if is_deep { "deep.png" } else { "png" }, content)
+        }
         10 => ("bmp", colors.bmp(rng)),
         _ => ("ppm", colors.portable(rng)),
     }
@@ -63,7 +68,7 @@ pub fn broken(rng: &mut Rng) -> Vec<u8> {
         1 => b"GIF89a\x03\0\x02\0\x80\0\0\x01\x02\x03\xff\xfe\xfd,\0\0\0\0\x03\0\x02\0\0\x02\x02\x84Q\0;"
             .to_vec(),
         // Other formats are filled up by their decoders when they are cut off.
-        2 if ending == "png" => {
+        2 if ending.ends_with("png") => {
             content.truncate(content.len() / 2);
             content
         }
