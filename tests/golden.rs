@@ -75,6 +75,11 @@ fn htk() {
 }
 
 #[test]
+fn image() {
+    group("image");
+}
+
+#[test]
 fn norand() {
     group("norand");
 }
@@ -113,6 +118,7 @@ fn every_group_has_a_test() {
         "epoch",
         "frame",
         "htk",
+        "image",
         "norand",
         "rand",
         "reconfigure",

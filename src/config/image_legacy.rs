@@ -56,7 +56,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         order,
         packing: Packing::Frame,
         lanes_by_epoch: None,
-        local_timeline: false,
+        local_timeline: true,
         max_errors: 0,
         element,
         trace_level: text::read_u32(section, "traceLevel", 1)?,
