@@ -179,7 +179,10 @@ impl cntk_reader_deserializer {
 
     fn load(&self, chunk: u32) -> Result<*mut cntk_reader_chunk> {
         let sequences = self.chunk(chunk)?.sequences;
-        let data = self.pool.install(|| self.deserializer.load(chunk))?;
+        let load = || self.deserializer.load(chunk);
+        // Loading images leaves nothing to be done by several threads. It must not wait for the pool: where a user's
+        // deserializer hands out such images, the pool's threads may be waiting for this very chunk.
+        let data = if self.deserializer.is_fetched() { load()? } else { self.pool.install(load)? };
         data.commit_errors()?;
         Ok(cntk_reader_chunk::hand_out(data, Arc::clone(&self.streams), sequences))
     }
