@@ -133,7 +133,7 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
@@ -254,6 +254,14 @@ const RULES: [Rule; 23] = [
         name: "padded crop",
         what: "where a cropped image is padded without being resized, CNTK fills with what lies around the crop",
         applies: |difference| difference.is_minibatch() && images::pads_crops(difference.case),
+    },
+    Rule {
+        name: "empty crop",
+        what: "a crop that leaves nothing of an image is an error here; CNTK delivers samples without values",
+        applies: |difference| {
+            let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
+            is_error(&line(difference.ours)) && line(difference.cntk).contains("\"dense\":[[]")
+        },
     },
     Rule {
         name: "borrowed columns",

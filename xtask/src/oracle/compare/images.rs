@@ -81,7 +81,8 @@ fn transforms(case: &Case) -> Vec<&str> {
     chain.split("type = \"").skip(1).take_while(|section| !section.contains("Deserializer\"")).collect()
 }
 
-/// Whether an image is cropped after a transform that makes floats of it, and its colors or its intensity change later.
+/// Whether an image is cropped, also by a scale, after a transform that makes floats of it, and its colors or its intensity
+/// change later.
 pub fn colors_cropped_floats(case: &Case) -> bool {
     let transforms = transforms(case);
     let is =

@@ -150,7 +150,9 @@ impl Corpus {
                 if !(is_odd && self.odd == Odd::Missing) {
                     to.push((picture.name.clone(), picture.content.clone()));
                 }
-                if self.keyed && !rng.once_in(20) { format!("{}\t{line}", picture.key) } else { line }
+                // Text beside the images has their numeric keys.
+                let mixed = self.keys != Keys::Numeric && rng.once_in(20);
+                if self.keyed && !mixed { format!("{}\t{line}", picture.key) } else { line }
             };
             if is_odd && self.odd == Odd::Columns && !self.base64 {
                 line = match rng.below(5) {
