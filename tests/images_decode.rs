@@ -1,5 +1,8 @@
 //! Decoding of images, compared with what CNTK 2.7 and libjpeg-turbo made of the same files.
 
+// What these helpers unwrap are files of the project.
+#![allow(clippy::unwrap_used)]
+
 use cntk_reader::deserialize::image::decode::{DecodeOptions, Decoder, Header};
 use cntk_reader::image::{Image, Pixels, Region};
 use serde_json::Value;

@@ -4,6 +4,7 @@
 //! or, where that saves time (JPEG), a region. What is common to all is here: limits, cutting, turning.
 
 mod bmp;
+#[cfg_attr(not(feature = "images"), allow(dead_code))]
 mod bytes;
 mod gray;
 mod jpeg;
@@ -11,6 +12,8 @@ mod orient;
 #[cfg(feature = "images")]
 mod png;
 mod pnm;
+// Without PNG and WebP, no image has an alpha or a gamma.
+#[cfg_attr(not(feature = "images"), allow(dead_code))]
 mod raster;
 #[cfg(feature = "images")]
 mod tiff;
