@@ -25,6 +25,7 @@ from typing import Any, Callable
 NUL_TERMINATED = 2**64 - 1
 GAP = 2**64 - 1
 UNKNOWN = 2**64 - 1
+UNKNOWN_DIMENSION = 2**64 - 2
 UNLIMITED_SAMPLES = 2**63 - 1
 ONE_SWEEP = 2**62 - 1
 UNLIMITED_SWEEPS = 2**64 - 1

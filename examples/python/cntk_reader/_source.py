@@ -376,6 +376,9 @@ class MinibatchSource:
             if self._in_force != (size, workers, rank):
                 self._configure(size, workers, rank)
             _read_minibatch(self._handle, byref(handle))
+        if any(info.shape == (lib.UNKNOWN_DIMENSION,) for info in self.streams.values()):
+            # Shapes that the configuration leaves open become known with the first data.
+            self.streams.update({info.name: info for info in self._describe()})
         return Minibatch(handle, self.streams)
 
     def _configure(self, size: int, workers: int, rank: int) -> None:

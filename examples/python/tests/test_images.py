@@ -155,7 +155,7 @@ class UserTransforms(unittest.TestCase):
         with MinibatchSource(squares, randomize=False, max_sweeps=1) as source:
             array = source.next_minibatch(10)["squares"].array
             self.assertEqual(array.reshape(2, 2).tolist(), [[100, 101], [104, 105]])
-            self.assertEqual(source.next_minibatch(10)["squares"].array.size, 0)
+            self.assertFalse(source.next_minibatch(10))
         self.assertEqual(len(set(shift.randoms)), 2)
 
     def test_streams_of_text(self):
