@@ -119,6 +119,23 @@ pub(in super::super) fn zero_gap(out: &mut [u8], layout: &Layout, gap: &Record, 
     }
 }
 
+/// Steps that are written of all lanes before the next ones are. The samples of a lane lie far apart, so that writing one lane
+/// after the other asks for more pages than the processor remembers, and its prefetching sees no pattern. Later sweeps over frames
+/// of 40 values with a context of 5:5, minibatches of 8.8 MB in 10 lanes, take 80 instead of 91 ms a million.
+fn block_steps(layout: &Layout, records: usize, stride: usize) -> usize {
+    /// Bytes of a block, about. Tests have many blocks.
+    const BLOCK: usize = if cfg!(test) { 100 } else { 256 << 10 };
+    /// Least number of samples that a sequence has in a block, on average: each run of samples begins with some extra work.
+    const LEAST: usize = if cfg!(test) { 1 } else { 8 };
+    let block = BLOCK.checked_div(stride).unwrap_or(1).max(1);
+    let blocks = layout.steps.div_ceil(block);
+    if records.saturating_mul(blocks).saturating_mul(LEAST) <= layout.steps.saturating_mul(layout.lanes) {
+        block
+    } else {
+        layout.steps.max(1)
+    }
+}
+
 /// Writes sequences of a dense stream, `column` bytes a sample and `element` bytes a value. The first records of `layout`
 /// belong to `views`, in their order; the remaining records are gaps.
 pub(in super::super) fn dense(
@@ -144,15 +161,26 @@ pub(in super::super) fn dense(
     }
     let stride = layout.lanes * column;
     let (records, gaps) = layout.records.split_at(views.len());
-    for (i, (record, view)) in records.iter().zip(views).enumerate() {
-        if let Some(next) = views.get(i + AHEAD_SPREAD) {
-            prefetch::next_frames(next);
-        }
-        let first = (record.begin as usize * layout.lanes + record.lane as usize) * column;
-        let (columns, count) = (Columns { first, stride, column }, view.samples as usize);
-        match &view.kind {
-            ViewKind::Frames(frames) => frames::run(out, columns, element, view.values, frames, 0, count),
-            _ => run(out, columns, element, view, 0, count),
+    let block = block_steps(layout, records.len(), stride);
+    for start in (0..layout.steps).step_by(block) {
+        for (i, (record, view)) in records.iter().zip(views).enumerate() {
+            if let (0, Some(next)) = (start, views.get(i + AHEAD_SPREAD)) {
+                prefetch::next_frames(next);
+            }
+            let begin = record.begin as usize;
+            let from = start.saturating_sub(begin);
+            let to = (start + block).saturating_sub(begin).min(view.samples as usize);
+            if from >= to {
+                continue;
+            }
+            let first = ((begin + from) * layout.lanes + record.lane as usize) * column;
+            let (columns, count) = (Columns { first, stride, column }, to - from);
+            match &view.kind {
+                ViewKind::Frames(frames) => {
+                    frames::run(out, columns, element, view.values, frames, from, count)
+                }
+                _ => run(out, columns, element, view, from, count),
+            }
         }
     }
     for gap in gaps {
