@@ -9,7 +9,7 @@ use crate::deserialize::bundle::{Bundle, JoinOptions, Member, check_names, frame
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
 use crate::deserialize::frames::Frames;
-use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
+use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
 use crate::deserialize::image;
 use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::text::TextDeserializer;
@@ -52,9 +52,28 @@ pub(super) fn deserializer(
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let mut opened = Vec::with_capacity(options.deserializers.len());
     let mut described = Vec::with_capacity(options.deserializers.len());
+    let mut ahead = None;
     for (number, one) in options.deserializers.iter().enumerate() {
-        // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = open(one, opened.is_empty(), others, corpus, pool, incremental)?;
+        // One after the other: a symbolic corpus numbers keys in the order of their appearance. But labels after features of
+        // speech are looked for at the same time.
+        let labels = options.deserializers.get(number + 1).and_then(|next| match next {
+            DeserializerOptions::Mlf(labels) if pool.threads() > 1 => Some(labels),
+            _ => None,
+        });
+        let scanned = ahead.take();
+        let deserializer = match one {
+            DeserializerOptions::HtkFeatures(features) => {
+                let open = || HtkFeatureDeserializer::open(features, corpus, opened.is_empty());
+                let opened = pool.install(|| rayon::join(open, || labels.and_then(mlf::scan_ahead)));
+                ahead = opened.1;
+                AnyDeserializer::Known(Arc::new(opened.0?))
+            }
+            DeserializerOptions::Mlf(mlf) => {
+                let open = || MlfDeserializer::open_scanned(mlf, corpus, opened.is_empty(), scanned);
+                AnyDeserializer::Known(Arc::new(pool.install(open)?))
+            }
+            _ => open(one, opened.is_empty(), others, corpus, pool, incremental)?,
+        };
         let streams: Vec<_> =
             options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
         let deserializer = transformed::wrap(deserializer, &streams, others.transforms, corpus)?;

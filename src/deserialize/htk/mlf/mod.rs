@@ -19,6 +19,7 @@ mod tests;
 mod utterances;
 mod write;
 
+pub(crate) use open::{ScannedAhead, scan_ahead};
 pub(crate) use states::StateList;
 pub(crate) use utterances::utterances;
 pub(crate) use write::MlfWriter;
@@ -75,6 +76,16 @@ struct LabelFile {
 impl MlfDeserializer {
     /// Opens the files. Runs on a thread of the library's pool.
     pub fn open(options: &MlfOptions, corpus: &Arc<Corpus>, is_primary: bool) -> Result<Self> {
+        Self::open_scanned(options, corpus, is_primary, None)
+    }
+
+    /// As [`MlfDeserializer::open`], with what was scanned ahead.
+    pub(crate) fn open_scanned(
+        options: &MlfOptions,
+        corpus: &Arc<Corpus>,
+        is_primary: bool,
+        ahead: Option<ScannedAhead>,
+    ) -> Result<Self> {
         check(options, is_primary).map_err(|error| error.in_stream(&options.stream))?;
         let states = match &options.state_list {
             Some(path) if !options.binary => {
@@ -82,7 +93,8 @@ impl MlfDeserializer {
             }
             _ => None,
         };
-        let (files, table) = open::open(options, corpus).map_err(|error| error.in_stream(&options.stream))?;
+        let opened = open::open(options, corpus, ahead);
+        let (files, table) = opened.map_err(|error| error.in_stream(&options.stream))?;
         let (utterances, frames) = (table.len(), table.total_frames());
         let line = format!("MLF Deserializer: '{utterances}' utterances with '{frames}' frames");
         Logger::log_always(Level::Info, &line);

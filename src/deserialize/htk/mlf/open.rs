@@ -17,8 +17,39 @@ use std::ops::Range;
 /// Pieces that are scanned together, while those before them are added to the table.
 const WAVE: usize = 16;
 
-/// Opens the files, and finds their utterances.
-pub(super) fn open(options: &MlfOptions, corpus: &Corpus) -> Result<(Vec<LabelFile>, Table)> {
+/// Bytes of text that may be scanned before their keys can be numbered: what is found in them has to wait in memory.
+const SCANNED_AHEAD: u64 = 64 << 20;
+
+/// The beginning of the first label file, scanned while the deserializer before it numbers its keys: see [`scan_ahead`].
+pub(crate) struct ScannedAhead {
+    path: String,
+    size: u64,
+    pieces: Vec<Range<u64>>,
+    scanned: Vec<Scanned>,
+}
+
+/// Scans the beginning of the first file. Must be called on a thread of the pool. `None` if that is of no use or fails: then
+/// [`open`] does all of it, and returns the error.
+pub(crate) fn scan_ahead(options: &MlfOptions) -> Option<ScannedAhead> {
+    if options.binary || options.cache_index {
+        return None;
+    }
+    let path = options.files.first()?;
+    let data = open_file(path).ok()?;
+    let file = TextFile { file: &data, size: data.size().ok()? };
+    file.check_header().ok()?;
+    let pieces = file.pieces().ok()?;
+    let count = pieces.iter().take_while(|piece| piece.end <= SCANNED_AHEAD).count();
+    let scanned = scan_pieces(&file, &pieces[..count]).ok()?;
+    Some(ScannedAhead { path: path.clone(), size: file.size, pieces, scanned })
+}
+
+/// Opens the files, and finds their utterances. `ahead` is what [`scan_ahead`] has found.
+pub(super) fn open(
+    options: &MlfOptions,
+    corpus: &Corpus,
+    mut ahead: Option<ScannedAhead>,
+) -> Result<(Vec<LabelFile>, Table)> {
     let mut builder = Builder::new(options.chunk_size);
     let mut files = Vec::new();
     for (number, path) in (0..).zip(&options.files) {
@@ -29,7 +60,7 @@ pub(super) fn open(options: &MlfOptions, corpus: &Corpus) -> Result<(Vec<LabelFi
             add_binary(&data, version, corpus, &mut builder)?;
             version
         } else {
-            add_text(&data, options.cache_index, corpus, &mut builder)?;
+            add_text(&data, options.cache_index, corpus, &mut builder, ahead.take())?;
             Version::Texts
         };
         files.push(LabelFile { data, is_binary: options.binary, version });
@@ -45,26 +76,43 @@ pub(super) fn open_file(path: &str) -> Result<DataFile> {
     })
 }
 
-fn add_text(data: &DataFile, cached: bool, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+fn add_text(
+    data: &DataFile,
+    cached: bool,
+    corpus: &Corpus,
+    builder: &mut Builder,
+    ahead: Option<ScannedAhead>,
+) -> Result<()> {
     let file = TextFile { file: data, size: data.size()? };
     file.check_header()?;
     let Some(cache) = Cache::beside(data, cached, corpus)? else {
-        return scan_text(&file, corpus, builder);
+        return scan_text(&file, corpus, builder, ahead);
     };
     if let Some(entries) = cache.load(&file, corpus) {
         return entries.into_iter().try_for_each(|entry| builder.add(entry));
     }
     let before = builder.len();
-    scan_text(&file, corpus, builder)?;
+    scan_text(&file, corpus, builder, None)?;
     cache.write(data, builder.entries_from(before));
     Ok(())
 }
 
-fn scan_text(file: &TextFile<'_>, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+fn scan_text(
+    file: &TextFile<'_>,
+    corpus: &Corpus,
+    builder: &mut Builder,
+    ahead: Option<ScannedAhead>,
+) -> Result<()> {
     let data = file.file;
-    let pieces = file.pieces()?;
+    // A file that has changed in between is scanned again.
+    let ahead = ahead.filter(|ahead| ahead.path == data.path() && ahead.size == file.size);
+    let (pieces, scanned) = match ahead {
+        Some(ahead) => (ahead.pieces, ahead.scanned),
+        None => (file.pieces()?, Vec::new()),
+    };
+    scanned.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder))?;
     let scan = |pieces: &[Range<u64>]| scan_pieces(file, pieces);
-    let mut waves = pieces.chunks(WAVE);
+    let mut waves = pieces[scanned.len()..].chunks(WAVE);
     let mut scanned = waves.next().map(scan).transpose()?;
     while let Some(now) = scanned {
         let (added, next) = rayon::join(
