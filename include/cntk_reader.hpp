@@ -39,8 +39,8 @@
 // kState.
 //
 // The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp and images.hpp
-// (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's own), convert.hpp (conversions of files), process.hpp
-// (threads, log, version) and error.hpp.
+// (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's own), convert.hpp
+// (conversions of files), process.hpp (threads, log, version) and error.hpp.
 
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP

@@ -107,6 +107,15 @@ impl Pixels {
         self.len() == 0
     }
 
+    /// Keeps the first `count` values.
+    pub fn truncate(&mut self, count: usize) {
+        match self {
+            Pixels::Bytes(values) => values.truncate(count),
+            Pixels::Floats(values) => values.truncate(count),
+            Pixels::Doubles(values) => values.truncate(count),
+        }
+    }
+
     /// Type of the values.
     pub fn depth(&self) -> Depth {
         match self {

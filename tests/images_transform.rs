@@ -252,9 +252,9 @@ fn transforms_that_do_not_fit_are_errors() {
         (vec!["Cast", "Transpose"], image, "Currently Transpose transform only works with images."),
         (vec!["Transpose", "Transpose"], image, "Currently Transpose transform only works with images."),
         (
-            vec!["Scale width=1 height=1 channels=1"],
+            vec!["Scale width=1 height=1 channels=4"],
             image,
-            "Scale expects images of 1 channels, but this image has 3.",
+            "Scale expects images of 4 channels, but this image has 3.",
         ),
         (
             vec!["Scale width=20 height=12 channels=3 scaleMode=crop"],

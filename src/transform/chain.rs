@@ -12,10 +12,12 @@ use super::user::UserTransform;
 use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
+use crate::log::{Level, Logger};
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most values of an image, 2^31: more than CNTK's images can have.
 const MOST_VALUES: usize = 1 << 31;
@@ -26,6 +28,8 @@ pub struct Chain {
     element: ElementType,
     /// The random engines of each transform. Without, draws depend on the sequence alone.
     engines: Option<Mutex<Vec<Engines>>>,
+    /// The warning of images that have more channels than `Scale` says was given.
+    has_warned: AtomicBool,
 }
 
 /// A transform.
@@ -78,12 +82,14 @@ pub struct Plan {
     channels: u32,
     region: Region,
     result: ImageInfo,
+    /// Channels of the stream, if the image has more.
+    declared: Option<u32>,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
         let (region, result) = (Region::whole(0, 0), ImageInfo::decoded(0, 0, 0));
-        Plan { steps: Vec::new(), channels: 0, region, result }
+        Plan { steps: Vec::new(), channels: 0, region, result, declared: None }
     }
 }
 
@@ -97,6 +103,15 @@ impl Plan {
     /// What the image is in the end.
     pub fn result(&self) -> ImageInfo {
         self.result
+    }
+
+    /// Leaves of an image that has more channels than its stream as many values as the stream's shape has (CNTK 2.7): the first
+    /// ones, pixel after pixel.
+    fn leave_declared(&self, image: &mut Image) {
+        if let Some(channels) = self.declared.filter(|&channels| channels < image.channels) {
+            image.channels = channels;
+            image.pixels.truncate(image.info().values());
+        }
     }
 }
 
@@ -129,7 +144,7 @@ impl Chain {
         let stages = options.iter().map(|options| Stage::new(options, users)).collect::<Result<Vec<_>>>()?;
         let engines = || Mutex::new(stages.iter().map(|_| Engines::default()).collect());
         let engines = (!reproducible).then(engines);
-        Ok(Chain { stages, element, engines })
+        Ok(Chain { stages, element, engines, has_warned: AtomicBool::new(false) })
     }
 
     /// Shape of the samples, if the transforms fix it (CNTK 2.7: the last `Scale` that no `Crop` follows), given the shape
@@ -158,6 +173,8 @@ impl Chain {
         // A crop can be left to the decoder as long as nothing has been done to the image.
         let mut is_untouched = true;
         let mut is_image = image.order == PixelOrder::Interleaved;
+        // The number of channels that the shape of the stream has, as far as it is declared.
+        let mut declared = None;
         for (place, stage) in self.stages.iter().enumerate() {
             let mut step = match engines.as_mut().and_then(|engines| engines.get_mut(place)) {
                 Some(engines) => {
@@ -174,8 +191,20 @@ impl Chain {
             if let (Step::Crop(cut), true) = (&mut step, is_untouched) {
                 plan.region = std::mem::replace(&mut cut.region, Region::whole(image.width, image.height));
             }
+            match stage {
+                Stage::Scale(options) => declared = Some(options.channels),
+                Stage::Crop(_) | Stage::User { .. } => declared = None,
+                _ => {}
+            }
             is_untouched &= matches!(step, Step::Keep);
             plan.steps.push(step);
+        }
+        drop(engines);
+        // CNTK 2.7 takes as many values as the declared shape has: the first ones.
+        plan.declared = declared.filter(|&channels| channels < image.channels);
+        if let Some(channels) = plan.declared {
+            self.warn_of_channels(channels, image.channels);
+            image.channels = channels;
         }
         if image.depth != Depth::Byte {
             image.depth = Depth::Element(self.element);
@@ -211,7 +240,10 @@ impl Chain {
                 (Step::Mean, Stage::Mean(Some(mean))) => mean.apply(image, memory),
                 (Step::Color(change), _) => color::apply::<T>(change, image, memory),
                 (Step::Intensity(shifts), _) => intensity::apply::<T>(shifts, image, memory),
-                (Step::Transpose, _) => transpose::transpose(image, memory),
+                (Step::Transpose, _) => {
+                    plan.leave_declared(image);
+                    transpose::transpose(image, memory);
+                }
                 (Step::Cast, _) => transpose::cast::<T>(image, memory),
                 (Step::User { random, result }, Stage::User { name, transform, .. }) => {
                     transform.apply(image, *random)?;
@@ -221,7 +253,20 @@ impl Chain {
             }
         }
         transpose::cast::<T>(image, memory);
+        plan.leave_declared(image);
         Ok(())
+    }
+
+    fn warn_of_channels(&self, declared: u32, found: u32) {
+        if self.has_warned.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let line = format!(
+            "Scale says channels = {declared}, but an image has {found}. Delivered are as many of its values, from its first row \
+             on, as the declared shape has (CNTK 2.7). Set 'channels' to {found}, or 'grayscale = true' in the deserializer's \
+             section. There is no warning of further images."
+        );
+        Logger::log_always(Level::Warning, &line);
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Fit {
 
 /// Finds the size that an image is resized to, and what is cut off or added.
 pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
-    if image.channels != options.channels {
+    if image.channels < options.channels {
         let message = format!(
             "Scale expects images of {} channels, but this image has {}.",
             options.channels, image.channels

@@ -30,7 +30,10 @@ impl Seen {
             let bytes = stream.block();
             let data = match info.storage {
                 Storage::Dense => {
-                    let size = info.sample_size() * info.element.size();
+                    // The shape of images may be known only now.
+                    let samples =
+                        if info.has_late_shape() { stream.sample_size() } else { info.sample_size() };
+                    let size = samples * info.element.size();
                     assert_eq!(
                         bytes.len(),
                         stream.layout.columns() * size,

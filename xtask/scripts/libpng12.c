@@ -1,8 +1,9 @@
-/* libpng12.so.0 for OpenCV 3.1, over the system's libpng16.so.16: what reading images needs, and nothing of writing.
+/* libpng12.so.0 for OpenCV 3.1, over the system's libpng16.so.16: what reading images needs, and nothing of
+ * writing.
  *
- * OpenCV was compiled for libpng 1.2, whose png_struct begins with the jmp_buf that errors return to. It gets a
- * structure of that form here, with libpng 1.6's behind it. The pixels are those of libpng 1.2, except for gray
- * ones that are made of colors in images with gAMA chunks. */
+ * OpenCV was compiled for libpng 1.2, whose png_struct begins with the jmp_buf that errors return to. It gets
+ * a structure of that form here, with libpng 1.6's behind it. The pixels are those of libpng 1.2, except for
+ * gray ones that are made of colors in images with gAMA chunks. */
 
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -76,7 +77,8 @@ unsigned long png_get_IHDR(png12* self, void* info, uint32_t* width, uint32_t* h
 }
 
 unsigned long png_get_tRNS(png12* self, void* info, void* alpha, int* count, void* color) {
-  return CALL(uint32_t, png_get_tRNS, (void*, void*, void*, int*, void*))(self->png, info, alpha, count, color);
+  return CALL(uint32_t, png_get_tRNS, (void*, void*, void*, int*, void*))(self->png, info, alpha, count,
+                                                                          color);
 }
 
 /* In hundred-thousandths: 0.299 and 0.587. */
@@ -84,8 +86,12 @@ void png_set_rgb_to_gray(png12* self, int action, double red, double green) {
   CALL(void, png_set_rgb_to_gray_fixed, (void*, int, int, int))(self->png, action, 29900, 58700);
 }
 
-int png_set_interlace_handling(png12* self) { return CALL(int, png_set_interlace_handling, (void*))(self->png); }
-void png_read_image(png12* self, void** rows) { CALL(void, png_read_image, (void*, void**))(self->png, rows); }
+int png_set_interlace_handling(png12* self) {
+  return CALL(int, png_set_interlace_handling, (void*))(self->png);
+}
+void png_read_image(png12* self, void** rows) {
+  CALL(void, png_read_image, (void*, void**))(self->png, rows);
+}
 
 #define PLAIN(name) \
   void name(png12* self) { CALL(void, name, (void*))(self->png); }

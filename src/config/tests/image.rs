@@ -501,7 +501,7 @@ fn old_readers() {
     let settings = legacy(&format!("file=m\n{features}\n{LABELS}")).unwrap();
     assert_eq!((settings.shape, settings.packing), (Shape::ImageReader, Packing::Frame));
     assert_eq!(settings.order, Order::Block { window: WindowSize::Samples(1), seed: 0 });
-    assert!(settings.multithreaded && !settings.numeric_keys && !settings.local_timeline);
+    assert!(settings.multithreaded && !settings.numeric_keys && settings.local_timeline);
     let options = image(settings);
     assert!(options.grayscale && options.dense_labels && options.multi_view && !options.base64);
     let names: Vec<_> = options
