@@ -112,7 +112,7 @@ std::vector<float> Read(cr::Reader reader) {
   std::vector<float> values;
   for (const cr::Minibatch& minibatch : reader.Minibatches()) {
     const cr::StreamMinibatch squares = minibatch["squares"];
-    EXPECT_EQ(reader.GetStreamDescription("squares").shape.size(), 1u);  // Until the first minibatch.
+    EXPECT_EQ(reader.GetStreamDescription("squares").shape, (std::vector<std::size_t>{1, 2, 1}));
     for (std::size_t column = 0; column < squares.Columns(); ++column) {
       const auto sample = squares.Column<float>(column);
       values.insert(values.end(), sample.begin(), sample.end());
