@@ -14,7 +14,7 @@ use std::time::Instant;
 /// As the reader decodes images of files.
 const OPTIONS: DecodeOptions = DecodeOptions { grayscale: false, orient: true, max_pixels: 1 << 28 };
 
-/// Reads and decodes all images of a folder, on so many threads, and returns one line of JSON: the seconds, and the sums of a second pass.
+/// Reads and decodes all images of a folder, on `threads` threads, and returns one line of JSON: the seconds, and the sums of a second pass.
 pub fn decode(folder: &Path, threads: usize) -> Result<String, Box<dyn Error>> {
     let sums: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(folder.join("sums.json"))?)?;
     let count = sums["images"].as_u64().ok_or("`sums.json` has no number of images.")?;

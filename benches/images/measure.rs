@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// Opens a reader and reads so many sweeps; returns one line of JSON: their seconds, counts, and the allocations for each image of the last
+/// Opens a reader and reads `sweeps` sweeps; returns one line of JSON: their seconds, counts, and the allocations for each image of the last
 /// one. With `is_checked` the sums of one more sweep follow, over images that were delivered whole and in the order of the map file.
 pub fn measure(
     config: &Path,

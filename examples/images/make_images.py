@@ -82,7 +82,7 @@ def draw_shape(shape, random):
 
 
 def draw_scene(number):
-    """A house left of a tree, so that mirrored pictures can be told, under a sun or a moon."""
+    """A house left of a tree, so that mirrored pictures can be recognized, under a sun or a moon."""
     random = Random(500 + number)
     night = number % 3 == 2
     sky, light = ((20, 24, 60), (235, 235, 210)) if night else ((120, 180, 235), (255, 220, 60))

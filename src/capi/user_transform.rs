@@ -259,7 +259,7 @@ impl UserTransform for User {
         let Some(transform) = table.callbacks.transform_image else {
             return Err(Error::internal("A table of callbacks was not checked."));
         };
-        let before = user::info_of(image);
+        let before = image.info();
         let after = user::check_info(self.result(before)?)?;
         let mut pixels = table.take(after.depth, after.values())?;
         let (from, to) = (cntk_reader_image_info::from(before), cntk_reader_image_info::from(after));

@@ -146,7 +146,7 @@ fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option
     }
 }
 
-/// What the transforms are told of a sample.
+/// Describes a sample to the transforms.
 fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
     let [channels, width, height] =
         shape.map(|dimension| u32::try_from(dimension).ok().filter(|&size| size > 0));

@@ -52,28 +52,10 @@ pub(super) fn deserializer(
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
     let mut opened = Vec::with_capacity(options.deserializers.len());
     let mut described = Vec::with_capacity(options.deserializers.len());
-    let mut ahead = None;
+    let mut opener = Opener { others, corpus, pool, incremental, scanned: None };
     for (number, one) in options.deserializers.iter().enumerate() {
-        // One after the other: a symbolic corpus numbers keys in the order of their appearance. But labels after features of
-        // speech are looked for at the same time.
-        let labels = options.deserializers.get(number + 1).and_then(|next| match next {
-            DeserializerOptions::Mlf(labels) if pool.threads() > 1 => Some(labels),
-            _ => None,
-        });
-        let scanned = ahead.take();
-        let deserializer = match one {
-            DeserializerOptions::HtkFeatures(features) => {
-                let open = || HtkFeatureDeserializer::open(features, corpus, opened.is_empty());
-                let opened = pool.install(|| rayon::join(open, || labels.and_then(mlf::scan_ahead)));
-                ahead = opened.1;
-                AnyDeserializer::Known(Arc::new(opened.0?))
-            }
-            DeserializerOptions::Mlf(mlf) => {
-                let open = || MlfDeserializer::open_scanned(mlf, corpus, opened.is_empty(), scanned);
-                AnyDeserializer::Known(Arc::new(pool.install(open)?))
-            }
-            _ => open(one, opened.is_empty(), others, corpus, pool, incremental)?,
-        };
+        // One after the other: a symbolic corpus numbers keys in the order of their appearance.
+        let deserializer = opener.open(one, opened.is_empty(), options.deserializers.get(number + 1))?;
         let streams: Vec<_> =
             options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
         let deserializer = transformed::wrap(deserializer, &streams, others.transforms, corpus)?;
@@ -151,57 +133,78 @@ fn join(
     }
 }
 
-/// Opens one deserializer. The library's own index their data on the pool; users' code does not run there. `incremental`: its
-/// table may be made while data are read.
-fn open(
-    options: &DeserializerOptions,
-    is_primary: bool,
-    others: &Others<'_>,
-    corpus: &Arc<Corpus>,
-    pool: &Pool,
+/// Opens deserializers one after the other.
+struct Opener<'a> {
+    others: &'a Others<'a>,
+    corpus: &'a Arc<Corpus>,
+    pool: &'a Pool,
+    /// A table of chunks may be made while data are read.
     incremental: bool,
-) -> Result<AnyDeserializer> {
-    Ok(match options {
-        DeserializerOptions::Text(text) => {
-            let opened = pool.install(|| match incremental {
-                true => TextDeserializer::open_incremental(text, corpus, pool),
-                false => TextDeserializer::open(text, corpus),
-            })?;
-            AnyDeserializer::Known(Arc::new(opened.narrow()))
-        }
-        DeserializerOptions::Binary(binary) => {
-            let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
-            AnyDeserializer::Known(Arc::new(opened.narrow()))
-        }
-        DeserializerOptions::Image(image) => {
-            AnyDeserializer::Known(pool.install(|| image::open(image, others.transforms, corpus))?)
-        }
-        DeserializerOptions::HtkFeatures(features) => {
-            let opened = pool.install(|| HtkFeatureDeserializer::open(features, corpus, is_primary))?;
-            AnyDeserializer::Known(Arc::new(opened))
-        }
-        DeserializerOptions::Mlf(mlf) => {
-            let opened = pool.install(|| MlfDeserializer::open(mlf, corpus, is_primary))?;
-            AnyDeserializer::Known(Arc::new(opened))
-        }
-        DeserializerOptions::Lattice(lattice) => {
-            let opened = pool.install(|| LatticeDeserializer::open(lattice, corpus, is_primary))?;
-            AnyDeserializer::Known(Arc::new(opened))
-        }
-        DeserializerOptions::Kaldi(kaldi) => {
-            let opened = pool.install(|| KaldiDeserializer::open(kaldi, corpus, is_primary))?;
-            AnyDeserializer::Known(Arc::new(opened))
-        }
-        DeserializerOptions::User(user) => {
-            let found = others.registered.iter().find(|registered| registered.name() == user.name);
-            let message = || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
-            found.ok_or_else(message)?.open(user.composable, is_primary, corpus)?
-        }
-        DeserializerOptions::Foreign(foreign) => {
-            let ForeignOptions { name, section, composable } = foreign;
-            let factory = others.factory.ok_or_else(|| Error::internal("There is no factory."))?;
-            let is_composable = *composable;
-            custom::make(factory, &Request { section, name, corpus, is_primary, is_composable })?
-        }
-    })
+    /// What is known of the labels that are opened next.
+    scanned: Option<mlf::ScannedAhead>,
+}
+
+impl Opener<'_> {
+    /// Opens one deserializer. The library's own index their data on the pool; users' code does not run there. If `next`, the
+    /// one that will be opened after it, has labels of speech, these are looked for at the same time as the features.
+    fn open(
+        &mut self,
+        options: &DeserializerOptions,
+        is_primary: bool,
+        next: Option<&DeserializerOptions>,
+    ) -> Result<AnyDeserializer> {
+        let &mut Opener { others, corpus, pool, incremental, ref mut scanned } = self;
+        let scanned = scanned.take();
+        Ok(match options {
+            DeserializerOptions::Text(text) => {
+                let opened = pool.install(|| match incremental {
+                    true => TextDeserializer::open_incremental(text, corpus, pool),
+                    false => TextDeserializer::open(text, corpus),
+                })?;
+                AnyDeserializer::Known(Arc::new(opened.narrow()))
+            }
+            DeserializerOptions::Binary(binary) => {
+                let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
+                AnyDeserializer::Known(Arc::new(opened.narrow()))
+            }
+            DeserializerOptions::Image(image) => {
+                AnyDeserializer::Known(pool.install(|| image::open(image, others.transforms, corpus))?)
+            }
+            DeserializerOptions::HtkFeatures(features) => {
+                let labels = match next {
+                    Some(DeserializerOptions::Mlf(labels)) if pool.threads() > 1 => Some(labels),
+                    _ => None,
+                };
+                let open = || HtkFeatureDeserializer::open(features, corpus, is_primary);
+                let (opened, scanned) =
+                    pool.install(|| rayon::join(open, || labels.and_then(mlf::scan_ahead)));
+                self.scanned = scanned;
+                AnyDeserializer::Known(Arc::new(opened?))
+            }
+            DeserializerOptions::Mlf(mlf) => {
+                let open = || MlfDeserializer::open_scanned(mlf, corpus, is_primary, scanned);
+                AnyDeserializer::Known(Arc::new(pool.install(open)?))
+            }
+            DeserializerOptions::Lattice(lattice) => {
+                let opened = pool.install(|| LatticeDeserializer::open(lattice, corpus, is_primary))?;
+                AnyDeserializer::Known(Arc::new(opened))
+            }
+            DeserializerOptions::Kaldi(kaldi) => {
+                let opened = pool.install(|| KaldiDeserializer::open(kaldi, corpus, is_primary))?;
+                AnyDeserializer::Known(Arc::new(opened))
+            }
+            DeserializerOptions::User(user) => {
+                let found = others.registered.iter().find(|registered| registered.name() == user.name);
+                let message =
+                    || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
+                found.ok_or_else(message)?.open(user.composable, is_primary, corpus)?
+            }
+            DeserializerOptions::Foreign(foreign) => {
+                let ForeignOptions { name, section, composable } = foreign;
+                let factory = others.factory.ok_or_else(|| Error::internal("There is no factory."))?;
+                let is_composable = *composable;
+                custom::make(factory, &Request { section, name, corpus, is_primary, is_composable })?
+            }
+        })
+    }
 }

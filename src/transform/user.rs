@@ -1,7 +1,6 @@
 //! Transforms that users write.
 
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
-use crate::stream::ElementType;
+use crate::image::{Image, ImageInfo};
 use crate::{Error, Result, exit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -99,12 +98,8 @@ impl UserTransform for Guarded {
     fn apply(&self, image: &mut Image, random: u64) -> Result<()> {
         self.call("transforming an image", || {
             self.user.apply(image, random)?;
-            let info = check_info(info_of(image))?;
-            let values = match &image.pixels {
-                Pixels::Bytes(values) => values.len(),
-                Pixels::Floats(values) => values.len(),
-                Pixels::Doubles(values) => values.len(),
-            };
+            let info = check_info(image.info())?;
+            let values = image.pixels.len();
             if values == info.values() {
                 return Ok(());
             }
@@ -118,17 +113,6 @@ impl UserTransform for Guarded {
     fn shape(&self, before: Option<[usize; 3]>) -> Option<[usize; 3]> {
         self.user.shape(before)
     }
-}
-
-/// What an image is.
-pub(crate) fn info_of(image: &Image) -> ImageInfo {
-    let depth = match image.pixels {
-        Pixels::Bytes(_) => Depth::Byte,
-        Pixels::Floats(_) => Depth::Element(ElementType::Float),
-        Pixels::Doubles(_) => Depth::Element(ElementType::Double),
-    };
-    let order = if image.planar { PixelOrder::Planar } else { PixelOrder::Interleaved };
-    ImageInfo { width: image.width, height: image.height, channels: image.channels, depth, order }
 }
 
 /// Refuses images that are empty, or larger than any memory: users' code is not trusted.
@@ -146,6 +130,7 @@ pub(crate) fn check_info(info: ImageInfo) -> Result<ImageInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::Pixels;
 
     fn gray(width: u32, height: u32) -> Image {
         let pixels = Pixels::Bytes(vec![7; (width * height) as usize]);

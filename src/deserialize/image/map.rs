@@ -161,7 +161,7 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Cuts a line at its tabs as CNTK 2.7 does. A column is there if it has a character or a tab behind it; if there are
+    /// Cuts a line at its tabs as CNTK 2.7 does. A column is there if it has a character or a tab after it; if there are
     /// three, the first one is the key, and the rest of the line is ignored.
     fn of(line: &'a [u8]) -> Option<Columns<'a>> {
         let mut rest = line;

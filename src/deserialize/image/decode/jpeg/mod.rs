@@ -124,7 +124,7 @@ impl JpegDecoder {
                 }
             }
             let next = mcu_row + 1;
-            // Rows above the region leave their coefficients behind: there they do no harm.
+            // The coefficients of rows above the region are not cleared: nothing reads them.
             if next >= first && next < end {
                 coefficients.clear(frame);
             }
