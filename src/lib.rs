@@ -125,6 +125,7 @@ pub mod fork;
 mod front;
 #[doc(hidden)]
 pub mod image;
+pub mod inspect;
 #[doc(hidden)]
 pub mod log;
 mod memory;

@@ -8,6 +8,7 @@
 pub mod binary;
 mod buffer;
 pub mod bundle;
+pub mod check;
 pub mod custom;
 pub mod fetch;
 pub mod fetched;
@@ -159,6 +160,13 @@ pub trait ChunkSource: Send + Sync {
 
     /// Bytes of the file that `chunkSizeInBytes` would divide into chunks; `None` without a file of its own.
     fn file_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Checks a chunk without keeping its data: all that reading it would report, of which at most the first `most` findings are
+    /// listed. `None` if the format cannot do that, and chunks have to be [loaded](check::check_loaded). Called from a thread of
+    /// the library's pool, as [`ChunkSource::load`].
+    fn check(&self, _chunk: ChunkId, _most: usize) -> Option<check::ChunkCheck> {
         None
     }
 

@@ -1,12 +1,14 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
+use crate::config::options::ReaderSettings;
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
+use crate::inspect::Inspector;
 use crate::reader::{self, Reader as Engine};
 use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
@@ -147,6 +149,23 @@ impl Builder {
     /// A large text file that is read in its own order is indexed while it is read; what is wrong past its start is
     /// then an error of the minibatch that needs it.
     pub fn open(self) -> Result<Reader> {
+        self.with_settings(|settings, others| Engine::open_with(settings, others).map(Reader::new))
+    }
+
+    /// Opens the deserializers to look at their data: what there is, and what is wrong with it. Nothing is joined, and no
+    /// minibatch is read.
+    ///
+    /// Opens and indexes all files, which takes a while for large ones. A file that cannot be opened is an error of its
+    /// [member](crate::inspect::InspectedMember::error), not of this call.
+    pub fn inspect(self) -> Result<Inspector> {
+        self.with_settings(Inspector::open)
+    }
+
+    /// Opens something by the settings that all of this makes together.
+    fn with_settings<R>(
+        self,
+        open: impl FnOnce(&ReaderSettings, &reader::Others<'_>) -> Result<R>,
+    ) -> Result<R> {
         let added = self.added.iter().map(Added::section).collect::<Result<Vec<_>>>()?;
         let mut registered: Vec<Registered> = Vec::new();
         for one in self.added {
@@ -172,7 +191,7 @@ impl Builder {
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
         let others =
             reader::Others { registered: &registered, transforms: &transforms, ..reader::Others::default() };
-        Engine::open_with(&settings, &others).map(Reader::new)
+        open(&settings, &others)
     }
 }
 

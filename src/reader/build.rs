@@ -33,7 +33,7 @@ pub struct Others<'a> {
 }
 
 /// The corpus that the keys of all deserializers live in.
-pub(super) fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
+pub(crate) fn corpus(options: &ReaderSettings) -> Arc<Corpus> {
     Arc::new(match (options.numeric_keys, options.hash_keys) {
         (true, _) => Corpus::Numeric,
         (false, true) => Corpus::Hashed,
@@ -50,24 +50,45 @@ pub(super) fn deserializer(
 ) -> Result<(AnyDeserializer, Vec<inspect::Member>)> {
     // In the data's own order the table of chunks is needed from front to back: it may be made while data are read.
     let incremental = options.order == Order::InOrder && options.deserializers.len() == 1;
-    let mut opened = Vec::with_capacity(options.deserializers.len());
-    let mut described = Vec::with_capacity(options.deserializers.len());
+    let opened = open_each(options, others, corpus, pool, incremental).collect::<Result<Vec<_>>>()?;
+    let describe = |(one, deserializer): (&DeserializerOptions, &AnyDeserializer)| {
+        inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer.clone())
+    };
+    let described = options.deserializers.iter().zip(&opened).map(describe).collect();
+    Ok((compose(options, opened, corpus, pool)?, described))
+}
+
+/// Opens the deserializers one after the other, because a symbolic corpus numbers keys in the order of their appearance. If
+/// `incremental`, a table of chunks may be made while data are read.
+pub(crate) fn open_each<'a>(
+    options: &'a ReaderSettings,
+    others: &'a Others<'_>,
+    corpus: &'a Arc<Corpus>,
+    pool: &'a Pool,
+    incremental: bool,
+) -> impl Iterator<Item = Result<AnyDeserializer>> + use<'a> {
     let mut opener = Opener { others, corpus, pool, incremental, scanned: None };
-    for (number, one) in options.deserializers.iter().enumerate() {
-        // One after the other: a symbolic corpus numbers keys in the order of their appearance.
-        let deserializer = opener.open(one, opened.is_empty(), options.deserializers.get(number + 1))?;
+    options.deserializers.iter().enumerate().map(move |(number, one)| {
+        let deserializer = opener.open(one, number == 0, options.deserializers.get(number + 1))?;
         let streams: Vec<_> =
             options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
-        let deserializer = transformed::wrap(deserializer, &streams, others.transforms, corpus)?;
-        opened.push(deserializer.clone());
-        described.push(inspect::Member::new(one.name().to_owned(), one.type_name().to_owned(), deserializer));
-    }
+        transformed::wrap(deserializer, &streams, others.transforms, corpus)
+    })
+}
+
+/// The one source of sequences that opened deserializers make together.
+pub(crate) fn compose(
+    options: &ReaderSettings,
+    mut opened: Vec<AnyDeserializer>,
+    corpus: &Arc<Corpus>,
+    pool: &Pool,
+) -> Result<AnyDeserializer> {
     corpus.shrink();
     let streams: Vec<_> = opened.iter().flat_map(|one| one.source().streams().to_vec()).collect();
     check_names(&streams)?;
     check_late_shapes(&streams, matches!(options.packing, Packing::Truncated { .. }))?;
     if opened.len() > 1 {
-        return Ok((AnyDeserializer::Known(join(options, opened, corpus, pool)?), described));
+        return Ok(AnyDeserializer::Known(join(options, opened, corpus, pool)?));
     }
     let (Some(mut deserializer), Some(first)) = (opened.pop(), options.deserializers.first()) else {
         return Err(Error::argument("A reader needs a deserializer."));
@@ -87,7 +108,7 @@ pub(super) fn deserializer(
             return Err(Error::data(message).in_file(first.name()));
         }
     }
-    Ok((deserializer, described))
+    Ok(deserializer)
 }
 
 /// Joins several deserializers by key.

@@ -1,7 +1,7 @@
 //! The reader: builds the pipeline from its options and drives it, one batch of minibatches ahead of the caller.
 
 mod adaptive_executor;
-mod build;
+pub(crate) mod build;
 mod checkpoint;
 mod epoch;
 mod fetcher;

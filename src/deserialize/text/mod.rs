@@ -7,6 +7,7 @@
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
 //! are loaded in any order, loading only counts the errors of a chunk; [`Chunk::commit_errors`] adds them up.
 
+mod check;
 mod chunk;
 #[cfg(test)]
 mod fault_tests;
@@ -19,6 +20,7 @@ mod tests;
 use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::check::ChunkCheck;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
 };
@@ -36,6 +38,7 @@ use parse::report::{Failure, Report, limit_text, write_lines};
 use parse::rules::Rules;
 use rayon::prelude::*;
 use segment::{Scratch, Scratched, Segment};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -67,6 +70,8 @@ struct TextFile {
     errors_left: Mutex<u64>,
     /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
     skipped: AtomicU64,
+    /// Line breaks before some offsets of the file, for checks: see [`check`].
+    known_lines: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl TextDeserializer {
@@ -145,6 +150,7 @@ impl TextDeserializer {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
             skipped: AtomicU64::new(0),
+            known_lines: Mutex::default(),
             rules,
             file,
             index,
@@ -204,6 +210,10 @@ impl ChunkSource for TextDeserializer {
     fn memory(&self) -> SourceMemory {
         let TextFile { recycler, index, .. } = &*self.shared;
         SourceMemory { chunks: recycler.bytes(), index: index.memory() as u64 }
+    }
+
+    fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
+        Some(self.shared.check(chunk, most))
     }
 
     fn file_bytes(&self) -> Option<u64> {
@@ -331,13 +341,24 @@ impl TextFile {
         scratch: &mut Scratch<T>,
         report: &mut Report<'_>,
     ) -> Result<std::result::Result<(), parse::report::Stop>> {
+        let (start, length) = self.read_segment(id, &sequences, scratch)?;
+        let spans = self.index.spans(id, sequences);
+        let text = (&*scratch.text, length, start);
+        Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
+    }
+
+    /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.
+    fn read_segment<T: Scratched>(
+        &self,
+        id: ChunkId,
+        sequences: &Range<u32>,
+        scratch: &mut Scratch<T>,
+    ) -> Result<(u64, usize)> {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;
         let length = self.file.read_at(bytes.start, scratch.text_mut(size))?;
-        let spans = self.index.spans(id, sequences);
-        let text = (&*scratch.text, length, bytes.start);
-        Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
+        Ok((bytes.start, length))
     }
 
     /// The error to report if error number `before` (from 0) of a chunk is one too many. Its location was not kept, so the

@@ -159,9 +159,9 @@ impl<T: Value> Reader<'_, '_, T> {
             self.at += 1;
             return Name::Unknown;
         }
-        let start = self.at;
+        let (text, start) = (self.text, self.at);
         while let Some(byte) = self.peek() {
-            let name = &self.text[start..self.at];
+            let name = &text[start..self.at];
             if ends_name(byte) || byte == b'\t' {
                 if name.is_empty() {
                     self.note(Cause::NoName(byte));
@@ -170,12 +170,14 @@ impl<T: Value> Reader<'_, '_, T> {
                 return match self.rules.streams.iter().position(|stream| stream.alias == name) {
                     Some(stream) => Name::Stream(stream),
                     None => {
+                        self.report.unknown_name(sample_at(text, start));
                         self.skipping(name, false);
                         Name::Unknown
                     }
                 };
             }
             if name.len() == self.rules.longest_alias {
+                self.report.unknown_name(sample_at(text, start));
                 self.skipping(name, true);
                 return Name::Unknown;
             }
@@ -381,6 +383,12 @@ impl<T: Value> Reader<'_, '_, T> {
         self.output.commit();
         Ok(())
     }
+}
+
+/// The bytes from `start` up to the next name or the end of the line.
+fn sample_at(text: &[u8], start: usize) -> &[u8] {
+    let rest = text.get(start..).unwrap_or_default();
+    &rest[..memchr::memchr2(b'|', b'\n', rest).unwrap_or(rest.len())]
 }
 
 enum Name {

@@ -7,6 +7,7 @@
 //!
 //! The text has [`FRONT`] bytes before it and [`PADDING`] bytes after it, so that blocks near its ends are no surprise.
 
+use super::collect::UnknownNames;
 use super::names::{self, Stream};
 use super::number::{leading_digits, load8};
 use super::output::{Column, Output};
@@ -62,7 +63,7 @@ impl Fast {
 
     /// The parser for the sequences of one segment.
     pub fn segment(&self) -> FastSegment<'_> {
-        FastSegment { fast: self, template: Template::new() }
+        FastSegment { fast: self, template: Template::new(), unknown: None }
     }
 
     /// Whether the lengths of the streams call for no message.
@@ -86,6 +87,8 @@ impl Fast {
 pub struct FastSegment<'a> {
     fast: &'a Fast,
     template: Template,
+    /// The names that no stream has, if they are wanted.
+    pub unknown: Option<UnknownNames>,
 }
 
 impl FastSegment<'_> {
@@ -148,7 +151,7 @@ fn lines<T: Value, S: Simd>(
     mut at: usize,
     output: &mut Output<T>,
 ) -> Option<()> {
-    let FastSegment { fast, template } = segment;
+    let FastSegment { fast, template, unknown } = segment;
     let streams = &fast.streams[..];
     let end = at + span.size as usize;
     let mut count = 0;
@@ -181,7 +184,7 @@ fn lines<T: Value, S: Simd>(
                     continue;
                 }
                 let Some((stream, length)) = names::find(streams, text, at, guess) else {
-                    at = fast.unknown(text, at, end)?;
+                    at = fast.unknown(text, at, end, unknown)?;
                     continue;
                 };
                 guess = if stream + 1 == streams.len() { 0 } else { stream + 1 };
@@ -217,11 +220,21 @@ fn lines<T: Value, S: Simd>(
 impl Fast {
     /// Skips an unknown input: a name at byte `at` of the text and what follows it. `None` if there is no name.
     #[cold]
-    fn unknown(&self, text: &[u8], at: usize, end: usize) -> Option<usize> {
+    fn unknown(
+        &self,
+        text: &[u8],
+        at: usize,
+        end: usize,
+        unknown: &mut Option<UnknownNames>,
+    ) -> Option<usize> {
         if ends_name(*text.get(at)?) || self.longest_alias == 0 {
             return None;
         }
-        skip(text, at, end)
+        let after = skip(text, at, end)?;
+        if let Some(unknown) = unknown {
+            unknown.see(text.get(at..after)?);
+        }
+        Some(after)
     }
 
     /// Reads one dense sample from byte `at` of the text into `column`: the place after it.

@@ -43,6 +43,7 @@
 //! Unsafe code is left for vector instructions, which are allowed by a value of the instruction set's type, and for places
 //! in a window.
 
+pub mod collect;
 mod dense;
 pub mod exact;
 pub mod fast;

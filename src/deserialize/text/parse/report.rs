@@ -1,5 +1,6 @@
 //! Messages of the parsers, worded as CNTK's are, and the count of errors up to the tolerated number.
 
+use super::collect::{Collected, Note, UnknownNames};
 use super::number::Flaw;
 use super::rules::Rules;
 use crate::Error;
@@ -113,6 +114,8 @@ pub struct Report<'a> {
     errors: u64,
     limit: u64,
     last: (Cause, u64),
+    /// What a check collects in place of messages.
+    collected: Option<Collected>,
 }
 
 impl<'a> Report<'a> {
@@ -126,7 +129,32 @@ impl<'a> Report<'a> {
             errors: 0,
             limit,
             last: (Cause::EmptyLine, 0),
+            collected: None,
         }
+    }
+
+    /// A report for a check: it tolerates every error, writes nothing, and collects what is recorded, of which it keeps at
+    /// most `most` notes.
+    pub fn collecting(rules: &'a Rules, most: usize) -> Self {
+        let collected = Collected::new(most, rules.streams.len());
+        Report { collected: Some(collected), ..Report::silent(rules, u64::MAX) }
+    }
+
+    /// What was collected. Empty unless the report is one for a check.
+    pub fn take_collected(&mut self) -> Collected {
+        self.collected.take().unwrap_or_default()
+    }
+
+    /// For a check: the failure that was reported last does not end parsing.
+    pub fn go_on(&mut self) {
+        if let Some(collected) = &mut self.collected {
+            collected.mark_error(None);
+        }
+    }
+
+    /// The message for a note, without its location.
+    pub fn message(&self, note: &Note) -> String {
+        self.words(note.cause, note.context, "")
     }
 
     /// A report without messages, for parsing a second time to locate an error.
@@ -158,9 +186,31 @@ impl<'a> Report<'a> {
     /// [`Report::note`] with another level.
     pub fn note_as(&mut self, level: Level, cause: Cause, offset: u64, context: Context) {
         self.last = (cause, offset);
+        if let Some(collected) = &mut self.collected {
+            return collected.note(Note { is_error: level == Level::Error, cause, offset, context });
+        }
         if self.shows(level) {
             let at = format!(" at offset {offset} in the input file ({})", self.rules.file);
             self.line(level, self.words(cause, context, &at));
+        }
+    }
+
+    /// An empty list for the names in the file that no stream has, if they are collected.
+    pub fn wants_names(&self) -> Option<UnknownNames> {
+        self.collected.as_ref().map(|_| UnknownNames::default())
+    }
+
+    /// Records names in the file that no stream has.
+    pub fn add_names(&mut self, names: UnknownNames) {
+        if let Some(collected) = &mut self.collected {
+            collected.unknown.append(names);
+        }
+    }
+
+    /// Records the name of a sample that no stream has: `sample` begins with it.
+    pub fn unknown_name(&mut self, sample: &[u8]) {
+        if let Some(collected) = &mut self.collected {
+            collected.unknown.see(sample);
         }
     }
 
@@ -180,6 +230,9 @@ impl<'a> Report<'a> {
     pub fn count(&mut self, context: Context, place: Option<u64>) -> std::result::Result<(), Stop> {
         if self.errors == self.limit {
             return Err(self.failure(false, context, place));
+        }
+        if let Some(collected) = &mut self.collected {
+            collected.mark_error(place);
         }
         self.errors += 1;
         Ok(())

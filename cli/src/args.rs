@@ -1,0 +1,59 @@
+//! The command line.
+
+use crate::commands::info::Info;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::num::NonZeroUsize;
+
+/// Looks at training data of CNTK, checks and converts them.
+///
+/// Every command takes a configuration file in CNTK's language, or a data file alone: its format is recognized by its content, and
+/// of a text file (CTF) the streams and their dimensions are found by reading it.
+///
+/// Results go to standard output, progress and messages to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "cntk-reader", version, max_term_width = 110, after_help = EXIT_CODES)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all is well
+  1  the data are wrong
+  2  the command line or the configuration is wrong
+  3  a file cannot be read or written";
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+pub struct Global {
+    /// Show no progress, and no messages but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Threads that load and parse [default: the CPUs that the process may use]
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+
+    /// Form of the results [default: table on a terminal; elsewhere as each command says]
+    #[arg(long, global = true, value_enum, value_name = "FORM")]
+    pub format: Option<Form>,
+}
+
+/// Forms of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// For people
+    Table,
+    /// One JSON value
+    Json,
+    /// One JSON value a line
+    Ndjson,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Info(Info),
+}

@@ -1,0 +1,3 @@
+//! The commands, one module each: its options, and what it does.
+
+pub mod info;

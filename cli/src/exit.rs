@@ -1,0 +1,78 @@
+//! How the program ends: the exit codes, and what is said of a failure.
+
+use crate::args::Global;
+use cntk_reader::ErrorKind;
+use std::io;
+use std::process::ExitCode;
+
+/// Exit codes. They are part of the program's interface: `docs/tool.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Exit {
+    /// All is well.
+    Good = 0,
+    /// The data are wrong.
+    WrongData = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 2,
+    /// A file cannot be read or written.
+    Io = 3,
+}
+
+impl From<ErrorKind> for Exit {
+    fn from(kind: ErrorKind) -> Exit {
+        match kind {
+            ErrorKind::Config | ErrorKind::InvalidArgument => Exit::Usage,
+            ErrorKind::Io => Exit::Io,
+            _ => Exit::WrongData,
+        }
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// The library's error.
+    Library(cntk_reader::Error),
+    /// A mistake in how the program was called.
+    Usage(String),
+    /// Results cannot be written.
+    Output(io::Error),
+}
+
+impl From<cntk_reader::Error> for Failure {
+    fn from(error: cntk_reader::Error) -> Failure {
+        Failure::Library(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Output(error)
+    }
+}
+
+/// What a command returns.
+pub type Outcome = Result<Exit, Failure>;
+
+/// Ends the program: reports a failure on standard error, and gives the exit code.
+pub fn end(outcome: Outcome, _global: &Global) -> ExitCode {
+    let exit = match outcome {
+        Ok(exit) => exit,
+        Err(Failure::Library(error)) => {
+            eprintln!("error: {error}");
+            error.kind().into()
+        }
+        Err(Failure::Usage(message)) => {
+            eprintln!("error: {message}");
+            Exit::Usage
+        }
+        // Who reads the results has seen enough, as `head` has.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Good,
+        Err(Failure::Output(error)) => {
+            eprintln!("error: Cannot write to standard output: {error}.");
+            Exit::Io
+        }
+    };
+    ExitCode::from(exit as u8)
+}

@@ -1,0 +1,25 @@
+//! `cntk-reader`: looks at CNTK's training data, checks and converts them.
+//!
+//! Each command is a module of [`commands`]. What they share: [`args`] describes the command line, [`input`] turns a path into
+//! data, [`output`] writes results, [`progress`] shows how far a long command has come, [`exit`] says how the program ends.
+
+mod args;
+mod commands;
+mod exit;
+mod input;
+mod output;
+mod progress;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads.get()));
+    let global = &args.global;
+    let outcome = match &args.command {
+        Command::Info(options) => commands::info::run(options, global),
+    };
+    exit::end(outcome, global)
+}

@@ -1,0 +1,115 @@
+//! Results on standard output: as tables for people, or as JSON for programs.
+
+use crate::args::{Form, Global};
+use serde::Serialize;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+/// Version of the JSON that all commands write. It changes when a member changes its meaning or disappears, not when one is
+/// added. Part of the program's interface: `docs/tool.md`.
+pub const SCHEMA: u32 = 1;
+
+/// Standard output.
+pub struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    /// The form of the results.
+    pub form: Form,
+    has_colors: bool,
+}
+
+impl Output {
+    /// Standard output in the form that was asked for, or else as a table on a terminal and in `piped` form elsewhere.
+    pub fn new(global: &Global, piped: Form) -> Output {
+        let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let form = global.format.unwrap_or(if is_terminal { Form::Table } else { piped });
+        // https://no-color.org: any value but the empty one.
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Output { out: BufWriter::new(stdout.lock()), form, has_colors: is_terminal && !unwanted && !is_dumb }
+    }
+
+    /// A text in bold.
+    pub fn bold(&self, text: &str) -> String {
+        self.colored("1", text)
+    }
+
+    /// A text in a color of ANSI terminals, such as "31" for red.
+    pub fn colored(&self, color: &str, text: &str) -> String {
+        if self.has_colors { format!("\x1b[{color}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, line: &str) -> io::Result<()> {
+        self.out.write_all(line.as_bytes())?;
+        self.out.write_all(b"\n")
+    }
+
+    /// Writes a value as JSON: over several lines in the form `json`, else on one line.
+    pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        match self.form {
+            Form::Json => serde_json::to_writer_pretty(&mut self.out, value)?,
+            _ => serde_json::to_writer(&mut self.out, value)?,
+        }
+        self.out.write_all(b"\n")
+    }
+
+    /// Writes rows of cells in columns; those after the first column are aligned to the right.
+    pub fn table(&mut self, heading: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.max().unwrap_or(0).max(heading.get(column).map_or(0, |name| name.chars().count()))
+        };
+        let widths: Vec<usize> = (0..heading.len()).map(width).collect();
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_owned()
+        };
+        let heading = line(&mut heading.iter().copied());
+        let heading = self.bold(&heading);
+        self.line(&heading)?;
+        rows.iter().try_for_each(|row| self.line(&line(&mut row.iter().map(String::as_str))))
+    }
+
+    /// Writes out what is buffered. To be called at the end, so that a failure is noticed.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A number with its thousands apart.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number of bytes in its unit.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 12, 123, 1234, 1_234_567].map(number), ["0", "12", "123", "1,234", "1,234,567"]);
+        assert_eq!([0, 1023, 1024, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
+    }
+}

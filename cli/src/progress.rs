@@ -1,0 +1,35 @@
+//! How far a long command has come: bytes, rate and time left on standard error, if that is a terminal.
+
+use crate::args::Global;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line of progress. It disappears when it is dropped.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Progress of `what`, in bytes. Shows nothing with `--quiet`, and where standard error is not a terminal.
+    pub fn bytes(global: &Global, what: &'static str) -> Progress {
+        let target = match global.quiet {
+            true => ProgressDrawTarget::hidden(),
+            false => ProgressDrawTarget::stderr(),
+        };
+        let bar = ProgressBar::with_draw_target(None, target).with_message(what);
+        let template =
+            "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} left";
+        Progress(bar.with_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        ))
+    }
+
+    /// Shows how many bytes are done, of how many.
+    pub fn set(&self, done: u64, total: u64) {
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -1,0 +1,319 @@
+//! What a check of a chunk finds: everything that reading it would report, and what its samples are like.
+//!
+//! Reading stops where too much is wrong, and keeps data; a check goes on, and keeps only what it has found. Formats whose
+//! parsers can go on after a failure check chunks themselves ([`super::ChunkSource::check`]). Chunks of all others are loaded
+//! and looked at ([`check_loaded`]).
+
+use super::Deserializer;
+use super::fetched::Fetched;
+use super::{Chunk, Loaded};
+use crate::corpus::Corpus;
+use crate::error::{ErrorKind, Location};
+use crate::sequence::{ChunkId, SequenceId, SequenceView, ViewKind};
+use crate::stream::{Storage, StreamInfo};
+use crate::{Error, Result};
+use byteorder::{ByteOrder, NativeEndian};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// How serious a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// The data are legal and read without a message, but may not be what was meant.
+    Note,
+    /// The data are read, with a warning.
+    Warning,
+    /// Data are lost: an error that counts against `maxErrors`, or one that ends reading.
+    Error,
+}
+
+/// One thing that a check has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How serious it is.
+    pub severity: Severity,
+    /// What was found: CNTK's own words where CNTK has them.
+    pub message: String,
+    /// What was expected and what to do, where the message does not say it; else empty.
+    pub detail: String,
+    /// Where it was found.
+    pub location: Location,
+    /// The kind of the error that reading would return. `None` for errors that reading only counts, and for lesser findings.
+    pub kind: Option<ErrorKind>,
+}
+
+impl Finding {
+    /// A finding without a location.
+    pub fn new(severity: Severity, message: impl Into<String>) -> Finding {
+        let (detail, location) = (String::new(), Location::default());
+        Finding { severity, message: message.into(), detail, location, kind: None }
+    }
+
+    /// Names the file, if no file is named yet.
+    #[must_use]
+    pub fn in_file(mut self, file: &str) -> Finding {
+        self.location.file.get_or_insert_with(|| file.to_owned());
+        self
+    }
+
+    /// Adds the key of the sequence.
+    #[must_use]
+    pub fn for_key(mut self, key: String) -> Finding {
+        self.location.key = Some(key);
+        self
+    }
+}
+
+/// The finding that reading fails with this error.
+impl From<Error> for Finding {
+    fn from(error: Error) -> Finding {
+        Finding {
+            severity: Severity::Error,
+            message: error.message().to_owned(),
+            detail: error.detail().to_owned(),
+            location: error.location().clone(),
+            kind: Some(error.kind()),
+        }
+    }
+}
+
+/// What the samples of a stream are like, as far as they were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamStatistics {
+    /// Sequences that have data.
+    pub sequences: u64,
+    /// Samples.
+    pub samples: u64,
+    /// Values: all values of dense samples, the stored ones of sparse samples.
+    pub values: u64,
+    /// The least dimension that all samples fit into: of sparse samples the greatest index and 1, of dense ones the most
+    /// values that one has. Samples that are refused because they do not fit the declared dimension count as well. 0 without
+    /// any value.
+    pub dim: u64,
+}
+
+impl StreamStatistics {
+    /// Adds those of other data of the stream.
+    pub fn add(&mut self, other: &StreamStatistics) {
+        self.sequences += other.sequences;
+        self.samples += other.samples;
+        self.values += other.values;
+        self.dim = self.dim.max(other.dim);
+    }
+
+    /// Adds a sequence.
+    fn look_at(&mut self, view: &SequenceView<'_>, info: &StreamInfo) {
+        self.sequences += 1;
+        self.samples += u64::from(view.samples);
+        match &view.kind {
+            ViewKind::Sparse(sparse) => {
+                self.values += sparse.count() as u64;
+                let largest = match sparse.narrow {
+                    true => {
+                        sparse.indices.chunks_exact(2).map(|i| u64::from(NativeEndian::read_u16(i))).max()
+                    }
+                    false => {
+                        sparse.indices.chunks_exact(4).map(|i| NativeEndian::read_i32(i).max(0) as u64).max()
+                    }
+                };
+                self.dim = self.dim.max(largest.map_or(0, |index| index + 1));
+            }
+            ViewKind::Dense | ViewKind::Frames(_) if view.samples > 0 => {
+                let size = info.sample_size() as u64;
+                self.values += u64::from(view.samples) * size;
+                self.dim = self.dim.max(size);
+            }
+            ViewKind::Dense | ViewKind::Frames(_) => {}
+        }
+    }
+}
+
+/// What a check of a chunk has found.
+#[derive(Debug, Clone, Default)]
+pub struct ChunkCheck {
+    /// The first findings, in the order of the file: at most as many as were asked for.
+    pub findings: Vec<Finding>,
+    /// Number of all errors.
+    pub errors: u64,
+    /// Number of all warnings.
+    pub warnings: u64,
+    /// The samples, by stream.
+    pub streams: Vec<StreamStatistics>,
+    /// Bytes of the file that were read; 0 if the format does not know.
+    pub bytes: u64,
+    /// Names in the file that no stream has, each once.
+    pub unknown_names: Vec<UnknownName>,
+}
+
+/// A name in a file that no stream has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownName {
+    /// The name.
+    pub name: String,
+    /// Samples with this name are written as `index:value`.
+    pub is_sparse: bool,
+}
+
+/// Adds names to others, each once.
+pub fn add_names(names: &mut Vec<UnknownName>, others: Vec<UnknownName>) {
+    for other in others {
+        match names.iter_mut().find(|known| known.name == other.name) {
+            Some(known) => known.is_sparse |= other.is_sparse,
+            None => names.push(other),
+        }
+    }
+}
+
+impl ChunkCheck {
+    /// Adds a finding, of which at most the first `most` are kept.
+    pub fn push(&mut self, finding: Finding, most: usize) {
+        match finding.severity {
+            Severity::Error => self.errors += 1,
+            Severity::Warning => self.warnings += 1,
+            Severity::Note => {}
+        }
+        if self.findings.len() < most {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Adds what was found in the data that follow. At most the first `most` findings are kept.
+    pub fn append(&mut self, next: ChunkCheck, most: usize) {
+        let room = most.saturating_sub(self.findings.len());
+        self.findings.extend(next.findings.into_iter().take(room));
+        self.errors += next.errors;
+        self.warnings += next.warnings;
+        self.bytes += next.bytes;
+        if self.streams.len() < next.streams.len() {
+            self.streams.resize_with(next.streams.len(), StreamStatistics::default);
+        }
+        self.streams.iter_mut().zip(&next.streams).for_each(|(own, next)| own.add(next));
+        add_names(&mut self.unknown_names, next.unknown_names);
+    }
+}
+
+/// Sequences that are fetched and looked at together.
+const TOGETHER: u32 = 64;
+
+/// Looks at a loaded chunk of a deserializer whose keys are those of the corpus. [`Chunk::wait_ready`] has succeeded. Runs on a
+/// thread of the library's pool.
+pub fn check_loaded(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    id: ChunkId,
+    chunk: &Arc<dyn Chunk>,
+    most: usize,
+) -> ChunkCheck {
+    let streams = source.streams();
+    let mut check =
+        ChunkCheck { streams: vec![StreamStatistics::default(); streams.len()], ..ChunkCheck::default() };
+    if let Err(error) = chunk.commit_errors() {
+        check.push(error.into(), most);
+    }
+    let sequences = source.chunks().get(id as usize).map_or(0, |info| info.sequences);
+    let looked = match source.is_fetched() {
+        false => (0..sequences).try_for_each(|index| {
+            look_at(source, corpus, &**chunk, SequenceId { chunk: id, index }, &mut check, most);
+            Ok(())
+        }),
+        true => look_at_fetched(source, corpus, id, sequences, chunk, &mut check, most),
+    };
+    if let Err(error) = looked {
+        check.push(error.into(), most);
+    }
+    check
+}
+
+fn look_at(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    chunk: &dyn Chunk,
+    id: SequenceId,
+    check: &mut ChunkCheck,
+    most: usize,
+) {
+    let mut invalid = None;
+    for (number, info) in source.streams().iter().enumerate() {
+        match chunk.sequence(number, id.index) {
+            Loaded::Data(view) => check.streams[number].look_at(&view, info),
+            Loaded::Skipped => {}
+            Loaded::Invalid => invalid = invalid.or(Some(info)),
+        }
+    }
+    if let Some(stream) = invalid {
+        let message = "The sequence is invalid: it is left out, and counts against the reader's maxErrors.";
+        let mut finding = Finding::new(Severity::Error, message);
+        finding.location.stream = Some(stream.name.clone());
+        finding.location.key = key_text(source, id, corpus);
+        check.push(finding, most);
+    }
+}
+
+fn key_text(source: &dyn Deserializer, id: SequenceId, corpus: &Corpus) -> Option<String> {
+    let mut keys = Vec::with_capacity(1);
+    source.keys(&[id], &mut keys);
+    keys.first().map(|&key| corpus.text_of(key))
+}
+
+/// Fetches all sequences and looks at them. What is random about them is drawn one after the other, as a reader does.
+fn look_at_fetched(
+    source: &dyn Deserializer,
+    corpus: &Corpus,
+    id: ChunkId,
+    sequences: u32,
+    chunk: &Arc<dyn Chunk>,
+    check: &mut ChunkCheck,
+    most: usize,
+) -> Result<()> {
+    let streams = source.streams().len();
+    let mut fetched: Vec<Fetched> = Vec::new();
+    for first in (0..sequences).step_by(TOGETHER as usize) {
+        let indexes: Vec<u32> = (first..sequences.min(first + TOGETHER)).collect();
+        fetched.resize_with(indexes.len(), Fetched::default);
+        let taken: Vec<Result<()>> = (fetched.par_iter_mut().zip(&indexes))
+            .map(|(fetched, &index)| fetched.take(chunk, index))
+            .collect();
+        let mut outcomes = Vec::with_capacity(indexes.len());
+        for (taken, fetched) in taken.into_iter().zip(&mut fetched) {
+            outcomes.push(taken.and_then(|()| match fetched.is_whole(streams) {
+                true => fetched.plan(0, 0).map(|()| true),
+                false => Ok(false),
+            }));
+        }
+        let prepared: Vec<Result<()>> = (fetched.par_iter_mut().zip(&outcomes))
+            .map(|(fetched, outcome)| match outcome {
+                Ok(true) => fetched.prepare(0),
+                _ => Ok(()),
+            })
+            .collect();
+        for (((fetched, outcome), prepared), index) in fetched.iter().zip(outcomes).zip(prepared).zip(indexes)
+        {
+            let sequence = SequenceId { chunk: id, index };
+            match outcome.and(prepared) {
+                Ok(()) => look_at(source, corpus, fetched, sequence, check, most),
+                Err(error) => {
+                    let mut finding = Finding::from(error);
+                    if finding.location.key.is_none() {
+                        finding.location.key = key_text(source, sequence, corpus);
+                    }
+                    check.push(finding, most);
+                }
+            }
+        }
+        fetched.iter_mut().for_each(Fetched::release);
+    }
+    Ok(())
+}
+
+/// Bytes that the samples of a stream take in memory, at most: chunks keep many of them in less.
+pub fn memory_of(statistics: &StreamStatistics, info: &StreamInfo) -> u64 {
+    let element = info.element.size() as u64;
+    match info.storage {
+        Storage::Dense => statistics.values * element,
+        Storage::SparseCsc => statistics.values * (element + 4) + statistics.samples * 4,
+    }
+}

@@ -1,0 +1,148 @@
+//! Checking a chunk: the parsers read it as for loading, and everything that they note is reported with its line, where loading
+//! would stop at the first failure. No data are kept.
+
+use super::TextFile;
+use super::segment::{self, Scratch, Scratched};
+use crate::Result;
+use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
+use crate::deserialize::text::parse::collect::Note;
+use crate::deserialize::text::parse::report::Report;
+use crate::sequence::ChunkId;
+use crate::stream::ElementType;
+use rayon::prelude::*;
+use std::ops::{Bound, Range};
+
+/// Bytes that are searched for line breaks at once.
+const BLOCK: usize = 1 << 20;
+
+/// Most offsets whose lines are remembered.
+const MOST_KNOWN: usize = 4096;
+
+impl TextFile {
+    /// Checks a chunk; lists at most `most` findings.
+    pub(super) fn check(&self, id: ChunkId, most: usize) -> ChunkCheck {
+        let check = match self.element {
+            ElementType::Float => self.check_as::<f32>(id, most),
+            ElementType::Double => self.check_as::<f64>(id, most),
+        };
+        check.unwrap_or_else(|error| {
+            let mut check = ChunkCheck::default();
+            check.push(error.in_file(&self.rules.file).into(), most);
+            check
+        })
+    }
+
+    fn check_as<T: Scratched>(&self, id: ChunkId, most: usize) -> Result<ChunkCheck> {
+        let sequences = self.index.info(id).sequences;
+        let shift = self.shift(id, sequences);
+        let count = u64::from(sequences).div_ceil(1u64 << shift) as u32;
+        let segments = (0..count)
+            .into_par_iter()
+            .map(|segment| self.check_segment::<T>(id, self.range(sequences, shift, segment), most))
+            .collect::<Result<Vec<_>>>()?;
+        let mut check = ChunkCheck::default();
+        segments.into_iter().for_each(|segment| check.append(segment, most));
+        self.number_lines(&mut check.findings);
+        Ok(check)
+    }
+
+    fn check_segment<T: Scratched>(
+        &self,
+        id: ChunkId,
+        sequences: Range<u32>,
+        most: usize,
+    ) -> Result<ChunkCheck> {
+        T::with_scratch(|scratch| {
+            let (start, length) = self.read_segment(id, &sequences, scratch)?;
+            let mut report = Report::collecting(&self.rules, most);
+            let Scratch { text, output } = scratch;
+            let spans = self.index.spans(id, sequences);
+            let go_on = |_, output: &mut segment::Output<T>, report: &mut Report<'_>| {
+                output.skip();
+                report.go_on();
+                Ok(())
+            };
+            // Nothing stops it: every failure is collected.
+            let _ = segment::parse_on(
+                &self.rules,
+                &self.fast,
+                spans,
+                (text, length, start),
+                output,
+                &mut report,
+                go_on,
+            );
+            let collected = report.take_collected();
+            let streams = (0..).zip(&output.columns).map(|(stream, column)| {
+                let rule = &self.rules.streams[stream];
+                let samples = column.samples as u64;
+                let whole = match rule.sparse {
+                    true => column.indices.iter().max().map_or(0, |&index| index as u64 + 1),
+                    false if samples > collected.short[stream] => rule.dim as u64,
+                    false => 0,
+                };
+                StreamStatistics {
+                    sequences: u64::from(output.sequences()) - output.skipped.len() as u64,
+                    samples,
+                    values: column.values.len() as u64,
+                    dim: collected.dims[stream].max(whole),
+                }
+            });
+            let unknown_names = collected.unknown.names.iter().map(|(name, is_sparse)| UnknownName {
+                name: String::from_utf8_lossy(name).into_owned(),
+                is_sparse: *is_sparse,
+            });
+            Ok(ChunkCheck {
+                findings: collected.notes.iter().take(most).map(|note| self.finding(&report, note)).collect(),
+                errors: collected.errors,
+                warnings: collected.warnings,
+                streams: streams.collect(),
+                bytes: length as u64,
+                unknown_names: unknown_names.collect(),
+            })
+        })
+    }
+
+    fn finding(&self, report: &Report<'_>, note: &Note) -> Finding {
+        let severity = if note.is_error { Severity::Error } else { Severity::Warning };
+        let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);
+        finding.location.offset = Some(note.offset);
+        finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
+        finding.location.key = Some(self.rules.key_text(note.context.key));
+        finding
+    }
+
+    /// Puts findings into the order of the file, and gives each its line. Without lines if the file cannot be read again.
+    fn number_lines(&self, findings: &mut [Finding]) {
+        findings.sort_by_key(|finding| finding.location.offset);
+        let offset_of = |finding: &Finding| finding.location.offset.unwrap_or(0);
+        let Some(first) = findings.first().map(offset_of) else { return };
+        let (mut at, mut breaks) = self.known_line(first);
+        let mut buffer = vec![0; BLOCK];
+        for finding in findings {
+            let offset = offset_of(finding);
+            while at < offset {
+                let size = (offset - at).min(BLOCK as u64) as usize;
+                match self.file.read_at(at, &mut buffer[..size]) {
+                    Ok(count) if count > 0 => {
+                        breaks += memchr::memchr_iter(b'\n', &buffer[..count]).count() as u64;
+                        at += count as u64;
+                    }
+                    _ => return,
+                }
+            }
+            finding.location.line = Some(breaks + 1);
+        }
+        let mut known = self.known_lines.lock();
+        if known.len() < MOST_KNOWN {
+            known.insert(at, breaks);
+        }
+    }
+
+    /// The last offset before this one whose line is known, and the line breaks before it.
+    fn known_line(&self, offset: u64) -> (u64, u64) {
+        let known = self.known_lines.lock();
+        let before = known.range((Bound::Unbounded, Bound::Included(offset)));
+        before.last().map_or((0, 0), |(&offset, &breaks)| (offset, breaks))
+    }
+}

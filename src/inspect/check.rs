@@ -1,0 +1,223 @@
+//! Checks all data of an [`Inspector`], in parallel, and reports in the order of the data.
+
+use super::inspector::{InspectedMember, Inspector};
+use super::join;
+use crate::Result;
+use crate::deserialize::check::{
+    ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, check_loaded,
+};
+use crate::deserialize::{Chunk, Deserializer};
+use crate::sequence::ChunkId;
+use rayon::prelude::*;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a check looks for, and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckOptions {
+    /// Errors and warnings after which the check ends; `None`: it does not.
+    pub most: Option<u64>,
+    /// Whether the deserializers are compared by key: sequences that one of them lacks, and lengths that differ.
+    pub join: bool,
+}
+
+impl Default for CheckOptions {
+    fn default() -> CheckOptions {
+        CheckOptions { most: None, join: true }
+    }
+}
+
+impl CheckOptions {
+    /// Ends the check after this many errors and warnings.
+    #[must_use]
+    pub fn most(mut self, findings: u64) -> CheckOptions {
+        self.most = Some(findings);
+        self
+    }
+
+    /// Does not compare the deserializers by key.
+    #[must_use]
+    pub fn without_join(mut self) -> CheckOptions {
+        self.join = false;
+        self
+    }
+}
+
+/// How far a check has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckProgress {
+    /// Bytes of files that were read.
+    pub bytes: u64,
+    /// Bytes of all files; 0 if no deserializer has a file of its own.
+    pub total: u64,
+}
+
+/// What a check has found in all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckSummary {
+    /// Number of errors.
+    pub errors: u64,
+    /// Number of warnings.
+    pub warnings: u64,
+    /// Number of notes.
+    pub notes: u64,
+    /// Bytes of files that were read.
+    pub bytes: u64,
+    /// What the samples are like: for each deserializer, by stream.
+    pub streams: Vec<Vec<StreamStatistics>>,
+    /// Names in the file of each deserializer that no stream has.
+    pub unknown_names: Vec<Vec<UnknownName>>,
+    /// Whether everything was looked at. A check ends early after the number of findings that was asked for, or where the
+    /// listener says so.
+    pub is_complete: bool,
+}
+
+impl Inspector {
+    /// Checks all data. `listener` gets the findings in the order of the data, deserializer by deserializer, on this thread;
+    /// `Break` ends the check. `progress` is called several times a second.
+    ///
+    /// Deserializers that could not be opened are findings.
+    pub fn check(
+        &self,
+        options: &CheckOptions,
+        listener: &mut dyn FnMut(Finding) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<CheckSummary> {
+        let total = self.members().iter().filter_map(InspectedMember::file_bytes).sum();
+        let mut run = Run { options, listener, summary: CheckSummary::default(), ended: false };
+        for member in self.members() {
+            let streams = vec![StreamStatistics::default(); member.streams().len()];
+            run.summary.streams.push(streams);
+            run.summary.unknown_names.push(Vec::new());
+            if run.ended {
+                continue;
+            }
+            match (member.error(), member.opened()) {
+                (Some(error), _) => run.report([Finding::from(error.clone()).in_file(member.name())]),
+                (None, Some(opened)) => self.check_member(member, opened, &mut run, total, progress)?,
+                (None, None) => {}
+            }
+        }
+        if options.join && !run.ended {
+            join::compare(self, &mut |finding| {
+                run.report([finding]);
+                if run.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        }
+        run.summary.is_complete = !run.ended;
+        Ok(run.summary)
+    }
+
+    /// Checks the chunks of one deserializer, a few at a time.
+    fn check_member(
+        &self,
+        member: &InspectedMember,
+        opened: &Arc<dyn Deserializer>,
+        run: &mut Run<'_>,
+        total: u64,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<()> {
+        let before = run.summary.bytes;
+        let chunks = opened.chunks();
+        let samples: u64 = chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add).max(1);
+        let mut seen = 0u64;
+        let together = 2 * self.pool.threads();
+        for first in (0..chunks.len()).step_by(together) {
+            let ids: Vec<ChunkId> =
+                (first..chunks.len().min(first + together)).map(|id| id as ChunkId).collect();
+            seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();
+            for check in self.check_chunks(&**opened, &ids, run.left()) {
+                let stated = check.bytes > 0;
+                run.add(check, member.name());
+                if !stated && let Some(bytes) = member.file_bytes() {
+                    // Formats that do not know how many bytes a chunk takes: its share of the samples.
+                    run.summary.bytes =
+                        before + (u128::from(bytes) * u128::from(seen) / u128::from(samples)) as u64;
+                }
+                if run.ended {
+                    return Ok(());
+                }
+            }
+            progress(CheckProgress { bytes: run.summary.bytes, total });
+        }
+        Ok(())
+    }
+
+    fn check_chunks(&self, source: &dyn Deserializer, ids: &[ChunkId], most: usize) -> Vec<ChunkCheck> {
+        let checked: Vec<Option<ChunkCheck>> =
+            self.pool.install(|| ids.par_iter().map(|&id| source.check(id, most)).collect());
+        if checked.iter().all(Option::is_some) {
+            return checked.into_iter().flatten().collect();
+        }
+        let load = |&id: &ChunkId| source.load(id);
+        let loaded: Vec<Result<Arc<dyn Chunk>>> = match source.loader() {
+            // Users' code does not run on the pool.
+            Some(_) => ids.iter().map(load).collect(),
+            None => self.pool.install(|| ids.par_iter().map(load).collect()),
+        };
+        // Waiting must not happen on the pool, which does the loading.
+        let ready: Vec<Result<Arc<dyn Chunk>>> = loaded
+            .into_iter()
+            .map(|chunk| chunk.and_then(|chunk| chunk.wait_ready().map(|()| chunk)))
+            .collect();
+        let look = |(chunk, &id): (Result<Arc<dyn Chunk>>, &ChunkId)| match chunk {
+            Ok(chunk) => check_loaded(source, &self.corpus, id, &chunk, most),
+            Err(error) => {
+                let mut check = ChunkCheck::default();
+                check.push(error.into(), most);
+                check
+            }
+        };
+        // One after the other where sequences are fetched: that is done by all threads already, and takes memory.
+        match source.is_fetched() {
+            true => self.pool.install(|| ready.into_iter().zip(ids).map(look).collect()),
+            false => self.pool.install(|| ready.into_par_iter().zip(ids).map(look).collect()),
+        }
+    }
+}
+
+/// A check that runs.
+struct Run<'a> {
+    options: &'a CheckOptions,
+    listener: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
+    summary: CheckSummary,
+    ended: bool,
+}
+
+impl Run<'_> {
+    /// Findings that may still be reported.
+    fn left(&self) -> usize {
+        let reported = self.summary.errors + self.summary.warnings;
+        self.options.most.map_or(usize::MAX, |most| most.saturating_sub(reported) as usize)
+    }
+
+    /// Reports findings, until the check ends.
+    fn report(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            if self.ended {
+                return;
+            }
+            match finding.severity {
+                Severity::Error => self.summary.errors += 1,
+                Severity::Warning => self.summary.warnings += 1,
+                Severity::Note => self.summary.notes += 1,
+            }
+            self.ended = (self.listener)(finding).is_break() || self.left() == 0;
+        }
+    }
+
+    /// Reports what was found in a chunk of the deserializer that is being checked.
+    fn add(&mut self, check: ChunkCheck, file: &str) {
+        if let Some(streams) = self.summary.streams.last_mut() {
+            streams.iter_mut().zip(&check.streams).for_each(|(own, next)| own.add(next));
+        }
+        if let Some(names) = self.summary.unknown_names.last_mut() {
+            add_names(names, check.unknown_names);
+        }
+        self.summary.bytes += check.bytes;
+        self.report(check.findings.into_iter().map(|finding| finding.in_file(file)));
+    }
+}

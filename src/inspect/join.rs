@@ -1,0 +1,157 @@
+//! Compares deserializers by key: which sequences only one has, and which have different lengths.
+
+use super::inspector::Inspector;
+use crate::Result;
+use crate::config::options::Packing;
+use crate::deserialize::bundle::frame_mode;
+use crate::deserialize::check::{Finding, Severity};
+use crate::deserialize::{Deserializer, InFrameMode};
+use crate::sequence::{ChunkId, SequenceId};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Compares the deserializers that could be opened, if there are several: each one with the primary.
+pub(super) fn compare(
+    inspector: &Inspector,
+    listener: &mut dyn FnMut(Finding) -> ControlFlow<()>,
+) -> Result<()> {
+    let members: Vec<(&str, &Arc<dyn Deserializer>)> =
+        inspector.members().iter().filter_map(|member| Some((member.name(), member.opened()?))).collect();
+    let Some(((primary_name, primary), secondaries)) = members.split_first() else { return Ok(()) };
+    for (name, secondary) in secondaries {
+        let pair = Pair { inspector, primary_name, primary: &***primary, name, secondary: &***secondary };
+        // The first search may sort all keys, which is work for the pool.
+        inspector.pool.install(|| secondary.find(0));
+        if pair.compare(listener)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The primary and another deserializer.
+struct Pair<'a> {
+    inspector: &'a Inspector,
+    primary_name: &'a str,
+    primary: &'a dyn Deserializer,
+    name: &'a str,
+    secondary: &'a dyn Deserializer,
+}
+
+impl Pair<'_> {
+    fn compare(&self, listener: &mut dyn FnMut(Finding) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let mut used = Used::new(self.secondary);
+        let is_comparable = frame_mode(self.primary) != InFrameMode::Whole
+            && frame_mode(self.secondary) != InFrameMode::Whole;
+        let mut own = Vec::new();
+        for chunk in 0..self.primary.chunks().len() as ChunkId {
+            own.clear();
+            self.primary.list(chunk, &mut own)?;
+            for sequence in &own {
+                let finding = match self.secondary.matching(sequence)? {
+                    None => Some(self.lacking(sequence.key)),
+                    Some((id, samples)) => {
+                        used.mark(id);
+                        let differs = samples != sequence.samples && !self.secondary.is_expanded();
+                        differs.then(|| self.unequal(sequence.key, sequence.samples, samples, is_comparable))
+                    }
+                };
+                if finding.is_some_and(|finding| listener(finding).is_break()) {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        let mut keys = Vec::with_capacity(1);
+        for id in used.others() {
+            keys.clear();
+            self.secondary.keys(&[id], &mut keys);
+            let unused = keys.first().map(|&key| self.unused(key));
+            if unused.is_some_and(|finding| listener(finding).is_break()) {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finding(&self, severity: Severity, file: &str, key: u64, message: String, detail: &str) -> Finding {
+        let mut finding = Finding::new(severity, message).in_file(file).for_key(self.inspector.key_text(key));
+        detail.clone_into(&mut finding.detail);
+        finding
+    }
+
+    fn lacking(&self, key: u64) -> Finding {
+        let message =
+            format!("'{}' lacks this sequence of '{}', which is dropped.", self.name, self.primary_name);
+        let detail = "Sequences are joined by key: each deserializer must have the keys of the first one.";
+        self.finding(Severity::Warning, self.primary_name, key, message, detail)
+    }
+
+    fn unused(&self, key: u64) -> Finding {
+        let message =
+            format!("'{}' lacks this sequence of '{}', which is not used.", self.primary_name, self.name);
+        let detail =
+            "Sequences are joined by key: those that the first deserializer does not have are never read.";
+        self.finding(Severity::Warning, self.name, key, message, detail)
+    }
+
+    fn unequal(&self, key: u64, expected: u32, samples: u32, is_comparable: bool) -> Finding {
+        let message = format!(
+            "The sequence has {samples} samples in '{}' and {expected} in '{}'.",
+            self.name, self.primary_name
+        );
+        let (severity, detail) = match self.inspector.settings.packing {
+            Packing::Truncated { .. } if samples < expected => (
+                Severity::Error,
+                "Truncated minibatches need equal lengths: reading fails where this sequence begins.",
+            ),
+            Packing::Frame if is_comparable => {
+                (Severity::Warning, "Frames past the end of the shorter one are invalid sequences.")
+            }
+            _ if is_comparable => (Severity::Warning, "They are delivered as they are."),
+            _ => (Severity::Note, "They are delivered as they are."),
+        };
+        self.finding(severity, self.name, key, message, detail)
+    }
+}
+
+/// The sequences of a deserializer that have a partner: one bit each.
+struct Used<'a> {
+    table: &'a dyn Deserializer,
+    /// By chunk, the position of its first sequence.
+    firsts: Vec<usize>,
+    bits: Vec<u64>,
+}
+
+impl<'a> Used<'a> {
+    fn new(table: &'a dyn Deserializer) -> Used<'a> {
+        let mut total = 0;
+        let first = |sequences: u32| {
+            let first = total;
+            total += sequences as usize;
+            first
+        };
+        let firsts = table.chunks().iter().map(|chunk| chunk.sequences).map(first).collect();
+        Used { table, firsts, bits: vec![0; total.div_ceil(64)] }
+    }
+
+    fn mark(&mut self, id: SequenceId) {
+        let known =
+            self.table.chunks().get(id.chunk as usize).is_some_and(|chunk| id.index < chunk.sequences);
+        if known {
+            let position = self.firsts[id.chunk as usize] + id.index as usize;
+            self.bits[position / 64] |= 1 << (position % 64);
+        }
+    }
+
+    /// The sequences that were not marked, in order.
+    fn others(&self) -> impl Iterator<Item = SequenceId> + '_ {
+        (0..).zip(self.table.chunks()).flat_map(move |(chunk, info)| {
+            let first = self.firsts[chunk as usize];
+            let is_unused = move |index: &u32| {
+                let position = first + *index as usize;
+                self.bits[position / 64] >> (position % 64) & 1 == 0
+            };
+            (0..info.sequences).filter(is_unused).map(move |index| SequenceId { chunk, index })
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! How long sequences are.
+
+use crate::deserialize::{self, ChunkTable};
+use std::collections::BTreeMap;
+
+/// How many samples the sequences of a deserializer have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lengths {
+    /// Number of sequences of each length below [`DIRECT`].
+    short: Vec<u64>,
+    /// Number of sequences of each greater length.
+    long: BTreeMap<u32, u64>,
+    sequences: u64,
+    samples: u64,
+}
+
+/// Lengths that are counted in an array.
+const DIRECT: usize = 1 << 12;
+
+impl Lengths {
+    /// The lengths of all sequences of a table.
+    pub(super) fn of(table: &dyn ChunkTable) -> Lengths {
+        let mut lengths = Lengths::default();
+        for (chunk, info) in (0..).zip(table.chunks()) {
+            match table.lengths(chunk) {
+                deserialize::Lengths::Ones => lengths.add(1, info.sequences.into()),
+                deserialize::Lengths::Each(each) => each.iter().for_each(|&length| lengths.add(length, 1)),
+            }
+        }
+        lengths
+    }
+
+    fn add(&mut self, length: u32, sequences: u64) {
+        self.sequences += sequences;
+        self.samples += sequences * u64::from(length);
+        if (length as usize) < DIRECT {
+            if self.short.len() <= length as usize {
+                self.short.resize(length as usize + 1, 0);
+            }
+            self.short[length as usize] += sequences;
+        } else {
+            *self.long.entry(length).or_default() += sequences;
+        }
+    }
+
+    /// Number of sequences.
+    pub fn sequences(&self) -> u64 {
+        self.sequences
+    }
+
+    /// Number of samples of all sequences.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The mean length; 0 without sequences.
+    pub fn mean(&self) -> f64 {
+        if self.sequences == 0 { 0.0 } else { self.samples as f64 / self.sequences as f64 }
+    }
+
+    /// The least length that at least this share of the sequences, from 0 to 1, does not exceed: 0 gives the shortest
+    /// sequence, 0.5 the median, 1 the longest. `None` without sequences.
+    pub fn quantile(&self, share: f64) -> Option<u32> {
+        let rank = ((share.clamp(0.0, 1.0) * self.sequences as f64).ceil() as u64).max(1);
+        let short = (0..).zip(&self.short).map(|(length, &count)| (length, count));
+        let mut before = 0;
+        let mut all = short.chain(self.long.iter().map(|(&length, &count)| (length, count)));
+        all.find_map(|(length, count)| {
+            before += count;
+            (count > 0 && before >= rank).then_some(length)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_lengths() {
+        let mut sorted: Vec<u32> = (0..997).map(|i| i * i % 90_000).collect();
+        let mut lengths = Lengths::default();
+        sorted.iter().for_each(|&length| lengths.add(length, 1));
+        sorted.sort_unstable();
+        assert_eq!(lengths.sequences(), 997);
+        assert_eq!(lengths.samples(), sorted.iter().map(|&length| u64::from(length)).sum::<u64>());
+        for percent in 0..=100u32 {
+            let share = f64::from(percent) / 100.0;
+            let rank = ((share * 997.0).ceil() as usize).max(1);
+            assert_eq!(lengths.quantile(share), Some(sorted[rank - 1]), "{percent} %");
+        }
+        assert_eq!(Lengths::default().quantile(0.5), None);
+    }
+}
