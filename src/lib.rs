@@ -140,6 +140,8 @@ pub mod randomize;
 #[doc(hidden)]
 pub mod reader;
 #[doc(hidden)]
+pub mod recognize;
+#[doc(hidden)]
 pub mod sequence;
 #[doc(hidden)]
 pub mod stream;
@@ -158,6 +160,7 @@ pub use pack::SparseColumns;
 pub use pack::layout::{GAP, Layout, Record};
 pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
+pub use recognize::FileFormat;
 pub use stream::{Element, ElementType, Storage, StreamInfo};
 
 /// Conversions of speech data: HTK features and Kaldi archives, labels (MLF) and text (CTF), and arrays for NumPy.

@@ -1,0 +1,470 @@
+//! What a file is, by its first bytes: so that messages can say it, and tools can open a file without a configuration.
+
+use crate::Result;
+use crate::file::DataFile;
+
+/// What the content of a file looks like. Names and extensions of files play no part.
+///
+/// ```
+/// use cntk_reader::FileFormat;
+///
+/// assert_eq!(FileFormat::of_bytes(b"|labels 3:1 |features 0.5 0.25\n", 31), FileFormat::CtfLines);
+/// assert_eq!(FileFormat::of_bytes(b"\x1f\x8b\x08\0", 9000), FileFormat::Gzip);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// No bytes at all, or nothing but white space.
+    Empty,
+    /// CNTK text format without ids: each line is a sequence.
+    CtfLines,
+    /// CNTK text format whose lines begin with numbers as ids of sequences.
+    CtfIds,
+    /// CNTK text format whose lines begin with text as ids of sequences.
+    CtfTextIds,
+    /// CNTK binary format.
+    Cbf,
+    /// A file of HTK features.
+    HtkFeatures,
+    /// HTK labels (master label file).
+    Mlf,
+    /// A Kaldi archive of binary objects.
+    KaldiArchive,
+    /// A Kaldi archive of objects as text.
+    KaldiText,
+    /// A list of utterances and where they are: HTK's or Kaldi's script.
+    Script,
+    /// A configuration in CNTK's language.
+    Configuration,
+    /// Fields separated by commas or semicolons.
+    Csv,
+    /// Fields separated by tabs.
+    Tsv,
+    /// Numbers separated by blanks, as many in each line.
+    Numbers,
+    /// Lines of a label and `index:value` pairs (SVMlight, LIBSVM).
+    LibSvm,
+    /// JSON, or a JSON object in each line.
+    Json,
+    /// Compressed by gzip.
+    Gzip,
+    /// Compressed by Zstandard.
+    Zstd,
+    /// Compressed by bzip2.
+    Bzip2,
+    /// Compressed by xz.
+    Xz,
+    /// A ZIP archive; also what NumPy's `.npz` is.
+    Zip,
+    /// A JPEG image.
+    Jpeg,
+    /// A PNG image.
+    Png,
+    /// A BMP image.
+    Bmp,
+    /// A GIF image.
+    Gif,
+    /// A TIFF image.
+    Tiff,
+    /// A WebP image.
+    Webp,
+    /// An array of NumPy (`.npy`).
+    Npy,
+    /// A Parquet file.
+    Parquet,
+    /// An Arrow IPC file, also called Feather.
+    Arrow,
+    /// An HDF5 file.
+    Hdf5,
+    /// Text of 16 bits a character.
+    Utf16,
+    /// Text of no format that is known here.
+    Text,
+    /// Bytes of no format that is known here.
+    Bytes,
+}
+
+/// Bytes of a file that decide what it is.
+pub const HEAD: usize = 4096;
+
+/// Lines that are looked at.
+const LINES: usize = 16;
+
+/// Formats whose files begin with fixed bytes.
+const SIGNATURES: &[(&[u8], FileFormat)] = &[
+    (b"nib_ktnc", FileFormat::Cbf),
+    (b"#!MLF!#", FileFormat::Mlf),
+    (b"\x1f\x8b", FileFormat::Gzip),
+    (b"\x28\xb5\x2f\xfd", FileFormat::Zstd),
+    (b"BZh", FileFormat::Bzip2),
+    (b"\xfd7zXZ\0", FileFormat::Xz),
+    (b"PK\x03\x04", FileFormat::Zip),
+    (b"PK\x05\x06", FileFormat::Zip),
+    (b"\xff\xd8\xff", FileFormat::Jpeg),
+    (b"\x89PNG\r\n\x1a\n", FileFormat::Png),
+    (b"GIF87a", FileFormat::Gif),
+    (b"GIF89a", FileFormat::Gif),
+    (b"II*\0", FileFormat::Tiff),
+    (b"MM\0*", FileFormat::Tiff),
+    (b"\x93NUMPY", FileFormat::Npy),
+    (b"PAR1", FileFormat::Parquet),
+    (b"ARROW1", FileFormat::Arrow),
+    (b"\x89HDF\r\n\x1a\n", FileFormat::Hdf5),
+    (b"\xff\xfe", FileFormat::Utf16),
+    (b"\xfe\xff", FileFormat::Utf16),
+];
+
+impl FileFormat {
+    /// Reads the start of a file and recognizes its format. Fails if the file cannot be read.
+    pub fn of_file(path: &str) -> Result<FileFormat> {
+        FileFormat::of_data(&DataFile::open(path)?)
+    }
+
+    /// [`FileFormat::of_file`] for a file that is open.
+    pub(crate) fn of_data(file: &DataFile) -> Result<FileFormat> {
+        let mut head = vec![0; HEAD];
+        let count = file.read_at(0, &mut head)?;
+        Ok(FileFormat::of_bytes(&head[..count], file.size()?))
+    }
+
+    /// Recognizes a format by the first bytes of a file of `size` bytes. The first 4096 bytes are enough.
+    pub fn of_bytes(head: &[u8], size: u64) -> FileFormat {
+        if let Some(&(_, format)) = SIGNATURES.iter().find(|(start, _)| head.starts_with(start)) {
+            return format;
+        }
+        if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+            return FileFormat::Webp;
+        }
+        if head.starts_with(b"BM") && head.get(6..10) == Some(&[0; 4]) {
+            return FileFormat::Bmp;
+        }
+        if is_htk(head, size) {
+            return FileFormat::HtkFeatures;
+        }
+        let is_whole = head.len() as u64 >= size;
+        let head = &head[..head.len().min(HEAD)];
+        let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+        let token = text.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+        if text.get(token..).is_some_and(|rest| rest.starts_with(b" \0B")) && !text[..token].contains(&0) {
+            return FileFormat::KaldiArchive;
+        }
+        if text.contains(&0) {
+            return of_zeros(text);
+        }
+        of_text(text, is_whole)
+    }
+
+    /// What the file is, with its article, to follow "is".
+    pub fn describe(self) -> &'static str {
+        match self {
+            FileFormat::Empty => "an empty file",
+            FileFormat::CtfLines => "a text file in CNTK's format (CTF) without sequence ids",
+            FileFormat::CtfIds => "a text file in CNTK's format (CTF) with numbers as sequence ids",
+            FileFormat::CtfTextIds => "a text file in CNTK's format (CTF) with textual sequence ids",
+            FileFormat::Cbf => "a file in CNTK's binary format (CBF)",
+            FileFormat::HtkFeatures => "a file of HTK features",
+            FileFormat::Mlf => "a file of HTK labels (MLF)",
+            FileFormat::KaldiArchive => "a Kaldi archive",
+            FileFormat::KaldiText => "a Kaldi archive as text",
+            FileFormat::Script => "a script of utterances (.scp)",
+            FileFormat::Configuration => "a CNTK configuration",
+            FileFormat::Csv => "a table with commas or semicolons between its fields (CSV)",
+            FileFormat::Tsv => "a table with tabs between its fields (TSV)",
+            FileFormat::Numbers => "a table of numbers with blanks between them",
+            FileFormat::LibSvm => "a text file in LIBSVM's format",
+            FileFormat::Json => "a JSON file",
+            FileFormat::Gzip => "a file compressed by gzip",
+            FileFormat::Zstd => "a file compressed by zstd",
+            FileFormat::Bzip2 => "a file compressed by bzip2",
+            FileFormat::Xz => "a file compressed by xz",
+            FileFormat::Zip => "a ZIP archive (or NumPy's .npz)",
+            FileFormat::Jpeg => "a JPEG image",
+            FileFormat::Png => "a PNG image",
+            FileFormat::Bmp => "a BMP image",
+            FileFormat::Gif => "a GIF image",
+            FileFormat::Tiff => "a TIFF image",
+            FileFormat::Webp => "a WebP image",
+            FileFormat::Npy => "an array of NumPy (.npy)",
+            FileFormat::Parquet => "a Parquet file",
+            FileFormat::Arrow => "an Arrow (Feather) file",
+            FileFormat::Hdf5 => "an HDF5 file",
+            FileFormat::Utf16 => "a text file in UTF-16",
+            FileFormat::Text => "a text file of an unknown format",
+            FileFormat::Bytes => "a binary file of an unknown format",
+        }
+    }
+
+    /// What to do with a file of this format so that the library can read it, as whole sentences. Empty for formats of
+    /// which nothing is known.
+    pub fn advice(self) -> &'static str {
+        match self {
+            FileFormat::Empty => "Check how it was written.",
+            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => {
+                "Read it with 'type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"'."
+            }
+            FileFormat::Cbf => {
+                "Read it with 'type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\"'."
+            }
+            FileFormat::HtkFeatures => {
+                "List the files of features in a script, and name that as 'scpFile' of an 'HTKFeatureDeserializer'."
+            }
+            FileFormat::Mlf => "Name it as 'mlfFile' of an 'HTKMLFDeserializer'.",
+            FileFormat::KaldiArchive | FileFormat::KaldiText => "Read it with a 'KaldiDeserializer'.",
+            FileFormat::Script => {
+                "Name it as 'scpFile' of an 'HTKFeatureDeserializer' or of a 'KaldiDeserializer'."
+            }
+            FileFormat::Configuration => "Open it as the configuration, not as the data.",
+            FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
+                "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
+                 a deserializer of your own."
+            }
+            FileFormat::LibSvm => {
+                "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0."
+            }
+            FileFormat::Json
+            | FileFormat::Npy
+            | FileFormat::Parquet
+            | FileFormat::Arrow
+            | FileFormat::Hdf5 => {
+                "Convert it to CNTK's text format first, or read it with a deserializer of your own."
+            }
+            FileFormat::Gzip => "Decompress it first: gunzip FILE.",
+            FileFormat::Zstd => "Decompress it first: unzstd FILE.",
+            FileFormat::Bzip2 => "Decompress it first: bunzip2 FILE.",
+            FileFormat::Xz => "Decompress it first: unxz FILE.",
+            FileFormat::Zip => "Unpack it first: unzip FILE.",
+            FileFormat::Jpeg
+            | FileFormat::Png
+            | FileFormat::Bmp
+            | FileFormat::Gif
+            | FileFormat::Tiff
+            | FileFormat::Webp => {
+                "List the images in a map file, with a line 'path<tab>class' for each, and name that as 'file' of an \
+                 'ImageDeserializer'."
+            }
+            FileFormat::Utf16 => "Convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE > NEW.",
+            FileFormat::Text | FileFormat::Bytes => "",
+        }
+    }
+}
+
+/// Whether a file begins with the header of HTK features and has the size that this header states.
+fn is_htk(head: &[u8], size: u64) -> bool {
+    let Some(header) = head.get(..12) else { return false };
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (frames, frame_bytes, kind) = (number(0), half(8), half(10));
+    let is_known = frames > 0 && frame_bytes > 0 && kind & 0o77 <= 12;
+    // A checksum of two bytes may follow the frames.
+    let end = 12 + u64::from(frames) * u64::from(frame_bytes);
+    is_known && (end == size || end + 2 == size)
+}
+
+/// Bytes with zeros among them: text of 16 bits a character has them in every other place.
+fn of_zeros(bytes: &[u8]) -> FileFormat {
+    let zeros = |first: usize| bytes.iter().skip(first).step_by(2).filter(|&&byte| byte == 0).count();
+    let half = bytes.len() / 2;
+    let is_utf16 = |zero: usize| half >= 2 && zeros(zero) * 10 >= half * 9 && zeros(1 - zero) * 10 <= half;
+    if is_utf16(0) || is_utf16(1) { FileFormat::Utf16 } else { FileFormat::Bytes }
+}
+
+fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
+    let Some(text) = utf8_start(bytes) else { return FileFormat::Bytes };
+    if text.trim().is_empty() {
+        return if is_whole { FileFormat::Empty } else { FileFormat::Text };
+    }
+    // The last line counts only if all of it is there.
+    let complete = if is_whole { text } else { text.rfind('\n').map_or(text, |end| &text[..end]) };
+    let lines: Vec<&str> = complete
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.trim_start().is_empty() && !line.starts_with('#'))
+        .take(LINES)
+        .collect();
+    let Some(&first) = lines.first() else { return FileFormat::Text };
+    if let Some(format) = of_ctf_line(first.trim_start()) {
+        return format;
+    }
+    let all = |test: &dyn Fn(&str) -> bool| lines.iter().all(|line| test(line));
+    if first.starts_with(['{', '[']) && (first.contains('"') || first == "{" || first == "[") {
+        return FileFormat::Json;
+    }
+    if is_kaldi_text(first) {
+        return FileFormat::KaldiText;
+    }
+    if all(&is_script_line) {
+        return FileFormat::Script;
+    }
+    if is_assignment(first) {
+        return FileFormat::Configuration;
+    }
+    if all(&is_libsvm_line) {
+        return FileFormat::LibSvm;
+    }
+    for (separator, format) in [('\t', FileFormat::Tsv), (',', FileFormat::Csv), (';', FileFormat::Csv)] {
+        let fields = first.split(separator).count();
+        if fields > 1 && all(&|line| line.split(separator).count() == fields) {
+            return format;
+        }
+    }
+    if all(&|line| line.split_ascii_whitespace().all(is_number)) {
+        return FileFormat::Numbers;
+    }
+    FileFormat::Text
+}
+
+/// The text, without a character at its end that is cut. None for bytes that are no text.
+fn utf8_start(bytes: &[u8]) -> Option<&str> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).ok()?
+        }
+        Err(_) => return None,
+    };
+    let is_control = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\x0b' | '\x0c' | '\x1b');
+    (!text.contains(is_control)).then_some(text)
+}
+
+fn of_ctf_line(line: &str) -> Option<FileFormat> {
+    let starts_sample = |rest: &str| {
+        let mut rest = rest.chars();
+        rest.next() == Some('|') && rest.next().is_some_and(|c| c == '#' || !c.is_whitespace() && c != '|')
+    };
+    if starts_sample(line) {
+        return Some(FileFormat::CtfLines);
+    }
+    let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    if after_digits.len() < line.len() && starts_sample(after_digits.trim_start()) {
+        return Some(FileFormat::CtfIds);
+    }
+    let (_, rest) = line.split_once([' ', '\t'])?;
+    starts_sample(rest.trim_start()).then_some(FileFormat::CtfTextIds)
+}
+
+/// `key [ 1 2 3`, also with the numbers in the lines that follow.
+fn is_kaldi_text(line: &str) -> bool {
+    let Some((key, rest)) = line.split_once([' ', '\t']) else { return false };
+    let numbers = |rest: &str| rest.split_ascii_whitespace().all(|one| is_number(one) || one == "]");
+    key != "=" && rest.trim_start().strip_prefix('[').is_some_and(numbers)
+}
+
+/// `key=path[first,last]`, or `key path:offset`.
+fn is_script_line(line: &str) -> bool {
+    if let Some((key, offset)) = line.split_once([' ', '\t']) {
+        let is_key = !key.contains(['=', ',', ':']);
+        return is_key
+            && offset.rsplit_once(':').is_some_and(|(path, offset)| {
+                !path.trim().is_empty()
+                    && !is_number(path.trim())
+                    && !path.contains(':')
+                    && offset.bytes().all(|byte| byte.is_ascii_digit())
+            });
+    }
+    line.split_once('=').is_some_and(|(key, path)| {
+        !key.is_empty() && path.contains(['/', '.']) && !path.contains(['"', '=']) && !is_number(path)
+    })
+}
+
+/// `key = value` or `key = [`.
+fn is_assignment(line: &str) -> bool {
+    line.split_once('=').is_some_and(|(key, _)| {
+        let key = key.trim();
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+    })
+}
+
+fn is_libsvm_line(line: &str) -> bool {
+    let mut fields = line.split_ascii_whitespace();
+    let is_pair = |field: &str| {
+        field.split_once(':').is_some_and(|(index, value)| {
+            !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()) && is_number(value)
+        })
+    };
+    let has_label = fields.next().is_some_and(is_number);
+    let mut pairs = fields.peekable();
+    has_label && pairs.peek().is_some() && pairs.all(is_pair)
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(bytes: &[u8]) -> FileFormat {
+        FileFormat::of_bytes(bytes, bytes.len() as u64)
+    }
+
+    #[test]
+    fn text() {
+        for (text, expected) in [
+            ("", FileFormat::Empty),
+            (" \n\r\n", FileFormat::Empty),
+            ("\u{feff}", FileFormat::Empty),
+            ("|x 1 2 |y 3:1\n", FileFormat::CtfLines),
+            ("\u{feff}\n|x 1 2\n", FileFormat::CtfLines),
+            ("|# a comment\n|x 1\n", FileFormat::CtfLines),
+            ("100 |x 1\n100 |x 2\n", FileFormat::CtfIds),
+            ("100|x 1", FileFormat::CtfIds),
+            ("utt1 |x 1\nutt2\t|x 2\n", FileFormat::CtfTextIds),
+            ("#!MLF!#\n\"a.lab\"\n0 1 s1\n.\n", FileFormat::Mlf),
+            ("utt1  [\n  1 2\n  3 4 ]\n", FileFormat::KaldiText),
+            ("utt1 feats.ark:5\nutt2 feats.ark:99\n", FileFormat::Script),
+            ("a.mfc=/data/all.mfc[0,10]\nb.mfc=/data/all.mfc[11,20]\n", FileFormat::Script),
+            ("# mine\nrandomize = true\nreader = [\n", FileFormat::Configuration),
+            ("a,b,label\n1,2,3\n4,5,6\n", FileFormat::Csv),
+            ("1;2;3\n4;5;6\n", FileFormat::Csv),
+            ("1\t2\n3\t4\n", FileFormat::Tsv),
+            ("0.5 0.25 1e3\n1 2 3\n", FileFormat::Numbers),
+            ("-1 1:0.5 7:1\n+1 2:0.25\n", FileFormat::LibSvm),
+            ("{\"a\": 1}\n{\"a\": 2}\n", FileFormat::Json),
+            ("Dear reader,\nthis is a text.\n", FileFormat::Text),
+        ] {
+            assert_eq!(of(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn bytes() {
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        assert_eq!(of(&utf16("|x 1 2\n|x 3 4\n")), FileFormat::Utf16);
+        assert_eq!(of(&utf16("\u{feff}|x 1 2\n")), FileFormat::Utf16);
+        assert_eq!(of(b"nib_ktnc\x01\0\0\0"), FileFormat::Cbf);
+        assert_eq!(of(b"utt1 \0BFM \x04"), FileFormat::KaldiArchive);
+        assert_eq!(of(b"BM\x46\0\0\0\0\0\0\0\x36\0\0\0"), FileFormat::Bmp);
+        assert_eq!(of(b"RIFF\x24\0\0\0WEBPVP8 "), FileFormat::Webp);
+        assert_eq!(of(b"\x01\x02\0\xff\xfe"), FileFormat::Bytes);
+        assert_eq!(of(b"caf\xe9 au lait"), FileFormat::Bytes);
+        let mut htk = vec![0, 0, 0, 2, 0, 1, 0x86, 0xa0, 0, 8, 0, 6];
+        htk.extend([1; 16]);
+        assert_eq!(of(&htk), FileFormat::HtkFeatures);
+        assert_ne!(FileFormat::of_bytes(&htk, 1000), FileFormat::HtkFeatures);
+    }
+
+    #[test]
+    fn a_head_that_is_cut_is_enough() {
+        let line = "1,2,3,4,5\n".repeat(1000);
+        assert_eq!(FileFormat::of_bytes(&line.as_bytes()[..HEAD], line.len() as u64), FileFormat::Csv);
+        let text = "\u{e4}".repeat(3000);
+        assert_eq!(FileFormat::of_bytes(&text.as_bytes()[..HEAD - 1], 6000), FileFormat::Text);
+        let one = vec![b'|'; 3];
+        assert_eq!(FileFormat::of_bytes(&one, 1 << 40), FileFormat::Text);
+    }
+
+    #[test]
+    fn any_bytes_are_something() {
+        let mut state = 1u64;
+        for size in (0..200).chain([HEAD, 2 * HEAD]) {
+            let bytes: Vec<u8> = (0..size)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    b"|# \n1a.,=\0[:\xff"[(state >> 33) as usize % 13]
+                })
+                .collect();
+            assert!(!of(&bytes).describe().is_empty());
+        }
+    }
+}
