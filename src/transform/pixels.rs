@@ -8,8 +8,8 @@ pub(super) trait Value: Copy + Default + PartialEq + std::fmt::Debug + Send + Sy
     /// Values of this type as those of an image.
     fn pixels(values: Vec<Self>) -> Pixels;
 
-    /// The spare memory for values of this type.
-    fn spare(memory: &mut Memory) -> &mut Vec<Self>;
+    /// The spare pieces of memory for values of this type.
+    fn spare(memory: &mut Memory) -> &mut Vec<Vec<Self>>;
 
     /// The value as a number of the stream's type.
     fn to<T: Real>(self) -> T;
@@ -41,7 +41,7 @@ macro_rules! value {
                 Pixels::$pixels(values)
             }
 
-            fn spare(memory: &mut Memory) -> &mut Vec<$type> {
+            fn spare(memory: &mut Memory) -> &mut Vec<Vec<$type>> {
                 &mut memory.$spare
             }
 
@@ -92,19 +92,19 @@ macro_rules! for_pixels {
 
 pub(super) use for_pixels;
 
-/// Memory that an image's next values are written to. An image's former memory is kept here when it gets new values, so two
-/// pieces of memory take turns, and nothing is allocated once they are large enough.
+/// Memory that an image's next values are written to. An image's former memory is kept here when it gets new values, so that
+/// nothing is allocated once all pieces are large enough.
 #[derive(Default)]
 pub(super) struct Memory {
-    bytes: Vec<u8>,
-    floats: Vec<f32>,
-    doubles: Vec<f64>,
+    bytes: Vec<Vec<u8>>,
+    floats: Vec<Vec<f32>>,
+    doubles: Vec<Vec<f64>>,
 }
 
 impl Memory {
     /// Takes out memory for `count` values. What the values are is not defined.
     pub(super) fn take<V: Value>(&mut self, count: usize) -> Vec<V> {
-        let mut values = std::mem::take(V::spare(self));
+        let mut values = V::spare(self).pop().unwrap_or_default();
         values.resize(count, V::default());
         values
     }
@@ -121,14 +121,16 @@ impl Memory {
     /// Gives an image memory for bytes, if it has other values.
     pub(super) fn reclaim(&mut self, image: &mut Image) {
         if !matches!(image.pixels, Pixels::Bytes(_)) {
-            let bytes = std::mem::take(&mut self.bytes);
+            let bytes = self.bytes.pop().unwrap_or_default();
             self.replace(&mut image.pixels, bytes);
         }
     }
 }
 
-fn keep<V>(spare: &mut Vec<V>, values: Vec<V>) {
-    if values.capacity() > spare.capacity() {
-        *spare = values;
+/// Keeps memory, the piece that was used last on top: it is still in the caches. An image comes with a piece, and a chain of
+/// transforms writes to one while it reads another, so that a third one would never be used.
+fn keep<V>(spare: &mut Vec<Vec<V>>, values: Vec<V>) {
+    if values.capacity() > 0 && spare.len() < 2 {
+        spare.push(values);
     }
 }

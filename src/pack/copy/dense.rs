@@ -2,6 +2,7 @@
 
 use super::Columns;
 use super::frames;
+use super::nontemporal;
 use super::prefetch::{self, AHEAD, AHEAD_SPREAD};
 use crate::compact::widen;
 use crate::pack::layout::{Layout, Record};
@@ -82,10 +83,11 @@ pub(in super::super) fn dense_in_parallel(
     if pool.threads() < 2 || out.len() < 4 * PIECE || layout.steps != 1 || !views.iter().all(is_plain) {
         return false;
     }
+    let is_nontemporal = is_nontemporal(out, column);
     let columns = out.par_chunks_exact_mut(column).zip(views);
     pool.install(|| {
         columns.with_max_len((PIECE / column).max(1)).for_each(|(target, view)| {
-            widen::values(target, view.values, view.form, element);
+            write(target, view, element, is_nontemporal);
         });
     });
     true
@@ -94,6 +96,7 @@ pub(in super::super) fn dense_in_parallel(
 /// Copies sequences of one sample each to columns that follow one another, up to the first sequence that is made of frames.
 /// Returns the number of sequences that were copied.
 fn one_step(out: &mut [u8], column: usize, element: usize, views: &[SequenceView<'_>]) -> usize {
+    let is_nontemporal = is_nontemporal(out, column);
     for (i, (target, view)) in out.chunks_exact_mut(column).zip(views).enumerate() {
         if let ViewKind::Frames(_) = view.kind {
             return i;
@@ -101,9 +104,27 @@ fn one_step(out: &mut [u8], column: usize, element: usize, views: &[SequenceView
         if let Some(next) = views.get(i + AHEAD) {
             prefetch::next(next);
         }
-        widen::values(target, view.values, view.form, element);
+        write(target, view, element, is_nontemporal);
     }
     views.len()
+}
+
+/// Writes the sample of a sequence to its column.
+#[inline(always)]
+fn write(target: &mut [u8], view: &SequenceView<'_>, element: usize, is_nontemporal: bool) {
+    match is_nontemporal {
+        true => nontemporal::values(target, view.values, view.form, element),
+        false => widen::values(target, view.values, view.form, element),
+    }
+}
+
+/// Whether a block with columns of `column` bytes is written past the caches.
+fn is_nontemporal(out: &[u8], column: usize) -> bool {
+    /// Larger than what a core's own caches hold: the first columns leave them before the last ones are written.
+    const BLOCK: usize = 16 << 20;
+    /// Columns of fewer bytes would have too many incomplete cache lines.
+    const COLUMN: usize = 4 << 10;
+    out.len() >= BLOCK && column >= COLUMN
 }
 
 /// Zeroes the columns of a gap, `column` bytes each.

@@ -9,6 +9,7 @@ use crate::sequence::{SequenceView, ViewKind};
 mod dense;
 mod expand;
 mod frames;
+mod nontemporal;
 mod prefetch;
 mod sparse;
 
