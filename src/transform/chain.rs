@@ -6,9 +6,10 @@ use super::intensity::Intensity;
 use super::mean::Mean;
 use super::pixels::{Memory, Real};
 use super::random::{Engines, Source, SplitMix};
-use super::resize::Tables;
+use super::resize::{Resize, Tables};
 use super::scale::Fit;
 use super::user::UserTransform;
+use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
@@ -30,6 +31,8 @@ pub struct Chain {
     engines: Option<Mutex<Vec<Engines>>>,
     /// The warning of images that have more channels than `Scale` says was given.
     has_warned: AtomicBool,
+    /// The warning of `Color` and `Intensity` after a crop was given.
+    has_warned_of_crop: AtomicBool,
 }
 
 /// A transform.
@@ -62,6 +65,14 @@ enum Step {
     },
 }
 
+/// A step of a plan.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    step: Step,
+    /// The view then becomes an image of its own.
+    cuts_out: bool,
+}
+
 /// Which image it is, for what is drawn at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
@@ -77,10 +88,15 @@ pub struct Draw {
 /// What the transforms of a chain are going to do with one image. Its memory is used again for the next one.
 #[derive(Debug)]
 pub struct Plan {
-    steps: Vec<Step>,
+    steps: Vec<Planned>,
     /// Values of a pixel that the image has at first.
     channels: u32,
+    /// The image at first.
+    whole: Region,
+    /// The part of it that is decoded.
     region: Region,
+    /// What is cropped stays a view of the larger image, as in CNTK 2.7. Samples that CNTK does not transform are cut out.
+    keeps_views: bool,
     result: ImageInfo,
     /// Channels of the stream, if the image has more.
     declared: Option<u32>,
@@ -88,14 +104,22 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Plan {
-        let (region, result) = (Region::whole(0, 0), ImageInfo::decoded(0, 0, 0));
-        Plan { steps: Vec::new(), channels: 0, region, result, declared: None }
+        let (whole, result) = (Region::whole(0, 0), ImageInfo::decoded(0, 0, 0));
+        Plan {
+            steps: Vec::new(),
+            channels: 0,
+            whole,
+            region: whole,
+            keeps_views: true,
+            result,
+            declared: None,
+        }
     }
 }
 
 impl Plan {
-    /// The part of the decoded image that the chain needs: what the first crop takes, if nothing comes before it.
-    /// [`Chain::apply`] gets that part alone.
+    /// The part of the decoded image that the chain needs: what crops take, if nothing comes before them, and what the
+    /// padding after them takes from around that. [`Chain::apply`] gets that part alone.
     pub fn region(&self) -> Region {
         self.region
     }
@@ -103,6 +127,35 @@ impl Plan {
     /// What the image is in the end.
     pub fn result(&self) -> ImageInfo {
         self.result
+    }
+
+    /// Says which part is made of the image that a view is a part of.
+    fn make(&mut self, frame: &Frame) {
+        match frame.maker {
+            Maker::Decoder => self.region = frame.made(),
+            Maker::Resize(place) => {
+                if let Some(Step::Scale(Fit { resize: Some(resize), .. })) = self.step(place) {
+                    resize.cut = frame.made();
+                }
+            }
+            Maker::Other => {}
+        }
+    }
+
+    /// Says what a step of padding takes from around the view.
+    fn pad_from(&mut self, place: usize, source: Region) {
+        if let Some(Step::Scale(Fit { padding: Some(padding), .. })) = self.step(place) {
+            padding.source = source;
+        }
+    }
+
+    /// Says that the view becomes an image of its own after a step.
+    fn cut_out(&mut self, place: usize) {
+        self.steps.iter_mut().skip(place).take(1).for_each(|planned| planned.cuts_out = true);
+    }
+
+    fn step(&mut self, place: usize) -> Option<&mut Step> {
+        self.steps.get_mut(place).map(|planned| &mut planned.step)
     }
 
     /// Leaves of an image that has more channels than its stream as many values as the stream's shape has (CNTK 2.7): the first
@@ -144,7 +197,13 @@ impl Chain {
         let stages = options.iter().map(|options| Stage::new(options, users)).collect::<Result<Vec<_>>>()?;
         let engines = || Mutex::new(stages.iter().map(|_| Engines::default()).collect());
         let engines = (!reproducible).then(engines);
-        Ok(Chain { stages, element, engines, has_warned: AtomicBool::new(false) })
+        Ok(Chain {
+            stages,
+            element,
+            engines,
+            has_warned: AtomicBool::new(false),
+            has_warned_of_crop: AtomicBool::new(false),
+        })
     }
 
     /// Shape of the samples, if the transforms fix it (CNTK 2.7: the last `Scale` that no `Crop` follows), given the shape
@@ -167,16 +226,17 @@ impl Chain {
         check_size(&image, "An image")?;
         plan.steps.clear();
         plan.channels = image.channels;
-        plan.region = Region::whole(image.width, image.height);
+        plan.whole = Region::whole(image.width, image.height);
+        plan.keeps_views = image.depth == Depth::Byte;
+        let mut frame = Frame::new(Maker::Decoder, image.width, image.height);
         let mut engines = self.engines.as_ref().map(|engines| engines.lock());
         let mut image = image;
-        // A crop can be left to the decoder as long as nothing has been done to the image.
-        let mut is_untouched = true;
         let mut is_image = image.order == PixelOrder::Interleaved;
         // The number of channels that the shape of the stream has, as far as it is declared.
         let mut declared = None;
         for (place, stage) in self.stages.iter().enumerate() {
-            let mut step = match engines.as_mut().and_then(|engines| engines.get_mut(place)) {
+            let before = image;
+            let step = match engines.as_mut().and_then(|engines| engines.get_mut(place)) {
                 Some(engines) => {
                     let mut source = LazyEngine { engines, slot: draw.slot, seed: stage.seed() };
                     stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element)?
@@ -188,17 +248,15 @@ impl Chain {
                     stage.plan(&mut source, draw.copy, &mut image, &mut is_image, self.element)?
                 }
             };
-            if let (Step::Crop(cut), true) = (&mut step, is_untouched) {
-                plan.region = std::mem::replace(&mut cut.region, Region::whole(image.width, image.height));
-            }
             match stage {
                 Stage::Scale(options) => declared = Some(options.channels),
                 Stage::Crop(_) | Stage::User { .. } => declared = None,
                 _ => {}
             }
-            is_untouched &= matches!(step, Step::Keep);
-            plan.steps.push(step);
+            plan.steps.push(Planned { step, cuts_out: false });
+            self.follow(plan, &mut frame, before, image)?;
         }
+        plan.make(&frame);
         drop(engines);
         // CNTK 2.7 takes as many values as the declared shape has: the first ones.
         plan.declared = declared.filter(|&channels| channels < image.channels);
@@ -210,6 +268,60 @@ impl Chain {
             image.depth = Depth::Element(self.element);
         }
         plan.result = image;
+        Ok(())
+    }
+
+    /// Finds out what the step that was planned last makes of the view, and what it looks at for that.
+    fn follow(&self, plan: &mut Plan, frame: &mut Frame, before: ImageInfo, after: ImageInfo) -> Result<()> {
+        let place = plan.steps.len().saturating_sub(1);
+        let Some(&Planned { step, .. }) = plan.steps.last() else { return Ok(()) };
+        let is_in_place = before.depth == Depth::Element(self.element);
+        let mut is_new = false;
+        match step {
+            Step::Keep => {}
+            Step::Crop(Cut { region, mirrored }) => {
+                frame.crop(region);
+                if mirrored {
+                    frame.need_window();
+                }
+            }
+            Step::Scale(Fit { resize, cut, padding }) => {
+                if let Some(Resize { width, height, .. }) = resize {
+                    plan.make(frame);
+                    *frame = Frame::new(Maker::Resize(place), width, height);
+                }
+                frame.crop(cut);
+                if let Some(padding) = padding {
+                    let source = frame.around(padding.before, padding.after);
+                    frame.need(source);
+                    plan.pad_from(place, source);
+                    is_new = true;
+                }
+            }
+            Step::Mean | Step::Color(_) | Step::Intensity(_) if is_in_place => {
+                frame.need_window();
+                let is_row_by_row = match step {
+                    Step::Color(change) => !change.changes_light(),
+                    step => matches!(step, Step::Mean),
+                };
+                if frame.is_broken() && !is_row_by_row {
+                    self.warn_of_crop();
+                    frame.need_rows();
+                    let Region { width, height, .. } = frame.made();
+                    check_size(&ImageInfo { width, height, ..before }, "The image that was cropped")?;
+                }
+            }
+            Step::Mean | Step::Color(_) | Step::Intensity(_) => is_new = true,
+            Step::Transpose | Step::Cast | Step::User { .. } => is_new = true,
+        }
+        if !plan.keeps_views && frame.is_part() && !is_new {
+            plan.cut_out(place);
+            is_new = true;
+        }
+        if is_new {
+            plan.make(frame);
+            *frame = Frame::new(Maker::Other, after.width, after.height);
+        }
         Ok(())
     }
 
@@ -231,30 +343,48 @@ impl Chain {
 
     fn apply_as<T: Real>(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<()> {
         let Scratch { memory, tables } = scratch;
-        for (stage, step) in self.stages.iter().zip(&plan.steps) {
+        let mut view = View::new(image, plan.whole, plan.region);
+        for (stage, Planned { step, cuts_out }) in self.stages.iter().zip(&plan.steps) {
             match (step, stage) {
-                (Step::Crop(cut), _) => crop::apply(cut, image),
+                (Step::Crop(Cut { region, mirrored }), _) => view.crop(*region, *mirrored),
                 (Step::Scale(fit), Stage::Scale(options)) => {
-                    scale::apply(options, fit, image, tables, memory)
+                    scale::apply(options, fit, &mut view, tables, memory);
                 }
-                (Step::Mean, Stage::Mean(Some(mean))) => mean.apply(image, memory),
-                (Step::Color(change), _) => color::apply::<T>(change, image, memory),
-                (Step::Intensity(shifts), _) => intensity::apply::<T>(shifts, image, memory),
+                (Step::Mean, Stage::Mean(Some(mean))) => mean.apply(&mut view, memory),
+                (Step::Color(change), _) => color::apply::<T>(change, &mut view, memory),
+                (Step::Intensity(shifts), _) => intensity::apply::<T>(shifts, &mut view, memory),
                 (Step::Transpose, _) => {
+                    let image = view.settle();
                     plan.leave_declared(image);
                     transpose::transpose(image, memory);
                 }
-                (Step::Cast, _) => transpose::cast::<T>(image, memory),
+                (Step::Cast, _) => transpose::cast::<T>(view.settle(), memory),
                 (Step::User { random, result }, Stage::User { name, transform, .. }) => {
+                    let image = view.settle();
                     transform.apply(image, *random)?;
                     check_promise(name, result, image)?;
+                    view.restart();
                 }
                 _ => {}
             }
+            if *cuts_out {
+                view.settle();
+            }
         }
+        let image = view.settle();
         transpose::cast::<T>(image, memory);
         plan.leave_declared(image);
         Ok(())
+    }
+
+    fn warn_of_crop(&self) {
+        if self.has_warned_of_crop.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let line = "Color or Intensity comes after a crop of an image that has fractions already. As in CNTK 2.7, the last rows of \
+                    what is cropped are not changed. Put crops first, before Mean, Color and Intensity. There is no warning of \
+                    further images.";
+        Logger::log_always(Level::Warning, line);
     }
 
     fn warn_of_channels(&self, declared: u32, found: u32) {
@@ -431,3 +561,6 @@ fn check_promise(name: &str, promised: &ImageInfo, image: &Image) -> Result<()> 
     );
     Err(Error::user(message).with_detail(detail))
 }
+
+#[cfg(test)]
+mod tests;

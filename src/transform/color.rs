@@ -2,8 +2,9 @@
 
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::random::Source;
+use super::view::View;
 use crate::config::options::ColorOptions;
-use crate::image::{Image, ImageInfo};
+use crate::image::{Depth, ImageInfo, Pixels};
 use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::stream::ElementType;
 use crate::{Error, Result};
@@ -15,6 +16,13 @@ pub(super) struct Change {
     light: Option<(f64, f64)>,
     /// What the saturation is multiplied by.
     saturation: Option<f64>,
+}
+
+impl Change {
+    /// Whether brightness or contrast changes.
+    pub fn changes_light(&self) -> bool {
+        self.light.is_some()
+    }
 }
 
 /// Whether the options change nothing. Then values keep their type, too.
@@ -46,49 +54,64 @@ pub(super) fn plan(
     Ok(Change { light, saturation: saturation.map(|change| 1.0 + change) })
 }
 
-/// Changes an image of interleaved pixels, which becomes one of the stream's type.
-pub(super) fn apply<T: Real>(change: &Change, image: &mut Image, memory: &mut Memory) {
+/// Changes an image, which gets the stream's type; one that has it already is changed in place (CNTK 2.7).
+pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut Memory) {
     let processor = Processor::detect();
-    let is_color = image.channels == 3;
-    for_pixels!(&image.pixels, values => {
-        let mut out = memory.take::<T>(values.len());
-        match change.light {
-            Some((brightness, contrast)) => {
-                let beta = match brightness {
-                    0.0 => T::default(),
-                    _ => T::from_f64(brightness * sum(processor, values) / values.len() as f64),
-                };
-                light(processor, values, T::from_f64(contrast), beta, &mut out);
-            }
-            None => out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.to()),
+    view.settle_for::<T>();
+    let channels = view.image.channels as usize;
+    let (run, rows) = (view.run(), view.rows());
+    for_pixels!(&view.image.pixels, values => match change.light {
+        Some((brightness, contrast)) => {
+            let beta = match brightness {
+                0.0 => T::default(),
+                _ => {
+                    let mut sums = [0.0; CHANNELS];
+                    rows.for_each(|row| add(processor, &values[row], channels, &mut sums));
+                    let sum = sums.into_iter().fold(0.0, |sum, channel| sum + channel);
+                    T::from_f64(brightness * sum / run.len() as f64)
+                }
+            };
+            let mut out = memory.take(run.len());
+            light(processor, &values[run.clone()], T::from_f64(contrast), beta, &mut out);
+            view.store(out, std::iter::once(run), memory);
         }
-        memory.replace(&mut image.pixels, out);
+        None if view.image.pixels.depth() == Depth::Element(T::TYPE) => {}
+        None => {
+            let mut out = memory.take::<T>(values.len());
+            out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.to());
+            memory.replace(&mut view.image.pixels, out);
+        }
     });
-    if let (Some(ratio), true, crate::image::Pixels::Floats(values)) =
-        (change.saturation, is_color, &mut image.pixels)
-    {
-        saturate(processor, values.as_chunks_mut().0, ratio);
+    if let (Some(ratio), 3) = (change.saturation, channels) {
+        let rows = view.rows();
+        if let Pixels::Floats(values) = &mut view.image.pixels {
+            rows.for_each(|row| saturate(processor, values[row].as_chunks_mut().0, ratio));
+        }
     }
 }
 
+/// Channels that are summed up by themselves; those of further ones belong to these again, one after the other.
+const CHANNELS: usize = 4;
+
 dispatch! {
-    fn sum<V: Summed>(values: &[V]) -> f64 = sum_with;
+    /// Adds the values of each channel to its sum.
+    fn add<V: Summed>(values: &[V], channels: usize, sums: &mut [f64; CHANNELS]) = add_with;
 }
 
 #[inline(always)]
-fn sum_with<V: Summed, S: InstructionSet>(_: S, values: &[V]) -> f64 {
-    V::sum(values)
+fn add_with<V: Summed, S: InstructionSet>(_: S, values: &[V], channels: usize, sums: &mut [f64; CHANNELS]) {
+    V::add(values, channels, sums);
 }
 
 /// Values that can be summed up in double precision.
 trait Summed: Value {
-    fn sum(values: &[Self]) -> f64;
+    fn add(values: &[Self], channels: usize, sums: &mut [f64; CHANNELS]);
 }
 
 impl Summed for u8 {
-    /// Sums of bytes are exact in double precision, so their order does not matter.
+    /// Sums of bytes are exact in double precision, so neither their order matters nor their channel.
     #[inline(always)]
-    fn sum(values: &[u8]) -> f64 {
+    fn add(values: &[u8], _channels: usize, sums: &mut [f64; CHANNELS]) {
         let mut sum = 0u64;
         for part in values.chunks(1 << 20) {
             let mut partial = 0u32;
@@ -97,22 +120,40 @@ impl Summed for u8 {
             }
             sum += u64::from(partial);
         }
-        sum as f64
+        sums[0] += sum as f64;
     }
 }
 
 macro_rules! summed {
     ($type:ty) => {
         impl Summed for $type {
+            /// CNTK 2.7 adds gray values in groups of four, and those of colors one after the other.
             #[inline(always)]
-            fn sum(values: &[$type]) -> f64 {
-                let mut sums = [0f64; 3];
-                for pixel in values.chunks(3) {
-                    for (sum, &value) in sums.iter_mut().zip(pixel) {
-                        *sum += f64::from(value);
+            fn add(values: &[$type], channels: usize, sums: &mut [f64; CHANNELS]) {
+                match channels {
+                    1 => {
+                        let (groups, rest) = values.as_chunks::<4>();
+                        for group in groups {
+                            let [a, b, c, d] = group.map(f64::from);
+                            sums[0] += a + b + c + d;
+                        }
+                        rest.iter().for_each(|&value| sums[0] += f64::from(value));
+                    }
+                    3 => {
+                        let [mut blue, mut green, mut red, other] = *sums;
+                        for pixel in values.as_chunks::<3>().0 {
+                            let [b, g, r] = pixel.map(f64::from);
+                            (blue, green, red) = (blue + b, green + g, red + r);
+                        }
+                        *sums = [blue, green, red, other];
+                    }
+                    _ => {
+                        for pixel in values.chunks_exact(channels) {
+                            let channels = pixel.iter().enumerate();
+                            channels.for_each(|(c, &value)| sums[c % CHANNELS] += f64::from(value));
+                        }
                     }
                 }
-                sums[0] + sums[1] + sums[2]
             }
         }
     };
@@ -289,11 +330,32 @@ mod tests {
     }
 
     #[test]
-    fn sums_do_not_overflow() {
+    fn sums_of_bytes_do_not_overflow() {
         let values = vec![255u8; (1 << 24) + 5];
         for processor in Processor::all() {
-            assert_eq!(sum(processor, &values), 255.0 * values.len() as f64);
-            assert_eq!(sum(processor, &[0.5f32, 1.0, 2.0, 4.0]), 7.5);
+            let mut sums = [0.0; CHANNELS];
+            add(processor, &values, 3, &mut sums);
+            assert_eq!(sums, [255.0 * values.len() as f64, 0.0, 0.0, 0.0]);
         }
+    }
+
+    /// CNTK 2.7, whose order shows where numbers are so large that 1 is lost in them.
+    #[test]
+    fn numbers_are_added_in_cntks_order() {
+        const LARGE: f64 = 9_007_199_254_740_992.0;
+        let sum = |values: &[f64], channels| {
+            let mut sums = [0.0; CHANNELS];
+            add(Processor::detect(), values, channels, &mut sums);
+            sums.iter().sum::<f64>()
+        };
+        assert_eq!(sum(&[LARGE, 1.0, -LARGE, 0.0], 1), 0.0, "within a group one after the other");
+        assert_eq!(sum(&[LARGE, 0.0, 0.0, 0.0, 1.0, -LARGE, 0.0, 0.0, 0.0], 1), 1.0, "in groups of four");
+        assert_eq!(sum(&[LARGE, 0.0, 0.0, 0.0, 1.0, -LARGE], 1), 0.0, "the rest one after the other");
+        assert_eq!(
+            sum(&[LARGE, 1.0, 0.0, 0.0, 0.0, 0.0, -LARGE, 0.0, 0.0], 3),
+            1.0,
+            "channels by themselves"
+        );
+        assert_eq!(sum(&[LARGE, 1.0, -LARGE, 0.0, 0.0, 0.0], 3), 0.0);
     }
 }

@@ -1,9 +1,8 @@
 //! `Crop`: a part of the image is cut out, in the middle, at a corner or at random, and perhaps mirrored.
 
-use super::pixels::for_pixels;
 use super::random::Source;
 use crate::config::options::{CropKind, CropOptions, CropRatio};
-use crate::image::{Image, ImageInfo, Region};
+use crate::image::{ImageInfo, Region};
 use crate::{Error, Result};
 
 /// Attempts at a size that fits into the image. After them the whole image is taken (CNTK 2.7).
@@ -96,31 +95,8 @@ fn jitter(options: &CropOptions, (low, high): (f64, f64), source: &mut impl Sour
     if options.jitter && low < high { source.real(low, high) } else { low }
 }
 
-/// Takes the part of an image, in place.
-pub(super) fn apply(cut: &Cut, image: &mut Image) {
-    let Cut { region, mirrored } = *cut;
-    if region == Region::whole(image.width, image.height) && !mirrored {
-        return;
-    }
-    let (channels, stride) = (image.channels as usize, image.width as usize * image.channels as usize);
-    let row = region.width as usize * channels;
-    let first = region.top as usize * stride + region.left as usize * channels;
-    for_pixels!(&mut image.pixels, values => {
-        for y in 0..region.height as usize {
-            // Rows move towards the beginning only, over those that have moved already.
-            let (from, to) = (first + y * stride, y * row);
-            values.copy_within(from..from + row, to);
-            if mirrored {
-                mirror(&mut values[to..to + row], channels);
-            }
-        }
-        values.truncate(row * region.height as usize);
-    });
-    (image.width, image.height) = (region.width, region.height);
-}
-
 /// Reverses the order of a row's pixels.
-fn mirror<V>(row: &mut [V], channels: usize) {
+pub(super) fn mirror<V>(row: &mut [V], channels: usize) {
     match channels {
         1 => row.reverse(),
         3 => row.as_chunks_mut::<3>().0.reverse(),
@@ -135,7 +111,6 @@ fn mirror<V>(row: &mut [V], channels: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Pixels;
     use crate::transform::random::MersenneTwister;
 
     fn options(kind: CropKind, ratio: CropRatio) -> CropOptions {
@@ -219,28 +194,6 @@ mod tests {
             let Region { left, top, width, height } =
                 plan(&options, &image, 0, &mut MersenneTwister::new(seed)).unwrap().region;
             assert!(left.checked_add(width).is_some() && top.checked_add(height).is_some());
-        }
-    }
-
-    #[test]
-    fn rows_move_and_turn_round() {
-        for channels in 1..6u32 {
-            let values: Vec<u8> = (0..7 * 5 * channels as u8).collect();
-            let at = |x: u32, y: u32, c: u32| values[((y * 7 + x) * channels + c) as usize];
-            let rest = cut(0, 0, 7, 5, true);
-            for cut in [cut(2, 1, 4, 3, false), cut(2, 1, 4, 3, true), cut(6, 4, 1, 1, true), rest] {
-                let mut image = Image { width: 7, height: 5, channels, ..Image::default() };
-                image.pixels = Pixels::Bytes(values.clone());
-                apply(&cut, &mut image);
-                let Region { left, top, width, height } = cut.region;
-                let wanted: Vec<u8> = (0..height)
-                    .flat_map(|y| (0..width).map(move |x| (x, y)))
-                    .flat_map(|at| (0..channels).map(move |c| (at, c)))
-                    .map(|((x, y), c)| at(left + if cut.mirrored { width - 1 - x } else { x }, top + y, c))
-                    .collect();
-                assert_eq!((image.width, image.height), (width, height));
-                assert_eq!(image.pixels, Pixels::Bytes(wanted), "{cut:?} of {channels} channels");
-            }
         }
     }
 }

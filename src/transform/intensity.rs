@@ -5,9 +5,9 @@ use super::gaussian;
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::random::Source;
 use super::storage;
+use super::view::View;
 use crate::Result;
 use crate::config::options::IntensityOptions;
-use crate::image::Image;
 use crate::processor::{InstructionSet, Processor, dispatch};
 
 /// Deviation and principal components.
@@ -59,11 +59,13 @@ impl Intensity {
 const PERIOD: usize = 48;
 
 /// Shifts the channels of an image: the last one, which is red or gray, by the first number, and so on.
-pub(super) fn apply<T: Real>(shifts: &[f32; 3], image: &mut Image, memory: &mut Memory) {
-    let channels = image.channels as usize;
+pub(super) fn apply<T: Real>(shifts: &[f32; 3], view: &mut View<'_>, memory: &mut Memory) {
+    view.settle_for::<T>();
+    let (channels, run) = (view.image.channels as usize, view.run());
     let shift_of =
         |channel: usize| shifts.get(channels - 1 - channel).map_or(T::default(), |&shift| T::from_f32(shift));
-    for_pixels!(&image.pixels, values => {
+    for_pixels!(&view.image.pixels, values => {
+        let values = &values[run.clone()];
         let mut out = memory.take(values.len());
         if PERIOD.is_multiple_of(channels) {
             let mut shifts = [T::default(); PERIOD];
@@ -77,7 +79,7 @@ pub(super) fn apply<T: Real>(shifts: &[f32; 3], image: &mut Image, memory: &mut 
                 }
             }
         }
-        memory.replace(&mut image.pixels, out);
+        view.store(out, std::iter::once(run), memory);
     });
 }
 

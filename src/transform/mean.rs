@@ -2,7 +2,8 @@
 
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::storage::{self, Matrix};
-use crate::image::{Image, ImageInfo};
+use super::view::View;
+use crate::image::ImageInfo;
 use crate::log::{Level, Logger};
 use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::stream::ElementType;
@@ -106,11 +107,12 @@ impl Mean {
         lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
     }
 
-    /// Subtracts the mean from an image that it [applies](Mean::applies) to.
-    pub fn apply(&self, image: &mut Image, memory: &mut Memory) {
+    /// Subtracts the mean from an image that it [applies](Mean::applies) to; one that has the stream's type already is changed
+    /// in place (CNTK 2.7).
+    pub fn apply(&self, view: &mut View<'_>, memory: &mut Memory) {
         match &self.values {
-            Values::Floats(mean) => subtract_from(mean, image, memory),
-            Values::Doubles(mean) => subtract_from(mean, image, memory),
+            Values::Floats(mean) => subtract_from(mean, view, memory),
+            Values::Doubles(mean) => subtract_from(mean, view, memory),
             Values::Other(_) => {}
         }
     }
@@ -138,11 +140,19 @@ impl Values {
     }
 }
 
-fn subtract_from<T: Real>(mean: &[T], image: &mut Image, memory: &mut Memory) {
-    for_pixels!(&image.pixels, values => {
-        let mut out = memory.take(values.len());
-        subtract(Processor::detect(), values, mean, &mut out);
-        memory.replace(&mut image.pixels, out);
+fn subtract_from<T: Real>(mean: &[T], view: &mut View<'_>, memory: &mut Memory) {
+    view.settle_for::<T>();
+    let (processor, rows) = (Processor::detect(), view.rows());
+    for_pixels!(&view.image.pixels, values => {
+        let mut out = memory.take(mean.len());
+        let (mut means, mut results) = (mean, out.as_mut_slice());
+        for row in rows.clone() {
+            let (mean, result);
+            (mean, means) = means.split_at(row.len());
+            (result, results) = results.split_at_mut(row.len());
+            subtract(processor, &values[row], mean, result);
+        }
+        view.store(out, rows, memory);
     });
 }
 

@@ -22,5 +22,6 @@ mod scale;
 mod storage;
 mod transpose;
 pub mod user;
+mod view;
 
 pub use chain::{Chain, Draw, Plan, Scratch};

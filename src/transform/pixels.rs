@@ -8,6 +8,9 @@ pub(super) trait Value: Copy + Default + PartialEq + std::fmt::Debug + Send + Sy
     /// Values of this type as those of an image.
     fn pixels(values: Vec<Self>) -> Pixels;
 
+    /// The values of an image, if they are of this type.
+    fn values(pixels: &mut Pixels) -> Option<&mut Vec<Self>>;
+
     /// The spare pieces of memory for values of this type.
     fn spare(memory: &mut Memory) -> &mut Vec<Vec<Self>>;
 
@@ -39,6 +42,13 @@ macro_rules! value {
         impl Value for $type {
             fn pixels(values: Vec<$type>) -> Pixels {
                 Pixels::$pixels(values)
+            }
+
+            fn values(pixels: &mut Pixels) -> Option<&mut Vec<$type>> {
+                match pixels {
+                    Pixels::$pixels(values) => Some(values),
+                    _ => None,
+                }
             }
 
             fn spare(memory: &mut Memory) -> &mut Vec<Vec<$type>> {
@@ -116,6 +126,11 @@ impl Memory {
             Pixels::Floats(values) => keep(&mut self.floats, values),
             Pixels::Doubles(values) => keep(&mut self.doubles, values),
         }
+    }
+
+    /// Takes memory back.
+    pub(super) fn keep<V: Value>(&mut self, values: Vec<V>) {
+        keep(V::spare(self), values);
     }
 
     /// Gives an image memory for bytes, if it has other values.

@@ -2,16 +2,30 @@
 
 use super::pixels::{Memory, Real, Value, for_pixels};
 use super::resize::{self, Resize, Tables};
+use super::view::{Lines, View};
 use crate::config::options::{ScaleMode, ScaleOptions};
-use crate::image::{Image, ImageInfo, Region};
+use crate::image::{ImageInfo, Region};
 use crate::{Error, Result};
 
 /// What becomes of one image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
-    resize: Resize,
-    /// Columns and rows before the resized image, if it is padded.
-    padding: Option<(u32, u32)>,
+    /// `None`: the image has the size already.
+    pub resize: Option<Resize>,
+    /// What is left of the image then.
+    pub cut: Region,
+    pub padding: Option<Padding>,
+}
+
+/// What is added around an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Padding {
+    /// Columns and rows before the image.
+    pub before: (u32, u32),
+    /// Columns and rows after the image.
+    pub after: (u32, u32),
+    /// The image with what lies around it and takes the place of padding: a part of the larger image that it is a view of.
+    pub source: Region,
 }
 
 /// Finds the size that an image is resized to, and what is cut off or added.
@@ -26,21 +40,28 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
         return Err(Error::data(message).with_detail(advice));
     }
     let &ScaleOptions { width, height, interpolation, mode, .. } = options;
-    let resize = |(width, height), cut| Resize { width, height, cut, interpolation };
+    let fit = |(to_width, to_height), cut, padding| {
+        let resize = Resize {
+            width: to_width,
+            height: to_height,
+            cut: Region::whole(to_width, to_height),
+            interpolation,
+        };
+        let is_resized = (to_width, to_height) != (image.width, image.height);
+        Ok(Fit { resize: is_resized.then_some(resize), cut, padding })
+    };
     // The size with the image's proportions that has the new width, and the one that has the new height.
     let wide = (width, scaled(image.height, width, image.width));
     let high = (scaled(image.width, height, image.height), height);
     match mode {
-        ScaleMode::Fill => {
-            Ok(Fit { resize: resize((width, height), Region::whole(width, height)), padding: None })
-        }
+        ScaleMode::Fill => fit((width, height), Region::whole(width, height), None),
         ScaleMode::Crop => {
             let size = if image.width < image.height { wide } else { high };
             if size.0 < width || size.1 < height {
                 return Err(misfit(options, image, "crop", "smaller", size));
             }
             let (left, top) = ((size.0 - width) / 2, (size.1 - height) / 2);
-            Ok(Fit { resize: resize(size, Region { left, top, width, height }), padding: None })
+            fit(size, Region { left, top, width, height }, None)
         }
         ScaleMode::Pad(_) => {
             let size = if image.width > image.height { wide } else { high };
@@ -50,8 +71,12 @@ pub(super) fn plan(options: &ScaleOptions, image: &ImageInfo) -> Result<Fit> {
             if size.0 == 0 || size.1 == 0 {
                 return Err(misfit(options, image, "pad", "narrower than a pixel", size));
             }
-            let padding = ((width - size.0) / 2, (height - size.1) / 2);
-            Ok(Fit { resize: resize(size, Region::whole(size.0, size.1)), padding: Some(padding) })
+            let (columns, rows) = (width - size.0, height - size.1);
+            let before = (columns / 2, rows / 2);
+            let after = (columns - before.0, rows - before.1);
+            let all = Region::whole(size.0, size.1);
+            let padding = Padding { before, after, source: all };
+            fit(size, all, (size != (width, height)).then_some(padding))
         }
     }
 }
@@ -72,74 +97,83 @@ fn misfit(options: &ScaleOptions, image: &ImageInfo, mode: &str, how: &str, size
     Error::data(message).with_detail(advice)
 }
 
-/// Resizes and pads an image of interleaved pixels.
+/// Resizes, crops and pads.
 pub(super) fn apply(
     options: &ScaleOptions,
     fit: &Fit,
-    image: &mut Image,
+    view: &mut View<'_>,
     tables: &mut Tables,
     memory: &mut Memory,
 ) {
-    resize::apply(&fit.resize, image, tables, memory);
-    let (ScaleMode::Pad(value), Some((left, top))) = (options.mode, fit.padding) else {
+    if let Some(resize) = &fit.resize {
+        resize::apply(resize, view.settle(), tables, memory);
+        view.restart_in(Region::whole(resize.width, resize.height), resize.cut);
+    }
+    view.crop(fit.cut, false);
+    let (ScaleMode::Pad(value), Some(Padding { before, source, .. })) = (options.mode, fit.padding) else {
         return;
     };
-    let place = Region { left, top, width: image.width, height: image.height };
-    if place == Region::whole(options.width, options.height) {
-        return;
-    }
-    let (width, height, channels) =
-        (options.width as usize, options.height as usize, image.channels as usize);
-    for_pixels!(&image.pixels, values => {
-        let mut out = memory.take(width * height * channels);
-        pad(values, place, value.map(Padding::of), channels, width, &mut out);
-        memory.replace(&mut image.pixels, out);
+    let whole = Region::whole(options.width, options.height);
+    let (columns, rows) = view.before(source);
+    let place = (before.0 - columns, before.1 - rows);
+    let (channels, lines) = (view.image.channels as usize, view.lines(source));
+    for_pixels!(&view.image.pixels, values => {
+        let mut out = memory.take(whole.width as usize * whole.height as usize * channels);
+        pad(values, lines, place, value.map(Padded::of), channels, whole.width, &mut out);
+        memory.replace(&mut view.image.pixels, out);
     });
-    (image.width, image.height) = (options.width, options.height);
+    (view.image.width, view.image.height) = (whole.width, whole.height);
+    view.restart();
 }
 
 /// Values that images are padded with.
-trait Padding: Value {
+trait Padded: Value {
     fn of(value: u32) -> Self;
 }
 
-impl Padding for u8 {
+impl Padded for u8 {
     fn of(value: u32) -> u8 {
         u8::try_from(value).unwrap_or(u8::MAX)
     }
 }
 
-impl Padding for f32 {
+impl Padded for f32 {
     fn of(value: u32) -> f32 {
         f32::from_f64(value.into())
     }
 }
 
-impl Padding for f64 {
+impl Padded for f64 {
     fn of(value: u32) -> f64 {
         value.into()
     }
 }
 
-/// Puts an image of `place`'s size at `place` in an image that is `width` pixels wide; the rest gets `value`, or that of the
-/// nearest pixel.
-fn pad<V: Value>(image: &[V], place: Region, value: Option<V>, channels: usize, width: usize, out: &mut [V]) {
-    let (inner, row) = (place.width as usize * channels, width * channels);
-    let (left, top) = (place.left as usize * channels, place.top as usize);
+/// Puts an image with the rows `lines` at the column and row `place` of an image that is `width` pixels wide; the rest gets
+/// `value`, or that of the nearest pixel.
+fn pad<V: Value>(
+    image: &[V],
+    lines: Lines,
+    (left, top): (u32, u32),
+    value: Option<V>,
+    channels: usize,
+    width: u32,
+    out: &mut [V],
+) {
+    let (left, top, row) = (left as usize * channels, top as usize, width as usize * channels);
     for (y, out) in out.chunks_exact_mut(row).enumerate() {
-        let nearest = y.saturating_sub(top).min(place.height as usize - 1);
-        let source = &image[nearest * inner..][..inner];
+        let source = &image[lines.nearest(y.saturating_sub(top))];
         let (before, rest) = out.split_at_mut(left);
-        let (middle, after) = rest.split_at_mut(inner);
+        let (middle, after) = rest.split_at_mut(source.len());
         match value {
-            Some(value) if !(top..top + place.height as usize).contains(&y) => out.fill(value),
+            Some(value) if !(top..top + lines.len()).contains(&y) => out.fill(value),
             Some(value) => {
                 before.fill(value);
                 middle.copy_from_slice(source);
                 after.fill(value);
             }
             None => {
-                let (first, last) = (&source[..channels], &source[inner - channels..]);
+                let (first, last) = (&source[..channels], &source[source.len() - channels..]);
                 before.chunks_exact_mut(channels).for_each(|pixel| pixel.copy_from_slice(first));
                 middle.copy_from_slice(source);
                 after.chunks_exact_mut(channels).for_each(|pixel| pixel.copy_from_slice(last));

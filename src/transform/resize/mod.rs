@@ -50,7 +50,7 @@ pub(super) struct Tables {
     doubles: Vec<f64>,
 }
 
-/// Resizes an image of interleaved pixels, in neither direction empty.
+/// Resizes an image of interleaved pixels, in neither direction empty, to another size.
 pub(super) fn apply(resize: &Resize, image: &mut Image, tables: &mut Tables, memory: &mut Memory) {
     apply_with(Processor::detect(), resize, image, tables, memory);
 }
@@ -64,10 +64,6 @@ fn apply_with(
 ) {
     let (from, to) = ((image.width, image.height), (resize.width, resize.height));
     let Region { width, height, .. } = resize.cut;
-    if from == to {
-        let cut = super::crop::Cut { region: resize.cut, mirrored: false };
-        return super::crop::apply(&cut, image);
-    }
     let is_half = from.0 == to.0.saturating_mul(2) && from.1 == to.1.saturating_mul(2);
     let image_info = (image.width as usize, image.channels as usize);
     let count = width as usize * height as usize * image.channels as usize;

@@ -75,46 +75,24 @@ pub fn has_secondary_views(case: &Case) -> bool {
     comes_later && case.config.contains("multiViewCrop = true")
 }
 
-/// The transforms of a composite reader's images.
-fn transforms(case: &Case) -> Vec<&str> {
-    let Some((_, chain)) = case.config.split_once("transforms = (") else { return Vec::new() };
-    chain.split("type = \"").skip(1).take_while(|section| !section.contains("Deserializer\"")).collect()
-}
-
-/// Whether an image is cropped, also by a scale, after a transform that makes floats of it, and its colors or its intensity
-/// change later.
-pub fn colors_cropped_floats(case: &Case) -> bool {
-    let transforms = transforms(case);
-    let is =
-        |section: &&str, kinds: &[&str]| kinds.iter().any(|kind| section.starts_with(&format!("{kind}\"")));
-    let Some(float) = transforms.iter().position(|section| is(section, &["Mean", "Color", "Intensity"]))
-    else {
-        return false;
-    };
-    let Some(crop) = transforms.iter().skip(float).position(|section| is(section, &["Crop"])) else {
-        return false;
-    };
-    transforms.iter().skip(float + crop).any(|section| is(section, &["Color", "Intensity"]))
-}
-
-/// Whether a scale pads what a crop left.
-pub fn pads_crops(case: &Case) -> bool {
-    let pads = |section: &str| section.contains("scaleMode = \"pad\"");
-    if case.config.starts_with("readerType") {
-        return pads(&case.config);
-    }
-    let mut cropped = false;
-    for section in transforms(case) {
-        if section.starts_with("Crop\"") {
-            cropped = true;
-        } else if section.starts_with("Scale\"") {
-            if cropped && pads(section) {
-                return true;
+/// Whether several lines have one key, of which one names a member of a container.
+pub fn has_repeated_members(case: &Case) -> bool {
+    let mut members = Vec::new();
+    let keys: Vec<String> = lines(case)
+        .into_iter()
+        .enumerate()
+        .map(|(number, line)| {
+            let line = String::from_utf8_lossy(line);
+            let columns: Vec<&str> = line.split('\t').collect();
+            // The key of a line without one is its number.
+            let key = if columns.len() > 2 { columns[0].to_owned() } else { number.to_string() };
+            if line.contains("c.zip@") {
+                members.push(key.clone());
             }
-            cropped = false;
-        }
-    }
-    false
+            key
+        })
+        .collect();
+    members.iter().any(|member| keys.iter().filter(|key| *key == member).count() > 1)
 }
 
 /// Whether a line of Base64 is empty or has fewer columns than the first one.
@@ -167,17 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_taken_apart() {
-        let chain =
-            |transforms: &str| case(&format!("input = [ f = [ transforms = ( {transforms} ) ] ]"), "");
-        let (crop, mean, color) = ("[ type = \"Crop\" ]", "[ type = \"Mean\" ]", "[ type = \"Color\" ]");
-        let pad = "[ type = \"Scale\" ; scaleMode = \"pad\" ]";
-        assert!(colors_cropped_floats(&chain(&format!("{mean} : {crop} : {color}"))));
-        assert!(!colors_cropped_floats(&chain(&format!("{crop} : {mean} : {color}"))));
-        assert!(!colors_cropped_floats(&chain(&format!("{mean} : {color} : {crop}"))));
-        assert!(pads_crops(&chain(&format!("{crop} : {mean} : {pad}"))));
-        assert!(!pads_crops(&chain(&format!("{pad} : {crop}"))));
-        assert!(!pads_crops(&chain(&format!("{crop} : [ type = \"Scale\" ] : {pad}"))));
+    fn members_with_one_key_are_found() {
+        let of = |map: &str| has_repeated_members(&case("", map));
+        assert!(of(".../c.zip@/a.jpg\t4\n0\t.../b.jpg\t2\n"), "the first line has the key 0");
+        assert!(of("k\t.../c.zip@/a.jpg\t4\nk\t.../c.zip@/b.jpg\t2\n"));
+        assert!(!of("k\t.../a.jpg\t4\nk\t.../b.jpg\t2\n"), "files");
+        assert!(!of("1\t.../c.zip@/a.jpg\t4\n0\t.../c.zip@/b.jpg\t2\n"));
     }
 
     #[test]
