@@ -1,6 +1,8 @@
 //! The command line.
 
+use crate::commands::head::{Head, Sample};
 use crate::commands::info::Info;
+use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
 
@@ -56,4 +58,7 @@ pub enum Form {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Info(Info),
+    Validate(Validate),
+    Head(Head),
+    Sample(Sample),
 }

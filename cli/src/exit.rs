@@ -36,6 +36,8 @@ pub enum Failure {
     Library(cntk_reader::Error),
     /// A mistake in how the program was called.
     Usage(String),
+    /// Data that cannot be read as what they are.
+    Data(String),
     /// Results cannot be written.
     Output(io::Error),
 }
@@ -66,6 +68,10 @@ pub fn end(outcome: Outcome, _global: &Global) -> ExitCode {
         Err(Failure::Usage(message)) => {
             eprintln!("error: {message}");
             Exit::Usage
+        }
+        Err(Failure::Data(message)) => {
+            eprintln!("error: {message}");
+            Exit::WrongData
         }
         // Who reads the results has seen enough, as `head` has.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Good,

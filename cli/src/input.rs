@@ -1,84 +1,93 @@
 //! From a path to data: a configuration file, or a data file alone whose format is recognized by its content.
 
 use crate::exit::Failure;
-use cntk_reader::{Builder, CbfDeserializer, Reader};
-use std::fs::File;
-use std::io::Read;
+use cntk_reader::inspect::{CheckOptions, CheckProgress, CheckSummary, Finding, Inspector, TextOutline};
+use cntk_reader::{Builder, CbfDeserializer, FileFormat, Reader};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-
-/// What a path names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A configuration in CNTK's language.
-    Configuration,
-    /// A file in CNTK's text format (CTF).
-    Text,
-    /// A file in CNTK's binary format (CBF).
-    Binary,
-}
 
 /// A file to look at.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// Its path, as it was given.
     pub path: PathBuf,
-    /// What it is.
-    pub kind: Kind,
+    /// What it is: a configuration, or data in CNTK's text or binary format.
+    pub format: FileFormat,
+}
+
+/// Data that were checked.
+pub struct Checked {
+    /// The data.
+    pub data: Inspector,
+    /// What the check has found.
+    pub summary: CheckSummary,
+    /// Of a text file without a configuration, what was found by reading it.
+    pub outline: Option<TextOutline>,
 }
 
 impl Input {
-    /// Recognizes what a file is.
+    /// Recognizes what a file is. Refuses files that cannot be read without more being known of them.
     pub fn recognize(path: &Path) -> Result<Input, Failure> {
-        let mut start = vec![0; 4096];
-        let read = File::open(path).and_then(|mut file| file.read(&mut start));
-        let count =
-            read.map_err(|cause| cntk_reader::Error::io("Cannot open", &path.display().to_string(), &cause))?;
-        start.truncate(count);
-        let kind = recognize(&start).ok_or_else(|| {
+        let text = path.to_str().ok_or_else(|| {
             Failure::Usage(format!(
-                "'{}' is neither a configuration nor a data file in CNTK's text or binary format (CTF, CBF).",
+                "The path '{}' is not UTF-8 text, which paths must be here.",
                 path.display()
             ))
         })?;
-        Ok(Input { path: path.to_owned(), kind })
+        let format = FileFormat::of_file(text)?;
+        let input = Input { path: path.to_owned(), format };
+        if format == FileFormat::Configuration || format == FileFormat::Cbf || input.is_text() {
+            return Ok(input);
+        }
+        Err(Failure::Data(format!(
+            "'{text}' is {}. A configuration was expected, or a data file in CNTK's text or binary format. {}",
+            format.describe(),
+            format.advice()
+        )))
     }
 
-    /// The path as the library takes it.
-    pub fn text(&self) -> Result<&str, Failure> {
-        self.path.to_str().ok_or_else(|| {
-            Failure::Usage(format!(
-                "The path '{}' is not UTF-8 text, which paths must be here.",
-                self.path.display()
-            ))
+    /// Whether it is a text file (CTF) without a configuration.
+    pub fn is_text(&self) -> bool {
+        matches!(self.format, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
+    }
+
+    /// The path as text.
+    pub fn name(&self) -> &str {
+        self.path.to_str().unwrap_or_default()
+    }
+
+    /// The builder of a configuration or a binary file.
+    fn builder(&self) -> Result<Builder, Failure> {
+        Ok(match self.format {
+            FileFormat::Configuration => Reader::builder().config_file(&self.path)?,
+            _ => Reader::builder().cbf(CbfDeserializer::new(&self.path)),
         })
     }
 
-    /// The builder of a configuration or a binary file; `None` for a text file, whose streams have to be found first.
-    pub fn builder(&self) -> Result<Option<Builder>, Failure> {
-        Ok(match self.kind {
-            Kind::Configuration => Some(Reader::builder().config_file(&self.path)?),
-            Kind::Binary => Some(Reader::builder().cbf(CbfDeserializer::new(&self.path))),
-            Kind::Text => None,
-        })
+    /// A builder for looking at sequences in the order of the data. The streams of a text file are those that are found in some
+    /// places of it.
+    pub fn sequences(&self) -> Result<Builder, Failure> {
+        if !self.is_text() {
+            return self.builder();
+        }
+        let outline = TextOutline::of_sample(self.name())?;
+        Ok(Reader::builder().options(outline.options()).ctf(outline.lenient_deserializer()))
     }
-}
 
-/// What a file is that begins so.
-fn recognize(start: &[u8]) -> Option<Kind> {
-    const CBF: &[u8] = b"nib_ktnc"; // 0x636e_746b_5f62_696e, lowest byte first
-    if start.starts_with(CBF) {
-        return Some(Kind::Binary);
+    /// Checks all data.
+    pub fn check(
+        &self,
+        options: &CheckOptions,
+        listener: &mut dyn FnMut(Finding) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<Checked, Failure> {
+        if self.is_text() {
+            let outline = TextOutline::of_sample(self.name())?;
+            let (outline, data, summary) = outline.complete(options, listener, progress)?;
+            return Ok(Checked { data, summary, outline: Some(outline) });
+        }
+        let data = self.builder()?.inspect()?;
+        let summary = data.check(options, listener, progress)?;
+        Ok(Checked { data, summary, outline: None })
     }
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-    if text.contains(&0) {
-        return None;
-    }
-    let first = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty())?;
-    let is_assignment = first.contains(&b'=') && !first.contains(&b'|');
-    let is_data = first.contains(&b'|');
-    if first.starts_with(b"#") || is_assignment || first.starts_with(b"include=") {
-        return Some(Kind::Configuration);
-    }
-    // A section of a configuration may begin on a line of its own: `reader = [`, `deserializers`.
-    if is_data { Some(Kind::Text) } else { text.contains(&b'=').then_some(Kind::Configuration) }
 }

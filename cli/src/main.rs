@@ -7,19 +7,32 @@ mod args;
 mod commands;
 mod exit;
 mod input;
+mod npy;
 mod output;
 mod progress;
 
 use args::{Args, Command};
 use clap::Parser;
+use cntk_reader::LogLevel;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     let args = Args::parse();
     cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads.get()));
     let global = &args.global;
+    if global.quiet {
+        cntk_reader::set_log_sink(Some(Arc::new(|level, line| {
+            if level == LogLevel::Error {
+                eprintln!("ERROR: {line}");
+            }
+        })));
+    }
     let outcome = match &args.command {
         Command::Info(options) => commands::info::run(options, global),
+        Command::Validate(options) => commands::validate::run(options, global),
+        Command::Head(options) => commands::head::head(options, global),
+        Command::Sample(options) => commands::head::sample(options, global),
     };
     exit::end(outcome, global)
 }

@@ -93,6 +93,10 @@ pub struct StreamStatistics {
     /// values that one has. Samples that are refused because they do not fit the declared dimension count as well. 0 without
     /// any value.
     pub dim: u64,
+    /// Dense samples with fewer values than the declared dimension, which are filled up with zeros.
+    pub shorter: u64,
+    /// Samples that do not fit the declared dimension, and are refused.
+    pub longer: u64,
 }
 
 impl StreamStatistics {
@@ -102,6 +106,8 @@ impl StreamStatistics {
         self.samples += other.samples;
         self.values += other.values;
         self.dim = self.dim.max(other.dim);
+        self.shorter += other.shorter;
+        self.longer += other.longer;
     }
 
     /// Adds a sequence.

@@ -8,7 +8,7 @@ use crate::config::{
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
-use crate::inspect::Inspector;
+use crate::inspect::{Inspector, SequenceReader};
 use crate::reader::{self, Reader as Engine};
 use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
@@ -159,6 +159,14 @@ impl Builder {
     /// [member](crate::inspect::InspectedMember::error), not of this call.
     pub fn inspect(self) -> Result<Inspector> {
         self.with_settings(Inspector::open)
+    }
+
+    /// Opens the data to look at sequences one by one, in the order of the data. The deserializers are joined by key, as a reader
+    /// joins them.
+    ///
+    /// A large text file that stands alone is indexed while it is read.
+    pub fn sequences(self) -> Result<SequenceReader> {
+        self.with_settings(SequenceReader::open)
     }
 
     /// Opens something by the settings that all of this makes together.

@@ -97,7 +97,10 @@ impl Inspector {
             }
             match (member.error(), member.opened()) {
                 (Some(error), _) => run.report([Finding::from(error.clone()).in_file(member.name())]),
-                (None, Some(opened)) => self.check_member(member, opened, &mut run, total, progress)?,
+                (None, Some(opened)) => {
+                    self.check_member(member, opened, &mut run, total, progress)?;
+                    run.report_names(member.name());
+                }
                 (None, None) => {}
             }
         }
@@ -207,6 +210,16 @@ impl Run<'_> {
             }
             self.ended = (self.listener)(finding).is_break() || self.left() == 0;
         }
+    }
+
+    /// Reports the names that no stream of the last deserializer has.
+    fn report_names(&mut self, file: &str) {
+        let names = self.summary.unknown_names.last().cloned().unwrap_or_default();
+        self.report(names.into_iter().map(|unknown| {
+            let message =
+                format!("Samples with the name '{}' are not read: no stream has this name.", unknown.name);
+            Finding::new(Severity::Note, message).in_file(file)
+        }));
     }
 
     /// Reports what was found in a chunk of the deserializer that is being checked.

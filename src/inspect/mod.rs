@@ -30,9 +30,11 @@ mod inspector;
 mod join;
 mod lengths;
 mod outline;
+mod sequences;
 
 pub use crate::deserialize::check::{Finding, Severity, StreamStatistics, UnknownName};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
 pub use inspector::{InspectedMember, Inspector, WindowUse};
 pub use lengths::Lengths;
 pub use outline::{OutlineStream, TextOutline};
+pub use sequences::{Sequence, SequenceData, SequenceReader, Values};

@@ -2,9 +2,11 @@
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
+use crate::deserialize::check::Finding;
 use crate::file::DataFile;
 use crate::stream::Storage;
 use crate::{CtfDeserializer, Error, Reader, ReaderOptions, Result};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// The streams that a text file has.
@@ -39,6 +41,48 @@ pub struct OutlineStream {
     pub dim: usize,
 }
 
+/// What a sample says of a stream.
+#[derive(Default)]
+struct Sampled {
+    name: String,
+    is_sparse: bool,
+    /// Of sparse samples, the greatest index.
+    greatest: usize,
+    /// Of dense samples, how many have this number of values.
+    counts: BTreeMap<usize, u64>,
+    /// Sequences that have it, and the number of the last one.
+    sequences: u64,
+    last: u64,
+}
+
+impl Sampled {
+    /// The number of values that most dense samples have, or else the greatest: a sample that is too long is a mistake, not the
+    /// dimension.
+    fn dense_dim(&self) -> usize {
+        let all: u64 = self.counts.values().sum();
+        let most = self.counts.iter().max_by_key(|&(_, count)| count);
+        let greatest = self.counts.last_key_value().map_or(0, |(&dim, _)| dim);
+        most.filter(|&(_, &count)| count > all / 2).map_or(greatest, |(&dim, _)| dim)
+    }
+
+    fn stream(&self) -> OutlineStream {
+        let (storage, dim) = match self.is_sparse {
+            true => (Storage::SparseCsc, self.greatest.saturating_add(1).min(ANY_DIM)),
+            false => (Storage::Dense, self.dense_dim()),
+        };
+        OutlineStream { name: self.name.clone(), storage, dim: dim.max(1) }
+    }
+}
+
+/// What a sample of a file has.
+#[derive(Default)]
+struct Sample {
+    streams: Vec<Sampled>,
+    sequences: u64,
+    /// The id of the last line.
+    id: Vec<u8>,
+}
+
 /// Places of the file that a sample consists of, and bytes of each.
 const PLACES: u64 = 32;
 const PLACE: usize = 64 << 10;
@@ -46,11 +90,14 @@ const PLACE: usize = 64 << 10;
 /// Bytes at the start of the file that a sample has.
 const BEGINNING: usize = 1 << 20;
 
+/// Bytes of a chunk where only a few sequences are looked at.
+const SMALL_CHUNK: u64 = 1 << 20;
+
 /// The greatest dimension that a sparse stream can have.
 const ANY_DIM: usize = i32::MAX as usize;
 
-/// How often a file is read again because a name or a longer sample turned up that no earlier reading had told of.
-const ROUNDS: usize = 8;
+/// How often a file is read again because its samples are longer than expected.
+const ROUNDS: u32 = 8;
 
 impl TextOutline {
     /// Looks at the beginning of a file and at places all over it.
@@ -69,14 +116,19 @@ impl TextOutline {
         let text = &buffer[..count];
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         outline.see_start(text);
-        outline.see(text, true, count as u64 == size);
+        let mut sample = Sample::default();
+        sample.see(text, true, count as u64 == size);
         if size > BEGINNING as u64 {
             for place in 1..=PLACES {
                 let offset = (size - PLACE as u64) / PLACES * place;
                 let count = file.read_at(offset, &mut buffer[..PLACE])?;
-                outline.see(&buffer[..count], false, offset + count as u64 >= size);
+                sample.see(&buffer[..count], false, offset + count as u64 >= size);
             }
         }
+        // A name that few sequences have is a mistake, or a stream that cannot be read from this file alone: each sequence needs
+        // a sample of each stream.
+        let is_common = |stream: &&Sampled| stream.sequences > sample.sequences / 2;
+        outline.streams = sample.streams.iter().filter(is_common).map(Sampled::stream).collect();
         if outline.streams.is_empty() {
             let message = format!("The file '{path}' has no streams in the part that was looked at.");
             return Err(Error::data(message)
@@ -95,55 +147,9 @@ impl TextOutline {
         self.numeric_keys = !self.has_ids || first.is_some_and(u8::is_ascii_digit);
     }
 
-    /// Looks at the lines of a part of the file.
-    fn see(&mut self, text: &[u8], at_start: bool, at_end: bool) {
-        let begin = if at_start { 0 } else { memchr::memchr(b'\n', text).map_or(text.len(), |at| at + 1) };
-        let end = if at_end { text.len() } else { memchr::memrchr(b'\n', text).map_or(begin, |at| at + 1) };
-        for line in text[begin..end.max(begin)].split(|&byte| byte == b'\n') {
-            for sample in line.split(|&byte| byte == b'|').skip(1) {
-                self.see_sample(sample);
-            }
-        }
-    }
-
-    fn see_sample(&mut self, sample: &[u8]) {
-        let mut words =
-            sample.split(|&byte| matches!(byte, b' ' | b'\t' | b'\r')).filter(|word| !word.is_empty());
-        let begins_with_name = sample.first().is_some_and(|&byte| !byte.is_ascii_whitespace());
-        let Some(name) = words.next().filter(|name| begins_with_name && !name.starts_with(b"#")) else {
-            return;
-        };
-        let Ok(name) = std::str::from_utf8(name) else { return };
-        let (mut dense, mut sparse) = (0, None);
-        for word in words {
-            match memchr::memchr(b':', word) {
-                None => dense += 1,
-                Some(colon) => {
-                    let index = std::str::from_utf8(&word[..colon]).ok().and_then(|index| index.parse().ok());
-                    sparse = sparse.max(Some(index.unwrap_or(0usize)));
-                }
-            }
-        }
-        let (storage, dim) = match sparse {
-            Some(index) => (Storage::SparseCsc, index.saturating_add(1).min(ANY_DIM)),
-            None => (Storage::Dense, dense),
-        };
-        self.add(name, storage, dim);
-    }
-
-    fn add(&mut self, name: &str, storage: Storage, dim: usize) {
-        match self.streams.iter_mut().find(|stream| stream.name == name) {
-            // A sample without values is one of either kind.
-            Some(stream) if stream.storage == storage || dim == 0 => stream.dim = stream.dim.max(dim),
-            Some(stream) if stream.dim == 0 => (stream.storage, stream.dim) = (storage, dim),
-            Some(stream) => stream.storage = Storage::SparseCsc,
-            None => self.streams.push(OutlineStream { name: name.to_owned(), storage, dim }),
-        }
-    }
-
     /// The deserializer that reads these streams.
     pub fn deserializer(&self) -> CtfDeserializer {
-        self.with_dims(|stream| stream.dim.max(1))
+        self.with_dims(|stream| stream.dim)
     }
 
     fn with_dims(&self, dim: impl Fn(&OutlineStream) -> usize) -> CtfDeserializer {
@@ -159,54 +165,118 @@ impl TextOutline {
         if self.numeric_keys { options } else { options.numeric_keys(false) }
     }
 
-    /// Opens the file.
-    pub fn inspect(&self) -> Result<Inspector> {
-        Reader::builder().options(self.options()).ctf(self.deserializer()).inspect()
+    /// The deserializer that reads these streams however large the indices of sparse ones are, in small chunks, and tolerates
+    /// errors: to look at sequences before the whole file was looked at.
+    pub fn lenient_deserializer(&self) -> CtfDeserializer {
+        let any =
+            self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM });
+        any.max_errors(i32::MAX as u32).strict_sequences(false).chunk_size(SMALL_CHUNK)
     }
 
-    /// Looks at the whole file with the engine's parser, and gives the outline with the dimensions that all samples fit into, and
-    /// what the check of the file has found.
+    /// Looks at the whole file with the engine's parser. Gives the outline as the whole file shows it, the data, and what the
+    /// check of them has found; `listener` gets the findings, as [`Inspector::check`] gives them.
     ///
-    /// `progress` is called several times a second; bytes begin anew where the file has to be read again, because it has
-    /// names or longer samples that the outline did not have.
+    /// The dimension of a sparse stream is what its greatest index needs. That of a dense stream is what most of its samples
+    /// have; others are errors of the sample. Names that only few sequences have belong to no stream.
+    ///
+    /// `progress` is called several times a second; bytes begin anew where the file has to be read again, because most samples
+    /// are longer than the outline had them.
     pub fn complete(
         mut self,
+        options: &CheckOptions,
+        listener: &mut dyn FnMut(Finding) -> ControlFlow<()>,
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<(TextOutline, Inspector, CheckSummary)> {
-        let mut rounds = ROUNDS;
-        loop {
+        for round in 1.. {
             let any = self.with_dims(|stream| match stream.storage {
-                Storage::Dense => stream.dim.max(1),
+                Storage::Dense => stream.dim,
                 _ => ANY_DIM,
             });
             let data = Reader::builder().options(self.options()).ctf(any).inspect()?;
-            let go_on = &mut |_| ControlFlow::Continue(());
-            let summary = data.check(&CheckOptions::default(), go_on, progress)?;
             if let Some(error) = data.members().first().and_then(|member| member.error()) {
                 return Err(error.clone());
             }
-            let mut has_changed = false;
-            let (Some(member), Some(seen)) = (data.members().first(), summary.streams.first()) else {
-                return Err(Error::internal("a check without a deserializer"));
+            let mut findings = Vec::new();
+            let mut keep = |finding| {
+                findings.push(finding);
+                ControlFlow::Continue(())
             };
-            for (info, seen) in member.streams().iter().zip(seen) {
-                let Some(stream) = self.streams.iter_mut().find(|stream| stream.name == info.name) else {
-                    continue;
-                };
-                let dim = (seen.dim as usize).max(1);
-                has_changed |= stream.storage == Storage::Dense && dim > stream.dim.max(1);
-                stream.dim = dim;
-            }
-            for unknown in summary.unknown_names.iter().flatten() {
-                has_changed = true;
-                let storage = if unknown.is_sparse { Storage::SparseCsc } else { Storage::Dense };
-                self.add(&unknown.name, storage, 1);
-            }
-            rounds -= 1;
-            if !has_changed || rounds == 0 {
-                self.is_complete = true;
+            let summary = data.check(options, &mut keep, progress)?;
+            let has_changed = self.learn(&data, &summary);
+            if !has_changed || round == ROUNDS {
+                self.is_complete = summary.is_complete;
+                let _ = findings.into_iter().try_for_each(listener);
                 return Ok((self, data, summary));
             }
+        }
+        Err(Error::internal("an outline without an end"))
+    }
+
+    /// Takes over what a check has seen. Whether the file has to be read again with that.
+    fn learn(&mut self, data: &Inspector, summary: &CheckSummary) -> bool {
+        let mut has_changed = false;
+        let streams = data.members().iter().flat_map(|member| member.streams());
+        for (info, seen) in streams.zip(summary.streams.iter().flatten()) {
+            let Some(stream) = self.streams.iter_mut().find(|stream| stream.name == info.name) else {
+                continue;
+            };
+            let dim = (seen.dim.min(ANY_DIM as u64) as usize).max(1);
+            let are_few = seen.longer <= seen.samples;
+            if stream.storage != Storage::Dense {
+                stream.dim = dim;
+            } else if !are_few && dim > stream.dim {
+                (stream.dim, has_changed) = (dim, true);
+            }
+        }
+        has_changed
+    }
+}
+
+impl Sample {
+    /// Looks at the lines of a part of a file.
+    fn see(&mut self, text: &[u8], at_start: bool, at_end: bool) {
+        let begin = if at_start { 0 } else { memchr::memchr(b'\n', text).map_or(text.len(), |at| at + 1) };
+        let end = if at_end { text.len() } else { memchr::memrchr(b'\n', text).map_or(begin, |at| at + 1) };
+        for line in text[begin..end.max(begin)].split(|&byte| byte == b'\n') {
+            let mut parts = line.split(|&byte| byte == b'|');
+            let id = parts.next().unwrap_or_default().trim_ascii();
+            for (number, sample) in parts.enumerate() {
+                if number == 0 && (id.is_empty() || id != self.id) {
+                    self.sequences += 1;
+                    self.id = id.to_owned();
+                }
+                self.see_sample(sample);
+            }
+        }
+    }
+
+    fn see_sample(&mut self, sample: &[u8]) {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r');
+        let mut words = sample.split(is_blank).filter(|word| !word.is_empty());
+        let begins_with_name = sample.first().is_some_and(|byte| !is_blank(byte) && *byte != b'#');
+        let name = words.next().filter(|_| begins_with_name).and_then(|name| std::str::from_utf8(name).ok());
+        let Some(name) = name else { return };
+        let (mut values, mut greatest) = (0, None);
+        for word in words {
+            values += 1;
+            if let Some(colon) = memchr::memchr(b':', word) {
+                let index = std::str::from_utf8(&word[..colon]).ok().and_then(|index| index.parse().ok());
+                greatest = greatest.max(Some(index.unwrap_or(0usize)));
+            }
+        }
+        let known = self.streams.iter().position(|stream| stream.name == name);
+        let place = known.unwrap_or_else(|| {
+            self.streams.push(Sampled { name: name.to_owned(), ..Sampled::default() });
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[place];
+        if stream.last != self.sequences {
+            stream.last = self.sequences;
+            stream.sequences += 1;
+        }
+        match greatest {
+            Some(index) => (stream.is_sparse, stream.greatest) = (true, stream.greatest.max(index)),
+            None => *stream.counts.entry(values).or_default() += 1,
         }
     }
 }

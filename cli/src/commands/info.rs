@@ -2,11 +2,11 @@
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::input::{Input, Kind};
+use crate::input::{Checked, Input};
 use crate::output::{Output, SCHEMA, bytes, number};
 use crate::progress::Progress;
-use cntk_reader::inspect::{CheckOptions, CheckProgress, Inspector, Lengths, StreamStatistics, TextOutline};
-use cntk_reader::{ElementType, Storage, StreamInfo};
+use cntk_reader::inspect::{CheckOptions, CheckProgress, Lengths, StreamStatistics, TextOutline};
+use cntk_reader::{ElementType, FileFormat, Storage, StreamInfo};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ struct Report {
     file: String,
     deserializers: Vec<Deserializer>,
     window: Window,
+    /// What `validate` would list.
+    errors: u64,
+    warnings: u64,
 }
 
 #[derive(Serialize)]
@@ -93,29 +96,18 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
     let mut output = Output::new(global, Form::Table);
     let progress = Progress::bytes(global, "Reading");
     let mut show = |at: CheckProgress| progress.set(at.bytes, at.total);
-    let (data, statistics, outline) = match input.builder()? {
-        Some(builder) => {
-            let data = builder.inspect()?;
-            if let Some(error) = data.members().iter().find_map(|member| member.error()) {
-                return Err(error.clone().into());
-            }
-            let all = CheckOptions::default().without_join();
-            let summary = data.check(&all, &mut |_| ControlFlow::Continue(()), &mut show)?;
-            (data, summary.streams, None)
-        }
-        None => {
-            let outline = TextOutline::of_sample(input.text()?)?;
-            let (outline, data, summary) = outline.complete(&mut show)?;
-            (data, summary.streams, Some(outline))
-        }
-    };
+    let all = CheckOptions::default().without_join();
+    let checked = input.check(&all, &mut |_| ControlFlow::Continue(()), &mut show)?;
+    if let Some(error) = checked.data.members().iter().find_map(|member| member.error()) {
+        return Err(error.clone().into());
+    }
     drop(progress);
     if options.config {
-        output.line(&configuration(&input, outline.as_ref())?)?;
+        output.line(&configuration(&input, checked.outline.as_ref())?)?;
         output.finish()?;
         return Ok(Exit::Good);
     }
-    let report = report(&input, &data, &statistics, outline.as_ref());
+    let report = report(&input, &checked);
     match output.form {
         Form::Table => table(&mut output, &report)?,
         Form::Json | Form::Ndjson => output.json(&report)?,
@@ -126,9 +118,9 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
 
 /// A configuration that reads the file.
 fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String, Failure> {
-    let (options, deserializer) = match (input.kind, outline) {
-        (Kind::Text, Some(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
-        (Kind::Binary, _) => (String::new(), cntk_reader::CbfDeserializer::new(&input.path).to_string()),
+    let (options, deserializer) = match (input.format, outline) {
+        (_, Some(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
+        (FileFormat::Cbf, _) => (String::new(), cntk_reader::CbfDeserializer::new(&input.path).to_string()),
         _ => {
             let message =
                 "--config makes a configuration for a data file, and the file is a configuration already.";
@@ -138,17 +130,15 @@ fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String,
     Ok(format!("randomize = true\n{options}deserializers = ( {deserializer} )"))
 }
 
-fn report(
-    input: &Input,
-    data: &Inspector,
-    statistics: &[Vec<StreamStatistics>],
-    outline: Option<&TextOutline>,
-) -> Report {
+fn report(input: &Input, checked: &Checked) -> Report {
+    let Checked { data, summary, outline } = checked;
+    let statistics = &summary.streams;
     let deserializers = data.members().iter().zip(statistics).map(|(member, statistics)| {
         let lengths = member.lengths();
         let streams = member.streams().iter().zip(statistics).map(|(info, seen)| {
-            let found =
-                outline.and_then(|outline| outline.streams.iter().find(|stream| stream.name == info.name));
+            let found = outline
+                .as_ref()
+                .and_then(|outline| outline.streams.iter().find(|stream| stream.name == info.name));
             stream(info, seen, found.map(|stream| stream.dim))
         });
         Deserializer {
@@ -170,6 +160,8 @@ fn report(
         file: input.path.display().to_string(),
         deserializers: deserializers.collect(),
         window: Window { chunks: window.chunks, samples: window.samples, bytes: window.bytes },
+        errors: summary.errors,
+        warnings: summary.warnings,
     }
 }
 
@@ -246,5 +238,13 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         "The randomization window has {} chunks, {} samples{size} in memory.",
         number(*chunks),
         number(*samples)
-    ))
+    ))?;
+    if report.errors + report.warnings > 0 {
+        let (errors, warnings) = (number(report.errors), number(report.warnings));
+        output.line(&format!(
+            "{errors} errors and {warnings} warnings: cntk-reader validate {}",
+            report.file
+        ))?;
+    }
+    Ok(())
 }

@@ -56,7 +56,7 @@ impl TextFile {
             let (start, length) = self.read_segment(id, &sequences, scratch)?;
             let mut report = Report::collecting(&self.rules, most);
             let Scratch { text, output } = scratch;
-            let spans = self.index.spans(id, sequences);
+            let spans = self.index.spans(id, sequences.clone());
             let go_on = |_, output: &mut segment::Output<T>, report: &mut Report<'_>| {
                 output.skip();
                 report.go_on();
@@ -78,7 +78,7 @@ impl TextFile {
                 let samples = column.samples as u64;
                 let whole = match rule.sparse {
                     true => column.indices.iter().max().map_or(0, |&index| index as u64 + 1),
-                    false if samples > collected.short[stream] => rule.dim as u64,
+                    false if samples > collected.shorter[stream] => rule.dim as u64,
                     false => 0,
                 };
                 StreamStatistics {
@@ -86,6 +86,8 @@ impl TextFile {
                     samples,
                     values: column.values.len() as u64,
                     dim: collected.dims[stream].max(whole),
+                    shorter: collected.shorter[stream],
+                    longer: collected.longer[stream],
                 }
             });
             let unknown_names = collected.unknown.names.iter().map(|(name, is_sparse)| UnknownName {
@@ -93,7 +95,12 @@ impl TextFile {
                 is_sparse: *is_sparse,
             });
             Ok(ChunkCheck {
-                findings: collected.notes.iter().take(most).map(|note| self.finding(&report, note)).collect(),
+                findings: collected
+                    .notes
+                    .iter()
+                    .take(most)
+                    .map(|note| self.finding(&report, note, id, &sequences))
+                    .collect(),
                 errors: collected.errors,
                 warnings: collected.warnings,
                 streams: streams.collect(),
@@ -103,13 +110,29 @@ impl TextFile {
         })
     }
 
-    fn finding(&self, report: &Report<'_>, note: &Note) -> Finding {
+    fn finding(&self, report: &Report<'_>, note: &Note, id: ChunkId, sequences: &Range<u32>) -> Finding {
+        // The parser notices at the end of a sequence what the sequence lacks; users look for it at its beginning.
+        let offset = match note.cause.is_of_sequence() {
+            true => self.sequence_before(id, sequences, note.offset),
+            false => note.offset,
+        };
         let severity = if note.is_error { Severity::Error } else { Severity::Warning };
         let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);
-        finding.location.offset = Some(note.offset);
+        finding.location.offset = Some(offset);
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));
         finding
+    }
+
+    /// The offset of the last sequence that begins before `offset`.
+    fn sequence_before(&self, id: ChunkId, sequences: &Range<u32>, offset: u64) -> u64 {
+        let start = |index: u32| self.index.spans(id, index..index + 1).next().map_or(0, |span| span.offset);
+        let (mut low, mut high) = (sequences.start, sequences.end);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if start(middle) < offset { low = middle } else { high = middle }
+        }
+        start(low)
     }
 
     /// Puts findings into the order of the file, and gives each its line. Without lines if the file cannot be read again.

@@ -32,7 +32,9 @@ pub struct Collected {
     /// By stream: the dimension that its refused and incomplete samples ask for.
     pub dims: Vec<u64>,
     /// By stream: samples with fewer values than the dimension, which are kept.
-    pub short: Vec<u64>,
+    pub shorter: Vec<u64>,
+    /// By stream: samples that do not fit the dimension, which are refused.
+    pub longer: Vec<u64>,
     /// Names that no stream has.
     pub unknown: UnknownNames,
     most: usize,
@@ -43,7 +45,13 @@ pub struct Collected {
 impl Collected {
     /// Room for `most` notes about these streams.
     pub fn new(most: usize, streams: usize) -> Collected {
-        Collected { most, dims: vec![0; streams], short: vec![0; streams], ..Collected::default() }
+        Collected {
+            most,
+            dims: vec![0; streams],
+            shorter: vec![0; streams],
+            longer: vec![0; streams],
+            ..Collected::default()
+        }
     }
 
     /// Adds a note.
@@ -56,11 +64,17 @@ impl Collected {
         if let Some(stream) = note.context.stream {
             let dim = match note.cause {
                 Cause::ShortSample { values, .. } => {
-                    self.short[stream] += 1;
+                    self.shorter[stream] += 1;
                     values as u64
                 }
-                Cause::LongSample { values, .. } => values as u64,
-                Cause::IndexTooLarge { index, .. } => index.saturating_add(1),
+                Cause::LongSample { values, .. } => {
+                    self.longer[stream] += 1;
+                    values as u64
+                }
+                Cause::IndexTooLarge { index, .. } => {
+                    self.longer[stream] += 1;
+                    index.saturating_add(1)
+                }
                 _ => 0,
             };
             self.dims[stream] = self.dims[stream].max(dim);

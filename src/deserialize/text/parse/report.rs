@@ -51,6 +51,19 @@ pub enum Cause {
     EmptyStream,
 }
 
+impl Cause {
+    /// Whether it is noticed when the sequence has ended, and lies in the sequence as a whole.
+    pub fn is_of_sequence(&self) -> bool {
+        matches!(
+            self,
+            Cause::FewLines { .. }
+                | Cause::TooManySamples { .. }
+                | Cause::TooFewSamples { .. }
+                | Cause::EmptyStream
+        )
+    }
+}
+
 /// Name of a line in [`Cause::Ended`]: a text may end there without harm. CNTK also reports it if the text ends in a number.
 pub const IN_LINE: &str = "an input row";
 

@@ -1,0 +1,346 @@
+//! `cntk-reader head` and `cntk-reader sample`: some sequences, as they are delivered.
+
+use crate::args::{Form, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input::Input;
+use crate::npy;
+use crate::output::{Output, SCHEMA};
+use cntk_reader::inspect::{Sequence, SequenceData, SequenceReader, Values};
+use cntk_reader::{Storage, StreamInfo};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Show the first sequences, or those with given keys
+///
+/// On a terminal each stream is shown on a line, as much of it as fits; elsewhere each sequence is a JSON value on a line of its
+/// own, with all of its values.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cntk-reader head train.ctf -n 3
+  cntk-reader head train.ctf --key 17 --key 4711
+  cntk-reader head digits.cntk -n 100 --npy folder      features.npy, labels.indices.npy, ...
+  cntk-reader head digits.cntk | jq .streams.labels")]
+pub struct Head {
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Show the sequence with this key; may be given several times
+    #[arg(long, value_name = "KEY", conflicts_with = "count")]
+    key: Vec<String>,
+}
+
+/// Show some sequences from all over the data
+///
+/// They are drawn at random, each sequence as likely as any other, and shown in the order of the data, in the same form as those
+/// of `head`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cntk-reader sample train.ctf -n 5
+  cntk-reader sample digits.cntk -n 1000 --seed 7 --npy folder")]
+pub struct Sample {
+    #[command(flatten)]
+    shown: Shown,
+
+    /// Draw other sequences
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, clap::Args)]
+struct Shown {
+    /// A configuration, or a data file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Number of sequences
+    #[arg(short = 'n', long = "number", id = "count", value_name = "N", default_value_t = 10)]
+    count: u64,
+
+    /// Write the sequences to this folder as arrays for NumPy, in place of showing them
+    #[arg(long, value_name = "FOLDER")]
+    npy: Option<PathBuf>,
+}
+
+pub fn head(options: &Head, global: &Global) -> Outcome {
+    let shown = &options.shown;
+    let mut reader = Input::recognize(&shown.file)?.sequences()?.sequences()?;
+    if options.key.is_empty() {
+        return show(&mut reader, 0..shown.count, shown, global);
+    }
+    let mut numbers = Vec::with_capacity(options.key.len());
+    for key in &options.key {
+        match reader.find(key)? {
+            Some(number) => numbers.push(number),
+            None => {
+                let message =
+                    format!("There is no sequence with the key '{key}' in '{}'.", shown.file.display());
+                return Err(Failure::Data(message));
+            }
+        }
+    }
+    show(&mut reader, numbers.into_iter(), shown, global)
+}
+
+pub fn sample(options: &Sample, global: &Global) -> Outcome {
+    let shown = &options.shown;
+    let mut reader = Input::recognize(&shown.file)?.sequences()?.sequences()?;
+    let all = reader.count()?;
+    show(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
+}
+
+/// Draws `count` different numbers below `all`, or all of them if there are no more; each set is as likely as any other
+/// (Floyd's algorithm).
+fn draw(all: u64, count: u64, seed: u64) -> BTreeSet<u64> {
+    let mut state = seed;
+    // SplitMix64.
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let mut drawn = BTreeSet::new();
+    for limit in all.saturating_sub(count)..all {
+        // The upper half of the product is uniform from 0 to `limit`, but for one part in 2^64 / limit.
+        let number = ((u128::from(next()) * (u128::from(limit) + 1)) >> 64) as u64;
+        if !drawn.insert(number) {
+            drawn.insert(limit);
+        }
+    }
+    drawn
+}
+
+fn show(
+    reader: &mut SequenceReader,
+    numbers: impl Iterator<Item = u64>,
+    shown: &Shown,
+    global: &Global,
+) -> Outcome {
+    let streams = reader.streams().to_vec();
+    if let Some(folder) = &shown.npy {
+        let mut sequences = Vec::new();
+        for number in numbers {
+            let Some(sequence) = reader.read(number)? else { break };
+            sequences.push(sequence);
+        }
+        write_arrays(folder, &streams, &sequences).map_err(|cause| {
+            cntk_reader::Error::io("Cannot write arrays to", &folder.display().to_string(), &cause)
+        })?;
+        return Ok(Exit::Good);
+    }
+    let mut output = Output::new(global, Form::Ndjson);
+    let mut all = Vec::new();
+    for number in numbers {
+        let Some(sequence) = reader.read(number)? else { break };
+        match output.form {
+            Form::Table => table(&mut output, &streams, &sequence)?,
+            Form::Ndjson => output.json(&Shape { streams: &streams, sequence: &sequence })?,
+            Form::Json => all.push(sequence),
+        }
+    }
+    if output.form == Form::Json {
+        let sequences = all.iter().map(|sequence| Shape { streams: &streams, sequence }).collect();
+        output.json(&Whole { schema: SCHEMA, sequences })?;
+    }
+    output.finish()?;
+    Ok(Exit::Good)
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    schema: u32,
+    sequences: Vec<Shape<'a>>,
+}
+
+/// A sequence as JSON: `{"number": 0, "key": "17", "streams": {"x": [[1, 2]], "y": [{"indices": [3], "values": [1]}]}}`, with
+/// an element for each sample. `streams` is null if the sequence is left out.
+struct Shape<'a> {
+    streams: &'a [StreamInfo],
+    sequence: &'a Sequence,
+}
+
+impl Serialize for Shape<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("number", &self.sequence.number)?;
+        map.serialize_entry("key", &self.sequence.key)?;
+        map.serialize_entry(
+            "streams",
+            &self.sequence.streams.as_ref().map(|data| Streams(self.streams, data)),
+        )?;
+        map.end()
+    }
+}
+
+struct Streams<'a>(&'a [StreamInfo], &'a [SequenceData]);
+
+impl Serialize for Streams<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().zip(self.1).map(|(info, data)| (&info.name, Samples(data))))
+    }
+}
+
+/// The samples of a stream.
+struct Samples<'a>(&'a SequenceData);
+
+#[derive(Serialize)]
+struct SparseSample<'a> {
+    indices: &'a [i32],
+    values: Floats<'a>,
+}
+
+impl Serialize for Samples<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut samples = serializer.serialize_seq(Some(self.0.samples))?;
+        for number in 0..self.0.samples {
+            let range = range(self.0, number);
+            let values = Floats(&self.0.values, range.clone());
+            match self.0.offsets.is_empty() {
+                true => samples.serialize_element(&values)?,
+                false => {
+                    samples.serialize_element(&SparseSample { indices: &self.0.indices[range], values })?
+                }
+            }
+        }
+        samples.end()
+    }
+}
+
+/// Some values. What is no number becomes null, because JSON has no words for it.
+struct Floats<'a>(&'a Values, std::ops::Range<usize>);
+
+impl Serialize for Floats<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Values::Float(values) => serializer.collect_seq(&values[self.1.clone()]),
+            Values::Double(values) => serializer.collect_seq(&values[self.1.clone()]),
+        }
+    }
+}
+
+/// Where the values of a sample are.
+fn range(data: &SequenceData, sample: usize) -> std::ops::Range<usize> {
+    match data.offsets.is_empty() {
+        true => {
+            let size: usize = data.shape.iter().product();
+            sample * size..(sample + 1) * size
+        }
+        false => data.offsets[sample] as usize..data.offsets[sample + 1] as usize,
+    }
+}
+
+/// Characters of a line on a terminal whose width is not known.
+const WIDTH: usize = 110;
+
+fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> std::io::Result<()> {
+    let title = output.bold(&format!("sequence {}", sequence.number));
+    let Some(data) = &sequence.streams else {
+        return output.line(&format!("{title}  key {}  left out", sequence.key));
+    };
+    output.line(&format!("{title}  key {}", sequence.key))?;
+    let width = streams.iter().map(|info| info.name.chars().count()).max().unwrap_or(0);
+    for (info, data) in streams.iter().zip(data) {
+        let shape: Vec<String> = data.shape.iter().map(usize::to_string).collect();
+        let form = if info.storage == Storage::Dense { "dense" } else { "sparse" };
+        let mut line = format!("  {:width$}  {} x {} {form} ", info.name, data.samples, shape.join("x"));
+        'samples: for sample in 0..data.samples {
+            line.push_str(if sample > 0 { " |" } else { "" });
+            for place in range(data, sample) {
+                if line.chars().count() > WIDTH {
+                    line.push_str(" ...");
+                    break 'samples;
+                }
+                line.push(' ');
+                if let Some(index) = data.indices.get(place) {
+                    let _ = write!(line, "{index}:");
+                }
+                let _ = match &data.values {
+                    Values::Float(values) => write!(line, "{}", values[place]),
+                    Values::Double(values) => write!(line, "{}", values[place]),
+                };
+            }
+        }
+        output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// Writes the sequences as arrays. Of a dense stream: `NAME.npy`, samples times the shape of a sample. Of a sparse one:
+/// `NAME.data.npy`, `NAME.indices.npy` and `NAME.indptr.npy`, a row for each sample, as `scipy.sparse.csr_array` takes them. Where
+/// sequences are longer than a sample, `NAME.offsets.npy` says at which sample each one begins. Sequences that are left out
+/// have no samples.
+fn write_arrays(folder: &Path, streams: &[StreamInfo], sequences: &[Sequence]) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (number, info) in streams.iter().enumerate() {
+        // A name is no path: it may have a slash.
+        let name = info.name.replace('/', "_");
+        let path = |what: &str| folder.join(format!("{name}{what}.npy"));
+        let data: Vec<&SequenceData> =
+            sequences.iter().filter_map(|sequence| sequence.streams.as_ref()?.get(number)).collect();
+        let mut offsets = vec![0i64];
+        for sequence in sequences {
+            let samples = sequence.streams.as_ref().map_or(0, |data| data[number].samples);
+            offsets.push(offsets.last().copied().unwrap_or(0) + samples as i64);
+        }
+        let samples = offsets.last().map_or(0, |&samples| samples as usize);
+        if info.storage == Storage::Dense {
+            // NumPy's last dimension varies fastest, CNTK's first one.
+            let shape = data.first().map_or(&info.shape, |data| &data.shape);
+            let shape: Vec<usize> = std::iter::once(samples).chain(shape.iter().rev().copied()).collect();
+            write_values(&path(""), &shape, &data)?;
+        } else {
+            let mut rows = vec![0i64];
+            for data in &data {
+                let first = rows.last().copied().unwrap_or(0);
+                rows.extend(data.offsets.iter().skip(1).map(|&offset| first + i64::from(offset)));
+            }
+            let indices: Vec<i32> = data.iter().flat_map(|data| data.indices.iter().copied()).collect();
+            write_values(&path(".data"), &[indices.len()], &data)?;
+            npy::write(&path(".indices"), &[indices.len()], &indices)?;
+            npy::write(&path(".indptr"), &[rows.len()], &rows)?;
+        }
+        if samples != sequences.len() || offsets.windows(2).any(|pair| pair[1] - pair[0] != 1) {
+            npy::write(&path(".offsets"), &[offsets.len()], &offsets)?;
+        }
+    }
+    let keys: Vec<&str> = sequences.iter().map(|sequence| sequence.key.as_str()).collect();
+    std::fs::write(folder.join("keys.txt"), keys.join("\n") + "\n")
+}
+
+fn write_values(path: &Path, shape: &[usize], data: &[&SequenceData]) -> std::io::Result<()> {
+    let (mut floats, mut doubles) = (Vec::new(), Vec::new());
+    for data in data {
+        match &data.values {
+            Values::Float(values) => floats.extend_from_slice(values),
+            Values::Double(values) => doubles.extend_from_slice(values),
+        }
+    }
+    match doubles.is_empty() {
+        true => npy::write(path, shape, &floats),
+        false => npy::write(path, shape, &doubles),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_is_a_set_of_its_size_and_no_number_is_favored() {
+        assert_eq!(draw(5, 10, 1), (0..5).collect());
+        assert_eq!(draw(0, 10, 1), BTreeSet::new());
+        let mut counts = [0; 10];
+        for seed in 0..5000 {
+            let drawn = draw(10, 3, seed);
+            assert_eq!(drawn.len(), 3);
+            drawn.iter().for_each(|&number| counts[number as usize] += 1);
+        }
+        // 1500 each; the standard deviation is 32.
+        assert!(counts.iter().all(|&count| (1350..1650).contains(&count)), "{counts:?}");
+    }
+}
