@@ -12,6 +12,15 @@ TEST_F(ErrorTest, ConfigurationThatCannotBeRead) {
   EXPECT_FALSE(error.Message().empty());
 }
 
+TEST_F(ErrorTest, MistakesInConfigurationsHaveAPlace) {
+  const auto open = [] { cr::Reader::FromText("randomize = true\ndeserializers = ( [ type = x"); };
+  const cr::Error error = ErrorOf(open);
+  EXPECT_EQ(error.File(), std::nullopt);
+  EXPECT_EQ(error.Line(), 2u);
+  EXPECT_EQ(error.Column(), 19u);
+  EXPECT_NE(std::string(error.what()).find("^"), std::string::npos);
+}
+
 TEST_F(ErrorTest, FileThatIsMissing) {
   const std::string path = Path("nothing.cntk");
   const cr::Error error = ErrorOf([&] { cr::Reader::FromFile(path); });

@@ -539,7 +539,7 @@ typedef struct {
    */
   const char *detail;
   /**
-   * Path of the file as the configuration wrote it, or NULL.
+   * Path of the data file as the configuration wrote it, or of the configuration file; or NULL.
    */
   const char *file;
   /**
@@ -547,7 +547,7 @@ typedef struct {
    */
   uint64_t offset;
   /**
-   * Line in the file, from 1, or 0 if it is not known.
+   * Line in the file, or in the text of a configuration that is no file, from 1; 0 if it is not known.
    */
   uint64_t line;
   /**
@@ -558,6 +558,10 @@ typedef struct {
    * Key of the sequence as text, or NULL.
    */
   const char *key;
+  /**
+   * Column in a line of a configuration: the number of the character, from 1. 0 for other errors.
+   */
+  uint64_t column;
 } cntk_reader_error_info;
 
 /**
@@ -1976,8 +1980,8 @@ uint32_t cntk_reader_version_get_abi(void);
 cntk_reader_status cntk_reader_error_describe(const cntk_reader_error *error, cntk_reader_error_info *info);
 
 /**
- * The message with all that is known of the place, for people: one line, UTF-8, NUL-terminated, valid as long as the
- * error. For NULL: "".
+ * The message with all that is known of the place, for people: UTF-8, NUL-terminated, valid as long as the error. It is
+ * one line; for a mistake in a configuration's text two more follow, which show the mistake. For NULL: "".
  */
 const char *cntk_reader_error_get_text(const cntk_reader_error *error);
 

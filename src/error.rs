@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Result of everything that can fail.
@@ -46,16 +47,20 @@ pub enum ExceptionClass {
     InvalidArgument = 3,
 }
 
-/// Where in the data an error lies; every part is optional.
+/// Where in the configuration or in the data an error lies; every part is optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Location {
-    /// The file's path as the configuration wrote it.
+    /// Path of the data file as the configuration wrote it, or of the configuration file.
     pub file: Option<String>,
     /// Byte offset from the start of the file.
     pub offset: Option<u64>,
-    /// Line in the file, from 1.
+    /// Line in the file, or in the text of a configuration that is no file, from 1.
     pub line: Option<u64>,
+    /// Column in a line of a configuration: the number of the character, from 1.
+    pub column: Option<u64>,
+    /// That line of the configuration, and below it a caret that points to the column.
+    pub excerpt: Option<String>,
     /// Name of the stream.
     pub stream: Option<String>,
     /// Key of the sequence, as text.
@@ -146,7 +151,7 @@ impl Error {
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {reason}."));
-        error.with_detail(advice_on(cause)).in_file(file)
+        error.with_detail(advice_on(cause, file)).in_file(file)
     }
 
     /// Adds what CNTK's text does not say, as whole sentences: what was found, what was expected, what to do. Earlier ones
@@ -180,6 +185,23 @@ impl Error {
     #[must_use]
     pub fn in_line(mut self, line: u64) -> Self {
         self.0.location.line = Some(line);
+        self
+    }
+
+    /// Adds a place in a configuration, unless a file or a line is known already.
+    #[must_use]
+    pub(crate) fn in_configuration(
+        mut self,
+        file: Option<&str>,
+        line: u64,
+        column: u64,
+        excerpt: String,
+    ) -> Self {
+        let place = &mut self.0.location;
+        if place.file.is_none() && place.line.is_none() {
+            place.file = file.map(str::to_owned);
+            (place.line, place.column, place.excerpt) = (Some(line), Some(column), Some(excerpt));
+        }
         self
     }
 
@@ -251,17 +273,66 @@ impl Error {
 }
 
 /// What to do about a failure of the operating system.
-fn advice_on(cause: &std::io::Error) -> &'static str {
+fn advice_on(cause: &std::io::Error, path: &str) -> String {
     use std::io::ErrorKind as Io;
-    match (cause.kind(), cause.raw_os_error()) {
-        (Io::NotFound, _) => "Check the path; a relative one begins at the process's working folder.",
+    let advice = match (cause.kind(), cause.raw_os_error()) {
+        (Io::NotFound, _) => return advice_on_path(path),
         (Io::PermissionDenied, _) => "Check the permissions of the file and of its folders.",
         (Io::IsADirectory, _) => "A file was expected.",
+        (Io::NotSeekable, _) => {
+            "Files are read at any offset, more than once and by several threads, which only regular files allow: write the \
+             data to a file first."
+        }
         (Io::StorageFull, _) => "Free some space.",
         (Io::WouldBlock | Io::TimedOut, _) | (_, Some(libc::EIO | libc::ESTALE)) => {
             "All of five attempts within four seconds failed: check the disk or the network that the file is on."
         }
         _ => "",
+    };
+    advice.to_owned()
+}
+
+/// Why a file was not found: what is not expanded in its path, or else where it was looked for.
+fn advice_on_path(path: &str) -> String {
+    if let Some((scheme, rest)) = path.split_once("://") {
+        return match scheme {
+            "file" => format!("URIs are not opened; write the path: '/{}'.", rest.trim_start_matches('/')),
+            _ => format!(
+                "'{scheme}://' is not opened; copy the file to a disk, or mount the storage, and write its path."
+            ),
+        };
+    }
+    if path.starts_with('~') {
+        return "'~' is not expanded; write the path of the home folder.".to_owned();
+    }
+    if path.contains('$') {
+        let advice = "Variables of the environment are not expanded; write the path, or define a key and use it as '$key$'.";
+        return advice.to_owned();
+    }
+    if path.trim_end().ends_with('|') || path.trim_start().starts_with('|') {
+        return "Commands are not run; write their output to a file first.".to_owned();
+    }
+    if path.contains(['*', '?']) {
+        return "Patterns are not expanded; write the path of one file.".to_owned();
+    }
+    let mut whole = PathBuf::from(path);
+    let mut advice = String::from("Check the path.");
+    if whole.is_relative()
+        && let Ok(folder) = std::env::current_dir()
+    {
+        advice = format!(
+            "A relative path begins at the process's working folder, which is '{}': check both.",
+            folder.display()
+        );
+        whole = folder.join(whole);
+    }
+    let missing = whole.ancestors().skip(1).find(|folder| folder.exists());
+    match missing {
+        Some(folder) if whole.parent() != Some(folder) => {
+            let missing = whole.ancestors().take_while(|one| *one != folder).last().unwrap_or(&whole);
+            format!("There is no folder '{}'. {advice}", missing.display())
+        }
+        _ => advice,
     }
 }
 
@@ -269,20 +340,27 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
         if !self.0.detail.is_empty() {
-            write!(f, " {}", self.0.detail)?;
+            // Some of CNTK's messages have no full stop.
+            let stop = if self.0.message.trim_end().ends_with(['.', '!', '?', ':']) { "" } else { "." };
+            write!(f, "{stop} {}", self.0.detail)?;
         }
-        let Location { file, offset, line, stream, key } = &self.0.location;
+        let Location { file, offset, line, column, excerpt, stream, key } = &self.0.location;
         let mut separator = " (";
         let mut part = |f: &mut fmt::Formatter<'_>, label: &str, value: &dyn fmt::Display| {
             write!(f, "{separator}{label} {value}")?;
             separator = ", ";
             Ok::<(), fmt::Error>(())
         };
-        if let Some(file) = file {
-            part(f, "file", file)?;
+        match (file, column) {
+            (Some(file), _) => part(f, "file", file)?,
+            (None, Some(_)) => part(f, "in the", &"configuration")?,
+            (None, None) => {}
         }
         if let Some(line) = line {
             part(f, "line", line)?;
+        }
+        if let Some(column) = column {
+            part(f, "column", column)?;
         }
         if let Some(offset) = offset {
             part(f, "offset", offset)?;
@@ -293,7 +371,10 @@ impl fmt::Display for Error {
         if let Some(key) = key {
             part(f, "sequence", key)?;
         }
-        if separator == ", " { f.write_str(")") } else { Ok(()) }
+        if separator == ", " {
+            f.write_str(")")?;
+        }
+        excerpt.as_ref().map_or(Ok(()), |excerpt| write!(f, "\n{excerpt}"))
     }
 }
 
@@ -316,6 +397,38 @@ mod tests {
             Error::data("Malformed.").with_detail("").with_detail("It is empty.").with_detail("Fill it.");
         assert_eq!((error.message(), error.detail()), ("Malformed.", "It is empty. Fill it."));
         assert_eq!(error.in_file("a").to_string(), "Malformed. It is empty. Fill it. (file a)");
+    }
+
+    #[test]
+    fn shows_the_line_of_a_configuration() {
+        let error = Error::data("Bad value").with_detail("It is 'x'.");
+        let placed = error.clone().in_configuration(None, 2, 5, "  2 | a = x\n    |     ^".to_owned());
+        assert_eq!(
+            placed.to_string(),
+            "Bad value. It is 'x'. (in the configuration, line 2, column 5)\n  2 | a = x\n    |     ^"
+        );
+        // A place that is known stays.
+        let error = error.in_file("data");
+        assert_eq!(error.clone().in_configuration(None, 1, 1, String::new()).location(), error.location());
+    }
+
+    #[test]
+    fn missing_files_are_explained_by_their_paths() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        for (path, advice) in [
+            ("~/a", "'~' is not expanded"),
+            ("$HOME/a", "Variables of the environment are not expanded"),
+            ("/data/*.ctf", "Patterns are not expanded"),
+            ("s3://bucket/a", "'s3://' is not opened; copy the file"),
+            ("file:///data/a", "write the path: '/data/a'"),
+            ("gunzip -c a.gz |", "Commands are not run"),
+            ("no/such/file", "/no'. A relative path begins at the process's working folder, which is '/"),
+            ("/no/such/file", "There is no folder '/no'. Check the path."),
+            ("/nothing", "Check the path."),
+        ] {
+            let error = Error::io("opening", path, &missing);
+            assert!(error.detail().contains(advice), "{error}");
+        }
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use crate::{Error, Result};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,15 +59,35 @@ fn is_transient(cause: &io::Error) -> bool {
         || matches!(cause.raw_os_error(), Some(libc::EIO | libc::ESTALE))
 }
 
+/// Opens a file for reading. A pipe is opened too, at once: without the flag the call would wait for a writer.
+fn open(path: &OsStr) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Refuses what cannot be read at offsets, more than once and by several threads: with [`io::ErrorKind::NotSeekable`] a pipe, a
+/// socket or a device. Folders pass, reading them fails.
+fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
+    let what = match () {
+        () if kind.is_fifo() => "It is a pipe",
+        () if kind.is_socket() => "It is a socket",
+        () if kind.is_char_device() || kind.is_block_device() => "It is a device",
+        () => return Ok(()),
+    };
+    Err(io::Error::new(IoErrorKind::NotSeekable, what))
+}
+
 /// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
 /// more than `most` bytes, before memory is taken for them.
 pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let file = with_retry(|| {
         #[cfg(test)]
         faults::check(&path.to_string_lossy(), faults::Operation::Open)?;
-        File::open(path)
+        open(path)
     })?;
-    let size = with_retry(|| file.metadata())?.len();
+    let metadata = with_retry(|| file.metadata())?;
+    check_regular(&metadata)?;
+    let size = metadata.len();
     if size > most {
         return Err(io::Error::from(IoErrorKind::FileTooLarge));
     }
@@ -93,8 +113,6 @@ pub struct FileState {
     pub size: u64,
     /// Time of the last change: seconds and nanoseconds since 1970.
     pub modified: (i64, i64),
-    /// Whether it is a regular file, neither a device nor a pipe.
-    pub is_regular: bool,
 }
 
 /// An open file that is read at given offsets. Clones share the file; any thread may read at any time.
@@ -108,7 +126,7 @@ struct Opened {
 }
 
 impl DataFile {
-    /// Opens a file for reading. Fails for a directory.
+    /// Opens a file for reading. Fails for what is no regular file.
     pub fn open(path: &str) -> Result<DataFile> {
         Self::open_or(path, |cause| Error::io("Error opening file", path, cause))
     }
@@ -127,15 +145,21 @@ impl DataFile {
         let opened = with_retry(|| {
             #[cfg(test)]
             faults::check(path, faults::Operation::Open)?;
-            File::open(exact)
+            open(exact)
         });
-        let file = opened.map_err(|cause| refuse(&cause))?;
-        let file = DataFile(Arc::new(Opened { file, path: path.to_owned() }));
-        if file.metadata()?.is_dir() {
+        let file = match opened {
+            Ok(file) => DataFile(Arc::new(Opened { file, path: path.to_owned() })),
+            Err(cause) => return Err(refuse(&cause)),
+        };
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             let cause = io::Error::from_raw_os_error(libc::EISDIR);
             return Err(file.error(&cause));
         }
-        Ok(file)
+        match check_regular(&metadata) {
+            Ok(()) => Ok(file),
+            Err(cause) => Err(refuse(&cause)),
+        }
     }
 
     /// A file that is open already, for tests.
@@ -158,11 +182,7 @@ impl DataFile {
     /// Size and time of the last change, as they are now.
     pub fn state(&self) -> Result<FileState> {
         let metadata = self.metadata()?;
-        Ok(FileState {
-            size: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            is_regular: metadata.is_file(),
-        })
+        Ok(FileState { size: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) })
     }
 
     /// Bytes of the file, as it is now.
@@ -496,6 +516,21 @@ mod tests {
         assert_eq!(error.message(), format!("Error opening file '{missing}': No such file or directory."));
         let error = DataFile::open("/").expect_err("a directory");
         assert_eq!(error.message(), "Error reading file '/': Is a directory.");
+    }
+
+    #[test]
+    fn pipes_and_devices_are_refused_without_waiting_for_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe").display().to_string();
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+        assert!(made.success());
+        let error = DataFile::open(&pipe).expect_err("a pipe");
+        assert_eq!(error.message(), format!("Error opening file '{pipe}': It is a pipe."));
+        assert!(error.detail().contains("write the data to a file first"), "{error}");
+        let error = DataFile::open("/dev/null").expect_err("a device");
+        assert_eq!(error.message(), "Error opening file '/dev/null': It is a device.");
+        let cause = read_whole(OsStr::new(&pipe), 10, &mut Vec::new()).expect_err("a pipe");
+        assert_eq!(cause.kind(), IoErrorKind::NotSeekable);
     }
 
     #[test]

@@ -143,6 +143,7 @@ pub mod reader;
 pub mod recognize;
 #[doc(hidden)]
 pub mod sequence;
+mod spelling;
 #[doc(hidden)]
 pub mod stream;
 #[doc(hidden)]

@@ -127,6 +127,21 @@ impl FileFormat {
         Ok(FileFormat::of_bytes(&head[..count], file.size()?))
     }
 
+    /// A sentence that says what a file is, and one that says what to do with it, for the error of a deserializer that expected
+    /// something else. Empty if the format is unknown, or if it is the one that `expected` accepts.
+    pub(crate) fn explain(file: &DataFile, expected: impl Fn(FileFormat) -> bool) -> String {
+        match FileFormat::of_data(file) {
+            Ok(FileFormat::Text | FileFormat::Bytes) | Err(_) => String::new(),
+            Ok(format) if expected(format) => String::new(),
+            Ok(format) => format!("It looks like {}. {}", format.describe(), format.advice()),
+        }
+    }
+
+    /// Whether it is CNTK's text format, with whatever ids.
+    pub(crate) fn is_ctf(self) -> bool {
+        matches!(self, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)
+    }
+
     /// Recognizes a format by the first bytes of a file of `size` bytes. The first 4096 bytes are enough.
     pub fn of_bytes(head: &[u8], size: u64) -> FileFormat {
         if let Some(&(_, format)) = SIGNATURES.iter().find(|(start, _)| head.starts_with(start)) {
@@ -200,16 +215,14 @@ impl FileFormat {
         match self {
             FileFormat::Empty => "Check how it was written.",
             FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => {
-                "Read it with 'type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"'."
+                "A 'CNTKTextFormatDeserializer' of the module 'CNTKTextFormatReader' reads it."
             }
-            FileFormat::Cbf => {
-                "Read it with 'type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\"'."
-            }
+            FileFormat::Cbf => "A 'CNTKBinaryFormatDeserializer' of the module 'CNTKBinaryReader' reads it.",
             FileFormat::HtkFeatures => {
                 "List the files of features in a script, and name that as 'scpFile' of an 'HTKFeatureDeserializer'."
             }
             FileFormat::Mlf => "Name it as 'mlfFile' of an 'HTKMLFDeserializer'.",
-            FileFormat::KaldiArchive | FileFormat::KaldiText => "Read it with a 'KaldiDeserializer'.",
+            FileFormat::KaldiArchive | FileFormat::KaldiText => "A 'KaldiDeserializer' reads it.",
             FileFormat::Script => {
                 "Name it as 'scpFile' of an 'HTKFeatureDeserializer' or of a 'KaldiDeserializer'."
             }

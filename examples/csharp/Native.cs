@@ -57,6 +57,7 @@ namespace CntkReader
             public IntPtr Message, Detail, File;
             public ulong Offset, Line;
             public IntPtr Stream, Key;
+            public ulong Column;
         }
 
         [StructLayout(LayoutKind.Sequential)]

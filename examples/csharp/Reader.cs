@@ -19,6 +19,7 @@ namespace CntkReader
         public int Kind { get; }        // A cntk_reader_status.
         public string File { get; }
         public ulong Line { get; }      // From 1.
+        public ulong Column { get; }    // In a line of a configuration, from 1.
         public string Stream { get; }
         public string Key { get; }      // Of the sequence.
 
@@ -27,6 +28,7 @@ namespace CntkReader
             Kind = kind;
             File = Native.Text(info.File);
             Line = info.Line;
+            Column = info.Column;
             Stream = Native.Text(info.Stream);
             Key = Native.Text(info.Key);
         }

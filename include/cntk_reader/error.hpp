@@ -60,10 +60,12 @@ class Error : public std::runtime_error {
   const std::string& Message() const noexcept { return details_->message; }
   /// What the message does not say: what was found, what was expected, what to do. May be empty.
   const std::string& Detail() const noexcept { return details_->detail; }
-  /// Path of the file, as the configuration wrote it.
+  /// Path of the data file as the configuration wrote it, or of the configuration file.
   const std::optional<std::string>& File() const noexcept { return details_->file; }
-  /// Line in the file, from 1.
+  /// Line in the file, or in the text of a configuration that is no file, from 1.
   std::optional<std::uint64_t> Line() const noexcept { return details_->line; }
+  /// Column in a line of a configuration: the number of the character, from 1.
+  std::optional<std::uint64_t> Column() const noexcept { return details_->column; }
   /// Byte offset in the file.
   std::optional<std::uint64_t> Offset() const noexcept { return details_->offset; }
   /// Name of the stream.
@@ -83,7 +85,7 @@ class Error : public std::runtime_error {
     ExceptionClass exception_class = ExceptionClass::kLogicError;
     std::string message, detail;
     std::optional<std::string> file, stream, key;
-    std::optional<std::uint64_t> line, offset;
+    std::optional<std::uint64_t> line, column, offset;
   };
 
   Error(cntk_reader_status status, const std::unique_ptr<cntk_reader_error, Free>& error)
@@ -102,6 +104,7 @@ class Error : public std::runtime_error {
     details_->stream = optional(info.stream);
     details_->key = optional(info.key);
     if (info.line != 0) details_->line = info.line;
+    if (info.column != 0) details_->column = info.column;
     if (info.offset != CNTK_READER_UNKNOWN) details_->offset = info.offset;
   }
 

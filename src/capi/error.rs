@@ -35,6 +35,7 @@ pub struct cntk_reader_error {
     key: Option<CString>,
     offset: u64,
     line: u64,
+    column: u64,
     cause: Option<Cause>,
 }
 
@@ -59,6 +60,7 @@ impl cntk_reader_error {
             key: optional(&place.key),
             offset: place.offset.unwrap_or(u64::MAX),
             line: place.line.unwrap_or(0),
+            column: place.column.unwrap_or(0),
             cause: error.cause().cloned(),
         }
     }
@@ -76,6 +78,7 @@ impl cntk_reader_error {
             line: self.line,
             stream: optional(&self.stream),
             key: optional(&self.key),
+            column: self.column,
         }
     }
 }
@@ -95,16 +98,18 @@ pub struct cntk_reader_error_info {
     /// What the message does not say: what was found, what was expected, what to do about it. "" if there is nothing to
     /// add.
     pub detail: *const c_char,
-    /// Path of the file as the configuration wrote it, or NULL.
+    /// Path of the data file as the configuration wrote it, or of the configuration file; or NULL.
     pub file: *const c_char,
     /// Byte offset from the start of the file, or CNTK_READER_UNKNOWN.
     pub offset: u64,
-    /// Line in the file, from 1, or 0 if it is not known.
+    /// Line in the file, or in the text of a configuration that is no file, from 1; 0 if it is not known.
     pub line: u64,
     /// Name of the stream, or NULL.
     pub stream: *const c_char,
     /// Key of the sequence as text, or NULL.
     pub key: *const c_char,
+    /// Column in a line of a configuration: the number of the character, from 1. 0 for other errors.
+    pub column: u64,
 }
 
 // SAFETY: plain members; the two enums are only ever written.
@@ -129,8 +134,8 @@ pub unsafe extern "C" fn cntk_reader_error_describe(
     }
 }
 
-/// The message with all that is known of the place, for people: one line, UTF-8, NUL-terminated, valid as long as the
-/// error. For NULL: "".
+/// The message with all that is known of the place, for people: UTF-8, NUL-terminated, valid as long as the error. It is
+/// one line; for a mistake in a configuration's text two more follow, which show the mistake. For NULL: "".
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_error_get_text(error: Option<&cntk_reader_error>) -> *const c_char {
     error.map_or(c"".as_ptr(), |error| error.text.as_ptr())

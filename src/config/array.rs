@@ -6,6 +6,7 @@
 use super::convert::FromValue;
 use super::lexer;
 use super::section::Section;
+use super::source::{SourceText, range_in};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
 use crate::{Error, Result};
@@ -21,16 +22,21 @@ const MAX_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Array {
     path: String,
-    elements: Vec<String>,
+    elements: Vec<SourceText>,
     log: Arc<ReadLog>,
 }
 
 impl Array {
-    pub(super) fn open(path: String, text: &str, log: Arc<ReadLog>) -> Result<Array> {
+    pub(super) fn open(path: String, text: &SourceText, log: Arc<ReadLog>) -> Result<Array> {
         let mut elements = Vec::new();
         let mut bytes = 0usize;
         lexer::split(text, b':', |start, end| {
-            let Some((element, count)) = repetition(&text[start..end])? else { return Ok(None) };
+            let element = repetition(&text[start..end]).map_err(|error| {
+                let detail =
+                    format!("In '{path}' the number after '*' is how often the element is repeated.");
+                text.blame(start, error.with_detail(detail))
+            })?;
+            let Some((element, count)) = element else { return Ok(None) };
             bytes = bytes.saturating_add(element.len().saturating_mul(count));
             if elements.len().saturating_add(count) > MAX_ELEMENTS || bytes > MAX_BYTES {
                 let detail = format!(
@@ -38,9 +44,9 @@ impl Array {
                      after '*'."
                 );
                 let error = Error::config(Runtime, format!("The array {path} has too many elements."));
-                return Err(error.with_detail(detail));
+                return Err(text.blame(start, error.with_detail(detail)));
             }
-            elements.extend(std::iter::repeat_n(element, count).map(str::to_owned));
+            elements.extend(std::iter::repeat_n(text.slice(range_in(text, element)), count));
             Ok(Some(end))
         })?;
         Ok(Array { path, elements, log })
@@ -57,19 +63,17 @@ impl Array {
     }
 
     /// The texts of the elements.
-    pub fn texts(&self) -> &[String] {
-        &self.elements
+    pub fn texts(&self) -> Vec<String> {
+        self.elements.iter().map(|element| element.to_string()).collect()
     }
 
     /// The elements as values.
     pub fn values<T: FromValue>(&self) -> Result<Vec<T>> {
-        let value = |text: &String| {
+        let value = |text: &SourceText| {
             T::from_value(text).map_err(|error| {
-                error.with_detail(format!(
-                    "An element of '{}' is '{text}'. Expected {}.",
-                    self.path,
-                    T::EXPECTED
-                ))
+                let (path, found) = (&self.path, &**text);
+                let detail = format!("An element of '{path}' is '{found}'. Expected {}.", T::EXPECTED);
+                text.blame(0, error.with_detail(detail))
             })
         };
         self.elements.iter().map(value).collect()

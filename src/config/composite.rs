@@ -3,7 +3,7 @@
 //! The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
 use super::Others;
-use super::convert::{FromValue, WidenedInt};
+use super::convert::WidenedInt;
 use super::htk::{self, Common, SpeechType};
 use super::legacy::parse_precision;
 use super::module::Module;
@@ -55,6 +55,8 @@ impl Native {
 
 /// What the reader puts into the section of every deserializer.
 struct Inherited {
+    /// The reader's section.
+    section: Section,
     frame_mode: bool,
     hash_keys: bool,
     precision: String,
@@ -75,13 +77,15 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let hash_keys = section.get_or("hashSequenceKeys", false)?;
     if numeric_keys && hash_keys {
         let error = Error::config(Runtime, "Hashing should not be used with numeric sequence keys.");
-        return Err(error.with_detail(format!(
+        let error = error.with_detail(format!(
             "'hashSequenceKeys' in '{}' is for keys that are text: set 'useNumericSequenceKeys = false', or leave it out.",
             section.path()
-        )));
+        ));
+        return Err(section.blame("hashSequenceKeys", error));
     }
     let mut packing = read_packing(section, write)?;
     let inherited = Inherited {
+        section: section.clone(),
         frame_mode: packing == Packing::Frame,
         hash_keys,
         precision: section.text_or("precision", "float")?,
@@ -134,7 +138,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let prefetch = read_common(section)?;
     let trace_level = match inherited.trace_level.as_str() {
         "" => 1,
-        level => i32::from_value(level)?.cast_unsigned(),
+        _ => section.parsed_or("traceLevel", 0i32)?.cast_unsigned(),
     };
     Ok(ReaderSettings {
         shape: Shape::Composite,
@@ -147,7 +151,7 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         lanes_by_epoch: None,
         local_timeline,
         max_errors,
-        element: element_type(&inherited.precision)?,
+        element: element_type(&inherited.precision, section)?,
         trace_level,
         verbosity,
         multithreaded,
@@ -183,10 +187,11 @@ pub(super) fn read_common(section: &Section) -> Result<bool> {
     section.get_or("prefetch", true)
 }
 
-fn element_type(precision: &str) -> Result<ElementType> {
+/// The type of values that `precision` names, the value of that key in `section`.
+fn element_type(precision: &str, section: &Section) -> Result<ElementType> {
     parse_precision(precision).ok_or_else(|| {
-        Error::config(InvalidArgument, format!("Unsupported precision '{precision}'"))
-            .with_detail("Expected 'float' or 'double'.")
+        let error = Error::config(InvalidArgument, format!("Unsupported precision '{precision}'"));
+        section.blame("precision", error.with_detail("Expected 'float' or 'double'."))
     })
 }
 
@@ -195,31 +200,38 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
         let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
-        return Err(error.with_detail(format!(
-            "Both 'frameMode' and 'truncated' are true in '{}': set one of them to false.",
+        let error = error.with_detail(format!(
+            "Both 'frameMode' and 'truncated' are true in '{}': set one of them to false. Frames are for samples that do \
+             not depend on each other, truncation is for recurrent networks on long sequences.",
             section.path()
-        )));
+        ));
+        return Err(section.blame("truncated", error));
     }
     let mut length = 0;
     if truncated && !write {
         length = section.get_or("truncationLength", WidenedInt(0))?.0;
         if length == 0 {
             let error = Error::config(InvalidArgument, "Truncation length cannot be 0.");
-            return Err(error.with_detail(format!(
+            let error = error.with_detail(format!(
                 "'truncated = true' in '{}' needs 'truncationLength', the number of time steps of a minibatch.",
                 section.path()
-            )));
+            ));
+            return Err(match section.exists("truncationLength") {
+                true => section.blame("truncationLength", error),
+                false => section.blame("truncated", error),
+            });
         }
     }
     let right_splice = section.get_or("rightSplice", WidenedInt(0))?.0;
     if right_splice > length {
         let error =
             Error::config(InvalidArgument, "rightSplice should not be greater than truncation length");
-        return Err(error.with_detail(format!(
+        let error = error.with_detail(format!(
             "In '{}' 'rightSplice' is {right_splice} and the truncation length {length}{}.",
             section.path(),
             if length == 0 { ", because 'truncated' is not true" } else { "" }
-        )));
+        ));
+        return Err(section.blame("rightSplice", error));
     }
     Ok(if length > 0 {
         Packing::Truncated { length, right_splice }
@@ -238,11 +250,19 @@ fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {
         return Ok(text::window_size(window, in_samples));
     }
     if in_samples && section.exists_here("sampleBasedRandomizationWindow") {
-        let message = "'sampleBasedRandomizationWindow' (== 'true') requires that the 'randomizationWindow' is explicitly specified.";
-        return Err(Error::config(Logic, message));
+        return Err(no_window(section));
     }
     // The chunk size of the reader's section makes the window, that of a deserializer's section the chunks.
     Ok(text::window_size(text::automatic_window(text::read_chunk_size(section)?), false))
+}
+
+fn no_window(section: &Section) -> Error {
+    let message = "'sampleBasedRandomizationWindow' (== 'true') requires that the 'randomizationWindow' is explicitly specified.";
+    let error = Error::config(Logic, message).with_detail(format!(
+        "Add 'randomizationWindow = ...', in samples, to '{}', or remove 'sampleBasedRandomizationWindow'.",
+        section.path()
+    ));
+    section.blame("sampleBasedRandomizationWindow", error)
 }
 
 /// The window of a reader of images and nothing else: within one chunk, which is one image.
@@ -267,8 +287,7 @@ fn read_user_window(section: &Section) -> Result<WindowSize> {
     section.ignore(&["chunkSizeInBytes"]);
     let in_samples = section.get_or("sampleBasedRandomizationWindow", false)?;
     if in_samples && !section.exists("randomizationWindow") {
-        let message = "'sampleBasedRandomizationWindow' (== 'true') requires that the 'randomizationWindow' is explicitly specified.";
-        return Err(Error::config(Logic, message));
+        return Err(no_window(section));
     }
     let window = section.get_or("randomizationWindow", DEFAULT_USER_WINDOW)?;
     Ok(text::window_size(window, in_samples))
@@ -290,7 +309,7 @@ fn read_deserializers(
         if let Some(user) = others.users.iter().find(|user| user.name == name) {
             let composable = user.composable && is_composable;
             if !composable {
-                obstacle.get_or_insert_with(|| obstacle_of(name, !user.composable));
+                obstacle.get_or_insert_with(|| (obstacle_of(name, !user.composable), element.clone()));
             }
             let number = deserializers.len();
             transformed.extend(transforms::read_streams(
@@ -305,7 +324,7 @@ fn read_deserializers(
             continue;
         }
         if !is_composable {
-            obstacle.get_or_insert_with(|| obstacle_of(name, false));
+            obstacle.get_or_insert_with(|| (obstacle_of(name, false), element.clone()));
         }
         let frame_mode = if inherited.frame_mode { "true" } else { "false" };
         let mut values = vec![("frameMode", frame_mode), ("precision", &inherited.precision)];
@@ -325,12 +344,16 @@ fn read_deserializers(
             }));
             continue;
         }
-        let native = if is_ours { Native::Kaldi } else { check_type(&module, name)? };
+        let native = if is_ours {
+            Native::Kaldi
+        } else {
+            check_type(&module, name).map_err(|error| element.blame("type", error))?
+        };
         let common = Common {
             is_primary: deserializers.is_empty(),
             hash_keys: inherited.hash_keys,
             frame_mode: inherited.frame_mode,
-            element: element_type(&inherited.precision)?,
+            element: element_type(&inherited.precision, &inherited.section)?,
             boundaries_of_frames: false,
         };
         element.ignore(&["frameMode", "precision", "traceLevel"]);
@@ -360,15 +383,17 @@ fn read_deserializers(
             check_transforms(&element, native.module())?;
         }
     }
-    let Some(obstacle) = obstacle.filter(|_| !is_listed_late(&deserializers)) else {
+    let Some((obstacle, element)) = obstacle.filter(|_| !is_listed_late(&deserializers)) else {
         return Ok(deserializers);
     };
-    Err(if deserializers.len() > 1 {
+    let error = if deserializers.len() > 1 {
         let message = "Currently user defined deserializers do not support composability. Please specify a single deserializer.";
         Error::config(InvalidArgument, message).with_detail(obstacle)
     } else {
-        Error::config(InvalidArgument, "Deserializers with 'composable = false' are not supported yet.")
-    })
+        let message = "Deserializers with 'composable = false' are not supported yet.";
+        Error::config(InvalidArgument, message).with_detail("Remove the key 'composable'.")
+    };
+    Err(element.blame("composable", error))
 }
 
 /// Why a deserializer cannot be joined with others, and what to do: it lacks the method that lists its sequences, or else its
@@ -415,7 +440,7 @@ pub(super) fn speech_deserializer(
         is_primary,
         hash_keys,
         frame_mode: section.get_or("frameMode", true)?,
-        element: element_type(&section.text_or("precision", "float")?)?,
+        element: element_of_section(section)?,
         boundaries_of_frames: false,
     };
     match check_type("HTKDeserializers", name)? {
@@ -426,12 +451,12 @@ pub(super) fn speech_deserializer(
 
 /// See [`super::element_type`].
 pub(super) fn element_of_section(section: &Section) -> Result<ElementType> {
-    element_type(&section.text_or("precision", "float")?)
+    element_type(&section.text_or("precision", "float")?, section)
 }
 
 /// See [`super::image_deserializer`].
 pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageOptions> {
-    let element = element_type(&section.text_or("precision", "float")?)?;
+    let element = element_of_section(section)?;
     match check_type("ImageReader", name)? {
         Native::Image(base64) => image::read_single(base64, section, element),
         _ => Err(Error::internal("The module of images has other deserializers.")),
@@ -441,9 +466,10 @@ pub(super) fn image_deserializer(section: &Section, name: &str) -> Result<ImageO
 /// The element type of a deserializer's section, if its type is the one that its module has.
 fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> {
     if name != only {
-        return Err(Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'")));
+        let error = Error::config(InvalidArgument, format!("Unknown deserializer type '{name}'"));
+        return Err(section.blame("type", error.with_detail(SUPPORTED)));
     }
-    element_type(&section.text_or("precision", "float")?)
+    element_of_section(section)
 }
 
 /// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.
@@ -466,10 +492,11 @@ const SUPPORTED: &str = "Supported are the types 'CNTKTextFormatDeserializer' of
 /// The error of a reader without deserializers.
 pub(super) fn no_deserializers(section: &Section) -> Error {
     let error = Error::config(InvalidArgument, "Could not find deserializers in the reader config.");
-    error.with_detail(format!(
+    let detail = format!(
         "The section '{}' needs 'deserializers = ( [ type = ... ] : ... )' with at least one element.",
         section.path()
-    ))
+    );
+    section.blame_missing("deserializers", error.with_detail(detail))
 }
 
 /// The deserializer of this type in this module, if this library can read it.
@@ -525,7 +552,8 @@ fn check_transforms(element: &Section, module: Module) -> Result<()> {
                 }
                 _ => "Transforms are for images; remove 'transforms' from this stream.",
             };
-            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(stream));
+            let error = Error::config(Runtime, message).with_detail(detail).in_stream(stream);
+            return Err(section.blame("transforms", error));
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 
 use super::lexer::strip_comment;
 use super::section::Section;
+use super::source::{SourceText, range_in};
 use crate::error::ExceptionClass::{Logic, Runtime};
 use crate::{Error, Result};
 
@@ -33,18 +34,19 @@ pub(super) struct Expansion {
 /// The text of a value as a read by name sees it: without comments, with names replaced.
 ///
 /// Empty lines of a text of several lines are dropped, and its last line gets a line break too.
-pub(super) fn expand(section: &Section, text: &str, expansion: &mut Expansion) -> Result<String> {
+pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expansion) -> Result<SourceText> {
     expansion.work = expansion.work.saturating_add(text.len() + LOOKUP_WORK);
     if expansion.work > MAX_WORK {
-        return Err(too_large(section));
+        return Err(text.blame(0, too_large(section)));
     }
+    let mut expanded = SourceText::default();
     if !text.contains('\n') {
-        return expand_line(section, text, expansion);
+        expand_line(section, text, text, expansion, &mut expanded)?;
+        return Ok(expanded);
     }
-    let mut expanded = String::with_capacity(text.len() + 1);
     for line in text.split('\n').filter(|line| !line.is_empty()) {
-        expanded.push_str(&expand_line(section, line, expansion)?);
-        expanded.push('\n');
+        expand_line(section, text, line, expansion, &mut expanded)?;
+        expanded.push_from("\n", None);
     }
     Ok(expanded)
 }
@@ -55,10 +57,21 @@ fn too_large(section: &Section) -> Error {
         .with_detail(format!("The limit is {MAX_WORK} bytes; check how its variables are defined."))
 }
 
-fn expand_line(section: &Section, line: &str, expansion: &mut Expansion) -> Result<String> {
+/// Appends `line`, a line of `text`, to `expanded`.
+fn expand_line(
+    section: &Section,
+    text: &SourceText,
+    line: &str,
+    expansion: &mut Expansion,
+    expanded: &mut SourceText,
+) -> Result<()> {
     let line = strip_comment(line);
+    if line.is_empty() {
+        return Ok(());
+    }
+    let start = range_in(text, line).start;
+    let begun = expanded.len();
     let bytes = line.as_bytes();
-    let mut expanded = String::new();
     let mut copied = 0;
     let mut at = 0;
     while let Some(dollar) =
@@ -74,40 +87,42 @@ fn expand_line(section: &Section, line: &str, expansion: &mut Expansion) -> Resu
             at = dollar + 1;
             continue;
         };
-        expanded.push_str(&line[copied..dollar]);
-        match variable(section, &line[dollar + 1..end], expansion)? {
-            Some(value) => expanded.push_str(&value),
+        expanded.push(text, start + copied..start + dollar);
+        let name = &line[dollar + 1..end];
+        match variable(section, name, expansion).map_err(|error| text.blame(start + dollar, error))? {
+            Some(value) => expanded.push(&value, 0..value.len()),
             None => {
                 let message = format!(
-                    "No variable found with the name {}. Parsing of string failed: {}:{expanded}{}",
-                    &line[dollar + 1..end],
+                    "No variable found with the name {name}. Parsing of string failed: {}:{}{}",
                     section.path(),
+                    &expanded[begun..],
                     &line[dollar..]
                 );
                 let detail = format!(
-                    "Define '{name} = ...' in '{}' or in a section around it; elements of arrays see only their own section.",
-                    section.path(),
-                    name = &line[dollar + 1..end]
+                    "Define '{name} = ...' in '{}' or in a section around it; elements of arrays see only their own \
+                     section.",
+                    section.path()
                 );
-                return Err(Error::config(Runtime, message).with_detail(detail));
+                let error = Error::config(Runtime, message).with_detail(detail);
+                return Err(text.blame(start + dollar, error));
             }
         }
         at = end + 1;
         copied = at;
-        if expanded.len() > MAX_WORK {
-            return Err(too_large(section));
+        if expanded.len() - begun > MAX_WORK {
+            return Err(text.blame(start, too_large(section)));
         }
     }
-    expanded.push_str(&line[copied..]);
-    Ok(expanded)
+    expanded.push(text, start + copied..start + line.len());
+    Ok(())
 }
 
 /// The value of a variable. None if it is undefined in a section without a parent; in others it is empty.
-fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<String>> {
+fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<Option<SourceText>> {
     let Some((holder, text)) = section.find(name) else {
-        return Ok(section.parent().map(|_| String::new()));
+        return Ok(section.parent().map(|_| SourceText::default()));
     };
-    if text == "default" {
+    if &**text == "default" {
         return Ok(None);
     }
     let key = (holder.identity(), name.to_ascii_lowercase());
@@ -128,7 +143,8 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
     let value = value?;
     if value.contains('\n') {
         let message = "Newline characters are not allowed in the value of a variable which is resolved using $varName$ feature";
-        return Err(Error::config(Logic, message));
+        let detail = format!("The value of '{name}' in '{}' has several lines.", holder.path());
+        return Err(text.blame(0, Error::config(Logic, message).with_detail(detail)));
     }
     Ok(Some(value))
 }

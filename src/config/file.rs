@@ -1,6 +1,7 @@
 //! Configuration files: comments go line by line, `include=` lines bring in other files.
 
 use super::lexer::strip_comment;
+use super::source::{Source, SourceText, range_in};
 use crate::error::ExceptionClass::Runtime;
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
@@ -8,6 +9,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Most bytes of one file: a device or a data file that is named by mistake is an error and does not fill the memory.
 const MAX_FILE_SIZE: u64 = 64 << 20;
@@ -19,15 +21,16 @@ const MAX_DEPTH: usize = 64;
 ///
 /// Paths of includes are relative to the current directory, as in CNTK, not to the file. A file that is already part
 /// of the text is not included again, and a warning says so.
-pub(super) fn read(path: &Path) -> Result<String> {
-    let mut files = Files { seen: HashSet::new(), text: String::new() };
+pub(super) fn read(path: &Path) -> Result<SourceText> {
+    let mut files = Files { seen: HashSet::new(), text: SourceText::default(), source: Source::default() };
     files.add(path, 0)?;
-    Ok(files.text)
+    Ok(files.text.of(files.source))
 }
 
 struct Files {
     seen: HashSet<PathBuf>,
-    text: String,
+    text: SourceText,
+    source: Source,
 }
 
 impl Files {
@@ -45,7 +48,8 @@ impl Files {
                 .with_detail(format!("At most {MAX_DEPTH} may do so in a row."))
                 .in_file(&shown));
         }
-        let content = read_one(path, &shown)?;
+        let content: Arc<str> = read_one(path, &shown)?.into();
+        let base = self.source.add(Some(&shown), Arc::clone(&content));
         let mut offset = 0;
         for (line, number) in content.split('\n').zip(1..) {
             let kept = strip_comment(line.strip_suffix('\r').unwrap_or(line));
@@ -61,8 +65,8 @@ impl Files {
                 }
                 None if kept.is_empty() => {}
                 None => {
-                    self.text.push_str(kept);
-                    self.text.push('\n');
+                    self.text.push_from(kept, Some(base + range_in(&content, kept).start));
+                    self.text.push_from("\n", None);
                 }
             }
             offset += line.len() as u64 + 1;

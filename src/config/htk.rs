@@ -124,7 +124,7 @@ impl SpeechStream {
         let Some(name) = input.keys().next().map(str::to_owned) else {
             let message = format!("The section '{}' describes no stream.", input.path());
             let detail = "It needs a line for the stream to read: 'name = [ ... ]'.";
-            return Err(Error::config(InvalidArgument, message).with_detail(detail));
+            return Err(input.blame_whole(Error::config(InvalidArgument, message).with_detail(detail)));
         };
         let stream = input.section(&name)?;
         Ok(SpeechStream { name, stream, sizes: input })
@@ -137,7 +137,8 @@ fn read_chunk_size(section: &Section) -> Result<u64> {
     if size == 0 {
         let message = format!("'chunkSizeInBytes' in {} must not be 0.", section.path());
         let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
-        return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        let error = Error::config(InvalidArgument, message).with_detail(detail);
+        return Err(section.blame("chunkSizeInBytes", error));
     }
     Ok(size)
 }
@@ -179,18 +180,21 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     if dim > MAX_CLASSES {
         let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{MAX_CLASSES}d'\n");
         let detail = format!("It is the number of classes, in '{}'.", stream.path());
-        return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        return Err(stream.blame(if stream.exists("labelDim") { "labelDim" } else { "dim" }, error));
     }
     let phone_boundaries = stream.parsed_or("phoneBoundaries", false)?;
     if phone_boundaries && common.frame_mode && !common.boundaries_of_frames {
         let message = "frameMode and phoneBoundaries are mutually exclusive options.";
         let detail = "Both are true; set one of them to false.";
-        return Err(Error::config(Logic, message).with_detail(detail).in_stream(name));
+        let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
+        return Err(stream.blame("phoneBoundaries", error));
     }
     if phone_boundaries && binary {
         let message = "TODO: implement phoneBoundaries setting in Binary MLF deserializer.";
         let detail = "Binary labels do not say where phones begin; remove 'phoneBoundaries'.";
-        return Err(Error::config(Logic, message).with_detail(detail).in_stream(name));
+        let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
+        return Err(stream.blame("phoneBoundaries", error));
     }
     let files = read_label_files(stream)?;
     let state_list = if binary {
@@ -227,7 +231,8 @@ pub(super) fn read_expand(stream: &Section, name: &str, is_primary: bool) -> Res
         );
         let detail =
             "Its frame is repeated for each sample of the first deserializer: put another one first.";
-        return Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name));
+        let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(name);
+        return Err(stream.blame("expandToUtterance", error));
     }
     Ok(expand)
 }
@@ -244,11 +249,12 @@ pub(super) fn read_context(stream: &Section) -> Result<(u32, u32)> {
         _ => Err(format!("contextWindow must have 1 or 2 values specified, found {}.", values.len())),
     };
     let fail = |message: String| {
-        Err(Error::config(InvalidArgument, message).with_detail(format!(
+        let error = Error::config(InvalidArgument, message).with_detail(format!(
             "'{key}' in '{}' is the odd number of frames of a sample, or two numbers, 'before:after', of its \
              neighbours.",
             stream.path()
-        )))
+        ));
+        Err(stream.blame(key, error))
     };
     match sides {
         Ok((left, right)) => match (u32::try_from(left), u32::try_from(right)) {
@@ -265,7 +271,7 @@ pub(super) fn read_dim(stream: &Section, keys: &[&str], missing: &str) -> Result
         Some(key) => stream.required::<u64>(key),
         None => {
             let detail = format!("'{}' needs a line '{} = ...'.", stream.path(), keys.join(" = ...' or '"));
-            Err(Error::config(InvalidArgument, missing).with_detail(detail))
+            Err(stream.blame_missing(keys[0], Error::config(InvalidArgument, missing).with_detail(detail)))
         }
     }
 }
@@ -281,7 +287,7 @@ pub(super) fn check_dim(stream: &Section, dim: u64, (left, right): (u32, u32)) -
         "'dim' is {dim}, with {left} frames before and {right} after: one sample would not fit into the address space \
          (a negative number wraps around)."
     );
-    Err(Error::config(Runtime, message).with_detail(detail))
+    Err(stream.blame("dim", Error::config(Runtime, message).with_detail(detail)))
 }
 
 /// One path, or several as an array in brackets. CNTK 2.7 takes an array for the name of a file.
@@ -290,10 +296,11 @@ fn read_paths(stream: &Section, key: &str) -> Result<Vec<String>> {
     if stream.finds_literal(key) || !text.starts_with(['(', '[', '{']) {
         return Ok(vec![text]);
     }
-    let paths = stream.array(key)?.texts().to_vec();
+    let paths = stream.array(key)?.texts();
     if paths.is_empty() {
         let message = format!("'{key}' in '{}' names no file.", stream.path());
-        return Err(Error::config(InvalidArgument, message));
+        let error = Error::config(InvalidArgument, message).with_detail("Write the path of a file.");
+        return Err(stream.blame(key, error));
     }
     Ok(paths)
 }
@@ -314,22 +321,24 @@ fn read_label_files(stream: &Section) -> Result<Vec<String>> {
     if !stream.exists_here("mlfFileList") {
         let message = "Either mlfFile or mlfFileList must exist in the reader configuration.";
         let detail = format!("'{}' needs one of the two keys.", stream.path());
-        return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        let error = Error::config(InvalidArgument, message).with_detail(detail);
+        return Err(stream.blame_missing("mlfFile", error));
     }
     let list = stream.text("mlfFileList")?;
     if list.contains(':') {
-        return Ok(stream.array("mlfFileList")?.texts().to_vec());
+        return Ok(stream.array("mlfFileList")?.texts());
     }
     let file = DataFile::open_or(&list, |cause| {
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         // CNTK's words.
         let message = format!("auto_file_ptr: error opening file '{list}': {reason}");
-        Error::new(ErrorKind::Io, Runtime, message).with_detail(format!(
+        let error = Error::new(ErrorKind::Io, Runtime, message).with_detail(format!(
             "'mlfFileList' in '{}' is the path of a file with one path in each line; several paths may be given there as \
              an array, '(a.mlf:b.mlf)', and a single one as 'mlfFile'.",
             stream.path()
-        ))
+        ));
+        stream.blame("mlfFileList", error)
     })?;
     let mut text = String::new();
     file.sequential_from(0)

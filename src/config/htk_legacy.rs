@@ -85,7 +85,8 @@ fn find_streams(section: &Section) -> Result<(Vec<String>, Vec<String>)> {
     if features.is_empty() {
         let message = "Network needs at least 1 feature specified.";
         let detail = format!("'{}' has no section with an 'scpFile'.", section.path());
-        return Err(Error::config(InvalidArgument, message).with_detail(detail));
+        let error = Error::config(InvalidArgument, message).with_detail(detail);
+        return Err(section.blame_whole(error));
     }
     Ok((features, labels))
 }
@@ -96,10 +97,11 @@ fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<
     let truncated = section.get_or("truncated", false)?;
     if frame_mode && truncated {
         let error = Error::config(Logic, "frameMode and truncated BPTT are mutually exclusive.");
-        return Err(error.with_detail(format!(
+        let error = error.with_detail(format!(
             "'frameMode' is true in '{}' unless it says otherwise: set 'frameMode = false'.",
             section.path()
-        )));
+        ));
+        return Err(section.blame("truncated", error));
     }
     let length = section.get_or("truncationLength", WidenedInt(0))?.0;
     if !truncated {
@@ -118,8 +120,9 @@ fn read_packing(section: &Section, frame_mode: bool) -> Result<(Packing, Option<
                 "'nbruttsineachrecurrentiter' in '{}' must be numbers of parallel sequences.",
                 section.path()
             );
-            Err(Error::config(InvalidArgument, message)
-                .with_detail("They are at least 1, one for each epoch."))
+            let error = Error::config(InvalidArgument, message);
+            let error = error.with_detail("They are at least 1, one for each epoch.");
+            Err(section.blame("nbruttsineachrecurrentiter", error))
         }
     }
 }
@@ -128,7 +131,7 @@ fn read_order(section: &Section, window: u64) -> Result<Order> {
     let method = section.text_or("readMethod", "blockRandomize")?;
     let refuse = |message: &str| {
         let detail = format!("In '{}' it is '{method}'.", section.path());
-        Error::config(InvalidArgument, message).with_detail(detail)
+        section.blame("readMethod", Error::config(InvalidArgument, message).with_detail(detail))
     };
     // The two comparisons of spellings are CNTK's: it minds the case in one place and not in the other.
     if section.text_or("action", "")? == "write" && method != "none" {
@@ -144,7 +147,8 @@ fn read_order(section: &Section, window: u64) -> Result<Order> {
         Ok(Order::Block { window: WindowSize::Samples(window), seed })
     } else {
         let detail = format!("In '{}' it is '{method}'.", section.path());
-        Err(Error::config(Runtime, "readMethod must be 'blockRandomize' or 'none'.").with_detail(detail))
+        let error = Error::config(Runtime, "readMethod must be 'blockRandomize' or 'none'.");
+        Err(section.blame("readMethod", error.with_detail(detail)))
     }
 }
 
@@ -160,10 +164,11 @@ fn read_window(section: &Section) -> Result<u64> {
         Ok(0)
     } else {
         u64::from_value(&text).map_err(|error| {
-            error.with_detail(format!(
+            let error = error.with_detail(format!(
                 "'randomize' in '{}' is '{text}'. Expected 'auto', 'none' or the window in samples.",
                 section.path()
-            ))
+            ));
+            section.blame("randomize", error)
         })
     }
 }
@@ -197,20 +202,20 @@ fn read_deserializers(
 
 /// `type`, or `labelType` for labels, has to be what the section is.
 fn check_kind(stream: &Section, name: &str, kind: SpeechType) -> Result<()> {
-    let (found, expected, message) = match kind {
+    let (key, found, expected, message) = match kind {
         SpeechType::Features => {
-            (stream.text_or("type", "real")?, "real", "Feature type must be of type 'real'.")
+            ("type", stream.text_or("type", "real")?, "real", "Feature type must be of type 'real'.")
         }
         _ => {
             let key = if stream.exists("labelType") { "labelType" } else { "type" };
             let found = stream.text_or(key, "category")?;
             stream.ignore(&["type"]);
-            (found, "category", "Label type must be of type 'category'.")
+            (key, found, "category", "Label type must be of type 'category'.")
         }
     };
     if found.eq_ignore_ascii_case(expected) {
         return Ok(());
     }
     let detail = format!("In '{}' it is '{found}'.", stream.path());
-    Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(name))
+    Err(stream.blame(key, Error::config(InvalidArgument, message).with_detail(detail).in_stream(name)))
 }

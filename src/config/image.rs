@@ -97,7 +97,8 @@ impl Streams {
                 "'{}' needs a section with '{key}', which describes the stream of {what}.",
                 input.path()
             );
-            Err(Error::config(Runtime, format!("{who} requires {key} parameter.")).with_detail(detail))
+            let error = Error::config(Runtime, format!("{who} requires {key} parameter."));
+            Err(input.blame_whole(error.with_detail(detail)))
         };
         match (features.as_slice(), labels.as_slice()) {
             ([], _) => missing(feature_key, "images"),
@@ -112,7 +113,7 @@ impl Streams {
                     listed(&features),
                     listed(&labels)
                 );
-                Err(Error::config(Runtime, message).with_detail(detail))
+                Err(input.blame_whole(Error::config(Runtime, message).with_detail(detail)))
             }
         }
     }
@@ -130,7 +131,8 @@ pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
             format!("Label dimension ({classes}) exceeds the maximum allowed value ({MAX_CLASSES})");
         let detail =
             format!("It is the number of classes, in '{}' (a negative number wraps around).", stream.path());
-        return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        return Err(stream.blame("labelDim", error));
     }
     Ok(classes)
 }

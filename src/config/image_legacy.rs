@@ -78,7 +78,7 @@ fn read_is_transposed(features: &Section) -> Result<bool> {
                 "ImageReader does not support the sample format '{format}', only 'nchw' and 'nhwc' are supported."
             );
             let detail = format!("'mbFormat' in '{}' is the order of a sample's values.", features.path());
-            Err(Error::config(Runtime, message).with_detail(detail))
+            Err(features.blame("mbFormat", Error::config(Runtime, message).with_detail(detail)))
         }
     }
 }
@@ -95,5 +95,6 @@ fn read_order(section: &Section) -> Result<Order> {
         return Ok(Order::InOrder);
     }
     let detail = format!("In '{}' it is '{text}'.", section.path());
-    Err(Error::config(Runtime, "'randomize' parameter must be set to 'auto' or 'none'").with_detail(detail))
+    let error = Error::config(Runtime, "'randomize' parameter must be set to 'auto' or 'none'");
+    Err(section.blame("randomize", error.with_detail(detail)))
 }

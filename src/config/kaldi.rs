@@ -16,8 +16,9 @@ const MAX_CLASSES: u64 = i32::MAX as u64;
 /// Reads an element of `deserializers`. All keys of the stream are looked up from its section outwards.
 pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     let SpeechStream { name, stream, .. } = SpeechStream::first_of(section)?;
-    let refuse = |message: String, detail: &str| {
-        Err(Error::config(InvalidArgument, message).with_detail(detail).in_stream(&name))
+    let refuse = |key: &str, message: String, detail: &str| {
+        let error = Error::config(InvalidArgument, message).with_detail(detail).in_stream(&name);
+        Err(stream.blame(key, error))
     };
     let path = stream.path();
     let format = stream.text_or("format", "dense")?;
@@ -29,12 +30,13 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         let message = format!("'format' in '{path}' is '{format}'.");
         let detail =
             "Expected 'dense' for matrices of features, or 'sparse' for integer vectors of class numbers.";
-        return refuse(message, detail);
+        return refuse("format", message, detail);
     };
     let context = htk::read_context(&stream)?;
     if storage == Storage::SparseCsc && context != (0, 0) {
         let message = format!("'{path}' has a 'contextWindow', which class numbers cannot have.");
         return refuse(
+            "contextWindow",
             message,
             "Remove 'contextWindow', or set 'format' to 'dense' for matrices of features.",
         );
@@ -46,6 +48,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     if dim == 0 || dim > most {
         let message = format!("'dim' in '{path}' is {dim}.");
         return refuse(
+            "dim",
             message,
             "Expected the number of values of a frame, or that of classes, which is at most 2147483647.",
         );
@@ -61,6 +64,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
                 false => format!("'{path}' has neither 'scpFile' nor 'arkFile'."),
             };
             return refuse(
+                "arkFile",
                 message,
                 "Give the path of a script as 'scpFile', or that of an archive as 'arkFile'.",
             );

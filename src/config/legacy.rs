@@ -53,12 +53,13 @@ pub(super) fn reader_type(section: &Section, has_others: bool) -> Result<ReaderT
         }
         other if OTHERS.contains(&other) => {
             let message = format!("The reader type '{other}' is not supported yet.");
-            Err(Error::config(InvalidArgument, message).with_detail(SUPPORTED))
+            let error = Error::config(InvalidArgument, message).with_detail(SUPPORTED);
+            Err(section.blame("readerType", error))
         }
         other => {
             let message =
                 format!("Plugin not found: '{other}-2.7.so' (error: no reader of this name is known)");
-            Err(Error::config(Runtime, message).with_detail(SUPPORTED))
+            Err(section.blame("readerType", Error::config(Runtime, message).with_detail(SUPPORTED)))
         }
     }
 }
@@ -105,7 +106,7 @@ fn read_element(section: &Section) -> Result<ElementType> {
     let precision = section.text_or("precision", "float")?;
     parse_precision(&precision).ok_or_else(|| {
         let message = format!("Not supported precision '{precision}'. Expected 'double' or 'float'.");
-        Error::config(Runtime, message)
+        section.blame("precision", Error::config(Runtime, message))
     })
 }
 

@@ -3,8 +3,10 @@
 //! All positions are byte offsets next to an ASCII character, so slices of the text never split a character. Nothing
 //! here recurses: brackets may nest as deep as memory allows.
 
+use super::source::{SourceText, range_in};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// Characters that, right after a bracket that wraps a whole text, take the place of the extra separator.
 const CUSTOM_SEPARATORS: &[u8] = b"`~!@$%^&*_-+|:;,?.";
@@ -32,20 +34,8 @@ pub(super) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t'])
 }
 
-/// The start of a text at `at`, for messages: what a user may search the configuration for.
-fn excerpt(text: &str, at: usize) -> String {
-    const LONGEST: usize = 40;
-    let line = text[..at].rfind('\n').map_or(0, |line_feed| line_feed + 1);
-    let rest = text[line..].lines().next().unwrap_or_default().trim_start();
-    let mut end = rest.len().min(LONGEST);
-    while !rest.is_char_boundary(end) {
-        end -= 1;
-    }
-    if end < rest.len() { format!("{} ...", &rest[..end]) } else { rest.to_owned() }
-}
-
 /// Position of the bracket that closes the one at `open`.
-pub(super) fn closing(text: &str, open: usize) -> Result<usize> {
+pub(super) fn closing(text: &SourceText, open: usize) -> Result<usize> {
     let bytes = text.as_bytes();
     let mut awaited = vec![(closer_of(bytes[open]), open)];
     for (at, &byte) in bytes.iter().enumerate().skip(open + 1) {
@@ -60,25 +50,33 @@ pub(super) fn closing(text: &str, open: usize) -> Result<usize> {
                 awaited.push((closer_of(byte), at));
             } else if matches!(byte, b']' | b'}' | b')') {
                 let detail = format!(
-                    "'{}' of the line '{}' is followed by '{}' of the line '{}', before its '{}'.",
-                    bytes[opened] as char,
-                    excerpt(text, opened),
+                    "'{}' comes before the '{}' that closes '{}'{}.",
                     byte as char,
-                    excerpt(text, at),
-                    innermost as char
+                    innermost as char,
+                    bytes[opened] as char,
+                    written_at(text, opened),
                 );
                 let error = Error::config(Runtime, "unmatched bracket found in parameters");
-                return Err(error.with_detail(detail));
+                return Err(text.blame(at, error.with_detail(detail)));
             }
         }
     }
     let (missing, opened) = awaited.last().copied().unwrap_or((b'"', open));
     let error = Error::config(Runtime, format!("no closing {} found in parameters", missing as char));
-    let detail =
-        format!("'{}' of the line '{}' is never closed.", bytes[opened] as char, excerpt(text, opened));
+    let detail = format!(
+        "'{}'{} is never closed: add the '{}' where it ends.",
+        bytes[opened] as char,
+        written_at(text, opened),
+        missing as char
+    );
     // Quotes do not protect a '#' after a blank, which cuts off the rest of the line.
     let hint = if missing == b'"' { "A '#' after a blank begins a comment inside quotes too." } else { "" };
-    Err(error.with_detail(detail).with_detail(hint))
+    Err(text.blame(opened, error.with_detail(detail).with_detail(hint)))
+}
+
+/// ` in line 3 of 'a.cntk'`, or nothing for a text that is in no file.
+fn written_at(text: &SourceText, at: usize) -> String {
+    text.origin(at).map_or_else(String::new, |origin| format!(" in {}", origin.describe()))
 }
 
 /// The part of a line before its comment.
@@ -105,7 +103,7 @@ pub(super) fn strip_comment(line: &str) -> &str {
 /// looked for after a record. That is why a block in quotes does not work: the search for the end of its last record
 /// takes the closing quote for an opening one.
 pub(super) fn split(
-    text: &str,
+    text: &SourceText,
     separator: u8,
     mut on_token: impl FnMut(usize, usize) -> Result<Option<usize>>,
 ) -> Result<()> {
@@ -163,22 +161,24 @@ fn skip(bytes: &[u8], from: usize, is_skipped: impl Fn(u8) -> bool) -> usize {
 }
 
 /// A record of a section.
-pub(super) struct Record<'t> {
-    /// Its key, not empty.
-    pub key: &'t str,
-    /// Its value as written, without quotes.
-    pub value: &'t str,
+pub(super) struct Record {
+    /// Where its key is, which is not empty.
+    pub key: Range<usize>,
+    /// Where its value is, without quotes. A key alone has none: it is `true`.
+    pub value: Option<Range<usize>>,
 }
 
 /// Splits the record in `text[start..end]` into key and value, and returns it with the position after it. None for a record
 /// without a key.
-pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Record<'_>>, usize)> {
+pub(super) fn record(text: &SourceText, start: usize, end: usize) -> Result<(Option<Record>, usize)> {
     let bytes = text.as_bytes();
+    let trimmed = |range: Range<usize>| range_in(text, trim(&text[range]));
     let key_end = bytes[start..end].iter().position(|&byte| byte == b'=' || is_opening(byte));
     let Some(key_end) = key_end.map(|length| start + length) else {
-        return Ok((keyed(trim(&text[start..end]), "true"), end));
+        return Ok((keyed(trimmed(start..end), None), end));
     };
-    let key = trim(&text[start..key_end]);
+    let key = trimmed(start..key_end);
+    let empty = || format!("For an empty value write '{} = \"\"'.", &text[key.clone()]);
     let mut value_start = if bytes[key_end] == b'=' { key_end + 1 } else { key_end };
     while value_start < bytes.len() && is_blank(bytes[value_start]) {
         value_start += 1;
@@ -190,25 +190,27 @@ pub(super) fn record(text: &str, start: usize, end: usize) -> Result<(Option<Rec
             u64::MAX,
             bytes.len()
         );
-        let detail = format!("The text ends after '{key} ='. For an empty value write '{key} = \"\"'.");
-        return Err(Error::config(Logic, message).with_detail(detail));
+        let detail = format!("The text ends after '{} ='.", &text[key.clone()]);
+        let error = Error::config(Logic, message).with_detail(detail).with_detail(empty());
+        return Err(text.blame(key.start, error));
     }
     if !is_opening(bytes[value_start]) {
         if value_start >= end {
-            let error = Error::config(InvalidArgument, format!("ParseValue: No value given for '{key}'."));
-            return Err(error.with_detail(format!("For an empty value write '{key} = \"\"'.")));
+            let message = format!("ParseValue: No value given for '{}'.", &text[key.clone()]);
+            let error = Error::config(InvalidArgument, message).with_detail(empty());
+            return Err(text.blame(key.start, error));
         }
-        return Ok((keyed(key, trim(&text[value_start..end])), end));
+        return Ok((keyed(key, Some(trimmed(value_start..end))), end));
     }
     let close = closing(text, value_start)?;
     let value = match bytes[value_start] {
-        b'"' => trim(&text[value_start + 1..close]),
-        _ => &text[value_start..=close],
+        b'"' => trimmed(value_start + 1..close),
+        _ => value_start..close + 1,
     };
-    Ok((keyed(key, value), close + 1))
+    Ok((keyed(key, Some(value)), close + 1))
 }
 
 /// CNTK reads a record without a key like any other, with its errors, before it drops it.
-fn keyed<'t>(key: &'t str, value: &'t str) -> Option<Record<'t>> {
+fn keyed(key: Range<usize>, value: Option<Range<usize>>) -> Option<Record> {
     (!key.is_empty()).then_some(Record { key, value })
 }

@@ -20,6 +20,7 @@ mod lexer;
 mod module;
 pub mod options;
 mod section;
+mod source;
 mod text;
 mod transforms;
 pub mod typed;
@@ -82,7 +83,7 @@ impl Config {
     pub fn from_file(path: impl AsRef<Path>) -> Result<Config> {
         let path = path.as_ref();
         let shown = path.display().to_string();
-        let section = Section::parse("global", &file::read(path)?).map_err(|error| error.in_file(&shown))?;
+        let section = Section::parse_source("global", &file::read(path)?)?;
         Ok(Config { section, file: Some(shown), kind: None })
     }
 
@@ -252,7 +253,7 @@ fn settings_of(
              deserializer can be added. Write its file as an element of 'deserializers = ( ... )'.",
             section.path()
         );
-        return Err(Error::config(ExceptionClass::InvalidArgument, message));
+        return Err(section.blame("input", Error::config(ExceptionClass::InvalidArgument, message)));
     }
     let settings = match kind {
         ReaderType::Composite => composite::read_with(section, others)?,
@@ -276,13 +277,13 @@ fn reader_section(section: &Section, has_others: bool) -> Result<Section> {
     };
     if !describes(&section) && section.exists_here("readers") {
         let names = section.array("readers")?;
-        return match names.texts() {
+        return match names.texts().as_slice() {
             [name] => section.section(name),
             _ => {
                 let path = section.path();
                 let message = format!("{path}:readers names {} readers; one is supported.", names.len());
                 let error = Error::config(ExceptionClass::InvalidArgument, message);
-                Err(error.with_detail("Name the section of one reader."))
+                Err(section.blame("readers", error.with_detail("Name the section of one reader.")))
             }
         };
     }

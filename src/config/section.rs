@@ -16,6 +16,7 @@ use super::array::Array;
 use super::convert::FromValue;
 use super::expand::{Expansion, expand};
 use super::lexer;
+use super::source::{Origin, SourceText};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
 use crate::{Error, Result};
@@ -39,6 +40,8 @@ impl PartialEq for Section {
 #[derive(Debug)]
 struct Inner {
     path: String,
+    /// Where it begins.
+    origin: Option<Origin>,
     /// By lower-case key.
     entries: BTreeMap<String, Entry>,
     parent: Option<Section>,
@@ -49,21 +52,34 @@ struct Inner {
 struct Entry {
     /// The key as it was first spelled.
     key: String,
-    text: String,
+    /// Where the key was written last.
+    origin: Option<Origin>,
+    text: SourceText,
     /// The text is the value: nothing in it is a comment, a variable or a default.
     is_literal: bool,
 }
 
 impl Entry {
     fn new(key: &str, text: &str) -> Entry {
-        Entry { key: key.to_owned(), text: text.to_owned(), is_literal: false }
+        let text = SourceText::generated(text);
+        Entry { key: key.to_owned(), origin: None, text, is_literal: false }
     }
 }
 
 impl Section {
     /// A section of its own. `path` is its name in messages: CNTK's command line says `global`, its API `unknown`.
     pub fn parse(path: &str, text: &str) -> Result<Section> {
+        Self::parse_source(path, &SourceText::written(text))
+    }
+
+    /// [`Section::parse`] for a text that comes from files.
+    pub(super) fn parse_source(path: &str, text: &SourceText) -> Result<Section> {
         Self::open(path.to_owned(), text, None, Arc::default())
+    }
+
+    /// [`Section::parse`] for a text that the library made, whose lines nobody has seen.
+    pub(super) fn parse_generated(path: &str, text: &str) -> Result<Section> {
+        Self::parse_source(path, &SourceText::generated(text))
     }
 
     /// A section from its keys and their raw texts. Of two entries with one key the later one
@@ -76,7 +92,7 @@ impl Section {
         let entries =
             entries.into_iter().map(|(key, text)| (key.to_ascii_lowercase(), Entry::new(key, text)));
         let log = parent.map(|parent| Arc::clone(&parent.0.log)).unwrap_or_default();
-        Self::new(path.to_owned(), entries.collect(), parent.cloned(), log)
+        Self::new(path.to_owned(), None, entries.collect(), parent.cloned(), log)
     }
 
     /// The section of a user's deserializer: nothing but its name.
@@ -86,29 +102,41 @@ impl Section {
 
     pub(super) fn open(
         path: String,
-        text: &str,
+        text: &SourceText,
         parent: Option<Section>,
         log: Arc<ReadLog>,
     ) -> Result<Section> {
         let mut entries = BTreeMap::<String, Entry>::new();
         lexer::split(text, b';', |start, end| {
             let (record, next) = lexer::record(text, start, end)?;
-            if let Some(record) = record {
-                insert(&mut entries, record.key, record.value);
+            if let Some(lexer::Record { key, value }) = record {
+                let origin = text.origin(key.start);
+                let value = match value {
+                    Some(value) => text.slice(value),
+                    None => SourceText::generated("true"),
+                };
+                insert(&mut entries, &text[key], origin, value);
             }
             Ok(Some(next))
         })?;
-        Ok(Self::new(path, entries, parent, log))
+        Ok(Self::new(path, text.origin(0), entries, parent, log))
     }
 
     fn new(
         path: String,
+        origin: Option<Origin>,
         entries: BTreeMap<String, Entry>,
         parent: Option<Section>,
         log: Arc<ReadLog>,
     ) -> Section {
-        log.opened(&path, entries.values().map(|entry| entry.key.as_str()));
-        Section(Arc::new(Inner { path, entries, parent, log }))
+        log.opened(&path, entries.values().map(|entry| (entry.key.as_str(), entry.origin.as_ref())));
+        Section(Arc::new(Inner { path, origin, entries, parent, log }))
+    }
+
+    /// The same section with other entries.
+    fn with_entries(&self, entries: BTreeMap<String, Entry>, log: Arc<ReadLog>) -> Section {
+        let Inner { path, origin, parent, .. } = &*self.0;
+        Self::new(path.clone(), origin.clone(), entries, parent.clone(), log)
     }
 
     /// The same section with some values replaced or added. They count as read.
@@ -117,10 +145,10 @@ impl Section {
         let mut entries = self.0.entries.clone();
         for &(key, text) in values {
             let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
-            text.clone_into(&mut entry.text);
+            entry.text = SourceText::generated(text);
             entry.is_literal = false;
         }
-        let section = Self::new(self.0.path.clone(), entries, self.0.parent.clone(), Arc::clone(&self.0.log));
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
         section.ignore(&values.iter().map(|(key, _)| *key).collect::<Vec<_>>());
         section
     }
@@ -131,15 +159,14 @@ impl Section {
         let mut entries = self.0.entries.clone();
         let entry = Entry { is_literal: true, ..Entry::new(key, text) };
         entries.insert(key.to_ascii_lowercase(), entry);
-        let section = Self::new(self.0.path.clone(), entries, self.0.parent.clone(), Arc::clone(&self.0.log));
+        let section = self.with_entries(entries, Arc::clone(&self.0.log));
         section.ignore(&[key]);
         section
     }
 
     /// The same section, without notes of what is read in it from here on.
     pub(super) fn unlogged(&self) -> Section {
-        let Inner { path, entries, parent, .. } = &*self.0;
-        Self::new(path.clone(), entries.clone(), parent.clone(), Arc::default())
+        self.with_entries(self.0.entries.clone(), Arc::default())
     }
 
     /// The section's name in messages, such as `global:reader:deserializers[0]:input`.
@@ -164,7 +191,7 @@ impl Section {
 
     /// The raw text of a key of this very section.
     pub fn raw(&self, key: &str) -> Option<&str> {
-        self.entry(key).map(|entry| entry.text.as_str())
+        self.entry(key).map(|entry| &*entry.text)
     }
 
     /// Whether the value of a key of this very section is taken as it is.
@@ -200,8 +227,8 @@ impl Section {
     }
 
     /// The nearest section that has the key, from here outwards, and the raw text there.
-    pub(super) fn find(&self, key: &str) -> Option<(&Section, &str)> {
-        self.find_entry(key).map(|(section, entry)| (section, entry.text.as_str()))
+    pub(super) fn find(&self, key: &str) -> Option<(&Section, &SourceText)> {
+        self.find_entry(key).map(|(section, entry)| (section, &entry.text))
     }
 
     fn find_entry(&self, key: &str) -> Option<(&Section, &Entry)> {
@@ -223,16 +250,51 @@ impl Section {
         &self.0.log
     }
 
+    /// The error with the place where the value is written that is found for a key, here or outwards. For a key that
+    /// is absent it is the place where this section begins.
+    pub(super) fn blame(&self, key: &str, error: Error) -> Error {
+        let key = key.to_ascii_lowercase();
+        let mut section = Some(self);
+        while let Some(one) = section {
+            if let Some(entry) = one.0.entries.get(&key) {
+                let origin = entry.text.origin(0).or_else(|| entry.origin.clone());
+                return origin.map_or_else(|| error.clone(), |origin| origin.blame(error.clone()));
+            }
+            section = one.parent();
+        }
+        self.blame_whole(error)
+    }
+
+    /// The error with the place where this section begins.
+    pub(super) fn blame_whole(&self, error: Error) -> Error {
+        match &self.0.origin {
+            Some(origin) => origin.blame(error),
+            None => error,
+        }
+    }
+
+    /// The error about a key that is absent: with the key that may be a misspelling of it, if there is one.
+    pub(super) fn blame_missing(&self, key: &str, error: Error) -> Error {
+        let Some(found) = self.0.log.misspelt(&self.0.path, key) else {
+            return self.blame_whole(error);
+        };
+        let error = error.with_detail(format!("Is '{found}' meant to be '{key}'?"));
+        match self.0.entries.get(&found.to_ascii_lowercase()).and_then(|entry| entry.origin.as_ref()) {
+            Some(origin) => origin.blame(error),
+            None => self.blame_whole(error),
+        }
+    }
+
     /// Raw text for a typed read: None if the default is asked for.
-    fn typed(&self, key: &str) -> Option<&str> {
-        self.find(key).map(|(_, text)| text).filter(|text| *text != DEFAULT)
+    fn typed(&self, key: &str) -> Option<&SourceText> {
+        self.find(key).map(|(_, text)| text).filter(|text| &***text != DEFAULT)
     }
 
     /// Expanded text and its section: None if the default is asked for.
-    fn expanded(&self, key: &str) -> Result<Option<(&Section, String)>> {
+    fn expanded(&self, key: &str) -> Result<Option<(&Section, SourceText)>> {
         match self.find_entry(key) {
             Some((holder, entry)) if entry.is_literal => Ok(Some((holder, entry.text.clone()))),
-            Some((holder, Entry { text, .. })) if text != DEFAULT => {
+            Some((holder, Entry { text, .. })) if &**text != DEFAULT => {
                 let text = expand(holder, text, &mut Expansion::default())?;
                 Ok(Some((holder, text)))
             }
@@ -240,29 +302,36 @@ impl Section {
         }
     }
 
-    fn required_text(&self, key: &str) -> Result<(&Section, String)> {
+    fn required_text(&self, key: &str) -> Result<(&Section, SourceText)> {
         self.expanded(key)?.filter(|(_, text)| !text.is_empty()).ok_or_else(|| {
             let path = &self.0.path;
             let message = format!("configparameters: required parameter missing: {path}:{key}");
-            Error::config(Runtime, message).with_detail(format!(
-                "The section '{path}' needs a line '{key} = ...' with a value that is not empty."
-            ))
+            let error = Error::config(Runtime, message);
+            if self.exists(key) {
+                let detail = format!(
+                    "The value of '{key}' in '{path}' is empty or 'default', and there is no default."
+                );
+                return self.blame(key, error.with_detail(detail).with_detail("Write a value."));
+            }
+            let detail =
+                format!("The section '{path}' needs a line '{key} = ...' with a value that is not empty.");
+            self.blame_missing(key, error.with_detail(detail))
         })
     }
 
     /// Required read of a text.
     pub fn text(&self, key: &str) -> Result<String> {
-        self.required_text(key).map(|(_, text)| text)
+        self.required_text(key).map(|(_, text)| text.to_string())
     }
 
     /// Required read of a value.
     pub fn required<T: FromValue>(&self, key: &str) -> Result<T> {
-        self.convert(key, &self.text(key)?)
+        self.convert(key, &self.required_text(key)?.1)
     }
 
     /// String read.
     pub fn text_or(&self, key: &str, default: &str) -> Result<String> {
-        Ok(self.expanded(key)?.map_or_else(|| default.to_owned(), |(_, text)| text))
+        Ok(self.expanded(key)?.map_or_else(|| default.to_owned(), |(_, text)| text.to_string()))
     }
 
     /// String read of a value: CNTK reads some numbers with a default that is a text.
@@ -275,14 +344,13 @@ impl Section {
         self.typed(key).map_or(Ok(default), |text| self.convert(key, text))
     }
 
-    /// Converts the text of a key; an error says which key it was.
-    fn convert<T: FromValue>(&self, key: &str, text: &str) -> Result<T> {
+    /// Converts the text of a key; an error says which key it was, and where its value is written.
+    fn convert<T: FromValue>(&self, key: &str, text: &SourceText) -> Result<T> {
         T::from_value(text).map_err(|error| {
-            error.with_detail(format!(
-                "The value of '{}:{key}' is '{text}'. Expected {}.",
-                self.0.path,
-                T::EXPECTED
-            ))
+            let (path, found) = (&self.0.path, &**text);
+            let error = error
+                .with_detail(format!("The value of '{path}:{key}' is '{found}'. Expected {}.", T::EXPECTED));
+            self.blame(key, text.blame(0, error))
         })
     }
 
@@ -295,7 +363,8 @@ impl Section {
     /// Opens a key of this very section as CNTK does when it walks over all keys: whatever its text is, absent or
     /// empty included.
     pub fn child(&self, key: &str) -> Result<Section> {
-        let text = self.raw(key).unwrap_or_default();
+        let absent = SourceText::default();
+        let text = self.entry(key).map_or(&absent, |entry| &entry.text);
         Self::open(format!("{}:{key}", self.0.path), text, Some(self.clone()), Arc::clone(&self.0.log))
     }
 
@@ -308,7 +377,8 @@ impl Section {
     /// String read of an array.
     pub fn array_or(&self, key: &str, default: &str) -> Result<Array> {
         let path = format!("{}:{key}", self.0.path);
-        Array::open(path, &self.text_or(key, default)?, Arc::clone(&self.0.log))
+        let text = self.expanded(key)?.map_or_else(|| SourceText::generated(default), |(_, text)| text);
+        Array::open(path, &text, Arc::clone(&self.0.log))
     }
 
     /// Typed read of an array.
@@ -319,18 +389,20 @@ impl Section {
     /// Typed read of an array with a default that is not empty.
     pub fn typed_array_or(&self, key: &str, default: &str) -> Result<Array> {
         let path = format!("{}:{key}", self.0.path);
-        Array::open(path, self.typed(key).unwrap_or(default), Arc::clone(&self.0.log))
+        let default = SourceText::generated(default);
+        Array::open(path, self.typed(key).unwrap_or(&default), Arc::clone(&self.0.log))
     }
 }
 
 /// Adds a record. Of two records with one key the later one counts, unless it is a `[...]` block: these add up, so
 /// that opening the value gives the union.
-fn insert(entries: &mut BTreeMap<String, Entry>, key: &str, text: &str) {
+fn insert(entries: &mut BTreeMap<String, Entry>, key: &str, origin: Option<Origin>, text: SourceText) {
     let entry = entries.entry(key.to_ascii_lowercase()).or_insert_with(|| Entry::new(key, ""));
+    entry.origin = origin;
     if text.starts_with('[') && !entry.text.is_empty() {
-        entry.text.push(' ');
-        entry.text.push_str(text);
+        entry.text.push_from(" ", None);
+        entry.text.push(&text, 0..text.len());
     } else {
-        text.clone_into(&mut entry.text);
+        entry.text = text;
     }
 }

@@ -31,12 +31,14 @@ pub(super) struct TextSection {
 pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSection> {
     if !section.exists_here("input") {
         let message = "CNTKTextFormatReader configuration does not contain \"input\" section.";
-        return Err(Error::config(Runtime, message).with_detail(needs_streams(section)));
+        let error = Error::config(Runtime, message).with_detail(needs_streams(section));
+        return Err(section.blame_missing("input", error));
     }
     let input = section.section("input")?;
     if input.is_empty() {
         let message = "CNTKTextFormatReader configuration contains an empty \"input\" section.";
-        return Err(Error::config(Runtime, message).with_detail(needs_streams(section)));
+        let error = Error::config(Runtime, message).with_detail(needs_streams(section));
+        return Err(section.blame("input", error));
     }
     let streams = read_streams(&input)?;
     let file = section.text("file")?;
@@ -49,7 +51,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
     let cache_index = section.get_or("cacheIndex", false)?;
     let strict_sequences = section.get_or("strictSequences", true)?;
     let window = read_window(section, chunk_size)?;
-    check_one_defines_size(&streams)?;
+    check_one_defines_size(&streams, &input)?;
     let options = TextOptions {
         file,
         streams,
@@ -75,11 +77,12 @@ fn needs_streams(section: &Section) -> String {
 /// `chunkSizeInBytes`. CNTK divides by it, and crashes if it is 0.
 pub(super) fn read_chunk_size(section: &Section) -> Result<u64> {
     match section.get_or("chunkSizeInBytes", DEFAULT_CHUNK_SIZE)? {
-        0 => Err(Error::config(
-            InvalidArgument,
-            format!("'chunkSizeInBytes' in {} must not be 0.", section.path()),
-        )
-        .with_detail(format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}."))),
+        0 => {
+            let message = format!("'chunkSizeInBytes' in {} must not be 0.", section.path());
+            let detail = format!("It is the size of a chunk in bytes; the default is {DEFAULT_CHUNK_SIZE}.");
+            let error = Error::config(InvalidArgument, message).with_detail(detail);
+            Err(section.blame("chunkSizeInBytes", error))
+        }
         size => Ok(size),
     }
 }
@@ -133,7 +136,13 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
             let message = format!("Alias {} is already mapped to input {other}.", stream.alias);
             let detail =
                 "Two streams cannot be read from the same samples of the file; give each its own 'alias'.";
-            return Err(Error::config(Runtime, message).with_detail(detail).in_stream(name));
+            let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+            let stream = input.child(name)?;
+            return Err(if stream.exists_here("alias") {
+                stream.blame("alias", error)
+            } else {
+                input.blame(name, error)
+            });
         }
         names_by_alias.insert(stream.alias.clone(), stream.name.clone());
         streams.push(stream);
@@ -142,8 +151,9 @@ fn read_streams(input: &Section) -> Result<Vec<TextStream>> {
 }
 
 fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
-    let fail = |message: String, detail: String| {
-        Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
+    let fail = |key: &str, message: String, detail: String| {
+        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        Err(section.blame(key, error))
     };
     // Not to be inherited from the sections around: a stream without them is a mistake.
     if !(section.exists_here("dim") & section.exists_here("format")) {
@@ -151,7 +161,9 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
             "Input section for input '{name}' does not specify all the required parameters, \"dim\" and \"format\"."
         );
         let missing = if section.exists_here("dim") { "format" } else { "dim" };
-        return fail(message, format!("'{missing}' is missing in '{}'.", section.path()));
+        let detail = format!("'{missing}' is missing in '{}'.", section.path());
+        let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
+        return Err(section.blame_missing(missing, error));
     }
     let dim = section.required::<u64>("dim")?;
     let defines_mb_size = section.get_or("definesMBSize", false)?;
@@ -162,18 +174,19 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
         Storage::SparseCsc
     } else {
         let message = "'format' parameter must be set either to 'dense' or 'sparse'.";
-        return fail(message.to_owned(), format!("In '{}' it is '{format}'.", section.path()));
+        return fail("format", message.to_owned(), format!("In '{}' it is '{format}'.", section.path()));
     };
     if storage == Storage::SparseCsc && dim > MAX_SPARSE_DIM {
         let message = format!(
             "Sample dimension ({dim}) for sparse input '{name}' exceeds the maximum allowed value ({MAX_SPARSE_DIM}).\n"
         );
         return fail(
+            "dim",
             message,
             format!("Set 'dim' in '{}' to the number of possible indices.", section.path()),
         );
     }
-    check_dim(name, dim)?;
+    check_dim(name, dim).map_err(|error| section.blame("dim", error))?;
     let alias = if section.exists_here("alias") { section.text("alias")? } else { name.to_owned() };
     Ok(TextStream { name: name.to_owned(), alias, dim, storage, defines_mb_size })
 }
@@ -198,15 +211,14 @@ fn check_dim(name: &str, dim: u64) -> Result<()> {
     Err(Error::config(Runtime, message).with_detail(detail).in_stream(name))
 }
 
-fn check_one_defines_size(streams: &[TextStream]) -> Result<()> {
+fn check_one_defines_size(streams: &[TextStream], input: &Section) -> Result<()> {
     let defining: Vec<&str> = streams.iter().filter(|s| s.defines_mb_size).map(|s| s.name.as_str()).collect();
-    if defining.len() < 2 {
-        return Ok(());
-    }
+    let [_, second, ..] = defining.as_slice() else { return Ok(()) };
     let message = format!(
         "Only a single stream is allowed to define the minibatch size, but {} found: {}.",
         defining.len(),
         defining.join(", ")
     );
-    Err(Error::config(Runtime, message).with_detail("Set 'definesMBSize = true' in one stream."))
+    let error = Error::config(Runtime, message).with_detail("Set 'definesMBSize = true' in one stream.");
+    Err(input.child(second)?.blame("definesMBSize", error))
 }

@@ -109,13 +109,15 @@ fn read_one(section: &Section, scope: Scope<'_>) -> Result<TransformOptions> {
             let message =
                 format!("Symbol 'CreateTransformer' not found in plugin '{}-2.7.so'", known.plugin());
             let detail = format!("The module '{module}' of '{}' has no transforms.", section.path());
-            return Err(Error::config(Runtime, message).with_detail(detail).with_detail(expected(scope)));
+            let error = Error::config(Runtime, message).with_detail(detail).with_detail(expected(scope));
+            return Err(section.blame("module", error));
         }
         None => {
             let message = format!(
                 "Plugin not found: '{module}-2.7.so' (error: no transforms of this module are known)"
             );
-            return Err(Error::config(Runtime, message).with_detail(expected(scope)));
+            let error = Error::config(Runtime, message).with_detail(expected(scope));
+            return Err(section.blame("module", error));
         }
     }
     match read_native(section, &name)? {
@@ -148,7 +150,8 @@ pub(super) fn read_single(section: &Section, name: &str) -> Result<TransformOpti
 
 fn unknown(section: &Section, name: &str) -> Error {
     let message = "Cannot create transformer. Please check the module and type in the configuration.";
-    Error::config(Runtime, message).with_detail(format!("The 'type' of '{}' is '{name}'.", section.path()))
+    let detail = format!("The 'type' of '{}' is '{name}'.", section.path());
+    section.blame("type", Error::config(Runtime, message).with_detail(detail))
 }
 
 /// A transform that is not the library's own: its keys are for whoever makes it.
@@ -192,8 +195,10 @@ fn wrong(
     message: impl Into<String>,
     why: &str,
 ) -> Error {
-    let found = section.find(key).map_or_else(|| "not there".to_owned(), |(_, text)| format!("'{text}'"));
-    Error::config(class, message).with_detail(format!("'{key}' in '{}' is {found}. {why}", section.path()))
+    let found =
+        section.find(key).map_or_else(|| "not there".to_owned(), |(_, text)| format!("'{}'", &**text));
+    let detail = format!("'{key}' in '{}' is {found}. {why}", section.path());
+    section.blame(key, Error::config(class, message).with_detail(detail))
 }
 
 fn read_crop(section: &Section, seed: u32) -> Result<CropOptions> {
@@ -283,8 +288,9 @@ fn read_pair<T: FromValue + Copy>(section: &Section, key: &str, default: &str) -
         // CNTK reads beyond the array.
         [] => {
             let message = format!("'{key}' in '{}' has no value.", section.path());
-            Err(Error::config(InvalidArgument, message)
-                .with_detail("Expected one number or two, 'first:second'; or remove the key."))
+            let error = Error::config(InvalidArgument, message);
+            let error = error.with_detail("Expected one number or two, 'first:second'; or remove the key.");
+            Err(section.blame(key, error))
         }
     }
 }
@@ -303,7 +309,8 @@ fn read_scale(section: &Section) -> Result<ScaleOptions> {
                  be at least 1, and the image has to fit into the address space (a negative number wraps around).",
                 section.path()
             );
-            return Err(Error::config(Runtime, "Invalid image dimensions.").with_detail(detail));
+            let error = Error::config(Runtime, "Invalid image dimensions.").with_detail(detail);
+            return Err(section.blame("width", error));
         }
     };
     let mode = section.text_or("scaleMode", "fill")?;

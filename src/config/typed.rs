@@ -365,7 +365,7 @@ fn with_file(text: &str, file: &Path, builder: &str) -> Result<Section> {
         return Err(Error::config(InvalidArgument, message));
     };
     let quoted = format!("  file = {}\n", quoted(file));
-    Ok(Section::parse(builder, &text.replacen(&quoted, "", 1))?.with_literal("file", file))
+    Ok(Section::parse_generated(builder, &text.replacen(&quoted, "", 1))?.with_literal("file", file))
 }
 
 fn quoted(text: &str) -> String {

@@ -63,6 +63,7 @@ class ErrorInfo(Sized):
         ("line", c_uint64),
         ("stream", c_char_p),
         ("key", c_char_p),
+        ("column", c_uint64),
     ]
 
 
@@ -368,7 +369,8 @@ class ReaderError(RuntimeError):
     message: str = ""  #: the message alone
     detail: str = ""  #: what was found, what was expected, what to do, where the message does not say it
     file: str | None = None  #: path of the data or configuration file
-    line: int | None = None  #: line in the file, from 1
+    line: int | None = None  #: line in the file, or in a configuration's text, from 1
+    column: int | None = None  #: column in a line of a configuration, from 1
     offset: int | None = None  #: byte offset in the file
     stream: str | None = None  #: name of the stream
     key: str | None = None  #: key of the sequence
@@ -499,6 +501,7 @@ def take_error(error: c_void_p) -> ReaderError:
         exception.detail = _text(info.detail) or ""
         exception.file = _text(info.file)
         exception.line = info.line or None
+        exception.column = info.column or None
         exception.offset = None if info.offset == UNKNOWN else info.offset
         exception.stream = _text(info.stream)
         exception.key = _text(info.key)

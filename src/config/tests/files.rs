@@ -6,7 +6,7 @@ use crate::ErrorKind;
 use std::fs;
 
 fn read(path: &Path) -> Section {
-    Section::parse("global", &file::read(path).unwrap()).unwrap()
+    Section::parse_source("global", &file::read(path).unwrap()).unwrap()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn comments_go_line_by_line() {
     let path = folder.path().join("a.cntk");
     fs::write(&path, "\u{feff}a=1 # c\r\nb=1#c\n\n  # all\nc=x#y # z\n \t\nd=[ # open\n  e=\"f g\"\n]\n")
         .unwrap();
-    assert_eq!(file::read(&path).unwrap(), "a=1 \nb=1#c\nc=x#y # z\nd=[ \n  e=\"f g\"\n]\n");
+    assert_eq!(&*file::read(&path).unwrap(), "a=1 \nb=1#c\nc=x#y # z\nd=[ \n  e=\"f g\"\n]\n");
     let section = read(&path);
     assert_eq!(section.text("a").unwrap(), "1");
     assert_eq!(section.text("b").unwrap(), "1#c");

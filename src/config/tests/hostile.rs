@@ -47,7 +47,7 @@ fn deep_nesting() {
     for (open, close) in [("[", "]"), ("a=[", "]"), ("(", ")"), ("[x{", "}]")] {
         let text = open.repeat(depth) + &close.repeat(depth);
         let _ = root(&text).map(|section| section.section("a").map(|inner| inner.section("a").is_ok()));
-        let _ = Array::open("a".into(), &text, Default::default());
+        let _ = Array::open("a".into(), &source::SourceText::written(&text), Default::default());
         assert!(root(&open.repeat(depth)).is_err());
     }
 }
@@ -59,7 +59,7 @@ fn many_repetitions() {
         "(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa*1000000)",
     ] {
         assert_error(
-            Array::open("g:a".into(), text, Default::default()),
+            Array::open("g:a".into(), &source::SourceText::written(text), Default::default()),
             R,
             "The array g:a has too many elements.",
         );
@@ -125,7 +125,7 @@ proptest! {
 
 fn read_everything(text: &str) {
     let _ = from_text(text);
-    let _ = Array::open("a".into(), text, Default::default())
+    let _ = Array::open("a".into(), &source::SourceText::written(text), Default::default())
         .and_then(|array| array.sections().collect::<Result<Vec<_>>>());
     let Ok(section) = root(text) else { return };
     for key in section.keys().map(str::to_owned).collect::<Vec<_>>() {

@@ -256,12 +256,12 @@ fn arrays() {
         ("[\nt=A\nm=B\n]", &["t=A", "m=B"]),
     ];
     for (text, expected) in table {
-        let array = Array::open("a".into(), text, Default::default()).unwrap();
+        let array = Array::open("a".into(), &source::SourceText::written(text), Default::default()).unwrap();
         // A star after a bracket is an empty text, twice.
         let expected: &[&str] = if text == "([x=1]*2)" { &["[x=1]", "", ""] } else { expected };
         assert_eq!(array.texts(), expected, "{text}");
     }
-    let open = |text| Array::open("a".into(), text, Default::default());
+    let open = |text| Array::open("a".into(), &source::SourceText::written(text), Default::default());
     assert_error(open("a*b"), R, "ConfigValue (long): invalid input string 'b'");
     assert_error(open("3*2*2"), R, "ConfigValue (long): invalid input string '2*2'");
     assert_error(open("(1* :2)"), R, "ConfigValue (long): invalid input string ''");

@@ -64,7 +64,7 @@ impl StreamSection {
             let mut text = String::new();
             // Writing to a text cannot fail.
             _ = self.write(&mut text, false);
-            return Ok(Section::parse(builder, &text)?.with_literal(self.files.keys.0, path));
+            return Ok(Section::parse_generated(builder, &text)?.with_literal(self.files.keys.0, path));
         }
         for path in &paths {
             check_quoted("path", path)?;
@@ -73,7 +73,7 @@ impl StreamSection {
                 return Err(unwritable("path", path));
             }
         }
-        Section::parse(builder, &self.to_string())
+        Section::parse_generated(builder, &self.to_string())
     }
 
     fn write(&self, f: &mut impl fmt::Write, with_files: bool) -> fmt::Result {

@@ -12,6 +12,7 @@ mod chunk;
 #[cfg(test)]
 mod fault_tests;
 pub mod index;
+mod names;
 pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::deserialize::{
 use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
+use crate::recognize::FileFormat;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
@@ -395,7 +397,11 @@ impl TextFile {
     fn error_of(&self, failure: Failure) -> Error {
         self.hint();
         let line = self.file.line_at(failure.offset);
-        failure.into_error(&self.rules, line)
+        let advice = match failure.empty_stream() {
+            Some(stream) => names::advice(&self.file, &self.rules, stream),
+            None => FileFormat::explain(&self.file, FileFormat::is_ctf),
+        };
+        failure.into_error(&self.rules, line).with_detail(advice)
     }
 
     /// Logs CNTK's hint that warnings were not shown, if they were not.

@@ -70,7 +70,7 @@ fn errors_name_what_was_found() {
         (XML.replace("-2.5", "-2.5x"), "'-2.5xe+00' was found where a number was expected."),
         (
             XML.replace("<rows>2", "<rows>3"),
-            "does not match to the number of stored elements Matrix 'M' has 4 elements",
+            "does not match to the number of stored elements. Matrix 'M' has 4 elements",
         ),
         (
             XML.replace("<rows>2", "<rows>18446744073709551615"),

@@ -75,7 +75,7 @@ impl Cache {
         let cache = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
         let state = cache.state().map_err(|_| Refusal::Missing)?;
         // Whole seconds, as CNTK compares.
-        if !state.is_regular || state.modified.0 < self.state.modified.0 {
+        if state.modified.0 < self.state.modified.0 {
             return Err(Refusal::Missing);
         }
         let mut header = [0; RECORD];

@@ -108,7 +108,7 @@ impl Cache {
         let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
         let state = file.state().map_err(|_| Refusal::Missing)?;
         // Whole seconds, as CNTK compares.
-        if !state.is_regular || state.modified.0 < scan.source.state.modified.0 {
+        if state.modified.0 < scan.source.state.modified.0 {
             return Err(Refusal::Missing);
         }
         let sequences = read_header(&file, state.size)?;

@@ -3,6 +3,7 @@
 use super::number::{Digits, step};
 use super::source::Source;
 use crate::corpus::Corpus;
+use crate::recognize::FileFormat;
 use crate::{Error, Result};
 
 /// What the start of a file decides.
@@ -33,7 +34,7 @@ impl Start {
                 "Found a UTF-16 BOM at the beginning of the input file ({}). UTF-16 encoding is currently not supported.",
                 source.file.path()
             ))
-            .with_detail("Convert the file to UTF-8.")
+            .with_detail(FileFormat::Utf16.advice())
             .at(0, Some(1)));
         }
         if source.size() == 0 {
@@ -72,17 +73,36 @@ impl Start {
                 "Corpus expects non-numeric sequence keys present but the input file does not have them.\
                  Please use the configuration to enable numeric keys instead.",
             )
+            .with_detail(match skip_sequence_ids {
+                true => "'skipSequenceIds = true' makes each line a sequence without a key: leave it out.",
+                false => {
+                    "The lines begin with '|' instead of a key. Put the key of its sequence and a blank before each line; \
+                     or set 'useNumericSequenceKeys = true', if no other deserializer has keys that are text."
+                }
+            })
             .at(content, Some(line + 1)));
         }
         if !by_line && !bytes.skip_id(corpus.is_numeric(), line)? {
-            return Err(Error::data(format!(
-                "Expected a sequence id at the offset {content}, none was found."
-            ))
-            .with_detail("Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence.")
-            .at(content, Some(line + 1)));
+            let message = format!("Expected a sequence id at the offset {content}, none was found.");
+            return Err(Error::data(message).with_detail(without_id(source)).at(content, Some(line + 1)));
         }
         Ok(Start { content, line, by_line })
     }
+}
+
+/// What to do about a file that begins with neither an id nor a sample.
+fn without_id(source: &Source<'_>) -> String {
+    if FileFormat::of_data(source.file).is_ok_and(|format| format == FileFormat::CtfTextIds) {
+        return "Its ids are text, and numbers were expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+                number the sequences."
+            .to_owned();
+    }
+    let explained = FileFormat::explain(source.file, FileFormat::is_ctf);
+    if explained.is_empty() {
+        return "Begin the file with an id, that is digits and white space, or with '|', which makes each line a sequence."
+            .to_owned();
+    }
+    format!("A text file in CNTK's format was expected. {explained}")
 }
 
 /// A file byte by byte.

@@ -88,9 +88,16 @@ pub struct Failure {
     reason: String,
     stream: Option<String>,
     key: String,
+    /// The stream, if the cause is that it has no sample.
+    empty: Option<usize>,
 }
 
 impl Failure {
+    /// The stream that has no sample, if that is the cause.
+    pub fn empty_stream(&self) -> Option<usize> {
+        self.empty
+    }
+
     /// The failure as the library's error. `line` is the line of `offset` in the file, if it is known.
     pub fn into_error(self, rules: &Rules, line: Option<u64>) -> Error {
         let text = match self.fatal {
@@ -261,6 +268,7 @@ impl<'a> Report<'a> {
             reason: self.words(cause, context, ""),
             stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
             key: self.rules.key_text(context.key),
+            empty: context.stream.filter(|_| cause == Cause::EmptyStream),
         })
     }
 

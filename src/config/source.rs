@@ -1,0 +1,294 @@
+//! Texts of configurations that know where they were written, so that an error about a value can show its line.
+//!
+//! Reading a configuration joins files, drops comments and replaces variables. A [`SourceText`] keeps, for each piece of
+//! text, its offset in the [`Source`] that the piece was copied from.
+
+use crate::Error;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Most characters of a line that an error shows.
+const SHOWN: usize = 100;
+
+/// What a configuration was read from: one text, or the texts of a file and of the files that it includes.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    files: Vec<File>,
+    /// Bytes of all files.
+    size: usize,
+}
+
+#[derive(Debug)]
+struct File {
+    /// Path of the file; None for a text that was not read from one.
+    name: Option<String>,
+    text: Arc<str>,
+    /// Offset of the text in the source.
+    base: usize,
+}
+
+impl Source {
+    /// Adds a text, and gives its offset in the source.
+    pub fn add(&mut self, name: Option<&str>, text: Arc<str>) -> usize {
+        let base = self.size;
+        self.size += text.len() + 1;
+        self.files.push(File { name: name.map(str::to_owned), text, base });
+        base
+    }
+
+    fn place(&self, at: usize) -> Option<Place<'_>> {
+        let file = self.files.partition_point(|file| file.base <= at).checked_sub(1)?;
+        let File { name, text, base } = &self.files[file];
+        let at = (at - base).min(text.len());
+        let start = text.as_bytes()[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let line = text[start..].lines().next().unwrap_or_default();
+        Some(Place {
+            file: name.as_deref(),
+            number: text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1,
+            column: text.get(start..at).map_or(0, |before| before.chars().count()),
+            line,
+        })
+    }
+}
+
+/// A position in one of the files of a source.
+struct Place<'s> {
+    file: Option<&'s str>,
+    /// Line number, from 1.
+    number: u64,
+    /// Characters of the line before the position.
+    column: usize,
+    line: &'s str,
+}
+
+impl Place<'_> {
+    /// The line with a caret under the column, both indented.
+    fn excerpt(&self) -> String {
+        // A long line is shown from a little before the column on.
+        let skipped = if self.column > SHOWN * 3 / 4 { self.column - SHOWN / 2 } else { 0 };
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        let shown: String = self.line.chars().skip(skipped).take(SHOWN).map(plain).collect();
+        let cut = if self.line.chars().nth(skipped + SHOWN).is_some() { " ..." } else { "" };
+        let number = self.number.to_string();
+        let dots = if skipped > 0 { "... " } else { "" };
+        let before = self.column - skipped + dots.len();
+        format!(
+            "  {number} | {dots}{}{cut}\n  {:width$} | {:before$}^",
+            shown.trim_end(),
+            "",
+            "",
+            width = number.len()
+        )
+    }
+}
+
+/// Where something was written.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    source: Arc<Source>,
+    at: usize,
+}
+
+impl Origin {
+    /// The error with this place, unless it has one.
+    pub fn blame(&self, error: Error) -> Error {
+        match self.source.place(self.at) {
+            Some(place) => {
+                error.in_configuration(place.file, place.number, place.column as u64 + 1, place.excerpt())
+            }
+            None => error,
+        }
+    }
+
+    /// `line 3 of 'a.cntk'`.
+    pub fn describe(&self) -> String {
+        match self.source.place(self.at) {
+            Some(Place { file: Some(file), number, .. }) => format!("line {number} of '{file}'"),
+            Some(Place { number, .. }) => format!("line {number} of the configuration"),
+            None => String::from("the configuration"),
+        }
+    }
+}
+
+/// A text, and for each piece of it the place that it was copied from.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SourceText {
+    text: String,
+    /// Pieces in the order of the text. What is before the first one has no origin.
+    runs: Vec<Run>,
+    source: Option<Arc<Source>>,
+}
+
+/// A piece of a text: from `at` up to the next run.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    at: usize,
+    /// Offset in the source; None for a text that was not written there.
+    origin: Option<usize>,
+}
+
+impl SourceText {
+    /// A text that nobody wrote in a configuration.
+    pub fn generated(text: &str) -> SourceText {
+        SourceText { text: text.to_owned(), ..SourceText::default() }
+    }
+
+    /// A text that is a source by itself.
+    pub fn written(text: &str) -> SourceText {
+        let mut source = Source::default();
+        source.add(None, Arc::from(text));
+        let runs = vec![Run { at: 0, origin: Some(0) }];
+        SourceText { text: text.to_owned(), runs, source: Some(Arc::new(source)) }
+    }
+
+    /// The same text as a part of `source`, which its origins refer to.
+    pub fn of(mut self, source: Source) -> SourceText {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Adds a text that was written at `origin`, an offset in the source.
+    pub fn push_from(&mut self, text: &str, origin: Option<usize>) {
+        let at = self.text.len();
+        let continued = match self.runs.last() {
+            Some(last) => last.origin.map(|start| start + (at - last.at)),
+            None => None,
+        };
+        if continued != origin {
+            self.runs.push(Run { at, origin });
+        }
+        self.text.push_str(text);
+    }
+
+    /// Adds a part of another text.
+    pub fn push(&mut self, other: &SourceText, part: Range<usize>) {
+        if self.source.is_none() {
+            self.source.clone_from(&other.source);
+        }
+        let is_same = match (&self.source, &other.source) {
+            (Some(own), Some(its)) => Arc::ptr_eq(own, its),
+            _ => false,
+        };
+        if !is_same {
+            return self.push_from(&other.text[part], None);
+        }
+        let first = other.runs.partition_point(|run| run.at <= part.start).saturating_sub(1);
+        let mut at = part.start;
+        for (index, run) in other.runs.iter().enumerate().skip(first) {
+            if run.at >= part.end {
+                break;
+            }
+            if run.at > at {
+                self.push_from(&other.text[at..run.at], None);
+                at = run.at;
+            }
+            let end = other.runs.get(index + 1).map_or(part.end, |next| next.at.min(part.end));
+            self.push_from(&other.text[at..end], run.origin.map(|origin| origin + (at - run.at)));
+            at = end;
+        }
+        self.push_from(&other.text[at..part.end], None);
+    }
+
+    /// A part of the text.
+    pub fn slice(&self, part: Range<usize>) -> SourceText {
+        let mut slice = SourceText::default();
+        slice.push(self, part);
+        slice
+    }
+
+    /// Where the byte at this offset was written.
+    pub fn origin(&self, at: usize) -> Option<Origin> {
+        let run = self.runs[..self.runs.partition_point(|run| run.at <= at)].last()?;
+        let source = Arc::clone(self.source.as_ref()?);
+        Some(Origin { source, at: run.origin? + (at - run.at) })
+    }
+
+    /// The error with the place where the byte at this offset was written, unless it has a place.
+    pub fn blame(&self, at: usize, error: Error) -> Error {
+        match self.origin(at) {
+            Some(origin) => origin.blame(error),
+            None => error,
+        }
+    }
+}
+
+impl Deref for SourceText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Where `part`, a slice of `whole`, is in it.
+pub(super) fn range_in(whole: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr()).min(whole.len());
+    start..(start + part.len()).min(whole.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(text: &SourceText) -> Vec<Option<(Option<String>, u64, usize)>> {
+        let place = |at: usize| {
+            let origin = text.origin(at)?;
+            let place = origin.source.place(origin.at)?;
+            Some((place.file.map(str::to_owned), place.number, place.column))
+        };
+        (0..text.len()).map(place).collect()
+    }
+
+    #[test]
+    fn pieces_keep_their_places() {
+        let mut source = Source::default();
+        let first = source.add(Some("a"), Arc::from("x=1 # c\ny=2\n"));
+        let second = source.add(Some("b"), Arc::from("z"));
+        let mut text = SourceText::default();
+        text.push_from("x=1", Some(first));
+        text.push_from("\n", None);
+        text.push_from("y=2", Some(first + 8));
+        text.push_from("z", Some(second));
+        let text = text.of(source);
+        let place = |file: &str, line, column| Some((Some(file.to_owned()), line, column));
+        let expected = [
+            place("a", 1, 0),
+            place("a", 1, 1),
+            place("a", 1, 2),
+            None,
+            place("a", 2, 0),
+            place("a", 2, 1),
+            place("a", 2, 2),
+            place("b", 1, 0),
+        ];
+        assert_eq!(places(&text), expected);
+        for start in 0..=text.len() {
+            for end in start..=text.len() {
+                let slice = text.slice(start..end);
+                assert_eq!(&*slice, &text[start..end]);
+                assert_eq!(places(&slice), expected[start..end], "{start}..{end}");
+            }
+        }
+        let mut joined = SourceText::default();
+        joined.push(&text, 4..7);
+        joined.push(&SourceText::written("other"), 0..5);
+        joined.push(&text, 0..1);
+        let places = places(&joined);
+        assert_eq!((&places[3], &places[8]), (&None, &place("a", 1, 0)));
+    }
+
+    #[test]
+    fn the_line_is_shown_with_a_caret() {
+        let text = SourceText::written("a = 1\n\tb = \"\u{e4}\" ; c = x\n");
+        let shown = |text: &SourceText, at| {
+            text.blame(at, Error::data("m")).location().excerpt.clone().unwrap_or_default()
+        };
+        let at = text.find("x").unwrap_or_default();
+        assert_eq!(shown(&text, at), "  2 |  b = \"\u{e4}\" ; c = x\n    |                ^");
+        let long = SourceText::written(&format!("{}!{}", "a".repeat(200), "b".repeat(200)));
+        let excerpt = shown(&long, 200);
+        let (line, caret) = excerpt.split_once('\n').unwrap_or_default();
+        assert_eq!(line.find('!'), caret.find('^'));
+        assert!(line.starts_with("  1 | ... aa") && line.ends_with("bb ..."), "{line}");
+    }
+}
