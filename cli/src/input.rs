@@ -1,7 +1,9 @@
 //! From a path to data: a configuration file, or a data file alone whose format is recognized by its content.
 
 use crate::exit::Failure;
-use cntk_reader::inspect::{CheckOptions, CheckProgress, CheckSummary, Finding, Inspector, TextOutline};
+use cntk_reader::inspect::{
+    Brief, CheckOptions, CheckProgress, CheckSummary, Finding, Inspector, TextOutline,
+};
 use cntk_reader::{Builder, CbfDeserializer, FileFormat, Reader};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -64,6 +66,18 @@ impl Input {
         })
     }
 
+    /// What is known at once, from the caches of indexes; `None` if there are none that fit.
+    pub fn brief(&self) -> Result<Option<Brief>, Failure> {
+        let builder = match self.is_text() {
+            true => {
+                let outline = TextOutline::of_sample(self.name())?;
+                Reader::builder().options(outline.options()).ctf(outline.deserializer())
+            }
+            false => self.builder()?,
+        };
+        Ok(builder.brief()?)
+    }
+
     /// A builder for looking at sequences in the order of the data. The streams of a text file are those that are found in some
     /// places of it.
     pub fn sequences(&self) -> Result<Builder, Failure> {
@@ -71,7 +85,9 @@ impl Input {
             return self.builder();
         }
         let outline = TextOutline::of_sample(self.name())?;
-        Ok(Reader::builder().options(outline.options()).ctf(outline.lenient_deserializer()))
+        // What is wrong with the file is what `validate` says.
+        let options = outline.options().trace_level(0);
+        Ok(Reader::builder().options(options).ctf(outline.lenient_deserializer()))
     }
 
     /// Checks all data.

@@ -8,7 +8,7 @@ use crate::config::{
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
-use crate::inspect::{Inspector, SequenceReader};
+use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::reader::{self, Reader as Engine};
 use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
@@ -159,6 +159,12 @@ impl Builder {
     /// [member](crate::inspect::InspectedMember::error), not of this call.
     pub fn inspect(self) -> Result<Inspector> {
         self.with_settings(Inspector::open)
+    }
+
+    /// What the index caches beside the data files say of them, without loading or building an index: in milliseconds, however
+    /// large the files are. `None` unless all deserializers read text files with caches that fit.
+    pub fn brief(self) -> Result<Option<Brief>> {
+        self.with_settings(|settings, _| Brief::open(settings))
     }
 
     /// Opens the data to look at sequences one by one, in the order of the data. The deserializers are joined by key, as a reader

@@ -20,11 +20,13 @@ pub struct CheckOptions {
     pub most: Option<u64>,
     /// Whether the deserializers are compared by key: sequences that one of them lacks, and lengths that differ.
     pub join: bool,
+    /// Bytes of each file that are looked at, about, in chunks from all over it; `None`: all.
+    pub sample: Option<u64>,
 }
 
 impl Default for CheckOptions {
     fn default() -> CheckOptions {
-        CheckOptions { most: None, join: true }
+        CheckOptions { most: None, join: true, sample: None }
     }
 }
 
@@ -33,6 +35,13 @@ impl CheckOptions {
     #[must_use]
     pub fn most(mut self, findings: u64) -> CheckOptions {
         self.most = Some(findings);
+        self
+    }
+
+    /// Looks only at chunks of about this many bytes of each file, one at least, from all over it.
+    #[must_use]
+    pub fn sample(mut self, bytes: u64) -> CheckOptions {
+        self.sample = Some(bytes);
         self
     }
 
@@ -87,7 +96,8 @@ impl Inspector {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckSummary> {
         let total = self.members().iter().filter_map(InspectedMember::file_bytes).sum();
-        let mut run = Run { options, listener, summary: CheckSummary::default(), ended: false };
+        let mut run =
+            Run { options, listener, summary: CheckSummary::default(), ended: false, is_partial: false };
         for member in self.members() {
             let streams = vec![StreamStatistics::default(); member.streams().len()];
             run.summary.streams.push(streams);
@@ -110,7 +120,7 @@ impl Inspector {
                 if run.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
         }
-        run.summary.is_complete = !run.ended;
+        run.summary.is_complete = !run.ended && !run.is_partial;
         Ok(run.summary)
     }
 
@@ -128,11 +138,17 @@ impl Inspector {
         let samples: u64 = chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add).max(1);
         let mut seen = 0u64;
         let together = 2 * self.pool.threads();
-        for first in (0..chunks.len()).step_by(together) {
-            let ids: Vec<ChunkId> =
-                (first..chunks.len().min(first + together)).map(|id| id as ChunkId).collect();
+        let step = match (run.options.sample, member.file_bytes()) {
+            (Some(sample), Some(bytes)) => {
+                usize::try_from(bytes / sample.max(1)).unwrap_or(usize::MAX).max(1)
+            }
+            _ => 1,
+        };
+        run.is_partial |= step > 1 && chunks.len() > 1;
+        let looked_at: Vec<ChunkId> = (0..chunks.len()).step_by(step).map(|id| id as ChunkId).collect();
+        for ids in looked_at.chunks(together) {
             seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();
-            for check in self.check_chunks(&**opened, &ids, run.left()) {
+            for check in self.check_chunks(&**opened, ids, run.left()) {
                 let stated = check.bytes > 0;
                 run.add(check, member.name());
                 if !stated && let Some(bytes) = member.file_bytes() {
@@ -188,6 +204,8 @@ struct Run<'a> {
     listener: &'a mut dyn FnMut(Finding) -> ControlFlow<()>,
     summary: CheckSummary,
     ended: bool,
+    /// Some chunks are not looked at.
+    is_partial: bool,
 }
 
 impl Run<'_> {
@@ -232,5 +250,62 @@ impl Run<'_> {
         }
         self.summary.bytes += check.bytes;
         self.report(check.findings.into_iter().map(|finding| finding.in_file(file)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CtfDeserializer, Epoch, Reader, ReaderOptions};
+    use std::fmt::Write;
+
+    /// Lines of which some are damaged in ways that reading tolerates.
+    fn damaged(lines: u32) -> String {
+        let mut text = String::new();
+        for line in 0..lines {
+            let _ = match line.wrapping_mul(2_654_435_761) >> 24 {
+                0..3 => writeln!(text, "|x 1 2 |x a 3 |y 1:1"),
+                3..5 => writeln!(text, "|x 1 |y 1:1"),
+                5..8 => writeln!(text, "|x 1 2 |y 9:1 |y 4:2"),
+                8..10 => writeln!(text, "|x 1 2 |y 3:1 |x 1 2 3"),
+                _ => writeln!(text, "|x {line} 2 |y {}:1", line % 5),
+            };
+        }
+        text
+    }
+
+    /// Errors are what reading counts: as many tolerated are enough to read everything, and one less is not.
+    #[test]
+    fn errors_are_those_that_reading_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        std::fs::write(&path, damaged(20_000)).expect("writing");
+        let ctf = || CtfDeserializer::new(&path).dense("x", 2).sparse("y", 5).chunk_size(50_000);
+        let builder = || Reader::builder().options(ReaderOptions::new().trace_level(0));
+        let data = builder().ctf(ctf()).inspect().expect("data");
+        let mut findings = Vec::new();
+        let mut keep = |finding| {
+            findings.push(finding);
+            ControlFlow::Continue(())
+        };
+        let summary = data.check(&CheckOptions::default(), &mut keep, &mut |_| ()).expect("a summary");
+        assert!(summary.is_complete && summary.errors > 200 && summary.warnings > 50, "{summary:?}");
+        let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count() as u64;
+        assert_eq!((of(Severity::Error), of(Severity::Warning)), (summary.errors, summary.warnings));
+        assert!(findings.is_sorted_by_key(|finding| finding.location.offset));
+        assert!(findings.iter().all(|finding| {
+            // A line is a sequence, so its key is the line, from 0.
+            let key = finding.location.key.as_deref().and_then(|key| key.parse::<u64>().ok());
+            key.map(|key| key + 1) == finding.location.line
+        }));
+        let reads = |errors: u64| {
+            let mut reader = builder().ctf(ctf().max_errors(errors as u32)).open().expect("a reader");
+            let mut minibatches = reader.epoch(Epoch::sweeps(1).minibatch_size(1000)).expect("an epoch");
+            minibatches.all(|minibatch| minibatch.is_ok())
+        };
+        assert_eq!([summary.errors - 1, summary.errors].map(reads), [false, true]);
+        let streams = &summary.streams[0];
+        assert_eq!((streams[0].dim, streams[1].dim), (3, 10));
+        assert_eq!(streams[0].sequences, 20_000);
     }
 }

@@ -1,11 +1,13 @@
 //! The deserializers of a configuration, opened to be looked at.
 
 use super::Lengths;
-use crate::config::options::DeserializerOptions;
-use crate::config::options::{Order, ReaderSettings, WindowSize};
+use crate::config::options::{DeserializerOptions, Order, ReaderSettings, TextOptions, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
+use crate::deserialize::text::index::IndexOptions;
+use crate::deserialize::text::index::brief::{self, IndexState};
 use crate::deserialize::{AnyDeserializer, Deserializer};
+use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::reader::build::{self, Others};
 use crate::stream::StreamInfo;
@@ -27,6 +29,7 @@ pub struct InspectedMember {
     name: String,
     kind: String,
     opened: Result<Arc<dyn Deserializer>>,
+    cache: Option<(String, IndexState)>,
 }
 
 /// What the randomization window of a reader keeps in memory.
@@ -58,6 +61,10 @@ impl Inspector {
         let corpus = build::corpus(&settings);
         let opened: Vec<_> = build::open_each(&settings, others, &corpus, &pool, false).collect();
         let describe = |(one, opened): (&DeserializerOptions, Result<AnyDeserializer>)| InspectedMember {
+            cache: match one {
+                DeserializerOptions::Text(text) => cache_of(text, &corpus),
+                _ => None,
+            },
             name: one.name().to_owned(),
             kind: one.type_name().to_owned(),
             opened: opened.and_then(|opened| match opened {
@@ -90,31 +97,65 @@ impl Inspector {
             return WindowUse::default();
         };
         let chunks = primary.chunks();
-        let all = chunks.len() as u64;
-        let total: u64 = chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add);
-        let largest = chunks.iter().map(|chunk| chunk.samples).max().unwrap_or(0);
-        let wanted = match self.settings.order {
+        let all = Extent {
+            chunks: chunks.len() as u64,
+            samples: chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add),
+            largest: chunks.iter().map(|chunk| chunk.samples).max().unwrap_or(0),
+        };
+        let bytes = statistics.map(|members| {
+            let of_member = |(member, seen): (&InspectedMember, &Vec<StreamStatistics>)| {
+                let samples = member.opened().map_or(0, |opened| {
+                    opened.chunks().iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add)
+                });
+                memory_of_all(member.streams(), seen, samples)
+            };
+            self.members.iter().zip(members).map(of_member).sum()
+        });
+        all.window(self.settings.order, bytes)
+    }
+}
+
+/// How much data there is, as far as windows depend on it.
+pub(super) struct Extent {
+    pub chunks: u64,
+    pub samples: u64,
+    /// Samples of the largest chunk.
+    pub largest: u64,
+}
+
+impl Extent {
+    /// What a window keeps in memory if all data take `bytes` bytes.
+    pub fn window(&self, order: Order, bytes: Option<u64>) -> WindowUse {
+        let wanted = match order {
             Order::InOrder => 1,
             Order::Block { window: WindowSize::Chunks(chunks), .. } => chunks,
-            Order::Block { window: WindowSize::Samples(samples), .. } => match total / all.max(1) {
-                0 => 1,
-                mean => samples.div_ceil(mean).max(1),
-            },
+            Order::Block { window: WindowSize::Samples(samples), .. } => {
+                match self.samples / self.chunks.max(1) {
+                    0 => 1,
+                    mean => samples.div_ceil(mean).max(1),
+                }
+            }
         };
-        let chunks = wanted.saturating_add(AHEAD).min(all);
-        let samples = match chunks == all {
-            true => total,
-            false => largest.saturating_mul(chunks).min(total),
+        let chunks = wanted.saturating_add(AHEAD).min(self.chunks);
+        let samples = match chunks == self.chunks {
+            true => self.samples,
+            false => self.largest.saturating_mul(chunks).min(self.samples),
         };
-        let bytes = statistics.and_then(|members| {
-            let of_member = |(member, streams): (&InspectedMember, &Vec<StreamStatistics>)| -> u64 {
-                member.streams().iter().zip(streams).map(|(info, one)| memory_of(one, info)).sum()
-            };
-            let all: u64 = self.members.iter().zip(members).map(of_member).sum();
-            (total > 0).then(|| (u128::from(all) * u128::from(samples) / u128::from(total)) as u64)
-        });
-        WindowUse { chunks, samples, bytes }
+        let share = |bytes: u64| (u128::from(bytes) * u128::from(samples) / u128::from(self.samples)) as u64;
+        WindowUse { chunks, samples, bytes: bytes.filter(|_| self.samples > 0).map(share) }
     }
+}
+
+/// Bytes that all `samples` samples of a deserializer take in memory, at most, if they are like those that were seen.
+pub(super) fn memory_of_all(streams: &[StreamInfo], seen: &[StreamStatistics], samples: u64) -> u64 {
+    let bytes: u64 = streams.iter().zip(seen).map(|(info, seen)| memory_of(seen, info)).sum();
+    let looked_at = seen.iter().map(|stream| stream.samples).max().unwrap_or(0).max(1);
+    u64::try_from(u128::from(bytes) * u128::from(samples) / u128::from(looked_at)).unwrap_or(u64::MAX)
+}
+
+/// The cache of a text file's index.
+fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, IndexState)> {
+    brief::state(&DataFile::open(&text.file).ok()?, &IndexOptions::of(text), corpus)
 }
 
 impl InspectedMember {
@@ -155,6 +196,11 @@ impl InspectedMember {
     /// Bytes of its file; `None` without a file of its own.
     pub fn file_bytes(&self) -> Option<u64> {
         self.opened()?.file_bytes()
+    }
+
+    /// Where the cache of its index is, or would be, and whether it is there; `None` for formats without such caches.
+    pub fn index_cache(&self) -> Option<(&str, IndexState)> {
+        self.cache.as_ref().map(|(path, state)| (path.as_str(), *state))
     }
 
     /// Memory that its tables of chunks, sequences and keys take, in bytes.

@@ -10,6 +10,8 @@ pub struct Lengths {
     short: Vec<u64>,
     /// Number of sequences of each greater length.
     long: BTreeMap<u32, u64>,
+    /// Sequences that were counted: all, or some.
+    counted: u64,
     sequences: u64,
     samples: u64,
 }
@@ -30,7 +32,17 @@ impl Lengths {
         lengths
     }
 
+    /// The lengths of `sequences` sequences, of which some have these lengths: if these are not all, the rest is alike, about.
+    pub(super) fn of_some(some: &[u32], sequences: u64) -> Lengths {
+        let mut lengths = Lengths::default();
+        some.iter().for_each(|&length| lengths.add(length, 1));
+        let samples =
+            u128::from(lengths.samples) * u128::from(sequences) / u128::from(lengths.counted.max(1));
+        Lengths { sequences, samples: u64::try_from(samples).unwrap_or(u64::MAX), ..lengths }
+    }
+
     fn add(&mut self, length: u32, sequences: u64) {
+        self.counted += sequences;
         self.sequences += sequences;
         self.samples += sequences * u64::from(length);
         if (length as usize) < DIRECT {
@@ -48,7 +60,7 @@ impl Lengths {
         self.sequences
     }
 
-    /// Number of samples of all sequences.
+    /// Number of samples of all sequences; about, if not all were looked at.
     pub fn samples(&self) -> u64 {
         self.samples
     }
@@ -61,7 +73,7 @@ impl Lengths {
     /// The least length that at least this share of the sequences, from 0 to 1, does not exceed: 0 gives the shortest
     /// sequence, 0.5 the median, 1 the longest. `None` without sequences.
     pub fn quantile(&self, share: f64) -> Option<u32> {
-        let rank = ((share.clamp(0.0, 1.0) * self.sequences as f64).ceil() as u64).max(1);
+        let rank = ((share.clamp(0.0, 1.0) * self.counted as f64).ceil() as u64).max(1);
         let short = (0..).zip(&self.short).map(|(length, &count)| (length, count));
         let mut before = 0;
         let mut all = short.chain(self.long.iter().map(|(&length, &count)| (length, count)));

@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod brief;
 mod check;
 mod inspector;
 mod join;
@@ -33,6 +34,8 @@ mod outline;
 mod sequences;
 
 pub use crate::deserialize::check::{Finding, Severity, StreamStatistics, UnknownName};
+pub use crate::deserialize::text::index::brief::IndexState;
+pub use brief::{Brief, BriefMember};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
 pub use inspector::{InspectedMember, Inspector, WindowUse};
 pub use lengths::Lengths;

@@ -2,10 +2,12 @@
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
-use crate::deserialize::check::Finding;
+use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
+use crate::deserialize::check::{Finding, StreamStatistics};
 use crate::file::DataFile;
+use crate::reader::build;
 use crate::stream::Storage;
-use crate::{CtfDeserializer, Error, Reader, ReaderOptions, Result};
+use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -39,6 +41,8 @@ pub struct OutlineStream {
     /// The least dimension that the samples seen fit into: the most values of a dense sample, the greatest index and 1 of
     /// sparse ones. At least 1.
     pub dim: usize,
+    /// The samples that were looked at.
+    pub seen: StreamStatistics,
 }
 
 /// What a sample says of a stream.
@@ -48,6 +52,8 @@ struct Sampled {
     is_sparse: bool,
     /// Of sparse samples, the greatest index.
     greatest: usize,
+    sparse_samples: u64,
+    entries: u64,
     /// Of dense samples, how many have this number of values.
     counts: BTreeMap<usize, u64>,
     /// Sequences that have it, and the number of the last one.
@@ -70,7 +76,18 @@ impl Sampled {
             true => (Storage::SparseCsc, self.greatest.saturating_add(1).min(ANY_DIM)),
             false => (Storage::Dense, self.dense_dim()),
         };
-        OutlineStream { name: self.name.clone(), storage, dim: dim.max(1) }
+        let dense = self.counts.iter().map(|(&values, &samples)| (values as u64, samples));
+        let seen = StreamStatistics {
+            sequences: self.sequences,
+            samples: self.sparse_samples + self.counts.values().sum::<u64>(),
+            values: self.entries + dense.clone().map(|(values, samples)| values * samples).sum::<u64>(),
+            dim: match storage {
+                Storage::Dense => dense.map(|(values, _)| values).max().unwrap_or(0),
+                _ => dim as u64,
+            },
+            ..StreamStatistics::default()
+        };
+        OutlineStream { name: self.name.clone(), storage, dim: dim.max(1), seen }
     }
 }
 
@@ -92,6 +109,9 @@ const BEGINNING: usize = 1 << 20;
 
 /// Bytes of a chunk where only a few sequences are looked at.
 const SMALL_CHUNK: u64 = 1 << 20;
+
+/// The greatest number of errors that can be tolerated.
+const MOST_ERRORS: u32 = i32::MAX as u32;
 
 /// The greatest dimension that a sparse stream can have.
 const ANY_DIM: usize = i32::MAX as usize;
@@ -148,8 +168,11 @@ impl TextOutline {
     }
 
     /// The deserializer that reads these streams.
+    ///
+    /// CNTK 2.7 counts an error for each line that begins with a textual id, so these need a large `maxErrors`.
     pub fn deserializer(&self) -> CtfDeserializer {
-        self.with_dims(|stream| stream.dim)
+        let ctf = self.with_dims(|stream| stream.dim);
+        if self.numeric_keys { ctf } else { ctf.max_errors(MOST_ERRORS) }
     }
 
     fn with_dims(&self, dim: impl Fn(&OutlineStream) -> usize) -> CtfDeserializer {
@@ -170,7 +193,7 @@ impl TextOutline {
     pub fn lenient_deserializer(&self) -> CtfDeserializer {
         let any =
             self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM });
-        any.max_errors(i32::MAX as u32).strict_sequences(false).chunk_size(SMALL_CHUNK)
+        any.max_errors(MOST_ERRORS).strict_sequences(false).chunk_size(SMALL_CHUNK)
     }
 
     /// Looks at the whole file with the engine's parser. Gives the outline as the whole file shows it, the data, and what the
@@ -192,7 +215,7 @@ impl TextOutline {
                 Storage::Dense => stream.dim,
                 _ => ANY_DIM,
             });
-            let data = Reader::builder().options(self.options()).ctf(any).inspect()?;
+            let data = self.open(&any)?;
             if let Some(error) = data.members().first().and_then(|member| member.error()) {
                 return Err(error.clone());
             }
@@ -212,6 +235,13 @@ impl TextOutline {
         Err(Error::internal("an outline without an end"))
     }
 
+    fn open(&self, ctf: &CtfDeserializer) -> Result<Inspector> {
+        let added = [ctf.section()?];
+        let others = config::Others { added: &added, ..config::Others::default() };
+        let settings = Config::default().with_options(&self.options(), others)?.settings(others)?;
+        Inspector::open(&settings, &build::Others::default())
+    }
+
     /// Takes over what a check has seen. Whether the file has to be read again with that.
     fn learn(&mut self, data: &Inspector, summary: &CheckSummary) -> bool {
         let mut has_changed = false;
@@ -221,6 +251,7 @@ impl TextOutline {
                 continue;
             };
             let dim = (seen.dim.min(ANY_DIM as u64) as usize).max(1);
+            stream.seen = *seen;
             let are_few = seen.longer <= seen.samples;
             if stream.storage != Storage::Dense {
                 stream.dim = dim;
@@ -275,8 +306,80 @@ impl Sample {
             stream.sequences += 1;
         }
         match greatest {
-            Some(index) => (stream.is_sparse, stream.greatest) = (true, stream.greatest.max(index)),
+            Some(index) => {
+                stream.is_sparse = true;
+                stream.greatest = stream.greatest.max(index);
+                stream.sparse_samples += 1;
+                stream.entries += values as u64;
+            }
             None => *stream.counts.entry(values).or_default() += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found in a file with this text: by a sample, and by all of it.
+    fn outlines(text: &str) -> [TextOutline; 2] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        std::fs::write(&path, text).expect("writing");
+        let sampled = TextOutline::of_sample(path.to_str().expect("a path")).expect("an outline");
+        let complete = sampled.clone().complete(
+            &CheckOptions::default(),
+            &mut |_| ControlFlow::Continue(()),
+            &mut |_| (),
+        );
+        [sampled, complete.expect("an outline").0]
+    }
+
+    fn streams(outline: &TextOutline) -> Vec<(&str, Storage, usize)> {
+        outline.streams.iter().map(|stream| (stream.name.as_str(), stream.storage, stream.dim)).collect()
+    }
+
+    #[test]
+    fn streams_are_those_that_most_sequences_have() {
+        let text = "1 |x 1 2 3 |y 3:1\n1 |x 1 2 3\n2 |x 1 2 3 |y 7:1 |# comment |odd 5\n3 |x 4 5 |y 1:1\n\
+                    4 |x 1 2 3 |y\n5 |x 1 2 3 4 |y 0:1 2:1\n";
+        for outline in outlines(text) {
+            assert_eq!(streams(&outline), [("x", Storage::Dense, 3), ("y", Storage::SparseCsc, 8)]);
+            assert!(outline.has_ids && outline.numeric_keys);
+        }
+    }
+
+    #[test]
+    fn ids_are_numbers_or_text_or_none() {
+        let kinds = [("|x 1\n", (false, true)), ("\n 7 |x 1\n", (true, true)), ("a7 |x 1\n", (true, false))];
+        for (text, expected) in kinds {
+            let [outline, _] = outlines(text);
+            assert_eq!((outline.has_ids, outline.numeric_keys), expected, "{text}");
+        }
+    }
+
+    /// The places of a sample do not show everything: the line with 777 lies between two of them.
+    #[test]
+    fn all_of_a_file_is_looked_at_in_the_end() {
+        let mut text = "|x 1 2 |y 3:1\n".repeat(400_000);
+        text.insert_str(14 * 107_000, "|x 1 2 |y 777:1\n");
+        let [sampled, complete] = outlines(&text);
+        assert_eq!(streams(&sampled)[1], ("y", Storage::SparseCsc, 4));
+        assert_eq!(streams(&complete)[1], ("y", Storage::SparseCsc, 778));
+        assert_eq!(complete.streams[1].seen.samples, 400_001);
+        assert!(complete.is_complete && !sampled.is_complete);
+        // Most samples are longer than those that the sample of the file has.
+        let text = "|x 1 2\n".repeat(160_000) + &"|x 1 2 3\n".repeat(300_000);
+        let [_, complete] = outlines(&text);
+        assert_eq!(streams(&complete), [("x", Storage::Dense, 3)]);
+    }
+
+    #[test]
+    fn what_is_no_text_file_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        std::fs::write(&path, "1,2,3\n").expect("writing");
+        let error = TextOutline::of_sample(path.to_str().expect("a path")).unwrap_err();
+        assert!(error.message().contains("has no streams"), "{error}");
     }
 }

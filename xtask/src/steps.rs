@@ -94,6 +94,9 @@ pub const ALL: &[Step] = &[
         header::check(project).and_then(|()| Tally::passed(1))
     }),
     step("rust", "Rust tests: units, golden records, integration", rust),
+    step("tool", "the command-line tool: its commands, in a pipe", |project| {
+        Ok(libtest(&project.cargo("test").args(["--package", TOOL]).go()?))
+    }),
     step("fuzz", "damaged input of every kind, and different ways to the same result", fuzz::step),
     step("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
     step("abi", "the ABI is the committed one", |project| {
@@ -159,6 +162,9 @@ pub const ALL: &[Step] = &[
     step("bench", "the benchmarks on small data, answers checked", bench::step),
 ];
 
+/// The package of the command-line tool.
+const TOOL: &str = "cntk-reader-cli";
+
 fn clang_format(project: &Project) -> Result<Tally> {
     tools::need(project, &[Tool::ClangFormat])?;
     Tally::passed(fmt::cpp(project, true)?)
@@ -183,7 +189,7 @@ fn rustdoc(project: &Project) -> Result<Tally> {
 
 /// Cargo's tests. Their number is the one that libtest prints.
 fn rust(project: &Project) -> Result<Tally> {
-    let output = project.cargo("test").arg("--workspace").go()?;
+    let output = project.cargo("test").args(["--workspace", "--exclude", TOOL]).go()?;
     Ok(libtest(&output))
 }
 

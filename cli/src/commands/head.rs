@@ -245,9 +245,15 @@ fn table(output: &mut Output, streams: &[StreamInfo], sequence: &Sequence) -> st
     output.line(&format!("{title}  key {}", sequence.key))?;
     let width = streams.iter().map(|info| info.name.chars().count()).max().unwrap_or(0);
     for (info, data) in streams.iter().zip(data) {
+        let samples = if data.samples == 1 { "sample" } else { "samples" };
         let shape: Vec<String> = data.shape.iter().map(usize::to_string).collect();
-        let form = if info.storage == Storage::Dense { "dense" } else { "sparse" };
-        let mut line = format!("  {:width$}  {} x {} {form} ", info.name, data.samples, shape.join("x"));
+        // The dimension of a sparse stream of a file alone is not known here.
+        let form = match info.storage {
+            Storage::Dense => format!("of {}, dense", shape.join(" x ")),
+            _ => "sparse".to_owned(),
+        };
+        let comma = if info.storage == Storage::Dense { " " } else { ", " };
+        let mut line = format!("  {:width$}  {} {samples}{comma}{form}:", info.name, data.samples);
         'samples: for sample in 0..data.samples {
             line.push_str(if sample > 0 { " |" } else { "" });
             for place in range(data, sample) {

@@ -5,13 +5,18 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Checked, Input};
 use crate::output::{Output, SCHEMA, bytes, number};
 use crate::progress::Progress;
-use cntk_reader::inspect::{CheckOptions, CheckProgress, Lengths, StreamStatistics, TextOutline};
-use cntk_reader::{ElementType, FileFormat, Storage, StreamInfo};
+use cntk_reader::inspect::{
+    Brief, CheckOptions, CheckProgress, IndexState, Lengths, StreamStatistics, TextOutline, WindowUse,
+};
+use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Storage, StreamInfo};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Show what a file or a configuration has: streams, dimensions, sequences, chunks
+///
+/// Everything is read, at the speed of training. Where a text file has an index cache that fits, and of a binary file, only some
+/// places are looked at, which takes no time; --full reads everything there as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,6 +32,10 @@ pub struct Info {
     /// Print a configuration that reads the data file
     #[arg(long)]
     config: bool,
+
+    /// Read everything, also where an index is there
+    #[arg(long)]
+    full: bool,
 }
 
 /// The result.
@@ -35,9 +44,13 @@ struct Report {
     schema: u32,
     command: &'static str,
     file: String,
+    /// What the file is.
+    format: &'static str,
+    /// All samples were looked at; otherwise what is said of samples is seen in some of them.
+    complete: bool,
     deserializers: Vec<Deserializer>,
     window: Window,
-    /// What `validate` would list.
+    /// What `validate` would list, if all was looked at.
     errors: u64,
     warnings: u64,
 }
@@ -50,9 +63,19 @@ struct Deserializer {
     sequences: u64,
     samples: u64,
     chunks: u64,
-    index_memory: u64,
     lengths: Option<Quantiles>,
+    index: Index,
     streams: Vec<Stream>,
+}
+
+#[derive(Serialize)]
+struct Index {
+    /// Of the cache: `missing`, `stale` or `fresh`; none for formats without one.
+    state: Option<&'static str>,
+    /// Where the cache is or would be.
+    cache: Option<String>,
+    /// Bytes of memory, if the index was loaded.
+    memory: Option<u64>,
 }
 
 /// How many samples sequences have.
@@ -91,26 +114,46 @@ struct Window {
     bytes: Option<u64>,
 }
 
+impl From<WindowUse> for Window {
+    fn from(window: WindowUse) -> Window {
+        Window { chunks: window.chunks, samples: window.samples, bytes: window.bytes }
+    }
+}
+
+/// Bytes of a binary file that are looked at without `--full`.
+const SAMPLE: u64 = 32 << 20;
+
 pub fn run(options: &Info, global: &Global) -> Outcome {
     let input = Input::recognize(&options.file)?;
     let mut output = Output::new(global, Form::Table);
+    let wants_all = options.full || options.config || input.format == FileFormat::Cbf;
+    if !wants_all && let Some(brief) = input.brief()? {
+        return write(output, &Report::brief(&input, &brief));
+    }
     let progress = Progress::bytes(global, "Reading");
     let mut show = |at: CheckProgress| progress.set(at.bytes, at.total);
-    let all = CheckOptions::default().without_join();
-    let checked = input.check(&all, &mut |_| ControlFlow::Continue(()), &mut show)?;
+    let check = CheckOptions::default().without_join();
+    let check = match input.format {
+        FileFormat::Cbf if !options.full => check.sample(SAMPLE),
+        _ => check,
+    };
+    let checked = input.check(&check, &mut |_| ControlFlow::Continue(()), &mut show)?;
+    drop(progress);
     if let Some(error) = checked.data.members().iter().find_map(|member| member.error()) {
         return Err(error.clone().into());
     }
-    drop(progress);
     if options.config {
         output.line(&configuration(&input, checked.outline.as_ref())?)?;
         output.finish()?;
         return Ok(Exit::Good);
     }
-    let report = report(&input, &checked);
+    write(output, &Report::full(&input, &checked))
+}
+
+fn write(mut output: Output, report: &Report) -> Outcome {
     match output.form {
-        Form::Table => table(&mut output, &report)?,
-        Form::Json | Form::Ndjson => output.json(&report)?,
+        Form::Table => table(&mut output, report)?,
+        Form::Json | Form::Ndjson => output.json(report)?,
     }
     output.finish()?;
     Ok(Exit::Good)
@@ -120,7 +163,7 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
 fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String, Failure> {
     let (options, deserializer) = match (input.format, outline) {
         (_, Some(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
-        (FileFormat::Cbf, _) => (String::new(), cntk_reader::CbfDeserializer::new(&input.path).to_string()),
+        (FileFormat::Cbf, _) => (String::new(), CbfDeserializer::new(&input.path).to_string()),
         _ => {
             let message =
                 "--config makes a configuration for a data file, and the file is a configuration already.";
@@ -130,38 +173,89 @@ fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String,
     Ok(format!("randomize = true\n{options}deserializers = ( {deserializer} )"))
 }
 
-fn report(input: &Input, checked: &Checked) -> Report {
-    let Checked { data, summary, outline } = checked;
-    let statistics = &summary.streams;
-    let deserializers = data.members().iter().zip(statistics).map(|(member, statistics)| {
-        let lengths = member.lengths();
-        let streams = member.streams().iter().zip(statistics).map(|(info, seen)| {
-            let found = outline
-                .as_ref()
-                .and_then(|outline| outline.streams.iter().find(|stream| stream.name == info.name));
-            stream(info, seen, found.map(|stream| stream.dim))
+impl Report {
+    /// What all data say.
+    fn full(input: &Input, checked: &Checked) -> Report {
+        let Checked { data, summary, outline } = checked;
+        let deserializers = data.members().iter().zip(&summary.streams).map(|(member, statistics)| {
+            let lengths = member.lengths();
+            let streams = member.streams().iter().zip(statistics).map(|(info, seen)| {
+                let found = outline
+                    .as_ref()
+                    .and_then(|outline| outline.streams.iter().find(|stream| stream.name == info.name));
+                stream(info, seen, found.map(|stream| stream.dim))
+            });
+            let cache = member.index_cache();
+            Deserializer {
+                name: member.name().to_owned(),
+                r#type: member.type_name().to_owned(),
+                bytes: member.file_bytes(),
+                sequences: lengths.sequences(),
+                samples: lengths.samples(),
+                chunks: member.chunks(),
+                lengths: quantiles(&lengths),
+                index: Index {
+                    state: cache.map(|(_, state)| name_of(state)),
+                    cache: cache.map(|(path, _)| path.to_owned()),
+                    memory: Some(member.index_memory()),
+                },
+                streams: streams.collect(),
+            }
         });
-        Deserializer {
-            name: member.name().to_owned(),
-            r#type: member.type_name().to_owned(),
-            bytes: member.file_bytes(),
-            sequences: lengths.sequences(),
-            samples: lengths.samples(),
-            chunks: member.chunks(),
-            index_memory: member.index_memory(),
-            lengths: quantiles(&lengths),
-            streams: streams.collect(),
+        Report {
+            schema: SCHEMA,
+            command: "info",
+            file: input.name().to_owned(),
+            format: input.format.describe(),
+            complete: summary.is_complete,
+            deserializers: deserializers.collect(),
+            window: data.window(Some(&summary.streams)).into(),
+            errors: summary.errors,
+            warnings: summary.warnings,
         }
-    });
-    let window = data.window(Some(statistics));
-    Report {
-        schema: SCHEMA,
-        command: "info",
-        file: input.path.display().to_string(),
-        deserializers: deserializers.collect(),
-        window: Window { chunks: window.chunks, samples: window.samples, bytes: window.bytes },
-        errors: summary.errors,
-        warnings: summary.warnings,
+    }
+
+    /// What indexes and some places of the files say.
+    fn brief(input: &Input, brief: &Brief) -> Report {
+        let deserializers = brief.members().iter().map(|member| Deserializer {
+            name: member.name.clone(),
+            r#type: member.type_name.clone(),
+            bytes: Some(member.bytes),
+            sequences: member.lengths.sequences(),
+            samples: member.lengths.samples(),
+            chunks: member.chunks,
+            lengths: quantiles(&member.lengths),
+            index: Index {
+                state: Some(name_of(IndexState::Fresh)),
+                cache: Some(member.cache.clone()),
+                memory: None,
+            },
+            streams: member
+                .streams
+                .iter()
+                .zip(&member.statistics)
+                .map(|(info, seen)| stream(info, seen, None))
+                .collect(),
+        });
+        Report {
+            schema: SCHEMA,
+            command: "info",
+            file: input.name().to_owned(),
+            format: input.format.describe(),
+            complete: false,
+            deserializers: deserializers.collect(),
+            window: brief.window().into(),
+            errors: 0,
+            warnings: 0,
+        }
+    }
+}
+
+fn name_of(state: IndexState) -> &'static str {
+    match state {
+        IndexState::Fresh => "fresh",
+        IndexState::Stale => "stale",
+        _ => "missing",
     }
 }
 
@@ -201,11 +295,10 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         let size = one.bytes.map_or_else(String::new, |size| format!(", {}", bytes(size)));
         output.line(&format!("{title}  {}{size}", one.r#type))?;
         output.line(&format!(
-            "  {} sequences, {} samples, {} chunks; the index takes {}",
+            "  {} sequences, {} samples, {} chunks",
             number(one.sequences),
             number(one.samples),
             number(one.chunks),
-            bytes(one.index_memory)
         ))?;
         if let Some(q) = &one.lengths {
             output.line(&format!(
@@ -213,23 +306,12 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
                 q.mean, q.min, q.p25, q.p50, q.p75, q.p90, q.p99, q.max
             ))?;
         }
+        let memory = one.index.memory.map(|memory| format!("{} of memory", bytes(memory)));
+        let cache = one.index.state.map(|state| format!("its cache is {state}"));
+        let index: Vec<String> = memory.into_iter().chain(cache).collect();
+        output.line(&format!("  index: {}", index.join(", ")))?;
         let heading = ["stream", "storage", "element", "dim", "dim seen", "samples", "values", "density"];
-        let rows: Vec<Vec<String>> = one
-            .streams
-            .iter()
-            .map(|stream| {
-                vec![
-                    stream.name.clone(),
-                    stream.storage.to_owned(),
-                    stream.element.to_owned(),
-                    stream.dim.to_string(),
-                    stream.dim_seen.to_string(),
-                    number(stream.samples),
-                    number(stream.values),
-                    stream.density.map_or_else(String::new, |density| format!("{:.3} %", 100.0 * density)),
-                ]
-            })
-            .collect();
+        let rows: Vec<Vec<String>> = one.streams.iter().map(row).collect();
         output.table(&heading, &rows)?;
     }
     let Window { chunks, samples, bytes: size } = &report.window;
@@ -239,6 +321,9 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         number(*chunks),
         number(*samples)
     ))?;
+    if !report.complete {
+        output.line("Samples and values are those of some places; --full looks at all.")?;
+    }
     if report.errors + report.warnings > 0 {
         let (errors, warnings) = (number(report.errors), number(report.warnings));
         output.line(&format!(
@@ -247,4 +332,17 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         ))?;
     }
     Ok(())
+}
+
+fn row(stream: &Stream) -> Vec<String> {
+    vec![
+        stream.name.clone(),
+        stream.storage.to_owned(),
+        stream.element.to_owned(),
+        stream.dim.to_string(),
+        stream.dim_seen.to_string(),
+        number(stream.samples),
+        number(stream.values),
+        stream.density.map_or_else(String::new, |density| format!("{:.3} %", 100.0 * density)),
+    ]
 }

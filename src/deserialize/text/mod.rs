@@ -119,14 +119,7 @@ impl TextDeserializer {
         corpus: &Arc<Corpus>,
         index: impl FnOnce(&DataFile, &IndexOptions) -> Result<Index>,
     ) -> Result<Self> {
-        let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
-        let index_options = IndexOptions {
-            main_stream: main_stream.map(|stream| stream.alias.clone()),
-            skip_sequence_ids: options.skip_sequence_ids,
-            chunk_size: options.chunk_size,
-            cache: options.cache_index,
-            trace_level: options.trace_level,
-        };
+        let index_options = IndexOptions::of(options);
         let rules = Rules::new(options, corpus)?;
         let file = open_file(&options.file)?;
         let index = index(&file, &index_options)?;

@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MAGIC: u64 = 0x636e_746b_5f69_6478;
 const VERSION: u64 = 1;
 /// Bytes of the header: magic, version, number of records, offset of the first one.
-const HEADER: usize = 32;
+pub(super) const HEADER: usize = 32;
 /// Bytes of a record: key, samples, padding, offset, size, padding.
-const RECORD: usize = 32;
+pub(super) const RECORD: usize = 32;
 /// Records that are read or written at once.
 const BLOCK: usize = 16 << 10;
 /// Number of records, spread over the file, that are compared with it.
@@ -53,13 +53,13 @@ pub(super) struct Cache {
 }
 
 /// Why a cache is not used, or an error that has nothing to do with the cache.
-enum Refusal {
+pub(super) enum Refusal {
     Missing,
     Unfit(&'static str),
     Failed(crate::Error),
 }
 
-type Checked<T> = std::result::Result<T, Refusal>;
+pub(super) type Checked<T> = std::result::Result<T, Refusal>;
 
 impl From<crate::Error> for Refusal {
     fn from(error: crate::Error) -> Self {
@@ -83,6 +83,11 @@ impl Cache {
             u8::from(corpus.is_hashed()),
         );
         Some(Cache { path })
+    }
+
+    /// Its path, whether or not it is there.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Loads the cache. `None` if there is none that is fresh and fits.
@@ -162,7 +167,7 @@ impl Cache {
 }
 
 /// Checks the header; gives the number of records.
-fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
+pub(super) fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
     let mut header = [0; HEADER];
     file.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
     let [magic, version, sequences, offset] = words(&header);
@@ -176,7 +181,7 @@ fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
 }
 
 /// The four numbers of a header or a record.
-fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
+pub(super) fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
     let mut words = [0; 4];
     LE::read_u64_into(bytes, &mut words);
     words

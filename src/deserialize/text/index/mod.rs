@@ -8,6 +8,7 @@
 //! An index is built at once, or part after part while its file is read (`incremental`); `parts` are what there is of it.
 
 mod breaks;
+pub mod brief;
 mod cache;
 #[cfg(test)]
 mod cache_tests;
@@ -36,6 +37,7 @@ mod warnings;
 pub(crate) use cache::is_writer as is_cache_writer;
 
 use crate::Result;
+use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
 use crate::file::DataFile;
@@ -68,6 +70,20 @@ pub struct IndexOptions {
     pub cache: bool,
     /// Greatest level of the lines that are logged.
     pub trace_level: u32,
+}
+
+impl IndexOptions {
+    /// What the options of a deserializer say of its index.
+    pub fn of(options: &TextOptions) -> IndexOptions {
+        let main_stream = options.streams.iter().find(|stream| stream.defines_mb_size);
+        IndexOptions {
+            main_stream: main_stream.map(|stream| stream.alias.clone()),
+            skip_sequence_ids: options.skip_sequence_ids,
+            chunk_size: options.chunk_size,
+            cache: options.cache_index,
+            trace_level: options.trace_level,
+        }
+    }
 }
 
 /// One sequence of the index.

@@ -1,0 +1,223 @@
+//! What an index cache says of a file without being loaded: in milliseconds, however large the file is.
+
+use super::IndexOptions;
+use super::cache::{Cache, HEADER, RECORD, read_header, words};
+use super::source::Source;
+use super::start::Start;
+use crate::Result;
+use crate::corpus::Corpus;
+use crate::file::DataFile;
+use rayon::prelude::*;
+
+/// What there is of an index cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexState {
+    /// There is no cache.
+    Missing,
+    /// There is one that does not fit the file, for example because the file has changed since.
+    Stale,
+    /// There is one that fits.
+    Fresh,
+}
+
+/// What a cache says in brief.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexBrief {
+    /// Bytes of the data file.
+    pub bytes: u64,
+    /// Number of sequences.
+    pub sequences: u64,
+    /// Number of chunks; about, if there are very many.
+    pub chunks: u64,
+    /// Lengths of the sequences, or of some of them from all over the file.
+    pub lengths: Vec<u32>,
+}
+
+/// Sequences of larger caches are not all looked at.
+const ALL: usize = 1 << 18;
+
+/// Places of a larger cache that are looked at, and sequences at each.
+const PLACES: usize = 256;
+const PLACE: usize = 256;
+
+/// Chunks are counted if there are no more, about.
+const COUNTED: u64 = 10_000;
+
+/// The path of the cache of a file, whether or not it is there, and its state. `None` if there can be no cache, because keys are
+/// numbered anew by each process.
+pub fn state(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<(String, IndexState)> {
+    let cache = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus)?;
+    let state = match open(file, &cache, options, corpus) {
+        Ok(Some(_)) => IndexState::Fresh,
+        Ok(None) | Err(_) if std::fs::exists(cache.path()).unwrap_or(false) => IndexState::Stale,
+        _ => IndexState::Missing,
+    };
+    Some((cache.path().to_owned(), state))
+}
+
+/// What the cache of a file says, if there is one that fits the file at its ends.
+pub fn brief(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Option<IndexBrief>> {
+    let Some(cache) = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus) else {
+        return Ok(None);
+    };
+    let Some(records) = open(file, &cache, options, corpus)? else { return Ok(None) };
+    let lengths = match records.by_line {
+        true => vec![1],
+        false => records.lengths()?,
+    };
+    let bytes = file.size()?;
+    let chunks = match bytes / options.chunk_size.max(1) {
+        few if few <= COUNTED => records.chunks(options.chunk_size)?,
+        many => many,
+    };
+    Ok(Some(IndexBrief { bytes, sequences: records.count as u64, chunks, lengths }))
+}
+
+/// The records of a cache.
+struct Records {
+    file: DataFile,
+    count: usize,
+    by_line: bool,
+}
+
+/// Opens a cache that fits the file at its ends.
+fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Result<Option<Records>> {
+    let source = Source::new(data)?;
+    let Ok(file) = DataFile::open(cache.path()) else { return Ok(None) };
+    let state = file.state()?;
+    // Whole seconds, as CNTK compares.
+    if !state.is_regular || state.modified.0 < source.state.modified.0 || state.size < HEADER as u64 {
+        return Ok(None);
+    }
+    let Ok(count) = read_header(&file, state.size) else { return Ok(None) };
+    let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+    let records = Records { file, count, by_line: start.by_line };
+    // Lines that lack the main stream belong to no sequence, and may stand at the ends of the file.
+    let fits = match (count.checked_sub(1), &options.main_stream) {
+        (Some(last), None) => {
+            let (first, last) = (records.get(0)?, records.get(last)?);
+            first.offset == start.content && last.end() == source.size()
+        }
+        (Some(last), Some(_)) => records.get(last)?.end() <= source.size(),
+        (None, main_stream) => main_stream.is_some(),
+    };
+    Ok(fits.then_some(records))
+}
+
+/// One sequence.
+struct Record {
+    samples: u32,
+    offset: u64,
+    size: u32,
+}
+
+impl Record {
+    fn of(bytes: &[u8; RECORD]) -> Record {
+        let [_, samples, offset, size] = words(bytes);
+        // The upper halves are padding, of undefined content.
+        Record { samples: samples as u32, offset, size: size as u32 }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.size))
+    }
+}
+
+impl Records {
+    fn get(&self, index: usize) -> Result<Record> {
+        let mut bytes = [0; RECORD];
+        self.file.read_exact_at((HEADER + RECORD * index) as u64, &mut bytes)?;
+        Ok(Record::of(&bytes))
+    }
+
+    /// Lengths of all sequences, or of some from all over the file.
+    fn lengths(&self) -> Result<Vec<u32>> {
+        let (places, size) = match self.count {
+            count if count <= ALL => (1, count),
+            _ => (PLACES, PLACE),
+        };
+        let of_place = |place: usize| {
+            let first = (self.count - size) / places.max(2).saturating_sub(1) * place;
+            let mut bytes = vec![0; RECORD * size];
+            self.file.read_exact_at((HEADER + RECORD * first) as u64, &mut bytes)?;
+            let records = bytes.as_chunks::<RECORD>().0;
+            Ok(records.iter().map(|bytes| Record::of(bytes).samples).collect::<Vec<_>>())
+        };
+        let places: Result<Vec<Vec<u32>>> = (0..places).into_par_iter().map(of_place).collect();
+        Ok(places?.concat())
+    }
+
+    /// Number of chunks of this size, cut as an index cuts them: a chunk ends before the sequence that would make it larger.
+    fn chunks(&self, size: u64) -> Result<u64> {
+        let (mut chunks, mut first) = (0, 0);
+        while first < self.count {
+            let limit = self.get(first)?.offset.saturating_add(size);
+            // The first sequence after `first` that ends past the limit.
+            let (mut low, mut high) = (first + 1, self.count);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                if self.get(middle)?.end() <= limit { low = middle + 1 } else { high = middle }
+            }
+            chunks += 1;
+            first = low;
+        }
+        Ok(chunks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Index;
+    use super::*;
+    use std::fmt::Write;
+
+    fn options(chunk_size: u64) -> IndexOptions {
+        IndexOptions { main_stream: None, skip_sequence_ids: false, chunk_size, cache: true, trace_level: 0 }
+    }
+
+    #[test]
+    fn a_brief_is_what_the_index_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        let path = path.to_str().expect("a path");
+        for with_ids in [false, true] {
+            let mut text = String::new();
+            for line in 0..5000u32 {
+                if with_ids {
+                    let _ = write!(text, "{} ", line * line / 70_000);
+                }
+                let _ = writeln!(text, "|x {line}");
+            }
+            std::fs::write(path, text).expect("writing");
+            let file = DataFile::open(path).expect("a file");
+            let corpus = Corpus::Numeric;
+            for chunk_size in [100, 1000, 1 << 20] {
+                let options = options(chunk_size);
+                let index = Index::open(&file, &options, &corpus).expect("an index");
+                assert_eq!(state(&file, &options, &corpus).map(|(_, state)| state), Some(IndexState::Fresh));
+                let brief = brief(&file, &options, &corpus).expect("it is read").expect("a brief");
+                let chunks = index.chunks();
+                assert_eq!(brief.chunks, chunks.len() as u64, "{chunk_size}");
+                assert_eq!(
+                    brief.sequences,
+                    chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum::<u64>()
+                );
+                let samples: u64 = brief.lengths.iter().map(|&length| u64::from(length)).sum();
+                let expected = if with_ids { chunks.iter().map(|chunk| chunk.samples).sum() } else { 1 };
+                assert_eq!(samples, expected);
+            }
+            // Another file in its place: the cache does not fit, however old it is.
+            std::fs::write(path, "1 |x 1\n").expect("writing");
+            let file = DataFile::open(path).expect("a file");
+            assert_eq!(state(&file, &options(100), &corpus).map(|(_, state)| state), Some(IndexState::Stale));
+            assert!(brief(&file, &options(100), &corpus).expect("it is read").is_none());
+            let (cache, _) = state(&file, &options(100), &corpus).expect("a path");
+            std::fs::remove_file(cache).expect("removing");
+            assert_eq!(
+                state(&file, &options(100), &corpus).map(|(_, state)| state),
+                Some(IndexState::Missing)
+            );
+        }
+    }
+}
