@@ -87,7 +87,7 @@ fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus)
     let Ok(file) = DataFile::open(cache.path()) else { return Ok(None) };
     let state = file.state()?;
     // Whole seconds, as CNTK compares.
-    if !state.is_regular || state.modified.0 < source.state.modified.0 || state.size < HEADER as u64 {
+    if state.modified.0 < source.state.modified.0 || state.size < HEADER as u64 {
         return Ok(None);
     }
     let Ok(count) = read_header(&file, state.size) else { return Ok(None) };
