@@ -220,3 +220,49 @@ fn sequences_whose_samples_get_different_shapes_are_refused() {
     let error = samples(reader, 100).unwrap_err();
     assert!(error.message().contains("samples with varying shapes"), "{error}");
 }
+
+/// Draws of a reader over lines of text, by key.
+fn drawn(lines: &str, keys: &str) -> Vec<(u64, Vec<f32>)> {
+    let mut reader = opened(lines, keys);
+    let mut drawn = Vec::new();
+    for minibatch in reader.epoch(Epoch::sweeps(1).minibatch_size(2)).expect("an epoch") {
+        let minibatch = minibatch.expect("a minibatch");
+        let stream = minibatch.stream("x").expect("the stream");
+        let samples = stream.dense::<f32>().expect("dense values").chunks(4);
+        drawn.extend(minibatch.keys().iter().copied().zip(samples.map(<[f32]>::to_vec)));
+    }
+    drawn.sort_by_key(|(key, _)| *key);
+    drawn
+}
+
+fn opened(lines: &str, keys: &str) -> Reader {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.ctf");
+    std::fs::write(&file, lines).expect("writing the data");
+    let text = format!(
+        "randomize = false\ntraceLevel = 0\n{keys}
+         deserializers = ( [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{}\"
+            input = [ x = [ dim = 4 ; format = \"dense\" ; imageShape = 1:4:1
+                transforms = ( [ type = Color ; brightnessRadius = 0.5 ] ) ] ] ] )",
+        file.display()
+    );
+    Reader::builder().config_text(&text).expect("a configuration").open().expect("a reader")
+}
+
+#[test]
+fn reproducible_draws_follow_the_key() {
+    let lines: Vec<String> = (1..9).map(|key| format!("{key} |x 10 20 30 40\n")).collect();
+    let (forward, backward) = (lines.concat(), lines.iter().rev().map(String::as_str).collect::<String>());
+    let reproducible = "reproducibleTransforms = true";
+    let all = drawn(&forward, reproducible);
+    assert_eq!(all.len(), 8);
+    assert_ne!(all[0].1, all[1].1, "each key has its own");
+    assert_eq!(all, drawn(&backward, reproducible), "wherever the sequence lies");
+    assert_ne!(drawn(&forward, ""), drawn(&backward, ""), "CNTK's draws belong to places in the minibatch");
+    // A checkpoint knows how it was drawn.
+    let mut reader = opened(&forward, reproducible);
+    drop(reader.epoch(Epoch::sweeps(1).minibatch_size(2)).unwrap());
+    let checkpoint = reader.checkpoint().unwrap();
+    let error = opened(&forward, "").restore(&checkpoint).unwrap_err();
+    assert!(error.message().contains("random transforms"), "{error}");
+}

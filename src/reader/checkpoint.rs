@@ -173,15 +173,15 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
         ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
         ("streams", streams.join("; ")),
     ];
-    // A reader without images has no such fact: its checkpoints are those of versions before there were images.
-    let draws: Vec<&str> = options
-        .deserializers
-        .iter()
-        .filter_map(|one| match one {
-            DeserializerOptions::Image(image) if image.reproducible => Some("reproducible"),
-            DeserializerOptions::Image(_) => Some("as CNTK draws them"),
-            _ => None,
-        })
+    // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
+    let of_images = options.deserializers.iter().filter_map(|one| match one {
+        DeserializerOptions::Image(image) => Some(image.reproducible),
+        _ => None,
+    });
+    let of_streams = options.transformed.iter().map(|stream| stream.reproducible);
+    let draws: Vec<&str> = of_images
+        .chain(of_streams)
+        .map(|is_reproducible| if is_reproducible { "reproducible" } else { "as CNTK draws them" })
         .collect();
     if !draws.is_empty() {
         facts.push(("random transforms", draws.join("; ")));

@@ -5,6 +5,8 @@
 //! transformed is made when a minibatch needs it; all else is handed on as it lies in the wrapped chunk. CNTK 2.7 transforms
 //! nothing but images.
 
+mod output;
+
 use super::fetch::{FetchedData, Parts};
 use super::fetched::Fetched;
 use super::loader::Loader;
@@ -12,18 +14,18 @@ use super::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, IndexProgress,
     Lengths, Listing, ListingDeserializer, SourceMemory,
 };
-use crate::compact::widen;
 use crate::config::options::TransformedStream;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
-use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use crate::image::{Image, Pixels};
 use crate::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
 };
 use crate::stream::{ElementType, Storage, StreamInfo, UNKNOWN_DIMENSION, bytes_of};
 use crate::transform::user::UserTransform;
-use crate::transform::{Chain, Draw, Plan, Scratch};
+use crate::transform::{Chain, Scratch};
 use crate::{Error, Result};
+use output::Output;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -40,10 +42,14 @@ pub fn wrap(
     }
     Ok(match deserializer {
         AnyDeserializer::Known(inner) => {
-            AnyDeserializer::Known(Arc::new(Transformed::new(inner, streams, users, corpus)?))
+            let keyed = Arc::clone(&inner);
+            let keys = Keys::new(corpus, move |id, keys| keyed.keys(&[id], keys));
+            AnyDeserializer::Known(Arc::new(Transformed::new(inner, streams, users, keys)?))
         }
         AnyDeserializer::Listing(inner) => {
-            AnyDeserializer::Listing(Arc::new(Transformed::new(inner, streams, users, corpus)?))
+            let keyed = Arc::clone(&inner);
+            let keys = Keys::new(corpus, move |id, keys| keyed.reported_keys(&[id], false, keys));
+            AnyDeserializer::Listing(Arc::new(Transformed::new(inner, streams, users, keys)?))
         }
     })
 }
@@ -63,10 +69,40 @@ struct Shared {
     transformed: Vec<Target>,
     /// The wrapped deserializer's own sequences are fetched.
     is_fetched: bool,
-    /// The text of a sequence's key, for messages. Its chunk has to be loaded.
-    key_text: Box<dyn Fn(SequenceId) -> String + Send + Sync>,
+    keys: Keys,
+    /// What is random depends on the sequences' keys.
+    draws_by_key: bool,
     /// Memory that threads work in, one after the other.
     idle: Mutex<Vec<(Image, Scratch)>>,
+}
+
+/// Appends the key of a sequence, whose chunk has to be loaded.
+type KeyOf = dyn Fn(SequenceId, &mut Vec<SequenceKey>) + Send + Sync;
+
+/// The keys of sequences.
+struct Keys {
+    of: Box<KeyOf>,
+    corpus: Arc<Corpus>,
+}
+
+impl Keys {
+    fn new(
+        corpus: &Arc<Corpus>,
+        of: impl Fn(SequenceId, &mut Vec<SequenceKey>) + Send + Sync + 'static,
+    ) -> Keys {
+        Keys { of: Box::new(of), corpus: Arc::clone(corpus) }
+    }
+
+    fn get(&self, sequence: SequenceId) -> Option<SequenceKey> {
+        let mut keys = Vec::with_capacity(1);
+        (self.of)(sequence, &mut keys);
+        keys.pop()
+    }
+
+    /// The key as messages have it.
+    fn text(&self, sequence: SequenceId) -> String {
+        self.get(sequence).map_or_else(String::new, |key| self.corpus.text_of(key))
+    }
 }
 
 /// A stream that is transformed.
@@ -85,7 +121,7 @@ impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
         inner: Arc<D>,
         options: &[&TransformedStream],
         users: &[(String, Arc<dyn UserTransform>)],
-        corpus: &Arc<Corpus>,
+        keys: Keys,
     ) -> Result<Transformed<D>> {
         let mut streams = inner.streams().to_vec();
         let mut transformed = Vec::with_capacity(options.len());
@@ -105,17 +141,12 @@ impl<D: ChunkSource + ?Sized + 'static> Transformed<D> {
             let (name, element) = (stream.name.clone(), stream.element);
             transformed.push(Target { number, name, element, before, chain });
         }
-        let (keyed, corpus) = (Arc::clone(&inner), Arc::clone(corpus));
-        let key_text = move |sequence| {
-            let mut keys = Vec::with_capacity(1);
-            keyed.reported_keys(&[sequence], false, &mut keys);
-            keys.first().map_or_else(String::new, |&key| corpus.text_of(key))
-        };
         let shared = Shared {
             streams: streams.len(),
             transformed,
             is_fetched: inner.is_fetched(),
-            key_text: Box::new(key_text),
+            keys,
+            draws_by_key: options.iter().any(|options| options.reproducible),
             idle: Mutex::default(),
         };
         Ok(Transformed { inner, streams, shared: Arc::new(shared) })
@@ -143,22 +174,6 @@ fn shape_before(stream: &StreamInfo, given: Option<[usize; 3]>) -> Result<Option
         }
         (None, &[channels, width, height]) => Ok(Some([channels, width, height])),
         (None, shape) => refuse(format!("their shape is {shape:?}")),
-    }
-}
-
-/// Describes a sample to the transforms.
-fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
-    let [channels, width, height] =
-        shape.map(|dimension| u32::try_from(dimension).ok().filter(|&size| size > 0));
-    match (width, height, channels) {
-        (Some(width), Some(height), Some(channels)) => Ok(ImageInfo {
-            width,
-            height,
-            channels,
-            depth: Depth::Element(element),
-            order: PixelOrder::Interleaved,
-        }),
-        _ => Err(Error::data(format!("A sample of the shape {shape:?} is no image."))),
     }
 }
 
@@ -340,19 +355,6 @@ struct Sequence {
     outputs: Vec<Output>,
 }
 
-/// A sequence in one stream, transformed.
-#[derive(Default)]
-struct Output {
-    samples: u32,
-    /// Shape of a sample before, and what the transforms make of it.
-    before: Option<ImageInfo>,
-    after: Option<ImageInfo>,
-    /// One for each sample, and those of longer sequences before.
-    plans: Vec<Plan>,
-    values: Pixels,
-    shape: [usize; 3],
-}
-
 impl Sequence {
     fn new(shared: &Arc<Shared>) -> Sequence {
         Sequence {
@@ -366,7 +368,7 @@ impl Sequence {
 
     /// Says whose error it is.
     fn locate(&self, error: Error, target: &Target) -> Error {
-        error.in_stream(&target.name).for_key((self.shared.key_text)(self.id))
+        error.in_stream(&target.name).for_key(self.shared.keys.text(self.id))
     }
 
     /// The output of a stream, if the stream is transformed.
@@ -394,7 +396,8 @@ impl FetchedData for Sequence {
             self.inner.prepare(position)?;
             self.is_prepared = true;
         }
-        let identity = (sweep, u64::from(self.id.chunk) << 32 | u64::from(self.id.index));
+        let key = if self.shared.draws_by_key { self.shared.keys.get(self.id) } else { None };
+        let identity = (sweep, key.unwrap_or_default());
         let each = self.shared.transformed.iter().zip(&mut self.outputs);
         let planned =
             each.map(|(target, output)| (target, output.plan(target, &self.inner, position, identity)));
@@ -451,152 +454,4 @@ impl FetchedData for Sequence {
         self.inner.release();
         self.is_prepared = false;
     }
-}
-
-impl Output {
-    /// Draws what is random about each sample.
-    fn plan(&mut self, target: &Target, inner: &Fetched, slot: u32, (sweep, id): (u64, u64)) -> Result<()> {
-        let shape = match (target.before, inner.shape(target.number)) {
-            (Some(shape), _) => shape,
-            (None, Some(&[channels, width, height])) => [channels, width, height],
-            (None, shape) => {
-                let message = format!("A sample has the shape {:?}.", shape.unwrap_or_default());
-                return Err(Error::data(message)
-                    .with_detail("Expected three dimensions: channels, columns and rows."));
-            }
-        };
-        let before = info_of(shape, target.element)?;
-        let samples = match inner.sequence(target.number, 0) {
-            Loaded::Data(view) => view.samples,
-            Loaded::Skipped | Loaded::Invalid => {
-                return Err(Error::internal("A sequence without data is planned."));
-            }
-        };
-        (self.samples, self.before, self.after) = (samples, Some(before), None);
-        if self.plans.len() < samples as usize {
-            self.plans.resize_with(samples as usize, Plan::default);
-        }
-        for (sample, plan) in (0..samples).zip(&mut self.plans) {
-            // A number for each sample: those of one sequence are far from those of all others.
-            let identity = (sweep, id.wrapping_add(u64::from(sample).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-            target.chain.plan(Draw { slot, copy: 0, identity }, before, plan)?;
-            let after = plan.result();
-            match self.after {
-                Some(first) if first.shape() != after.shape() => {
-                    let message = "Packer currently does not support samples with varying shapes.Please make sure there \
-                                   is a transform that unifies the shape of samples for input stream";
-                    let found = format!(
-                        "Two samples of one sequence have the shapes {:?} and {:?}; a 'Scale' makes them equal.",
-                        first.shape(),
-                        after.shape()
-                    );
-                    return Err(Error::data(format!("{message} '{}'.", target.name)).with_detail(found));
-                }
-                _ => self.after = Some(after),
-            }
-            self.shape = after.shape();
-        }
-        Ok(())
-    }
-
-    /// Transforms each sample as planned.
-    fn apply(
-        &mut self,
-        target: &Target,
-        inner: &Fetched,
-        image: &mut Image,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        let (Loaded::Data(view), Some(before)) = (inner.sequence(target.number, 0), self.before) else {
-            return Err(Error::internal("A sequence was not planned."));
-        };
-        if !matches!(view.kind, ViewKind::Dense) {
-            return Err(Error::internal("A sequence of a dense stream is not dense."));
-        }
-        let size = view.form.size(target.element.size());
-        if view.samples != self.samples || view.values.len() != before.values() * size * view.samples as usize
-        {
-            let message =
-                format!("A sequence has {} bytes of values in {} samples.", view.values.len(), view.samples);
-            let ImageInfo { width, height, channels, .. } = before;
-            let expected =
-                format!("Expected {channels} x {width} x {height} values of {size} bytes in each sample.");
-            return Err(Error::data(message).with_detail(expected));
-        }
-        let samples = view.values.chunks_exact((before.values() * size).max(1));
-        for (number, (sample, plan)) in samples.zip(&self.plans).enumerate() {
-            load(image, sample, view.form, target.element, before, plan.region());
-            target.chain.apply(plan, image, scratch)?;
-            match number {
-                0 => std::mem::swap(&mut self.values, &mut image.pixels),
-                _ => append(&mut self.values, &image.pixels)?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Makes an image of a part of a sample.
-fn load(
-    image: &mut Image,
-    sample: &[u8],
-    form: ValueForm,
-    element: ElementType,
-    of: ImageInfo,
-    region: Region,
-) {
-    let (channels, size) = (of.channels as usize, form.size(element.size()));
-    let row = of.width as usize * channels * size;
-    let (from, part) = (region.left as usize * channels * size, region.width as usize * channels);
-    let rows = sample.chunks_exact(row.max(1)).skip(region.top as usize).take(region.height as usize);
-    let rows = rows.map(|row| row.get(from..from + part * size).unwrap_or_default());
-    (image.width, image.height, image.channels) = (region.width, region.height, of.channels);
-    image.planar = false;
-    let values = part * region.height as usize;
-    match element {
-        ElementType::Float => {
-            let mut floats = match std::mem::take(&mut image.pixels) {
-                Pixels::Floats(floats) => floats,
-                _ => Vec::new(),
-            };
-            floats.clear();
-            floats.reserve(values);
-            rows.for_each(|row| extend(&mut floats, row, form, f32::from_ne_bytes));
-            image.pixels = Pixels::Floats(floats);
-        }
-        ElementType::Double => {
-            let mut doubles = match std::mem::take(&mut image.pixels) {
-                Pixels::Doubles(doubles) => doubles,
-                _ => Vec::new(),
-            };
-            doubles.clear();
-            doubles.reserve(values);
-            rows.for_each(|row| extend(&mut doubles, row, form, f64::from_ne_bytes));
-            image.pixels = Pixels::Doubles(doubles);
-        }
-    }
-}
-
-/// Appends stored values of `N` bytes each in their type.
-fn extend<const N: usize, T>(values: &mut Vec<T>, row: &[u8], form: ValueForm, value: impl Fn([u8; N]) -> T) {
-    if form == ValueForm::Whole {
-        values.extend(row.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)));
-        return;
-    }
-    for stored in row.chunks_exact(form.size(N).max(1)) {
-        let mut bytes = [0; N];
-        widen::values(&mut bytes, stored, form, N);
-        values.push(value(bytes));
-    }
-}
-
-/// Appends the values of a further sample.
-fn append(values: &mut Pixels, more: &Pixels) -> Result<()> {
-    match (values, more) {
-        (Pixels::Bytes(values), Pixels::Bytes(more)) => values.extend_from_slice(more),
-        (Pixels::Floats(values), Pixels::Floats(more)) => values.extend_from_slice(more),
-        (Pixels::Doubles(values), Pixels::Doubles(more)) => values.extend_from_slice(more),
-        _ => return Err(Error::internal("Two samples of a sequence have values of different types.")),
-    }
-    Ok(())
 }
