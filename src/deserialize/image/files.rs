@@ -4,8 +4,8 @@ use super::decode::{DecodeError, DecodeOptions};
 use super::map::Map;
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::workers::Worker;
-use super::zip::{Members, too_large};
-use super::{Common, copies, label_dim};
+use super::zip::Members;
+use super::{Common, copies, label_dim, too_large};
 use crate::config::options::ImageOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::fetch::Parts;
@@ -194,7 +194,7 @@ impl Chunk for FileChunk {
         let Shared { map, members, common, .. } = &*self.shared;
         let line = self.number / common.copies;
         let is_plain = !members.has(line);
-        let options = DecodeOptions { orient: is_plain, ..common.decoding };
+        let options = DecodeOptions { orient: is_plain, in_memory: !is_plain, ..common.decoding };
         let origin: Arc<dyn Origin> = Arc::clone(&self.shared) as Arc<dyn Origin>;
         let copy = self.number % common.copies;
         let identity = Identity { number: line.into(), copy, key: map.key(line) };
@@ -233,8 +233,16 @@ impl Shared {
     fn cannot_open(&self, line: u32, cause: &Error) -> Error {
         let message = format!("Cannot open file '{}'", String::from_utf8_lossy(self.map.path(line)));
         let error = Error::new(cause.kind(), ExceptionClass::Runtime, message);
-        error.with_detail(cause.message()).with_detail(cause.detail())
+        error.with_detail(sentence(cause.message())).with_detail(cause.detail())
     }
+}
+
+/// A cause as a sentence of its own: with a capital letter and a period.
+fn sentence(cause: &str) -> String {
+    let mut letters = cause.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    let end = if cause.is_empty() || cause.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
 }
 
 impl Origin for Shared {

@@ -13,6 +13,7 @@ mod number;
 mod paths;
 mod sequence;
 mod workers;
+#[cfg_attr(not(feature = "images"), path = "no_zip.rs")]
 mod zip;
 
 use super::Deserializer;
@@ -91,6 +92,7 @@ impl Common {
             decoding: DecodeOptions {
                 grayscale: options.grayscale,
                 orient: false,
+                in_memory: true,
                 max_pixels: options.max_pixels,
             },
             chain,
@@ -105,6 +107,12 @@ impl Common {
         const BESIDE_PIXELS: u64 = 64 << 20;
         self.decoding.max_pixels.saturating_mul(OF_A_PIXEL).saturating_add(BESIDE_PIXELS).min(1 << 31)
     }
+}
+
+/// The error of an image file that is too large to be read.
+fn too_large(size: u64, most: u64) -> Error {
+    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
+        .with_detail("The limit follows from 'maxPixels'.")
 }
 
 /// Sequences of an image.

@@ -4,7 +4,7 @@
 //! bytes that are compared.
 
 use super::map::Map;
-use super::paths;
+use super::{paths, too_large};
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
@@ -211,12 +211,6 @@ impl Members {
     pub fn bytes(&self) -> usize {
         size_of_val(self.members.as_slice())
     }
-}
-
-/// The error of an image file that is too large to be read.
-pub(super) fn too_large(size: u64, most: u64) -> Error {
-    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
-        .with_detail("The limit follows from 'maxPixels'.")
 }
 
 /// The members of a zip file, by name: where each begins, and what its directory says.

@@ -7,7 +7,6 @@ mod yaml;
 
 use crate::file::with_retry;
 use crate::{Error, Result};
-use flate2::read::MultiGzDecoder;
 use std::io::{Read, Take};
 
 /// Most bytes of a file, and of what its compressed form stands for: room for a mean image of 100 million numbers.
@@ -72,13 +71,7 @@ fn load(file: &str) -> Result<Vec<u8>> {
     })
     .map_err(|cause| failed(&cause))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
-        true => {
-            let mut plain = Vec::new();
-            limited(MultiGzDecoder::new(&bytes[..]))
-                .read_to_end(&mut plain)
-                .map_err(|cause| failed(&cause))?;
-            plain
-        }
+        true => unpack(&bytes).map_err(|cause| failed(&cause))?,
         false => bytes,
     };
     if bytes.len() as u64 > MOST_BYTES {
@@ -86,6 +79,19 @@ fn load(file: &str) -> Result<Vec<u8>> {
         return Err(invalid_data("Invalid data in file", file).with_detail(detail));
     }
     Ok(bytes)
+}
+
+#[cfg(feature = "images")]
+fn unpack(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    limited(flate2::read::MultiGzDecoder::new(bytes)).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
+#[cfg(not(feature = "images"))]
+fn unpack(_: &[u8]) -> std::io::Result<Vec<u8>> {
+    let message = "it is compressed, and the library was built without what unpacks it: the feature `images`";
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, message))
 }
 
 /// Reads no more than one byte beyond the limit.

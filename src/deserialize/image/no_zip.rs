@@ -1,0 +1,54 @@
+//! Zip files in a library without the feature `images`: a map that names one is refused.
+
+use super::map::Map;
+use super::paths;
+use crate::error::ExceptionClass;
+use crate::{Error, Result};
+
+/// What unpacking would need.
+#[derive(Default)]
+pub(super) struct Inflater;
+
+/// The images that lie in zip files: none.
+pub(super) struct Members;
+
+impl Members {
+    /// Refuses a map that names zip files.
+    pub fn find(map: &Map) -> Result<Members> {
+        let mut path = Vec::new();
+        for line in 0..map.len() as u32 {
+            path.clear();
+            map.expand_path(line, &mut path);
+            if let Some((archive, _)) = paths::split_member(&path) {
+                let message =
+                    format!("Failed to open {}: it is a zip file.", String::from_utf8_lossy(archive));
+                let detail =
+                    "The library was built without zip files; build it with `cargo build --features images`.";
+                let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
+                return Err(error.in_file(map.file()).in_line(u64::from(line) + 1));
+            }
+        }
+        Ok(Members)
+    }
+
+    /// Whether the image of a line lies in a zip file.
+    pub fn has(&self, _line: u32) -> bool {
+        false
+    }
+
+    /// Reads no image.
+    pub fn read(
+        &self,
+        _line: u32,
+        _most: u64,
+        _inflater: &mut Inflater,
+        _file: &mut Vec<u8>,
+    ) -> Option<Result<()>> {
+        None
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        0
+    }
+}
