@@ -48,7 +48,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const COLOR: DecodeOptions = DecodeOptions { grayscale: false, orient: true, max_pixels: 1 << 20 };
+const COLOR: DecodeOptions =
+    DecodeOptions { grayscale: false, orient: true, in_memory: false, max_pixels: 1 << 20 };
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images")
@@ -289,6 +290,58 @@ fn regions_are_parts_of_the_whole_image() {
     assert!(compared > 5000, "only {compared} regions were compared");
 }
 
+/// Recorded from CNTK 2.7 with libjpeg-turbo 2.1, with images as Base64: for each number of complete rows the fewest bytes of the
+/// file from which they come.
+const CUT: [(&str, &[(u32, usize)]); 7] = [
+    ("s444.jpg", &[(8, 980), (16, 1321), (24, 1689), (32, 2049), (40, 2399), (48, 2764)]),
+    ("s420.jpg", &[(14, 836), (30, 1060), (48, 1272)]),
+    ("odd420.jpg", &[(14, 743), (30, 863), (35, 933)]),
+    ("jrestart.jpg", &[(14, 793), (30, 953), (35, 1042)]),
+    ("sgray.jpg", &[(8, 421), (16, 512), (24, 605), (32, 701), (40, 794), (48, 891)]),
+    ("jarith.jpg", &[(35, 584)]),
+    ("sprog.jpg", &[(48, 1130)]),
+];
+
+#[test]
+fn the_last_complete_row_of_cut_images_in_memory_is_repeated() {
+    let options = DecodeOptions { orient: false, in_memory: true, ..COLOR };
+    let (mut decoder, mut whole, mut image) = (Decoder::default(), Image::default(), Image::default());
+    for (name, rows) in CUT {
+        let file = std::fs::read(folder().join("files/images").join(name)).unwrap();
+        let Header { width, height, channels } = decode(&mut decoder, &file, &options, &mut whole).unwrap();
+        let row = (width * channels) as usize;
+        for length in 2..=file.len() {
+            let complete = rows.iter().rev().find(|(_, bytes)| *bytes <= length).map(|(rows, _)| *rows);
+            let part = Region { left: 0, top: height / 2, width, height: height - height / 2 };
+            for region in [Region::whole(width, height), part] {
+                let found = decoder.decode(&file[..length], &options, region, &mut image);
+                let Some(complete) = complete else {
+                    assert!(found.is_err(), "{name}: {length} bytes");
+                    continue;
+                };
+                found.unwrap();
+                for (y, found) in (region.top..).zip(bytes(&image).chunks_exact(row)) {
+                    let from = y.min(complete - 1) as usize * row;
+                    assert_eq!(found, &bytes(&whole)[from..from + row], "{name}: {length} bytes, row {y}");
+                }
+            }
+        }
+    }
+}
+
+/// CNTK 2.7: in a file, what fills up the last row may be missing.
+#[test]
+fn bmp_in_memory_must_be_whole() {
+    let mut file = std::fs::read(folder().join("files/images/p13x9.bmp")).unwrap();
+    let (mut decoder, mut image) = (Decoder::default(), Image::default());
+    let memory = DecodeOptions { orient: false, in_memory: true, ..COLOR };
+    decode(&mut decoder, &file, &memory, &mut image).expect("all of it");
+    // A row has 39 bytes, and one that fills it up.
+    file.pop();
+    decode(&mut decoder, &file, &COLOR, &mut image).expect("all pixels");
+    decode(&mut decoder, &file, &memory, &mut image).expect_err("too short");
+}
+
 #[test]
 fn what_is_outside_of_the_image_is_refused() {
     let file = std::fs::read(folder().join("files/images/j420.jpg")).unwrap();
@@ -336,7 +389,7 @@ fn damaged_files_are_errors_or_pixels_within_memory() {
         }
         let before = BYTES.get();
         MOST_BYTES.set(before);
-        let options = DecodeOptions { grayscale: copy % 2 == 0, ..options };
+        let options = DecodeOptions { grayscale: copy % 2 == 0, in_memory: copy % 5 < 2, ..options };
         match decode(&mut decoder, &copied, &options, &mut image) {
             Ok(_) => decoded += 1,
             Err(_) => refused += 1,

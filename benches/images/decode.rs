@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// As the reader decodes images of files.
-const OPTIONS: DecodeOptions = DecodeOptions { grayscale: false, orient: true, max_pixels: 1 << 28 };
+const OPTIONS: DecodeOptions =
+    DecodeOptions { grayscale: false, orient: true, in_memory: false, max_pixels: 1 << 28 };
 
 /// Reads and decodes all images of a folder, on `threads` threads, and returns one line of JSON: the seconds, and the sums of a second pass.
 pub fn decode(folder: &Path, threads: usize) -> Result<String, Box<dyn Error>> {

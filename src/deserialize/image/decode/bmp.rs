@@ -94,8 +94,9 @@ fn read_header(file: &[u8]) -> Option<Result<BmpHeader, DecodeError>> {
     }))
 }
 
-/// Decodes an image whose size has been checked.
-pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
+/// Decodes an image whose size has been checked. One that lies `in_memory` must have all of its last row, also what fills it
+/// up (CNTK 2.7).
+pub fn decode(file: &[u8], in_memory: bool, raster: &mut Raster) -> Result<(), DecodeError> {
     let header = header(file)?;
     let mut palette = [[0; 3]; 256];
     let (at, colors, entry) = header.palette;
@@ -111,8 +112,9 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     }
     let bits_a_row = u64::from(header.width) * u64::from(header.bits);
     let stride = bits_a_row.div_ceil(32) * 4;
-    // Nothing is allocated for rows that the file cannot have. The last row need not be filled up.
-    let needed = (stride * u64::from(header.height)).saturating_sub(stride - bits_a_row.div_ceil(8));
+    // Nothing is allocated for rows that the file cannot have. The last row of a file need not be filled up.
+    let filler = if in_memory { 0 } else { stride - bits_a_row.div_ceil(8) };
+    let needed = (stride * u64::from(header.height)).saturating_sub(filler);
     if (data.len() as u64) < needed {
         return Err(damaged("it ends before its image does"));
     }

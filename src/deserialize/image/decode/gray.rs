@@ -15,6 +15,15 @@ pub fn png_luma([b, g, r]: [u8; 3]) -> u8 {
     weigh([b, g, r])
 }
 
+/// Brightness of a pixel of 16 bits of a PNG image, in 8 bits: blue, green, red. Unlike that of 8 bits it is rounded before it is
+/// cut (libpng 1.6).
+#[cfg_attr(not(feature = "images"), allow(dead_code))]
+pub fn deep_luma([b, g, r]: [u16; 3]) -> u8 {
+    let [blue, green, red] = [b, g, r].map(u32::from);
+    let gray = if r == g && g == b { red } else { (9797 * red + 19234 * green + 3737 * blue + 16384) >> 15 };
+    (gray >> 8) as u8
+}
+
 fn weigh([b, g, r]: [u8; 3]) -> u8 {
     ((9797 * u32::from(r) + 19234 * u32::from(g) + 3737 * u32::from(b)) >> 15) as u8
 }

@@ -31,6 +31,9 @@ pub struct DecodeOptions {
     pub grayscale: bool,
     /// Turn a JPEG image as its EXIF orientation says (CNTK 2.7: images in files, not those in zip files or Base64).
     pub orient: bool,
+    /// The image comes from a zip file or from Base64, not from a file of its own. CNTK 2.7 makes something else of images that are
+    /// cut off there.
+    pub in_memory: bool,
     /// Most columns times rows.
     pub max_pixels: u64,
 }
@@ -193,10 +196,10 @@ impl Decoder {
         let raster = &mut self.raster;
         match Format::of(file)? {
             Format::Jpeg => return self.decode_jpeg(file, options, region, pixels),
-            Format::Bmp => bmp::decode(file, raster),
+            Format::Bmp => bmp::decode(file, options.in_memory, raster),
             Format::Pnm => pnm::decode(file, raster),
             #[cfg(feature = "images")]
-            Format::Png => png::decode(file, raster),
+            Format::Png => png::decode(file, options.grayscale, raster),
             #[cfg(feature = "images")]
             Format::Tiff => tiff::decode(file, raster),
             #[cfg(feature = "images")]
@@ -221,11 +224,12 @@ impl Decoder {
         let header = jpeg::header(file)?;
         let orientation = orientation(&header, options);
         if orientation == Orientation::UPRIGHT {
-            return self.jpeg.decode(file, options.grayscale, region, pixels);
+            let options = (options.grayscale, options.in_memory);
+            return self.jpeg.decode(file, options, region, pixels);
         }
         let source = orientation.source(region, header.width, header.height);
         self.stored.resize(pixels.len(), 0);
-        self.jpeg.decode(file, options.grayscale, source, &mut self.stored)?;
+        self.jpeg.decode(file, (options.grayscale, options.in_memory), source, &mut self.stored)?;
         if options.grayscale {
             orientation.turn::<1>(&self.stored, source, pixels);
         } else {

@@ -1,8 +1,9 @@
-//! PNG, as libpng reads it for CNTK 2.7: 16 bits become their upper 8, palettes and low bit depths are expanded, alpha is
+//! PNG, as libpng reads it for CNTK 2.7: 16 bits become their upper 8, after colors have become gray, palettes and low bit depths are expanded, alpha is
 //! dropped. Colors become gray by way of light if the file has a gamma. A file that is cut off anywhere, also before its last chunk, is an error.
 
 use super::DecodeError;
 use super::bytes::Bytes;
+use super::gray::deep_luma;
 use super::raster::{Layout, Luma, Raster};
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
@@ -16,20 +17,26 @@ pub fn size(file: &[u8]) -> Result<(u32, u32), DecodeError> {
     }
 }
 
-/// Decodes an image whose size has been checked.
-pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
+/// Decodes an image whose size has been checked. With `grayscale`, colors of 16 bits become gray, unless the file has a gamma;
+/// all others are left as they are.
+pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), DecodeError> {
     let damaged = |error: png::DecodingError| DecodeError::new(format!("the PNG file is damaged: {error}"));
     let mut decoder = png::Decoder::new(Cursor::new(file));
-    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let header = decoder.read_header_info().map_err(damaged)?;
+    let has_colors = matches!(header.color_type, ColorType::Rgb | ColorType::Rgba);
+    let is_deep = grayscale && has_colors && header.bit_depth == BitDepth::Sixteen;
+    let strip = if is_deep { Transformations::IDENTITY } else { Transformations::STRIP_16 };
+    decoder.set_transformations(Transformations::EXPAND | strip);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width, reader.info().height);
     let gamma = reader.info().gama_chunk.map(|gamma| f64::from(gamma.into_scaled()) / 100_000.0);
-    let layout = match reader.output_color_type() {
-        (ColorType::Grayscale, BitDepth::Eight) => Layout::Gray,
-        (ColorType::GrayscaleAlpha, BitDepth::Eight) => Layout::GrayAlpha,
-        (ColorType::Rgb, BitDepth::Eight) => Layout::Rgb,
-        (ColorType::Rgba, BitDepth::Eight) => Layout::RgbAlpha,
-        (color, depth) => {
+    let (color, depth) = reader.output_color_type();
+    let layout = match color {
+        ColorType::Grayscale => Layout::Gray,
+        ColorType::GrayscaleAlpha => Layout::GrayAlpha,
+        ColorType::Rgb => Layout::Rgb,
+        ColorType::Rgba => Layout::RgbAlpha,
+        ColorType::Indexed => {
             return Err(DecodeError::new(format!(
                 "the PNG file has the unknown kind of pixels {color:?}, {depth:?}"
             )));
@@ -37,9 +44,55 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     };
     raster.reset(width, height, layout)?;
     raster.luma = Luma::Png(gamma.filter(|&gamma| gamma > 0.0));
-    if reader.output_buffer_size() != Some(raster.pixels.len()) {
+    let values = raster.pixels.len();
+    let size = if is_deep { values.saturating_mul(2) } else { values };
+    if reader.output_buffer_size() != Some(size) {
         return Err(DecodeError::new("the PNG file is damaged: its first image is not as large as it says"));
     }
-    reader.next_frame(&mut raster.pixels).map_err(damaged)?;
+    if is_deep {
+        let mut deep = vec![0; size];
+        reader.next_frame(&mut deep).map_err(damaged)?;
+        let deep = deep.as_chunks::<2>().0;
+        if raster.luma == Luma::Png(None) {
+            let pixels = deep.chunks_exact(layout.bytes());
+            let gray = pixels.map(|pixel| deep_luma([pixel[2], pixel[1], pixel[0]].map(u16::from_be_bytes)));
+            raster.pixels.iter_mut().zip(gray).for_each(|(to, gray)| *to = gray);
+            raster.pixels.truncate(width as usize * height as usize);
+            raster.layout = Layout::Gray;
+        } else {
+            raster.pixels.iter_mut().zip(deep).for_each(|(to, &[upper, _])| *to = upper);
+        }
+    } else {
+        reader.next_frame(&mut raster.pixels).map_err(damaged)?;
+    }
     reader.finish().map_err(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Region;
+
+    /// CNTK 2.7 with libpng 1.6.
+    #[test]
+    fn colors_of_16_bits_become_gray_before_they_are_cut() {
+        let pixels: [[u16; 3]; 3] =
+            [[0x01ff, 0x00ff, 0x0000], [0x1234, 0x1234, 0x1234], [0xffff, 0x8000, 0x00ff]];
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, 3, 1);
+        encoder.set_color(ColorType::Rgb);
+        encoder.set_depth(BitDepth::Sixteen);
+        let data: Vec<u8> = pixels.as_flattened().iter().flat_map(|value| value.to_be_bytes()).collect();
+        encoder.write_header().unwrap().write_image_data(&data).unwrap();
+        let mut raster = Raster::default();
+        let mut gray = |grayscale, channels| {
+            decode(&file, grayscale, &mut raster).unwrap();
+            let mut output = vec![0; 3 * channels as usize];
+            raster.cut(Region::whole(3, 1), channels, &mut output);
+            output
+        };
+        // The first pixel has (9797 * 511 + 19234 * 255) / 2^15 = 302; its upper bytes alone would make 0.
+        assert_eq!(gray(true, 1), [1, 0x12, 0x97]);
+        assert_eq!(gray(false, 3), [0, 0, 1, 0x12, 0x12, 0x12, 0, 0x80, 0xff]);
+    }
 }

@@ -14,58 +14,6 @@ fn is_base64(case: &Case) -> bool {
     case.config.contains("\"Base64ImageDeserializer\"")
 }
 
-/// Whether a JPEG image without its end is a member of a container, or a record of Base64.
-pub fn has_cut_jpeg_in_memory(case: &Case) -> bool {
-    lines(case).into_iter().any(|line| match is_base64(case) {
-        true => {
-            let data = line.rsplit(|&byte| byte == b'\t').next().unwrap_or_default();
-            data.starts_with(b"/9j/") && !ends_in_end_of_image(data)
-        }
-        false => {
-            // The generator's name for such images, and that of the tests.
-            let line = String::from_utf8_lossy(line);
-            line.contains("c.zip@") && (line.contains(".cut.jpg\t") || line.contains(".trunc.jpg\t"))
-        }
-    })
-}
-
-/// Whether Base64 ends in the bytes FF D9.
-fn ends_in_end_of_image(data: &[u8]) -> bool {
-    let digits = data.iter().take_while(|&&byte| byte != b'=').count();
-    // The last digit has bits that belong to no byte.
-    bits(&data[digits.saturating_sub(8)..digits]) >> (digits * 6 % 8) & 0xffff == 0xffd9
-}
-
-/// The bits of at most ten digits of Base64.
-fn bits(digits: &[u8]) -> u64 {
-    let value = |digit: u8| match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    digits.iter().fold(0, |bits, &digit| bits << 6 | u64::from(value(digit)))
-}
-
-/// Whether images become gray, one of which is a PNG image with colors of 16 bits.
-pub fn has_deep_gray_png(case: &Case) -> bool {
-    let config = &case.config;
-    let is_gray = config.contains("grayscale = true")
-        || config.starts_with("readerType") && config.contains("channels = 1 ");
-    is_gray
-        && lines(case).into_iter().any(|line| match is_base64(case) {
-            true => {
-                let data = line.rsplit(|&byte| byte == b'\t').next().unwrap_or_default();
-                // Bytes 24 and 25 are the depth and the kind of colors: 2 without, 6 with alpha.
-                let header = data.get(32..36).filter(|_| data.starts_with(b"iVBORw0KGgo"));
-                header.is_some_and(|header| matches!(bits(header) >> 8, 0x1002 | 0x1006))
-            }
-            // The generator's name for such images.
-            false => String::from_utf8_lossy(line).contains(".deep.png\t"),
-        })
-}
-
 /// Whether another deserializer comes before one with Base64 whose records are ten sequences each.
 pub fn has_secondary_views(case: &Case) -> bool {
     let first = |what: &str| case.config.find(what);
@@ -118,30 +66,6 @@ mod tests {
             files: vec![("map.txt".to_owned(), map.as_bytes().to_vec())],
             rewritten: None,
         }
-    }
-
-    #[test]
-    fn ends_of_images_are_found_in_base64() {
-        // One, two and three bytes in the last group.
-        for (data, ends) in [("/9j/2Q==", true), ("/9j//9k=", true), ("/9j/AP/Z", true), ("/9j/AP8=", false)]
-        {
-            assert_eq!(ends_in_end_of_image(data.as_bytes()), ends, "{data}");
-            let of = case("type = \"Base64ImageDeserializer\"", &format!("1\t{data}\r\n"));
-            assert_eq!(has_cut_jpeg_in_memory(&of), !ends, "{data}");
-        }
-        assert!(has_cut_jpeg_in_memory(&case("", ".../a.jpg\t1\n.../c.zip@/i1.cut.jpg\t1\n")));
-        assert!(!has_cut_jpeg_in_memory(&case("", ".../i1.cut.jpg\t1\n")), "files are read as here");
-    }
-
-    #[test]
-    fn deep_images_are_found() {
-        let header = |depth: &str| format!("iVBORw0KGgoAAAANSUhEUgAAAAkAAAAF{depth}AACyOJm3");
-        let of = |config: &str, map: &str| has_deep_gray_png(&case(config, map));
-        let gray = "type = \"Base64ImageDeserializer\" ; grayscale = true";
-        assert!(of(gray, &format!("1\t{}\n", header("EAIA"))));
-        assert!(!of(gray, &format!("1\t{}\n", header("CAIA"))), "8 bits");
-        assert!(!of("type = \"Base64ImageDeserializer\"", &format!("1\t{}\n", header("EAIA"))), "colors");
-        assert!(of("grayscale = true", ".../i1.deep.png\t1\n"));
     }
 
     #[test]

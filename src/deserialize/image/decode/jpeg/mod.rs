@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod color;
+mod cut;
 mod frame;
 mod idct;
 mod scan;
@@ -61,6 +62,27 @@ fn begin(file: &[u8]) -> Result<(Parser<'_>, Frame, Scan), DecodeError> {
     }
 }
 
+/// An image before its coded data are read.
+struct Opened<'a> {
+    parser: Parser<'a>,
+    frame: Frame,
+    scan: Scan,
+    /// Number of components that are needed.
+    needed: usize,
+    grayscale: bool,
+}
+
+impl Opened<'_> {
+    /// Whether it is decoded while it is read.
+    fn has_single_scan(&self) -> bool {
+        self.scan.count == self.frame.count && !self.frame.progressive
+    }
+}
+
+fn cut_off() -> DecodeError {
+    DecodeError::new("the JPEG data are cut off, and too little of the image is left")
+}
+
 /// Memory that one image after the other uses.
 #[derive(Debug, Default)]
 pub struct JpegDecoder {
@@ -72,27 +94,78 @@ pub struct JpegDecoder {
 
 impl JpegDecoder {
     /// Decodes a region, which must lie in the image, into `output`, three bytes a pixel (blue, green, red), or one
-    /// if `grayscale`.
+    /// if `grayscale`. Of data that are cut off and lie in `memory`, CNTK 2.7 makes something else than of files: see [`cut`].
     pub fn decode(
         &mut self,
         file: &[u8],
-        grayscale: bool,
+        (grayscale, memory): (bool, bool),
         region: Region,
         output: &mut [u8],
     ) -> Result<(), DecodeError> {
-        let (mut parser, frame, scan) = begin(file)?;
+        let (parser, frame, scan) = begin(file)?;
         // Colors are not needed where brightness is asked for, and stored.
         let needed =
             if grayscale && matches!(frame.colors, Colors::Gray | Colors::YCbCr) { 1 } else { frame.count };
+        let image = Opened { parser, frame, scan, needed, grayscale };
+        let rows = if memory { self.complete_rows(&image)? } else { frame.height };
+        if rows >= region.top + region.height {
+            return self.decode_region(image, memory, region, output);
+        }
+        // The last complete row stands for those after it.
+        let top = region.top.min(rows - 1);
+        let part = Region { top, height: rows - top, ..region };
+        let bytes = region.width as usize * if grayscale { 1 } else { 3 };
+        let mut complete = vec![0; bytes * part.height as usize];
+        self.decode_region(image, memory, part, &mut complete)?;
+        for (y, row) in (region.top..).zip(output.chunks_exact_mut(bytes.max(1))) {
+            let from = (y.min(rows - 1) - top) as usize * bytes;
+            row.copy_from_slice(&complete[from..from + bytes]);
+        }
+        Ok(())
+    }
+
+    /// The number of rows that CNTK 2.7 decodes of an image in memory, at least 1.
+    fn complete_rows(&mut self, image: &Opened<'_>) -> Result<u32, DecodeError> {
+        let Opened { parser, frame, scan, needed, .. } = image;
+        if parser.source.is_past_end() {
+            return Err(cut_off());
+        }
+        if !image.has_single_scan() || !cut::is_cut(&parser.source) {
+            return Ok(frame.height);
+        }
+        if frame.arithmetic {
+            return Err(cut_off());
+        }
+        self.tables.prepare(&parser.definitions, scan, false)?;
+        let interval = parser.definitions.restart_interval;
+        match cut::complete_rows(parser.source, frame, scan, interval, &self.tables, *needed) {
+            // CNTK 2.7 delivers what is in memory.
+            0 => Err(cut_off()),
+            rows => Ok(rows),
+        }
+    }
+
+    fn decode_region(
+        &mut self,
+        image: Opened<'_>,
+        memory: bool,
+        region: Region,
+        output: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        let is_single = image.has_single_scan();
+        let Opened { mut parser, frame, scan, needed, grayscale } = image;
         for (plane, component) in self.planes.iter_mut().zip(&frame.components[..needed]) {
             plane.reset(component, region);
         }
         let processor = Processor::detect();
-        let frame = if scan.count == frame.count && !frame.progressive {
+        let frame = if is_single {
             self.decode_rows(processor, &parser, &frame, &scan, needed)?;
             frame
         } else {
             let frame = self.decode_scans(&mut parser, scan)?;
+            if memory && parser.source.is_past_end() {
+                return Err(cut_off());
+            }
             self.transform_all(processor, &frame, needed);
             frame
         };

@@ -144,6 +144,12 @@ impl HuffmanTables {
         Ok(())
     }
 
+    /// The tables of a scan's component `index`, for DC and AC coefficients. They are prepared for the scan.
+    pub fn of(&self, scan: &Scan, index: usize) -> (&Table, &Table) {
+        let (dc, ac) = (scan.dc_tables[index], scan.ac_tables[index]);
+        (&self.dc[usize::from(dc & 3)], &self.ac[usize::from(ac & 3)])
+    }
+
     fn prepare_one(
         tables: &mut [Box<Table>; 4],
         codes: &[Option<super::tables::Code>; 4],

@@ -36,6 +36,16 @@ impl<'a> Source<'a> {
         byte
     }
 
+    /// The bytes that follow.
+    pub fn rest(&self) -> &'a [u8] {
+        self.data.get(self.position..).unwrap_or_default()
+    }
+
+    /// More was read than the file has.
+    pub fn is_past_end(&self) -> bool {
+        self.position > self.data.len()
+    }
+
     /// A number of two bytes, most significant first.
     pub fn word(&mut self) -> u16 {
         u16::from_be_bytes([self.byte(), self.byte()])
@@ -48,7 +58,7 @@ impl<'a> Source<'a> {
 
     /// The next `bytes` bytes, as far as the file has them, without passing over them.
     pub fn peek(&self, bytes: usize) -> &'a [u8] {
-        let rest = self.data.get(self.position..).unwrap_or_default();
+        let rest = self.rest();
         &rest[..bytes.min(rest.len())]
     }
 

@@ -144,15 +144,21 @@ impl Table {
 
     fn long_symbol(&self, bits: &mut Bits<'_>) -> u8 {
         for length in LOOKUP_BITS + 1..=16 {
-            let code = bits.peek(length) as i32;
-            if code <= self.largest[length as usize] {
+            if let Some(symbol) = self.meaning(bits.peek(length), length) {
                 bits.skip(length);
-                let index = (code + self.offsets[length as usize]) as u8;
-                return self.code.as_ref().map_or(0, |code| code.values[usize::from(index)]);
+                return symbol;
             }
         }
         bits.skip(17);
         0
+    }
+
+    /// What a code of `length` bits stands for, if it is one.
+    pub fn meaning(&self, code: u32, length: u32) -> Option<u8> {
+        let (code, length) = (code as i32, length as usize);
+        let is_code = code <= *self.largest.get(length)?;
+        let index = is_code.then(|| (code + self.offsets[length]) as u8)?;
+        self.code.as_ref().map(|code| code.values[usize::from(index)])
     }
 
     /// Reads the difference of a DC coefficient from the one before.
