@@ -137,6 +137,15 @@ impl FileFormat {
         }
     }
 
+    /// Whether files of another format hardly ever look like this one: all that begin with fixed bytes, and CNTK's text format.
+    pub(crate) fn is_certain(self) -> bool {
+        let has_header = matches!(
+            self,
+            FileFormat::HtkFeatures | FileFormat::KaldiArchive | FileFormat::Bmp | FileFormat::Webp
+        );
+        has_header || self.is_ctf() || SIGNATURES.iter().any(|&(_, format)| format == self)
+    }
+
     /// Whether it is CNTK's text format, with whatever ids.
     pub(crate) fn is_ctf(self) -> bool {
         matches!(self, FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds)

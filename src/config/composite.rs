@@ -157,6 +157,11 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         multithreaded,
         prefetch,
         in_cntks_place: false,
+        packing_key: match packing {
+            Packing::Truncated { .. } => section.written("truncated"),
+            Packing::Frame | Packing::Sequence => section.written("frameMode"),
+        },
+        descriptions: elements.iter().map(|(_, element)| element.written("file")).collect(),
     })
 }
 
@@ -240,6 +245,25 @@ fn read_packing(section: &Section, write: bool) -> Result<Packing> {
     } else {
         Packing::Sequence
     })
+}
+
+/// Refuses a length of truncated minibatches where nothing asks for them, nor says that they are not wanted. CNTK ignores it.
+pub(super) fn check_truncation(section: &Section) -> Result<()> {
+    let length = section.get_or("truncationLength", WidenedInt(0));
+    if !section.exists_here("truncationLength") || section.exists("truncated") {
+        return Ok(());
+    }
+    match length {
+        Ok(WidenedInt(0)) | Err(_) => return Ok(()),
+        Ok(_) => {}
+    }
+    let message = "'truncationLength' has no effect, because 'truncated' is not set.";
+    let error = Error::config(InvalidArgument, message).with_detail(format!(
+        "To cut sequences into minibatches of 'truncationLength' steps, add 'truncated = true' to '{}'; to deliver them whole, \
+         remove 'truncationLength', or add 'truncated = false'.",
+        section.path()
+    ));
+    Err(section.blame("truncationLength", error))
 }
 
 fn read_window(section: &Section, has_text: bool) -> Result<WindowSize> {

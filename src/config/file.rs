@@ -92,7 +92,7 @@ fn read_one(path: &Path, shown: &str) -> Result<String> {
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes))
-        .map_err(|cause| Error::io("reading the configuration file", shown, &cause))?;
+        .map_err(|cause| Error::io("Error reading the configuration file", shown, &cause))?;
     if bytes.len() as u64 > MAX_FILE_SIZE {
         return Err(Error::config(Runtime, "The file is too large for a configuration.")
             .with_detail(format!("It has more than {MAX_FILE_SIZE} bytes. Is it a data file?"))

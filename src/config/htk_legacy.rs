@@ -61,6 +61,8 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         multithreaded: false,
         prefetch,
         in_cntks_place: false,
+        packing_key: section.written("truncated"),
+        descriptions: vec![section.written("scpFile")],
     })
 }
 

@@ -64,6 +64,8 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         multithreaded: true,
         prefetch,
         in_cntks_place: false,
+        packing_key: section.written("file"),
+        descriptions: vec![section.written("file")],
     })
 }
 

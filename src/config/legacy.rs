@@ -145,6 +145,8 @@ fn with_one(
         multithreaded: false,
         prefetch,
         in_cntks_place: false,
+        packing_key: section.written("frameMode"),
+        descriptions: vec![section.written("file")],
         deserializers: vec![deserializer],
     })
 }

@@ -35,6 +35,7 @@ pub(crate) use composite::lacks_list_of;
 pub use convert::{FromValue, WidenedInt};
 pub use legacy::ReaderType;
 pub use section::Section;
+pub use source::Written;
 pub use typed::{
     Base64ImageDeserializer, CbfDeserializer, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
@@ -120,7 +121,11 @@ impl Config {
             }
             None => reader_section(&self.section, others.adds_any()).and_then(|section| {
                 let kind = legacy::reader_type(&section, others.adds_any())?;
-                settings_of(&section, kind, others, &[])
+                let settings = settings_of(&section, kind, others, &[])?;
+                if kind == ReaderType::Composite {
+                    composite::check_truncation(&section)?;
+                }
+                Ok(settings)
             }),
         };
         settings.map_err(|error| match &self.file {

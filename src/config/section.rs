@@ -16,7 +16,7 @@ use super::array::Array;
 use super::convert::FromValue;
 use super::expand::{Expansion, expand};
 use super::lexer;
-use super::source::{Origin, SourceText};
+use super::source::{Origin, SourceText, Written};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
 use crate::{Error, Result};
@@ -263,6 +263,13 @@ impl Section {
             section = one.parent();
         }
         self.blame_whole(error)
+    }
+
+    /// Where the value of a key of this very section was written; for a key that it has not, where the section begins.
+    pub(super) fn written(&self, key: &str) -> Written {
+        let entry = self.0.entries.get(&key.to_ascii_lowercase());
+        let origin = entry.and_then(|entry| entry.text.origin(0).or_else(|| entry.origin.clone()));
+        Written::at(origin.or_else(|| self.0.origin.clone()))
     }
 
     /// The error with the place where this section begins.

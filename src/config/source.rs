@@ -110,6 +110,36 @@ impl Origin {
     }
 }
 
+/// Where a key of the configuration was written, for errors that are found when data are read. Nowhere, if it was not
+/// written or not in a text. What is described alike is equal, wherever it was written.
+#[derive(Debug, Clone, Default)]
+pub struct Written(Option<Origin>);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Written) -> bool {
+        true
+    }
+}
+
+impl Written {
+    pub(super) fn at(origin: Option<Origin>) -> Written {
+        Written(origin)
+    }
+
+    /// The error with this place, unless it has one.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match &self.0 {
+            Some(origin) => origin.blame(error),
+            None => error,
+        }
+    }
+
+    /// `line 3 of 'a.cntk'`.
+    pub(crate) fn describe(&self) -> Option<String> {
+        self.0.as_ref().map(Origin::describe)
+    }
+}
+
 /// A text, and for each piece of it the place that it was copied from.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceText {

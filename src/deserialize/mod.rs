@@ -170,6 +170,9 @@ pub trait ChunkSource: Send + Sync {
         None
     }
 
+    /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.
+    fn end_sweep(&self) {}
+
     /// The threads to load it on, if it must not be loaded on the library's pool.
     fn loader(&self) -> Option<&Loader> {
         None

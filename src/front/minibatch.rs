@@ -3,6 +3,7 @@
 use crate::corpus::Corpus;
 use crate::pack::layout::Layout;
 use crate::pack::{self as packed, SparseColumns, StreamMinibatch};
+use crate::spelling::nearest;
 use crate::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::fmt;
@@ -21,7 +22,10 @@ impl Descriptions {
         self.streams.iter().position(|stream| stream.name == name).ok_or_else(|| {
             let names: Vec<_> = self.streams.iter().map(|stream| format!("'{}'", stream.name)).collect();
             let message = format!("There is no stream '{name}'. The reader has {}.", names.join(", "));
-            Error::argument(message).in_stream(name)
+            let known = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+            let meant = nearest(&name.to_ascii_lowercase(), &known);
+            let meant = meant.map_or_else(String::new, |meant| format!("Is '{meant}' meant?"));
+            Error::argument(message).with_detail(meant).in_stream(name)
         })
     }
 }

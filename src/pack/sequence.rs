@@ -5,6 +5,7 @@ use super::limits::{Limits, PackConfig};
 use super::minibatch::Minibatch;
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
+use crate::config::Written;
 use crate::deserialize::Chunk;
 use crate::memory::Meter;
 use crate::pool::Pool;
@@ -30,6 +31,15 @@ impl SequencePacker {
     /// A packer for frames: each sequence must be one sample, and minibatches have one step and one lane per sample.
     pub fn of_frames(streams: Vec<StreamInfo>, local_timeline: bool) -> SequencePacker {
         SequencePacker::with(PackSpec::new(streams, true), local_timeline)
+    }
+
+    /// Makes errors about frames name the key of the configuration that asked for them.
+    #[must_use]
+    pub(crate) fn blaming(mut self, key: Written) -> SequencePacker {
+        if let Some(spec) = Arc::get_mut(&mut self.spec) {
+            spec.blame(key);
+        }
+        self
     }
 
     /// Makes the packer report the memory of its minibatches to `meter`.

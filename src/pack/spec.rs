@@ -4,6 +4,7 @@ use super::feed::LoadedSelection;
 use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
+use crate::config::Written;
 use crate::deserialize::{Ahead, Loaded};
 use crate::memory::Meter;
 use crate::pool::Pool;
@@ -20,6 +21,8 @@ const TOGETHER: usize = 32;
 pub struct PackSpec {
     streams: Vec<StreamInfo>,
     frames: bool,
+    /// Where `frameMode` was set.
+    key: Written,
 }
 
 /// The working memory of one thread that packs.
@@ -137,7 +140,12 @@ impl PackScratch {
 impl PackSpec {
     /// How to pack these streams. `frames`: each sequence must be one sample.
     pub(super) fn new(streams: Vec<StreamInfo>, frames: bool) -> PackSpec {
-        PackSpec { streams, frames }
+        PackSpec { streams, frames, key: Written::default() }
+    }
+
+    /// Makes errors about frames name the key of the configuration that asked for them.
+    pub(super) fn blame(&mut self, key: Written) {
+        self.key = key;
     }
 
     /// Takes over the shapes that the data have revealed.
@@ -213,10 +221,16 @@ impl PackSpec {
         let mut nnz = 0;
         for view in &input.views {
             if self.frames && view.samples != 1 && !info.is_binary {
-                return Err(Error::data(format!(
-                    "Detected a non-frame sequence of size {} in frame mode.",
-                    view.samples
-                )));
+                let message =
+                    format!("Detected a non-frame sequence of size {} in frame mode.", view.samples);
+                let detail = format!(
+                    "'frameMode = true' needs sequences of one sample in each stream, and '{}' has longer ones. If each line is \
+                     a sample of its own, set 'skipSequenceIds = true' in the section of the text file, or remove the ids from \
+                     it. If sequences belong together, as many words with one label do, remove 'frameMode': whole sequences are \
+                     packed then, each stream in a layout of its own.",
+                    info.name
+                );
+                return Err(self.key.blame(Error::data(message).with_detail(detail)));
             }
             if view.samples == 0 {
                 return Err(check::empty_sequence(&info.name));

@@ -13,6 +13,7 @@ use super::limits::PackConfig;
 use super::minibatch::{Minibatch, MinibatchPool, StreamMinibatch};
 use super::packer::{Packer, Queue};
 use super::{check, limits};
+use crate::config::Written;
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
@@ -31,6 +32,8 @@ pub struct TruncatedPacker {
     slots: Vec<Slot>,
     /// The minibatch's sequences, by their numbers in it.
     sequences: Vec<SequenceId>,
+    /// Where `truncated` was set.
+    key: Written,
 }
 
 /// Sequences that a slot has memory for from the start, at most. A slot of short sequences holds one for each step of a
@@ -46,7 +49,14 @@ impl TruncatedPacker {
             config: None,
             slots: Vec::new(),
             sequences: Vec::new(),
+            key: Written::default(),
         }
+    }
+
+    /// Makes errors about the lengths of sequences name the key of the configuration that asked for truncation.
+    #[must_use]
+    pub(crate) fn blaming(self, key: Written) -> TruncatedPacker {
+        TruncatedPacker { key, ..self }
     }
 
     /// Makes the packer report the memory of its minibatches to `meter`.
@@ -83,7 +93,7 @@ impl TruncatedPacker {
             feed.release();
             feed.count_invalid(invalid, first.is_some())?;
             if let Some((id, chunk)) = first {
-                let samples = length(&*chunk, id, &self.streams)?;
+                let samples = length(&*chunk, id, &self.streams).map_err(|error| self.key.blame(error))?;
                 if samples > 0 {
                     barren = 0;
                 }
@@ -165,16 +175,22 @@ impl Packer for TruncatedPacker {
         }
         if config.right_splice >= config.truncation {
             // CNTK 2.7 accepts equality, and repeats the first minibatch for ever.
-            return Err(Error::argument("rightSplice should be less than the truncation length."));
+            let message = "rightSplice should be less than the truncation length.";
+            let (splice, length) = (config.right_splice, config.truncation);
+            return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}.")));
         }
         let same_sizes =
             |old: &PackConfig| (old.minibatch, old.truncation) == (config.minibatch, config.truncation);
         if !self.config.as_ref().is_some_and(same_sizes) {
             let all = (config.minibatch / config.truncation).max(1);
             if config.workers > all {
-                return Err(Error::argument(
-                    "Too many workers for minibatch size; please increase minibatch size or decrease number of workers.",
-                ));
+                let message = "Too many workers for minibatch size; please increase minibatch size or decrease number of workers.";
+                return Err(Error::argument(message).with_detail(format!(
+                    "{} workers need a minibatch size of at least {} samples, the truncation length for each; it is {}.",
+                    config.workers,
+                    config.workers.saturating_mul(config.truncation),
+                    config.minibatch
+                )));
             }
             let own = all / config.workers + u64::from(config.rank < all % config.workers);
             let mut slots = Vec::new();
@@ -316,20 +332,28 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
 /// only when the sequence's turn comes. This checks all that copying relies on, once per sequence rather than for every
 /// minibatch that takes a piece of a long one.
 fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<usize> {
-    let mut length = None;
+    let mut length: Option<(u32, &str)> = None;
     for (stream, info) in streams.iter().enumerate() {
         let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
         check::sizes(&view, info.element.size(), info.sample_size())
             .map_err(|error| error.in_stream(&info.name))?;
-        if *length.get_or_insert(view.samples) != view.samples {
+        let &mut (samples, other) = length.get_or_insert((view.samples, &info.name));
+        if samples != view.samples {
             let message = "For BPTT sequences between different input stream should have the same length.";
-            return Err(Error::data(message).in_stream(&info.name));
+            let detail = format!(
+                "A sequence has {samples} samples in '{other}' and {} in '{}'. 'truncated = true' cuts all streams after the same \
+                 number of steps, so each sample needs its partner. With one label for many words, remove 'truncated' and \
+                 'truncationLength': whole sequences are packed then, each stream in a layout of its own. Or write a label \
+                 for each word.",
+                view.samples, info.name
+            );
+            return Err(Error::data(message).with_detail(detail).in_stream(&info.name));
         }
         if let Some(sparse) = view.sparse() {
             check::ascending(sparse.offsets)?;
         }
     }
-    Ok(length.unwrap_or(0) as usize)
+    Ok(length.map_or(0, |(samples, _)| samples) as usize)
 }
 
 /// Adds a record to the layout that all streams share: it is made in the first stream and copied to the others at the end.

@@ -27,10 +27,11 @@ impl WorkerConfig {
             return Err(Error::argument("The number of workers must not be 0."));
         }
         if self.rank >= self.workers {
-            return Err(Error::argument(format!(
+            let message = format!(
                 "The rank of a worker ({}) must be less than the number of workers ({}).",
                 self.rank, self.workers
-            )));
+            );
+            return Err(Error::argument(message).with_detail("Ranks count from 0."));
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! From options to deserializers.
 
 use super::inspect;
-use crate::config;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings};
+use crate::config::{self, Written};
 use crate::corpus::Corpus;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::bundle::{Bundle, JoinOptions, Member, check_names, frame_mode};
@@ -15,10 +15,12 @@ use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::text::TextDeserializer;
 use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
+use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
+use crate::recognize::FileFormat;
 use crate::transform::user::UserTransform;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Deserializers that are not the library's own.
@@ -69,11 +71,43 @@ pub(crate) fn open_each<'a>(
 ) -> impl Iterator<Item = Result<AnyDeserializer>> + use<'a> {
     let mut opener = Opener { others, corpus, pool, incremental, scanned: None };
     options.deserializers.iter().enumerate().map(move |(number, one)| {
-        let deserializer = opener.open(one, number == 0, options.deserializers.get(number + 1))?;
+        let opened = opener.open(one, number == 0, options.deserializers.get(number + 1));
+        let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
         let streams: Vec<_> =
             options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
         transformed::wrap(deserializer, &streams, others.transforms, corpus)
     })
+}
+
+/// The error of a deserializer that cannot be opened: with what the file is, if that is something else than was expected, and
+/// where the configuration describes the deserializer.
+fn described(error: Error, options: &DeserializerOptions, description: Option<&Written>) -> Error {
+    let file = error.location().file.as_deref().map(DataFile::open);
+    let explained = match (error.kind(), file) {
+        (ErrorKind::Data, Some(Ok(file))) => FileFormat::explain(&file, |format| {
+            !format.is_certain()
+                || match options {
+                    // Its own errors explain it.
+                    DeserializerOptions::Text(_) => true,
+                    DeserializerOptions::Binary(_) => format == FileFormat::Cbf,
+                    DeserializerOptions::HtkFeatures(_) => format == FileFormat::HtkFeatures,
+                    DeserializerOptions::Mlf(_) => format == FileFormat::Mlf,
+                    DeserializerOptions::Kaldi(_) => format == FileFormat::KaldiArchive,
+                    DeserializerOptions::Image(_)
+                    | DeserializerOptions::Lattice(_)
+                    | DeserializerOptions::User(_)
+                    | DeserializerOptions::Foreign(_) => false,
+                }
+        }),
+        _ => String::new(),
+    };
+    let error = error.with_detail(explained);
+    match (error.kind(), description.and_then(Written::describe)) {
+        (ErrorKind::Data | ErrorKind::Io, Some(place)) => {
+            error.with_detail(format!("The deserializer is described in {place}."))
+        }
+        _ => error,
+    }
 }
 
 /// The one source of sequences that opened deserializers make together.

@@ -238,6 +238,38 @@ impl Inspection {
         MemoryUse { window: held.chunks, buffers, index: held.index }
     }
 
+    /// Lets the deserializers sum up their warnings.
+    pub(super) fn end_sweep(&self) {
+        self.whole.deserializer.source().end_sweep();
+    }
+
+    /// A warning if there are fewer chunks than workers, who get whole chunks.
+    pub(super) fn about_idle_workers(&self, workers: u64) -> Option<String> {
+        let (chunks, primary) = (self.sizes().chunks?, self.members.first()?);
+        if workers <= chunks {
+            return None;
+        }
+        let idle = match workers - chunks {
+            1 => format!("the worker of rank {chunks} gets"),
+            _ => format!("the workers of rank {chunks} to {} get", workers - 1),
+        };
+        let remedy = match primary.type_name() {
+            "CNTKTextFormatDeserializer" => format!(
+                "Set 'chunkSizeInBytes = {}' in the section of '{}', or less",
+                self.suggest_chunk_size(workers),
+                primary.name()
+            ),
+            _ => "Divide the data into smaller chunks".to_owned(),
+        };
+        Some(format!(
+            "{workers} workers share {chunks} {} of '{}': {idle} no data. {remedy}; or use fewer workers, or \
+             'randomize = false', which shares out sequences in turn. A worker without data takes part in no step of training: \
+             programs that wait for all workers, as all-reduce does, have to expect that.",
+            if chunks == 1 { "chunk" } else { "chunks" },
+            primary.name()
+        ))
+    }
+
     pub(super) fn suggest_chunk_size(&self, workers: u64) -> u64 {
         let Some(primary) = self.members.first() else { return USUAL_CHUNK };
         match primary.measured.deserializer.source().file_bytes() {

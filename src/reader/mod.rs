@@ -26,6 +26,7 @@ use crate::config::options::{Order, Packing, ReaderSettings, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::{AnyDeserializer, ChunkSource};
 use crate::fork::Process;
+use crate::log::{Level, Logger};
 use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
@@ -52,6 +53,11 @@ pub struct Reader {
     /// CNTK's names of the two numbers of a local timeline's window.
     window_keys: [&'static str; 2],
     prefetch: Prefetch,
+    log: Logger,
+    /// Workers get whole chunks, not sequences in turn.
+    deals_chunks: bool,
+    /// The number of workers that was warned of last.
+    warned_workers: Option<u64>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
     takes_truncation: bool,
     /// The epoch and the configuration in force; `None` before the first epoch.
@@ -171,6 +177,9 @@ impl Reader {
             facts,
             window_keys: pipeline.window_keys(),
             prefetch,
+            log: Logger { trace_level: options.trace_level },
+            deals_chunks: matches!(options.order, Order::Block { .. }),
+            warned_workers: None,
             takes_truncation: options.in_cntks_place || matches!(options.packing, Packing::Truncated { .. }),
             epoch: None,
             start: EpochStart::default(),
@@ -214,6 +223,7 @@ impl Reader {
         self.start = pipeline.epoch_start();
         self.epoch = Some((epoch, epoch.read));
         self.delivered = progress;
+        self.warn_of_idle_workers(epoch.read.workers);
         Ok(())
     }
 
@@ -227,7 +237,19 @@ impl Reader {
         let progress = pipeline.progress(Progress::default());
         self.epoch = Some((epoch, *config));
         self.delivered = progress;
+        self.warn_of_idle_workers(config.workers);
         Ok(())
+    }
+
+    /// Warns, once for each number of workers, if there are fewer chunks to deal out than workers.
+    fn warn_of_idle_workers(&mut self, workers: u64) {
+        if !self.deals_chunks || self.warned_workers == Some(workers) {
+            return;
+        }
+        if let Some(warning) = self.inspection.about_idle_workers(workers) {
+            self.warned_workers = Some(workers);
+            self.log.write(Level::Warning, &warning);
+        }
     }
 
     /// Sizes, workers and flags in force.
@@ -246,6 +268,9 @@ impl Reader {
         let engine = &mut *self.engine;
         let Assembled { minibatch, progress } = engine.batch.ready.pop_front().ok_or_else(unusable)?;
         engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
+        if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
+            self.inspection.end_sweep();
+        }
         minibatch
     }
 
@@ -385,7 +410,12 @@ impl Reader {
     /// Epoch and configuration in force, if the reader can be used at all.
     fn epoch(&self) -> Result<(Epoch, ReadConfig)> {
         self.check_process()?;
-        self.epoch.ok_or_else(|| Error::state("No epoch was started yet."))
+        self.epoch.ok_or_else(|| {
+            let error = Error::state("No epoch was started yet.");
+            error.with_detail(
+                "Start one first: an epoch sets the minibatch size, the workers, and how far to read.",
+            )
+        })
     }
 
     fn check_process(&self) -> Result<()> {

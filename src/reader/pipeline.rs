@@ -91,11 +91,13 @@ impl Pipeline {
                 Box::new(packer.metered(meter).helped_by(helpers))
             }
             Packing::Frame => {
-                let packer = SequencePacker::of_frames(streams, options.local_timeline);
+                let packer = SequencePacker::of_frames(streams, options.local_timeline)
+                    .blaming(options.packing_key.clone());
                 Box::new(packer.metered(meter).helped_by(helpers))
             }
             Packing::Truncated { .. } => {
-                Box::new(TruncatedPacker::new(streams, options.local_timeline).metered(meter))
+                let packer = TruncatedPacker::new(streams, options.local_timeline);
+                Box::new(packer.metered(meter).blaming(options.packing_key.clone()))
             }
         };
         let source = Source {

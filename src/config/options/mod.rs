@@ -7,7 +7,7 @@ pub use image::{
     ScaleOptions, TransformOptions, TransformedStream, UserTransformOptions,
 };
 
-use super::Section;
+use super::{Section, Written};
 use crate::stream::{ElementType, Storage};
 
 /// Everything a reader is built from.
@@ -48,6 +48,10 @@ pub struct ReaderSettings {
     /// The reader stands in CNTK's place: its section came from CNTK, which chose the module by itself. What CNTK ignores
     /// without a word is ignored then, and is an error otherwise.
     pub in_cntks_place: bool,
+    /// Where the key was written that `packing` comes from: `frameMode` or `truncated`.
+    pub packing_key: Written,
+    /// Where each of `deserializers` was described; there may be fewer places than deserializers.
+    pub descriptions: Vec<Written>,
 }
 
 /// The kinds of configurations.

@@ -68,6 +68,8 @@ fn defaults_of_a_composite_reader() {
         multithreaded: false,
         prefetch: true,
         in_cntks_place: false,
+        packing_key: Written::default(),
+        descriptions: vec![Written::default()],
     };
     assert_eq!(composite("", "").unwrap(), expected);
     let expected = ReaderSettings { shape: Shape::TextReader, local_timeline: false, ..expected };
@@ -211,7 +213,15 @@ fn stream_names() {
 #[test]
 fn packing() {
     let packing = |reader| composite(reader, "").map(|options| options.packing);
-    assert_eq!(packing("frameMode=1;truncationLength=4").unwrap(), Packing::Frame);
+    assert_eq!(packing("frameMode=1;truncated=0;truncationLength=4").unwrap(), Packing::Frame);
+    assert_eq!(packing("frameMode=1;truncationLength=0").unwrap(), Packing::Frame);
+    let error = packing("frameMode=1;truncationLength=4").unwrap_err();
+    assert_eq!(error.message(), "'truncationLength' has no effect, because 'truncated' is not set.");
+    // In CNTK's place it is ignored, as CNTK does.
+    let element = format!("[type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=f;{STREAMS}]");
+    let section = root(&format!("truncationLength=4\ndeserializers=({element})")).unwrap();
+    let settings = from_reader_section(&section, ReaderType::Composite, false).unwrap();
+    assert_eq!(settings.packing, Packing::Sequence);
     assert_eq!(packing("frameMode=1;action=write").unwrap(), Packing::Sequence);
     assert_eq!(packing("truncated=1;action=Write").unwrap(), Packing::Sequence);
     let all = Packing::Truncated { length: u64::MAX, right_splice: 3 };

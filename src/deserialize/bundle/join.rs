@@ -151,7 +151,9 @@ impl Join {
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
             let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
-            return Err(error.in_file(&primary.name));
+            let detail = "The warnings before this list some of the keys, file by file. Sequences that belong together need equal keys: \
+                          numbers, or text with 'useNumericSequenceKeys = false'.";
+            return Err(error.with_detail(detail).in_file(&primary.name));
         }
         Ok(join)
     }

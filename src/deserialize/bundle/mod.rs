@@ -222,6 +222,11 @@ impl ChunkSource for Bundle {
         secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
     }
 
+    fn end_sweep(&self) {
+        self.primary.end_sweep();
+        self.secondaries.iter().for_each(|secondary| secondary.deserializer().end_sweep());
+    }
+
     fn fingerprint(&self) -> u64 {
         self.fingerprint
     }

@@ -84,7 +84,8 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
     for (secondary, lacking) in secondaries.iter().zip(&misfits.lacking).filter(|(_, few)| few.count > 0) {
         dropped += lacking.count;
         warn(format!(
-            "Dropped {} of {total} sequences of '{}', because '{}' lacks them: {}.",
+            "Dropped {} of {total} sequences of '{}', because '{}' lacks them: {}. Add them to the one, or remove them from the \
+             other.",
             lacking.count,
             primary.name,
             secondary.name,
@@ -102,11 +103,13 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
         let unused = unused(join, number, &*secondary.deserializer);
         if unused.count > 0 {
             warn(format!(
-                "Not used: {} of {} sequences of '{}': {}.",
+                "Not used: {} of {} sequences of '{}': {}. '{}', the first deserializer, lacks them, or they are without a partner \
+                 elsewhere.",
                 unused.count,
                 sequences(&*secondary.deserializer),
                 secondary.name,
-                unused.list(|&(number, ..)| key(number))
+                unused.list(|&(number, ..)| key(number)),
+                primary.name
             ));
         }
     }

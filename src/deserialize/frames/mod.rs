@@ -153,6 +153,10 @@ impl ChunkSource for Frames {
         self.inner.file_bytes()
     }
 
+    fn end_sweep(&self) {
+        self.inner.end_sweep();
+    }
+
     fn loader(&self) -> Option<&Loader> {
         self.inner.loader()
     }

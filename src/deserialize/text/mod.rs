@@ -17,6 +17,7 @@ pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
@@ -36,7 +37,7 @@ use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
 use parking_lot::Mutex;
 use parse::fast::Fast;
-use parse::report::{Failure, Report, limit_text, write_lines};
+use parse::report::{Failure, Report, limit_text};
 use parse::rules::Rules;
 use rayon::prelude::*;
 use segment::{Scratch, Scratched, Segment};
@@ -44,6 +45,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use warnings::{Counts, Warnings};
 
 /// Bytes of text of a segment, about: enough that starting a task costs little, and few enough that the text and its data
 /// stay in a core's cache.
@@ -72,6 +74,7 @@ struct TextFile {
     errors_left: Mutex<u64>,
     /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
     skipped: AtomicU64,
+    warnings: Warnings,
     /// Line breaks before some offsets of the file, for checks: see [`check`].
     known_lines: Mutex<BTreeMap<u64, u64>>,
 }
@@ -145,6 +148,7 @@ impl TextDeserializer {
             fast: Fast::new(&rules),
             errors_left: Mutex::new(rules.max_errors),
             skipped: AtomicU64::new(0),
+            warnings: Warnings::default(),
             known_lines: Mutex::default(),
             rules,
             file,
@@ -219,6 +223,10 @@ impl ChunkSource for TextDeserializer {
         self.shared.index.fingerprint()
     }
 
+    fn end_sweep(&self) {
+        self.shared.warnings.summarize(&self.shared.rules);
+    }
+
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
     }
@@ -263,9 +271,11 @@ impl TextFile {
         let mut fatal = None;
         let mut broken = false;
         let mut used = 0;
+        let mut in_chunk = Counts::new();
         for segment in &mut segments {
             used += 1;
-            write_lines(&self.rules, std::mem::take(&mut segment.lines));
+            let (lines, counts) = (std::mem::take(&mut segment.lines), std::mem::take(&mut segment.counts));
+            self.warnings.write(&self.rules, &self.file, lines, counts, &mut in_chunk);
             errors += segment.errors;
             let stop = segment.stop.as_deref().cloned();
             if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
@@ -278,6 +288,7 @@ impl TextFile {
             }
         }
         segments.truncate(used);
+        self.warnings.end_chunk(&self.rules, id, &in_chunk);
         let mut before = tolerated;
         if fatal.is_some() {
             before = before.min(errors.saturating_sub(1));
@@ -324,6 +335,7 @@ impl TextFile {
                 errors: report.errors(),
                 stop,
                 lines: report.take_lines(),
+                counts: report.take_counts(),
             })
         })
     }

@@ -5,12 +5,11 @@ use super::parse::exact;
 use super::parse::fast::{FRONT, Fast, PADDING};
 use super::parse::output::Column;
 pub use super::parse::output::Output;
-use super::parse::report::{Report, Stop};
+use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
 use crate::compact::arena::{Arena, Recycler};
 use crate::compact::narrow::{self, Narrow};
 use crate::compact::{Value, ValueForm, implied};
-use crate::log::Level;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
@@ -47,7 +46,9 @@ pub struct Segment {
     /// Why reading stopped before the segment's end, if it did.
     pub stop: Option<Stop>,
     /// Messages that have not been logged yet.
-    pub lines: Vec<(Level, String)>,
+    pub lines: Vec<Line>,
+    /// Numbers of warnings, by kind.
+    pub counts: Vec<(WarningKind, u64)>,
 }
 
 /// A thread's memory for reading and parsing. It is kept from one segment to the next.

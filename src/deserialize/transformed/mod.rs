@@ -249,6 +249,10 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
         self.inner.file_bytes()
     }
 
+    fn end_sweep(&self) {
+        self.inner.end_sweep();
+    }
+
     fn loader(&self) -> Option<&Loader> {
         self.inner.loader()
     }

@@ -64,6 +64,105 @@ impl Cause {
     }
 }
 
+impl Cause {
+    /// What is counted together, as the plural of a noun.
+    fn what(self) -> &'static str {
+        match self {
+            Cause::EmptyLine => "lines without samples",
+            Cause::CrowdedLine { .. } => "lines with more samples than there are streams",
+            Cause::BadLine { .. } => "lines that could not be read",
+            Cause::Ended(_) => "sequences that end without a line break",
+            Cause::FewLines { .. } => "sequences with fewer good lines than expected",
+            Cause::FileEnded => "sequences that the file does not have any more",
+            Cause::NoPrefix(_) => "characters in place of '|'",
+            Cause::NoName(_) => "samples without a name",
+            Cause::ShortSample { .. } => "dense samples with too few values",
+            Cause::LongSample { .. } => "dense samples with too many values",
+            Cause::NoMemory { .. } => "samples without memory",
+            Cause::Number(_) => "values that are no numbers",
+            Cause::NoIndex => "sparse values without an index",
+            Cause::IndexOverflow => "indices of more than 64 bits",
+            Cause::IndexTooLarge { .. } => "indices beyond the dimension",
+            Cause::NoColon { .. } => "indices without ':' after them",
+            Cause::TooManySamples { .. } => "sequences with more samples than lines",
+            Cause::TooFewSamples { .. } => "sequences with fewer samples than lines",
+            Cause::EmptyStream => "sequences without a sample",
+        }
+    }
+
+    /// Whether it is noted at the offset after the line that it is about.
+    fn follows_its_line(self) -> bool {
+        matches!(
+            self,
+            Cause::EmptyLine
+                | Cause::CrowdedLine { .. }
+                | Cause::BadLine { .. }
+                | Cause::FewLines { .. }
+                | Cause::TooManySamples { .. }
+                | Cause::TooFewSamples { .. }
+                | Cause::EmptyStream
+        )
+    }
+
+    /// What becomes of it, and what to do, as whole sentences. Empty where the words say it.
+    fn remedy(self) -> &'static str {
+        match self {
+            Cause::ShortSample { .. } => {
+                "The missing values are zeros. Set 'dim' to the number of values, or write all of them."
+            }
+            Cause::LongSample { .. } => "The sample is left out. Set 'dim' to the number of values.",
+            Cause::IndexTooLarge { .. } => {
+                "The sample is left out. Set 'dim' to one more than the largest index; indices count from 0."
+            }
+            Cause::CrowdedLine { .. } => {
+                "A line has at most one sample of each stream: begin a new line for the next one."
+            }
+            Cause::NoIndex | Cause::NoColon { .. } => {
+                "The sample is left out. A sparse sample is 'index:value' pairs; set 'format = \"dense\"' if it is plain values."
+            }
+            Cause::Number(_) => {
+                "The sample is left out. Values are numbers such as 1, -0.5 or 2e-3, with blanks between them."
+            }
+            Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
+            Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
+            Cause::EmptyLine => "Remove the line, or add a sample.",
+            Cause::TooManySamples { .. } => {
+                "A sequence is as long as it has lines, or as the stream with 'definesMBSize = true' is: no stream may be longer."
+            }
+            Cause::TooFewSamples { .. } => {
+                "At least one stream needs a sample in each line of the sequence; or set 'strictSequences = false'."
+            }
+            Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
+            Cause::NoMemory { .. } => "Check 'dim'.",
+            Cause::BadLine { .. }
+            | Cause::Ended(_)
+            | Cause::FewLines { .. }
+            | Cause::IndexOverflow
+            | Cause::EmptyStream => "",
+        }
+    }
+}
+
+/// Warnings that are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WarningKind {
+    /// The plural of a noun.
+    pub what: &'static str,
+    /// Number of the stream.
+    pub stream: Option<usize>,
+}
+
+/// A line for the log.
+#[derive(Debug)]
+pub struct Line {
+    /// How important it is.
+    pub level: Level,
+    /// Its text.
+    pub text: String,
+    /// For the first warning of a kind in a segment: the kind, an offset in its line, and the sequence.
+    pub counted: Option<(WarningKind, u64, SequenceKey)>,
+}
+
 /// Name of a line in [`Cause::Ended`]: a text may end there without harm. CNTK also reports it if the text ends in a number.
 pub const IN_LINE: &str = "an input row";
 
@@ -129,8 +228,10 @@ const PENDING_BYTES: usize = 1 << 20;
 pub struct Report<'a> {
     rules: &'a Rules,
     silent: bool,
-    lines: Vec<(Level, String)>,
+    lines: Vec<Line>,
     bytes: usize,
+    /// Numbers of warnings, by kind.
+    counts: Vec<(WarningKind, u64)>,
     errors: u64,
     limit: u64,
     last: (Cause, u64),
@@ -146,6 +247,7 @@ impl<'a> Report<'a> {
             silent: false,
             lines: Vec::new(),
             bytes: 0,
+            counts: Vec::new(),
             errors: 0,
             limit,
             last: (Cause::EmptyLine, 0),
@@ -188,9 +290,14 @@ impl<'a> Report<'a> {
     }
 
     /// Takes the messages.
-    pub fn take_lines(&mut self) -> Vec<(Level, String)> {
+    pub fn take_lines(&mut self) -> Vec<Line> {
         self.bytes = 0;
         std::mem::take(&mut self.lines)
+    }
+
+    /// Takes the numbers of warnings of the kinds that are counted.
+    pub fn take_counts(&mut self) -> Vec<(WarningKind, u64)> {
+        std::mem::take(&mut self.counts)
     }
 
     /// Whether messages of this level are wanted.
@@ -209,10 +316,30 @@ impl<'a> Report<'a> {
         if let Some(collected) = &mut self.collected {
             return collected.note(Note { is_error: level == Level::Error, cause, offset, context });
         }
-        if self.shows(level) {
-            let at = format!(" at offset {offset} in the input file ({})", self.rules.file);
-            self.line(level, self.words(cause, context, &at));
+        if !self.shows(level) {
+            return;
         }
+        let words = |report: &Self| {
+            let at = format!(" at offset {offset} in the input file ({})", report.rules.file);
+            report.words(cause, context, &at)
+        };
+        // Those who ask for more than warnings get every one.
+        if level != Level::Warning || self.shows(Level::Info) {
+            return self.line(level, words(self));
+        }
+        let kind = WarningKind { what: cause.what(), stream: context.stream };
+        if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
+            *count += 1;
+            return;
+        }
+        self.counts.push((kind, 1));
+        let place = if cause.follows_its_line() { offset.saturating_sub(1) } else { offset };
+        let mut text = words(self);
+        if !cause.remedy().is_empty() {
+            text.push(' ');
+            text.push_str(cause.remedy());
+        }
+        self.lines.push(Line { level, text, counted: Some((kind, place, context.key)) });
     }
 
     /// An empty list for the names in the file that no stream has, if they are collected.
@@ -237,12 +364,13 @@ impl<'a> Report<'a> {
     /// Adds a message.
     pub fn line(&mut self, level: Level, line: String) {
         self.bytes += line.len();
-        self.lines.push((level, line));
-        // A file with a warning in every line must not fill the memory.
+        self.lines.push(Line { level, text: line, counted: None });
+        // A file with a line for every sample must not fill the memory.
         if self.bytes > PENDING_BYTES {
-            for (level, line) in self.take_lines() {
-                self.rules.log.write(level, &line);
+            for Line { level, text, .. } in self.lines.extract_if(.., |line| line.counted.is_none()) {
+                self.rules.log.write(level, &text);
             }
+            self.bytes = 0;
         }
     }
 
@@ -265,7 +393,7 @@ impl<'a> Report<'a> {
             fatal,
             errors_before: self.errors,
             offset: place.unwrap_or(offset),
-            reason: self.words(cause, context, ""),
+            reason: format!("{} {}", self.words(cause, context, ""), cause.remedy()).trim_end().to_owned(),
             stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
             key: self.rules.key_text(context.key),
             empty: context.stream.filter(|_| cause == Cause::EmptyStream),
@@ -372,12 +500,5 @@ impl fmt::Display for Shown {
             byte @ 0x20..0x7f => write!(f, "{}", byte as char),
             byte => write!(f, "{}", byte.escape_ascii()),
         }
-    }
-}
-
-/// Writes messages that were held back.
-pub fn write_lines(rules: &Rules, lines: Vec<(Level, String)>) {
-    for (level, line) in lines {
-        rules.log.write(level, &line);
     }
 }

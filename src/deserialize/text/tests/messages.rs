@@ -2,6 +2,7 @@
 
 use super::{Report, exact, rules, spans};
 use crate::deserialize::text::parse::output::Output;
+use crate::log::Level;
 
 const TEXT: &str = "\
     1 |x 1 2|s 1:1\n\
@@ -51,7 +52,7 @@ const MESSAGES: &[&str] = &[
 
 fn messages(text: &str) -> Vec<String> {
     let mut rules = rules("s:10s x:2", 1000);
-    rules.log.trace_level = 1;
+    rules.log.trace_level = 2;
     let mut output = Output::<f32>::default();
     output.reset(&rules);
     let mut report = Report::new(&rules, 1000);
@@ -61,7 +62,8 @@ fn messages(text: &str) -> Vec<String> {
             .expect("tolerated");
     }
     let short = |line: String| line.replace("in the input file (test.ctf)", "in F");
-    report.take_lines().into_iter().map(|(_, line)| short(line)).collect()
+    let lines = report.take_lines().into_iter().filter(|line| line.level != Level::Info);
+    lines.map(|line| short(line.text)).collect()
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Warnings about the content of a text file: each kind once with its place, then counted. A chunk reports its counts when it
+//! is loaded in the first sweep, and a summary follows at the end of each sweep.
+//!
+//! At trace level 2 nothing is counted, and each warning is written as CNTK writes it.
+
+use super::parse::report::{Line, WarningKind};
+use super::parse::rules::Rules;
+use crate::file::DataFile;
+use crate::log::Level;
+use crate::sequence::ChunkId;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+
+/// Up to this offset lines are counted for the place of a warning; past it, counting would take long.
+const COUNTED: u64 = 1 << 30;
+
+/// Numbers of warnings by kind.
+pub(super) type Counts = BTreeMap<WarningKind, u64>;
+
+/// The warnings of a file.
+#[derive(Debug, Default)]
+pub(super) struct Warnings(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    kinds: BTreeMap<WarningKind, Total>,
+    /// A sweep has ended, so chunks do not report their counts any more.
+    is_summarized: bool,
+}
+
+#[derive(Debug)]
+struct Total {
+    /// Where the first one is.
+    place: String,
+    count: u64,
+    /// The count when it was reported last.
+    reported: u64,
+}
+
+impl Warnings {
+    /// Writes the lines of a segment; of the kinds that are counted, those that the file has not had yet. `counts` are those of
+    /// the segment, and are added to those of its chunk, `in_chunk`, without the ones that were written.
+    pub fn write(
+        &self,
+        rules: &Rules,
+        file: &DataFile,
+        lines: Vec<Line>,
+        counts: Vec<(WarningKind, u64)>,
+        in_chunk: &mut Counts,
+    ) {
+        let mut first = Counts::new();
+        for Line { level, text, counted } in lines {
+            let Some((kind, offset, key)) = counted else {
+                rules.log.write(level, &text);
+                continue;
+            };
+            if self.0.lock().kinds.contains_key(&kind) {
+                continue;
+            }
+            let line = (offset <= COUNTED).then(|| file.line_at(offset)).flatten();
+            let place = match line {
+                Some(line) => format!("line {line}"),
+                None => format!("offset {offset}"),
+            };
+            // Another thread may have been faster.
+            let mut state = self.0.lock();
+            if state.kinds.contains_key(&kind) {
+                continue;
+            }
+            state.kinds.insert(kind, Total { place: place.clone(), count: 0, reported: 1 });
+            drop(state);
+            first.insert(kind, 1);
+            let stream = kind
+                .stream
+                .map_or_else(String::new, |stream| format!(", stream {}", rules.streams[stream].name));
+            let key = rules.key_text(key);
+            rules.log.write(level, &format!("{text} (file {}, {place}{stream}, sequence {key})", rules.file));
+        }
+        let mut state = self.0.lock();
+        for (kind, count) in counts {
+            if let Some(total) = state.kinds.get_mut(&kind) {
+                total.count += count;
+            }
+            *in_chunk.entry(kind).or_default() += count - first.get(&kind).copied().unwrap_or(0);
+        }
+    }
+
+    /// Reports what a chunk has beyond what was written.
+    pub fn end_chunk(&self, rules: &Rules, chunk: ChunkId, counts: &Counts) {
+        let state = self.0.lock();
+        let reports = !state.is_summarized;
+        drop(state);
+        for (kind, &count) in counts.iter().filter(|(_, count)| reports && **count > 0) {
+            let line = format!(
+                "Chunk {chunk} of '{}' has {count} more {}. Set 'traceLevel = 2' to see each of them.",
+                rules.file,
+                shown(rules, kind)
+            );
+            rules.log.write(Level::Warning, &line);
+        }
+    }
+
+    /// Reports all counts that have grown since the last summary.
+    pub fn summarize(&self, rules: &Rules) {
+        let mut state = self.0.lock();
+        let mut lines = Vec::new();
+        for (kind, total) in &mut state.kinds {
+            if total.count > total.reported {
+                total.reported = total.count;
+                lines.push(format!(
+                    "'{}' had {} {} so far, the first in {}.",
+                    rules.file,
+                    total.count,
+                    shown(rules, kind),
+                    total.place
+                ));
+            }
+        }
+        state.is_summarized = true;
+        drop(state);
+        lines.iter().for_each(|line| rules.log.write(Level::Warning, line));
+    }
+}
+
+fn shown(rules: &Rules, kind: &WarningKind) -> String {
+    match kind.stream {
+        Some(stream) => format!("{} in stream '{}'", kind.what, rules.streams[stream].name),
+        None => kind.what.to_owned(),
+    }
+}

@@ -1,0 +1,278 @@
+//! The messages of `docs/guide/troubleshooting.md`: each one is provoked, and the page shows exactly these.
+//!
+//! `UPDATE_PAGE=1 cargo test --test troubleshooting` writes the messages into the page; what they mean is written by hand.
+
+use cntk_reader::{Config, CtfDeserializer, Epoch, Error, Reader, set_log_sink};
+use parking_lot::Mutex;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/troubleshooting.md");
+
+/// Streams of the configurations below, unless a case has others.
+const STREAMS: &str = "x = [ dim = 3 ; format = dense ]\n      y = [ dim = 10 ; format = sparse ]";
+
+const GOOD: &str = "0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n";
+
+/// A configuration of one text file, with the reader's keys in its first line.
+fn text(reader: &str, element: &str, streams: &str) -> String {
+    format!(
+        "{reader}\ndeserializers = (\n  [ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"\n    \
+         {element}\n    input = [\n      {streams}\n    ]\n  ]\n)\n"
+    )
+}
+
+fn open(config: &str) -> Result<Reader, Error> {
+    fs::write("train.cntk", config).expect("writing the configuration");
+    Reader::builder().config(Config::from_file("train.cntk")?).open()
+}
+
+/// Opens a configuration, and reads `sweeps` sweeps in minibatches of 4.
+fn read(config: &str, sweeps: u64) -> Result<(), Error> {
+    let mut reader = open(config)?;
+    for minibatch in reader.epoch(Epoch::sweeps(sweeps).minibatch_size(4))? {
+        minibatch?;
+    }
+    Ok(())
+}
+
+/// Reads a text file of this content with keys of the reader.
+fn data(content: impl AsRef<[u8]>, reader: &str, element: &str) -> Result<(), Error> {
+    fs::write("train.ctf", content).expect("writing the data");
+    read(&text(reader, &format!("file = \"train.ctf\" ; {element}"), STREAMS), 2)
+}
+
+/// Opens a text file at this path.
+fn path(path: &str) -> Result<(), Error> {
+    read(&text("", &format!("file = \"{path}\""), STREAMS), 1)
+}
+
+fn cbf(path: &str) -> Result<(), Error> {
+    let section = format!(
+        "deserializers = ([ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\" ; file = \"{path}\" ])"
+    );
+    read(&section, 1)
+}
+
+fn two(first: &str, second: &str) -> Result<(), Error> {
+    fs::write("first.ctf", first).expect("writing the data");
+    fs::write("second.ctf", second).expect("writing the data");
+    let one = |file: &str, stream: &str| {
+        format!(
+            "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{file}\" ; input = [ {stream} = [ \
+             dim = 1 ; format = dense ] ] ]"
+        )
+    };
+    read(&format!("deserializers = ( {} : {} )", one("first.ctf", "x"), one("second.ctf", "y")), 1)
+}
+
+fn good() -> Result<Reader, Error> {
+    fs::write("train.ctf", GOOD).expect("writing the data");
+    open(&text("", "file = \"train.ctf\"", STREAMS))
+}
+
+type Case = (&'static str, fn() -> Result<(), Error>);
+
+/// What each entry of the page is about, and how its messages come about.
+const CASES: &[Case] = &[
+    // Configurations.
+    ("A value of the wrong type", || data(GOOD, "randomize = maybe", "")),
+    ("A bracket that is never closed", || read("deserializers = (\n  [ type = \"x\"\n", 1)),
+    ("A bracket that closes another one", || read("deserializers = (\n  [ type = \"x\" )\n", 1)),
+    ("A quote that a comment ends", || read("file = \"data #1.ctf\"\n", 1)),
+    ("A key without a value", || read("randomize =\n", 1)),
+    ("A required key that is missing", || read(&text("", "fiel = \"train.ctf\"", STREAMS), 1)),
+    ("A stream without 'dim' or 'format'", || {
+        read(&text("", "file = \"train.ctf\"", "x = [ din = 3 ; format = dense ]"), 1)
+    }),
+    ("A variable that is not defined", || read(&text("", "file = \"$data$/train.ctf\"", STREAMS), 1)),
+    ("A key that has no effect", || data(GOOD, "randomise = false", "")),
+    ("A deserializer that does not exist", || {
+        read("deserializers = ([ type = \"TextDeserializer\" ; module = \"CNTKTextFormatReader\" ])\n", 1)
+    }),
+    ("A truncation length without truncation", || data(GOOD, "truncationLength = 20", "")),
+    ("Truncation and frames at once", || data(GOOD, "frameMode = true ; truncated = true", "")),
+    ("A configuration file that does not exist", || Config::from_file("trian.cntk").map(drop)),
+    // Files.
+    ("A file that does not exist", || path("data/train.ctf")),
+    ("A path with '~'", || path("~/train.ctf")),
+    ("A path with a variable of the environment", || path("$HOME/train.ctf")),
+    ("A path with a pattern", || path("train-*.ctf")),
+    ("A URI", || path("s3://bucket/train.ctf")),
+    ("A folder", || path(".")),
+    ("A pipe or a device", || {
+        let made = std::process::Command::new("mkfifo").arg("pipe").status().expect("mkfifo");
+        assert!(made.success());
+        path("pipe")
+    }),
+    ("An empty file", || data("", "", "")),
+    ("A compressed file", || data(b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "", "")),
+    ("A table (CSV)", || data("1,0.5,0.25\n2,0.5,0.75\n", "", "")),
+    ("A table with column names", || data("label,a,b\n1,0.5,0.25\n", "", "")),
+    ("A file in UTF-16", || {
+        let bytes: Vec<u8> = "\u{feff}|x 1 2 3".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        data(bytes, "", "")
+    }),
+    ("A binary file where text was expected", || data(b"nib_ktnc\x01\0\0\0", "", "")),
+    ("A text file where a binary one was expected", || {
+        fs::write("train.ctf", GOOD).expect("writing the data");
+        cbf("train.ctf")
+    }),
+    ("Ids that are text", || data("utt1 |x 1 2 3 |y 1:1\n", "", "")),
+    ("Ids that are missing", || data("|x 1 2 3 |y 1:1\n", "useNumericSequenceKeys = false", "")),
+    // Content of text files.
+    ("A name that the file does not have", || data("0 |x 1 2 3 |Y 1:1\n1 |x 4 5 6 |Y 2:1\n", "", "")),
+    ("A sequence that lacks a stream", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6\n", "", "")),
+    ("A value that is no number", || data("0 |x 1 2 three |y 1:1\n", "", "")),
+    ("An index beyond the dimension", || data("0 |x 1 2 3 |y 10:1\n", "", "")),
+    ("Samples with too few values", || {
+        let mut lines = String::new();
+        (0..50_000).for_each(|id| writeln!(lines, "{id} |x 1 2 |y 1:1").expect("a string"));
+        data(lines, "", "")
+    }),
+    ("More samples than lines", || data("0 |x 1 2 3 |x 4 5 6 |y 1:1\n", "", "")),
+    ("A first line without an id", || data("|x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n", "", "")),
+    ("An id that comes back", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
+    ("Sequences that only one deserializer has", || two("0 |x 1\n1 |x 2\n", "0 |y 1\n2 |y 2\n")),
+    ("Deserializers without common sequences", || two("0 |x 1\n", "7 |y 1\n")),
+    // Ways of packing, workers, calls.
+    ("Many words and one label, in frame mode", || {
+        data("0 |x 1 2 3 |y 1:1\n0 |x 4 5 6\n0 |x 7 8 9\n", "frameMode = true", "")
+    }),
+    ("Many words and one label, truncated", || {
+        data("0 |x 1 2 3 |y 1:1\n0 |x 4 5 6\n0 |x 7 8 9\n", "truncated = true ; truncationLength = 20", "")
+    }),
+    ("More workers than chunks", || {
+        let mut reader = good()?;
+        reader.epoch(Epoch::sweeps(1).minibatch_size(8).worker(0, 4)).map(drop)
+    }),
+    ("A minibatch size of 0", || good()?.epoch(Epoch::sweeps(1)).map(drop)),
+    ("A rank beyond the workers", || {
+        good()?.epoch(Epoch::sweeps(1).minibatch_size(8).worker(4, 4)).map(drop)
+    }),
+    ("Reading before an epoch was started", || good()?.read().map(drop)),
+    ("A stream that the reader does not have", || {
+        let mut reader = good()?;
+        let mut epoch = reader.epoch(Epoch::sweeps(1).minibatch_size(8))?;
+        let minibatch = epoch.next().expect("a minibatch")?;
+        minibatch.stream("Y").map(drop)
+    }),
+    ("A checkpoint of other data", || {
+        let mut reader = good()?;
+        reader.epoch(Epoch::sweeps(1).minibatch_size(8)).map(drop)?;
+        let checkpoint = reader.checkpoint()?;
+        fs::write("other.ctf", "0 |x 1 2 3\n").expect("writing the data");
+        let other = Reader::builder().ctf(CtfDeserializer::new("other.ctf").dense("x", 3));
+        other.open()?.restore(&checkpoint)
+    }),
+];
+
+/// The messages of a case, as a program shows them, with a fixed name for the folder.
+fn messages(folder: &Path, provoke: fn() -> Result<(), Error>) -> String {
+    let lines = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&lines);
+    set_log_sink(Some(Arc::new(move |level, line: &str| {
+        writeln!(sink.lock(), "{}: {line}", format!("{level:?}").to_uppercase()).expect("a string");
+    })));
+    let result = provoke();
+    set_log_sink(None);
+    let mut text = lines.lock().clone();
+    if let Err(error) = result {
+        writeln!(text, "{error:?}").expect("a string");
+    }
+    text.replace(&folder.display().to_string(), "/home/me")
+}
+
+/// Long lines broken at blanks, but for lines of configurations and carets below them.
+fn wrapped(text: &str) -> String {
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let is_excerpt = line.trim_start().split_once('|').is_some_and(|(number, _)| {
+            line.starts_with(' ') && number.trim().bytes().all(|byte| byte.is_ascii_digit())
+        });
+        let mut column = 0;
+        for (number, word) in line.split(' ').enumerate() {
+            if number > 0 {
+                if is_excerpt || column + word.len() < 100 {
+                    wrapped.push(' ');
+                    column += 1;
+                } else {
+                    wrapped.push_str("\n  ");
+                    column = 2;
+                }
+            }
+            wrapped.push_str(word);
+            column += word.len();
+        }
+        wrapped.push('\n');
+    }
+    wrapped
+}
+
+/// The entries of the page: titles of the third level, each with the range of the text in its first block.
+fn entries(page: &str) -> Vec<(&str, std::ops::Range<usize>)> {
+    let mut entries = Vec::new();
+    for (at, _) in page.match_indices("\n### ") {
+        let rest = &page[at + 5..];
+        let title = rest.lines().next().unwrap_or_default();
+        let own = &rest[..rest.find("\n#").unwrap_or(rest.len())];
+        let start = own.find("```text\n").unwrap_or_else(|| panic!("'{title}' has no message")) + 8;
+        let length = own[start..].find("```").unwrap_or_else(|| panic!("'{title}' does not end its message"));
+        let after = own[start + length + 3..].trim();
+        assert!(after.len() > 10, "'{title}' explains nothing");
+        entries.push((title, at + 5 + start..at + 5 + start + length));
+    }
+    entries
+}
+
+/// What the page says about workers: some reach the end of the epoch before others, with a local and with a global timeline.
+fn minibatches_of_workers(local_timeline: bool) -> Vec<usize> {
+    let mut lines = String::new();
+    // Chunks of a few sequences, of very different lengths.
+    for id in 0..40 {
+        for _ in 0..1 + id % 13 * 5 {
+            writeln!(lines, "{id} |x 1 2 3 |y 1:1").expect("a string");
+        }
+    }
+    fs::write("train.ctf", lines).expect("writing the data");
+    let reader = format!("traceLevel = 0 ; localTimeline = {local_timeline}");
+    let config = text(&reader, "file = \"train.ctf\" ; chunkSizeInBytes = 2000", STREAMS);
+    let count = |rank| {
+        let mut reader = open(&config).expect("a reader");
+        let epoch = Epoch::sweeps(1).minibatch_size(100).worker(rank, 4);
+        drop(reader.epoch(epoch).expect("an epoch"));
+        // Unlike an iterator, `read` also gives minibatches without data.
+        1 + (0..).take_while(|_| !reader.read().expect("a minibatch").end_of_epoch()).count()
+    };
+    (0..4).map(count).collect()
+}
+
+#[test]
+fn the_page_has_the_messages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().canonicalize().expect("a path");
+    std::env::set_current_dir(&root).expect("entering the folder");
+    let mut page = fs::read_to_string(PAGE).expect("the page");
+    let titles: Vec<String> = entries(&page).iter().map(|(title, _)| (*title).to_owned()).collect();
+    let cases: Vec<&str> = CASES.iter().map(|(title, _)| *title).collect();
+    assert_eq!(titles, cases, "the page and this test do not have the same entries in the same order");
+    let update = std::env::var_os("UPDATE_PAGE").is_some();
+    for (number, (title, provoke)) in CASES.iter().enumerate() {
+        let found = wrapped(&messages(&root, *provoke));
+        assert!(!found.is_empty(), "'{title}' provokes nothing");
+        let range = entries(&page)[number].1.clone();
+        if update {
+            page.replace_range(range, &found);
+        } else {
+            assert_eq!(&page[range], found, "the message of '{title}' is not the one of the page");
+        }
+    }
+    let (local, global) = (minibatches_of_workers(true), minibatches_of_workers(false));
+    assert!(local.iter().any(|count| *count != local[0]), "{local:?} {global:?}");
+    assert!(global.iter().any(|count| *count != global[0]), "{local:?} {global:?}");
+    if update {
+        fs::write(PAGE, page).expect("writing the page");
+    }
+}
