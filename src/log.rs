@@ -2,6 +2,7 @@
 
 use parking_lot::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How important a line is. The values are the trace levels of the configuration from which on lines are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,5 +61,65 @@ impl Logger {
                 eprintln!("{prefix}: {line}");
             }
         }
+    }
+}
+
+/// Warnings of one kind about the parts of a file. They are written at every trace level: the first [`WRITTEN`] one by one, the
+/// number of all at the end of a sweep.
+#[derive(Debug)]
+pub(crate) struct Repeated {
+    /// What is counted, as the plural of a noun.
+    what: &'static str,
+    count: AtomicU64,
+    /// The number that was reported last.
+    reported: AtomicU64,
+}
+
+/// Warnings of one kind that are written one by one.
+const WRITTEN: u64 = 10;
+
+impl Repeated {
+    /// A count of `what`, the plural of a noun.
+    pub fn new(what: &'static str) -> Repeated {
+        Repeated { what, count: AtomicU64::new(0), reported: AtomicU64::new(WRITTEN) }
+    }
+
+    /// Counts one, whose warning has these lines, and writes them if there were few so far.
+    pub fn warn(&self, lines: &[String]) {
+        let before = self.count.fetch_add(1, Ordering::Relaxed);
+        if before < WRITTEN {
+            lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
+        } else if before == WRITTEN {
+            let line = format!(
+                "There are more {}. They are counted, and their number follows at the end of a sweep.",
+                self.what
+            );
+            Logger::log_always(Level::Warning, &line);
+        }
+    }
+
+    /// Reports the number, if it has grown past those that were written or reported.
+    pub fn summarize(&self, file: &str) {
+        let count = self.count.load(Ordering::Relaxed);
+        if self.reported.fetch_max(count, Ordering::Relaxed) < count {
+            Logger::log_always(Level::Warning, &format!("'{file}' had {count} {} so far.", self.what));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_warnings_are_counted() {
+        let repeated = Repeated::new("things");
+        let reported = || repeated.reported.load(Ordering::Relaxed);
+        (0..WRITTEN).for_each(|_| repeated.warn(&[]));
+        repeated.summarize("f");
+        assert_eq!(reported(), WRITTEN);
+        (0..5).for_each(|_| repeated.warn(&[]));
+        repeated.summarize("f");
+        assert_eq!(reported(), WRITTEN + 5);
     }
 }

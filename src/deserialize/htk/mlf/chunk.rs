@@ -5,7 +5,6 @@ use super::{LabelFile, MlfShared, binary, parse};
 use crate::compact::implied::Offsets;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::file::DataFile;
-use crate::log::{Level, Logger};
 use crate::memory::Held;
 use crate::prefetch;
 use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
@@ -83,7 +82,7 @@ struct Segment<'a> {
 }
 
 /// What is logged of a segment, and why it failed.
-type Outcome = (Vec<String>, Result<()>);
+type Outcome = (Vec<Vec<String>>, Result<()>);
 
 /// Loads a chunk. Runs on the pool.
 pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
@@ -104,7 +103,7 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     let load = |text: &mut Vec<u8>, segment: Segment<'_>| load_segment(shared, file, segment, text);
     let outcomes: Vec<Outcome> = segments.into_par_iter().map_init(Vec::new, load).collect();
     for (lines, result) in outcomes {
-        lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
+        lines.iter().for_each(|lines| shared.invalid.warn(lines));
         result.map_err(|error| error.in_stream(&shared.stream))?;
     }
     let longest = utterances.iter().map(|labels| labels.frames).max().unwrap_or(0);
@@ -172,11 +171,12 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
         let own_classes = classes.split_off_mut(..labels.frames as usize).unwrap_or_default();
         let boundaries = values.as_mut().and_then(|values| values.split_off_mut(..labels.frames as usize));
         if entry.frames > LONGEST {
-            lines.push(format!(
-                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit.",
+            lines.push(vec![format!(
+                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit (file {}, offset {start}).",
                 shared.corpus.text_of(entry.key),
-                entry.frames
-            ));
+                entry.frames,
+                file.data.path()
+            )]);
             continue;
         }
         let result = if file.is_binary {
@@ -189,7 +189,7 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
             Ok(Ok(())) => {}
             Ok(Err(invalid)) => {
                 labels.frames = 0;
-                lines.extend(warnings(shared, &invalid, entry));
+                lines.push(warnings(shared, &invalid, entry, file.data.path()));
             }
             Err(failure) => {
                 let error = failed(&file.data, entry, shared.dim, failure);
@@ -200,11 +200,12 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
     (lines, Ok(()))
 }
 
-/// CNTK's warnings about an utterance that is left out.
-fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry) -> [String; 2] {
+/// CNTK's warnings about an utterance that is left out, with its place.
+fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> Vec<String> {
     let key = shared.corpus.text_of(entry.key);
     let quote = if shared.frame_mode { "" } else { "'" };
-    [invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}")]
+    let place = format!("(file {file}, offset {})", entry.offset);
+    vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote} {place}")]
 }
 
 /// The error of an utterance that cannot be read.

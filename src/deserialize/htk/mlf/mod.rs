@@ -31,7 +31,7 @@ use crate::deserialize::{
 };
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
-use crate::log::{Level, Logger};
+use crate::log::{Level, Logger, Repeated};
 use crate::memory::Meter;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{Storage, StreamInfo};
@@ -63,6 +63,8 @@ struct MlfShared {
     corpus: Arc<Corpus>,
     /// Counts the memory of chunks.
     meter: Meter,
+    /// Utterances that were left out.
+    invalid: Repeated,
 }
 
 /// One of the files.
@@ -117,6 +119,7 @@ impl MlfDeserializer {
             table,
             corpus: Arc::clone(corpus),
             meter: Meter::default(),
+            invalid: Repeated::new("utterances that could not be parsed and were left out"),
         };
         Ok(MlfDeserializer { streams: vec![stream], shared })
     }
@@ -164,6 +167,11 @@ impl ChunkSource for MlfDeserializer {
     /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
+    }
+
+    fn end_sweep(&self) {
+        let first = self.shared.files.first().map_or("", |file| file.data.path());
+        self.shared.invalid.summarize(first);
     }
 
     fn fingerprint(&self) -> u64 {

@@ -21,7 +21,7 @@ use crate::deserialize::{
 };
 use crate::file::DataFile;
 use crate::image::Region;
-use crate::log::{Level, Logger};
+use crate::log::{Level, Repeated};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
@@ -49,6 +49,8 @@ struct Shared {
     corpus: Arc<Corpus>,
     common: Arc<Common>,
     buffers: BufferPool,
+    /// Images that were left out.
+    broken: Repeated,
 }
 
 impl Base64Images {
@@ -82,6 +84,7 @@ impl Base64Images {
             corpus: Arc::clone(corpus),
             common: Arc::new(common),
             buffers: BufferPool::new(0),
+            broken: Repeated::new("images that could not be decoded and were left out"),
         };
         let sizes =
             (0..infos.len() as ChunkId).map(|chunk| shared.bytes(chunk)).map(|bytes| bytes.end - bytes.start);
@@ -170,6 +173,10 @@ impl ChunkSource for Base64Images {
         mix(self.shared.index.fingerprint(), self.shared.common.copies.into(), 0)
     }
 
+    fn end_sweep(&self) {
+        self.shared.broken.summarize(self.shared.file.path());
+    }
+
     fn memory(&self) -> SourceMemory {
         let Shared { index, common, buffers, .. } = &*self.shared;
         SourceMemory {
@@ -215,6 +222,7 @@ impl Chunk for Base64Chunk {
         let rules = Rules { file: file.path(), has_keys: *has_keys, label_dim: common.label_dim };
         let identity = Identity { number: span.offset, copy: index % common.copies, key: span.key };
         let origin: Arc<dyn Origin> = Arc::clone(&self.shared) as Arc<dyn Origin>;
+        let broken = &self.shared.broken;
         fetch(origin, common.decoding, identity, (first, parts), |worker, content| {
             let id = KeyText { corpus, key: span.key };
             let Record { label, data } =
@@ -224,7 +232,7 @@ impl Chunk for Base64Chunk {
                 let path = file.path();
                 let line =
                     format!("Could not decompress sequence with id '{id}' in the input file '{path}': {why}");
-                Logger::log_always(Level::Warning, &line);
+                broken.warn(&[line]);
                 Ok((label, Read::Invalid))
             };
             if !text::decode(data, bytes) {
