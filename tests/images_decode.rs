@@ -316,7 +316,15 @@ fn the_last_complete_row_of_cut_images_in_memory_is_repeated() {
             for region in [Region::whole(width, height), part] {
                 let found = decoder.decode(&file[..length], &options, region, &mut image);
                 let Some(complete) = complete else {
-                    assert!(found.is_err(), "{name}: {length} bytes");
+                    // The coded data of images with several scans, and those of arithmetic coding, must be whole.
+                    let in_file = DecodeOptions { in_memory: false, ..options };
+                    if found.is_ok() && rows.len() > 1 {
+                        let delivered = bytes(&image).to_vec();
+                        decoder.decode(&file[..length], &in_file, region, &mut image).unwrap();
+                        assert_eq!(delivered, bytes(&image), "{name}: {length} bytes, as in files");
+                    } else {
+                        found.expect_err(name);
+                    }
                     continue;
                 };
                 found.unwrap();

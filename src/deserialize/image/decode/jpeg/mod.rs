@@ -138,11 +138,9 @@ impl JpegDecoder {
         }
         self.tables.prepare(&parser.definitions, scan, false)?;
         let interval = parser.definitions.restart_interval;
-        match cut::complete_rows(parser.source, frame, scan, interval, &self.tables, *needed) {
-            // CNTK 2.7 delivers what is in memory.
-            0 => Err(cut_off()),
-            rows => Ok(rows),
-        }
+        let rows = cut::complete_rows(parser.source, frame, scan, interval, &self.tables, *needed);
+        // If no row is complete, CNTK 2.7 delivers what is in memory; here it is what files that are cut off are filled with.
+        Ok(if rows == 0 { frame.height } else { rows })
     }
 
     fn decode_region(
