@@ -11,11 +11,11 @@ use super::text;
 use crate::config::options::DeserializerOptions;
 use crate::config::{self, Section};
 use crate::corpus::Corpus;
-use crate::deserialize::binary::BinaryDeserializer;
+use crate::deserialize::binary;
 use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
-use crate::deserialize::{Deserializer, InFrameMode, image, text::TextDeserializer};
+use crate::deserialize::{Deserializer, InFrameMode, image, text as ctf};
 use crate::fork::Process;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceInfo};
@@ -248,7 +248,7 @@ fn open_by_type(
 ) -> Result<Arc<dyn Deserializer>> {
     Ok(match name {
         "CNTKBinaryFormatDeserializer" => {
-            Arc::new(BinaryDeserializer::open(&config::binary_deserializer(section, name)?, corpus)?)
+            binary::open_files(&config::binary_deserializer(section, name)?, corpus, false)?
         }
         "HTKFeatureDeserializer"
         | "HTKMLFDeserializer"
@@ -260,7 +260,7 @@ fn open_by_type(
         "ImageDeserializer" | "Base64ImageDeserializer" => {
             image::open(&config::image_deserializer(section, name)?, &[], corpus)?
         }
-        _ => Arc::new(TextDeserializer::open(&config::text_deserializer(section, name)?, corpus)?),
+        _ => ctf::open_files(&config::text_deserializer(section, name)?, corpus, false, None)?,
     })
 }
 

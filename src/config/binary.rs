@@ -28,9 +28,10 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<BinarySect
     }
     let file = section.text("file")?;
     let keep_data_in_memory = section.get_or("keepDataInMemory", false)?;
+    let shared_ids = section.get_or("sharedIds", false)?;
     let trace_level = text::read_u32(section, "traceLevel", 1)?;
     section.ignore(&["frameMode", "precision", "chunkSizeInBytes"]);
     let window = text::read_window(section, DEFAULT_CHUNK_SIZE)?;
-    let options = BinaryOptions { file, renamed, keep_data_in_memory, trace_level, element };
+    let options = BinaryOptions { file, shared_ids, renamed, keep_data_in_memory, trace_level, element };
     Ok(BinarySection { options, window })
 }

@@ -50,10 +50,12 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
     let frame_mode = section.get_or("frameMode", false)?;
     let cache_index = section.get_or("cacheIndex", false)?;
     let strict_sequences = section.get_or("strictSequences", true)?;
+    let shared_ids = section.get_or("sharedIds", false)?;
     let window = read_window(section, chunk_size)?;
     check_one_defines_size(&streams, &input)?;
     let options = TextOptions {
         file,
+        shared_ids,
         streams,
         skip_sequence_ids,
         max_errors,

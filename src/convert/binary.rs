@@ -20,6 +20,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
     let pool = Pool::shared()?;
     let options = BinaryOptions {
         file: input.to_owned(),
+        shared_ids: false,
         renamed: Vec::new(),
         keep_data_in_memory: false,
         trace_level: 0,

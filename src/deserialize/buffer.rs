@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that one thread reads at a time: few enough that fresh pages, which the system has just zeroed, are still in its
 /// cache when they are filled.
@@ -210,7 +211,7 @@ const KEPT: usize = 4;
 pub struct BufferPool {
     waiting: Mutex<VecDeque<ChunkBuffer>>,
     /// Bytes of the largest chunk.
-    largest: u64,
+    largest: AtomicU64,
     /// Bytes of all buffers, in use or waiting.
     meter: Meter,
 }
@@ -218,7 +219,12 @@ pub struct BufferPool {
 impl BufferPool {
     /// A pool without buffers, for chunks of up to `largest` bytes.
     pub fn new(largest: u64) -> Self {
-        BufferPool { waiting: Mutex::default(), largest, meter: Meter::default() }
+        BufferPool { waiting: Mutex::default(), largest: AtomicU64::new(largest), meter: Meter::default() }
+    }
+
+    /// Expects chunks of up to `largest` bytes, if it did not before.
+    pub fn expect(&self, largest: u64) {
+        self.largest.fetch_max(largest, Ordering::Relaxed);
     }
 
     /// Bytes of all buffers, in use or waiting.
@@ -229,7 +235,8 @@ impl BufferPool {
     /// Bytes to reserve for a chunk: those of the largest chunk, if this one has at least half of them. So nearly all chunks
     /// of a file fit into the same buffers; memory beyond a buffer's data is never touched.
     fn capacity_for(&self, size: u64) -> u64 {
-        if size >= self.largest / 2 { self.largest.max(size) } else { size }
+        let largest = self.largest.load(Ordering::Relaxed);
+        if size >= largest / 2 { largest.max(size) } else { size }
     }
 
     /// An empty buffer with memory for the chunk that is `range` of the file. Fails if there is no memory.

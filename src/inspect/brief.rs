@@ -6,6 +6,7 @@ use crate::Result;
 use crate::config::options::{DeserializerOptions, ReaderSettings, TextOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::check::StreamStatistics;
+use crate::deserialize::files;
 use crate::deserialize::text::index::IndexOptions;
 use crate::deserialize::text::index::brief::{self, IndexBrief};
 use crate::file::DataFile;
@@ -78,6 +79,10 @@ impl Brief {
 
 impl BriefMember {
     fn open(text: &TextOptions, type_name: &str, corpus: &Corpus) -> Result<Option<BriefMember>> {
+        // Of several files there is nothing that is known at once.
+        if files::named(&text.file)? != [text.file.as_str()] {
+            return Ok(None);
+        }
         let file = DataFile::open(&text.file)?;
         let options = IndexOptions::of(text);
         let pool = Pool::shared()?;

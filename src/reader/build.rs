@@ -4,7 +4,7 @@ use super::inspect;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings};
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
-use crate::deserialize::binary::BinaryDeserializer;
+use crate::deserialize::binary;
 use crate::deserialize::bundle::{Bundle, JoinOptions, Member, check_names, frame_mode};
 use crate::deserialize::custom::{self, Factory, Registered, Request};
 use crate::deserialize::fetch::check_late_shapes;
@@ -12,7 +12,7 @@ use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer, mlf};
 use crate::deserialize::image;
 use crate::deserialize::kaldi::KaldiDeserializer;
-use crate::deserialize::text::TextDeserializer;
+use crate::deserialize::text;
 use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::file::DataFile;
@@ -211,16 +211,12 @@ impl Opener<'_> {
         let &mut Opener { others, corpus, pool, incremental, ref mut scanned } = self;
         let scanned = scanned.take();
         Ok(match options {
-            DeserializerOptions::Text(text) => {
-                let opened = pool.install(|| match incremental {
-                    true => TextDeserializer::open_incremental(text, corpus, pool),
-                    false => TextDeserializer::open(text, corpus),
-                })?;
-                AnyDeserializer::Known(Arc::new(opened.narrow()))
+            DeserializerOptions::Text(options) => {
+                let open = || text::open_files(options, corpus, true, incremental.then_some(pool));
+                AnyDeserializer::Known(pool.install(open)?)
             }
-            DeserializerOptions::Binary(binary) => {
-                let opened = pool.install(|| BinaryDeserializer::open(binary, corpus))?;
-                AnyDeserializer::Known(Arc::new(opened.narrow()))
+            DeserializerOptions::Binary(options) => {
+                AnyDeserializer::Known(pool.install(|| binary::open_files(options, corpus, true))?)
             }
             DeserializerOptions::Image(image) => {
                 AnyDeserializer::Known(pool.install(|| image::open(image, others.transforms, corpus))?)

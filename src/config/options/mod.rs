@@ -194,8 +194,10 @@ impl DeserializerOptions {
 /// Options of the binary deserializer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BinaryOptions {
-    /// Path of the file.
+    /// Path of the file; or a pattern, or a list of both.
     pub file: String,
+    /// Several files share one numbering of sequences (`sharedIds`).
+    pub shared_ids: bool,
     /// New names of streams with their names in the file. Of several for one stream the last one counts; those of
     /// streams that the file does not have mean nothing.
     pub renamed: Vec<(String, String)>,
@@ -210,8 +212,10 @@ pub struct BinaryOptions {
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextOptions {
-    /// Path of the file.
+    /// Path of the file; or a pattern, or a list of both.
     pub file: String,
+    /// Several files share one numbering of sequences (`sharedIds`).
+    pub shared_ids: bool,
     /// Streams, sorted by name without regard to case: their order is the order of stream numbers.
     pub streams: Vec<TextStream>,
     /// Take every line as a sequence, whatever ids say.

@@ -25,6 +25,7 @@ fn renaming_is_all_that_a_section_can_ask_for() {
         binary,
         BinaryOptions {
             file: "f".into(),
+            shared_ids: false,
             renamed: renamed.map(|(new, alias)| (new.into(), alias.into())).to_vec(),
             keep_data_in_memory: true,
             trace_level: 0,

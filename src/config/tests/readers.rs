@@ -53,6 +53,7 @@ fn defaults_of_a_composite_reader() {
             keep_data_in_memory: false,
             element: ElementType::Float,
             strict_sequences: true,
+            shared_ids: false,
         })],
         transformed: Vec::new(),
         numeric_keys: true,

@@ -194,6 +194,6 @@ impl Chunk for BinaryChunk {
 
 impl Drop for BinaryChunk {
     fn drop(&mut self) {
-        self.shared.buffers.give_back(std::mem::take(&mut self.data));
+        self.shared.common.buffers.give_back(std::mem::take(&mut self.data));
     }
 }

@@ -247,7 +247,7 @@ fn what_can_be_implied_is() {
         let file = opened(&written(&streams, ElementType::Float), |_| {}).expect("a file");
         let file = if narrow { file.narrow() } else { file };
         file.load(0).expect("a chunk");
-        let form = *file.shared.forms[0].lock();
+        let form = *file.shared.common.forms(1, true)[0].lock();
         (form.values, form.offsets)
     };
     use sparse::Values::{Implied, Narrow, Whole};

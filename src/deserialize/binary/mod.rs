@@ -14,6 +14,7 @@ pub(crate) mod header;
 mod layout_cntk;
 mod layout_documented;
 mod lengths;
+mod list;
 mod pieces;
 mod sparse;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::config::options::BinaryOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
@@ -34,9 +36,10 @@ use chunk::BinaryChunk;
 use context::ChunkContext;
 use header::{Header, Layout};
 use lengths::LengthTable;
+pub use list::open_files;
 use parking_lot::Mutex;
 use sparse::Form;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The deserializer of a binary file.
 pub struct BinaryDeserializer {
@@ -49,26 +52,49 @@ pub struct BinaryDeserializer {
 
 /// An open file: what the deserializer and its chunks share.
 struct BinaryFile {
-    file: DataFile,
+    handle: FileHandle,
     header: Header,
     lengths: LengthTable,
+    common: Arc<Common>,
+}
+
+/// What the files of one deserializer have in common.
+struct Common {
     buffers: BufferPool,
     /// The form in which each stream was last stored; it matters for sparse streams only.
-    forms: Vec<Mutex<Form>>,
+    forms: OnceLock<Vec<Mutex<Form>>>,
+}
+
+impl Common {
+    fn new() -> Common {
+        Common { buffers: BufferPool::new(0), forms: OnceLock::new() }
+    }
+
+    /// The forms of the streams. Unless they are known, they are the least; `narrow` says whether these may be narrow.
+    fn forms(&self, streams: usize, narrow: bool) -> &[Mutex<Form>] {
+        self.forms.get_or_init(|| (0..streams).map(|_| Mutex::new(Form::new(narrow))).collect())
+    }
 }
 
 impl BinaryDeserializer {
     /// Opens the file and reads its tables. Runs on a thread of the library's pool.
     pub fn open(options: &BinaryOptions, corpus: &Corpus) -> Result<Self> {
-        if !corpus.is_numeric() {
-            let message = "Binary deserializer does not support non-numeric sequence keys.";
-            return Err(Error::argument(message).in_file(&options.file));
-        }
+        check_corpus(options, corpus)?;
         Self::open_any(options, Some(options.element))
     }
 
     /// Opens a file; streams of another element type than `element`, if that is given, are refused.
     pub(crate) fn open_any(options: &BinaryOptions, element: Option<ElementType>) -> Result<Self> {
+        Self::open_in(&Arc::new(Common::new()), true, options, element)
+    }
+
+    /// Opens one of several files, which share `common`.
+    fn open_in(
+        common: &Arc<Common>,
+        stays_open: bool,
+        options: &BinaryOptions,
+        element: Option<ElementType>,
+    ) -> Result<Self> {
         let path = &options.file;
         let file = DataFile::open(path)?;
         let header = Header::read(&file)?;
@@ -104,18 +130,17 @@ impl BinaryDeserializer {
         let kept =
             options.keep_data_in_memory.then(|| header.chunks.iter().map(|_| Mutex::new(None)).collect());
         let largest = header.chunks.iter().map(|record| record.end - record.start).max().unwrap_or(0);
-        let buffers = BufferPool::new(largest);
-        let shared = BinaryFile { file, header, lengths, buffers, forms: forms(streams.len(), false) };
+        common.buffers.expect(largest);
+        let handle = FileHandle::new(file, stays_open)?;
+        let shared = BinaryFile { handle, header, lengths, common: Arc::clone(common) };
         Ok(BinaryDeserializer { streams, chunks, shared: Arc::new(shared), kept })
     }
 
     /// Allows small numbers to be stored narrow, as packers can read them. To be called before anything is
     /// loaded.
     #[must_use]
-    pub fn narrow(mut self) -> Self {
-        if let Some(shared) = Arc::get_mut(&mut self.shared) {
-            shared.forms = forms(self.streams.len(), true);
-        }
+    pub fn narrow(self) -> Self {
+        self.shared.common.forms(self.streams.len(), true);
         self
     }
 
@@ -126,9 +151,13 @@ impl BinaryDeserializer {
     }
 }
 
-/// The least form for each stream.
-fn forms(streams: usize, narrow: bool) -> Vec<Mutex<Form>> {
-    (0..streams).map(|_| Mutex::new(Form::new(narrow))).collect()
+/// Binary files have no keys, so their sequences are numbered.
+fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
+    if corpus.is_numeric() {
+        return Ok(());
+    }
+    let message = "Binary deserializer does not support non-numeric sequence keys.";
+    Err(Error::argument(message).in_file(&options.file))
 }
 
 /// The name that the configuration gives a stream. The last of several counts.
@@ -184,13 +213,13 @@ impl ChunkSource for BinaryDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let BinaryFile { header, lengths, buffers, .. } = &*self.shared;
+        let BinaryFile { header, lengths, common, .. } = &*self.shared;
         let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
-        SourceMemory { chunks: buffers.held(), index: (tables + lengths.bytes()) as u64 }
+        SourceMemory { chunks: common.buffers.held(), index: (tables + lengths.bytes()) as u64 }
     }
 
     fn file_bytes(&self) -> Option<u64> {
-        self.shared.file.size().ok()
+        self.shared.handle.size().ok()
     }
 
     fn fingerprint(&self) -> u64 {
@@ -219,15 +248,19 @@ impl Deserializer for BinaryDeserializer {
 
 impl BinaryFile {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<BinaryChunk> {
-        let (file, header, record) = (&self.file, &self.header, &self.header.chunks[id as usize]);
+        let (header, record) = (&self.header, &self.header.chunks[id as usize]);
+        let file = &self.handle.get()?;
         let context = ChunkContext { file, header, record, first_key: self.lengths.first(id) };
         let range = record.start..record.end;
         // From here on the chunk's destructor returns the buffer to the pool.
-        let data = self.buffers.take(file.path(), &range)?;
+        let data = self.common.buffers.take(file.path(), &range)?;
         let mut chunk = BinaryChunk { shared: Arc::clone(self), data, streams: Vec::new() };
         let data = &mut chunk.data;
         chunk.streams = match header.layout {
-            Layout::Cntk => layout_cntk::load(&context, self.lengths.of(id), &self.forms, data)?,
+            Layout::Cntk => {
+                let forms = self.common.forms(header.streams.len(), false);
+                layout_cntk::load(&context, self.lengths.of(id), forms, data)?
+            }
             Layout::Documented => {
                 data.read(file, range)?;
                 layout_documented::find_streams(&context, data.bytes_mut())?

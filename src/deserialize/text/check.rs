@@ -7,6 +7,7 @@ use crate::Result;
 use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::report::Report;
+use crate::file::DataFile;
 use crate::sequence::ChunkId;
 use crate::stream::ElementType;
 use rayon::prelude::*;
@@ -36,24 +37,26 @@ impl TextFile {
         let sequences = self.index.info(id).sequences;
         let shift = self.shift(id, sequences);
         let count = u64::from(sequences).div_ceil(1u64 << shift) as u32;
+        let file = self.handle.get()?;
         let segments = (0..count)
             .into_par_iter()
-            .map(|segment| self.check_segment::<T>(id, self.range(sequences, shift, segment), most))
+            .map(|segment| self.check_segment::<T>(&file, id, self.range(sequences, shift, segment), most))
             .collect::<Result<Vec<_>>>()?;
         let mut check = ChunkCheck::default();
         segments.into_iter().for_each(|segment| check.append(segment, most));
-        self.number_lines(&mut check.findings);
+        self.number_lines(&file, &mut check.findings);
         Ok(check)
     }
 
     fn check_segment<T: Scratched>(
         &self,
+        file: &DataFile,
         id: ChunkId,
         sequences: Range<u32>,
         most: usize,
     ) -> Result<ChunkCheck> {
         T::with_scratch(|scratch| {
-            let (start, length) = self.read_segment(id, &sequences, scratch)?;
+            let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
             let mut report = Report::collecting(&self.rules, most);
             let Scratch { text, output } = scratch;
             let spans = self.index.spans(id, sequences.clone());
@@ -136,7 +139,7 @@ impl TextFile {
     }
 
     /// Puts findings into the order of the file, and gives each its line. Without lines if the file cannot be read again.
-    fn number_lines(&self, findings: &mut [Finding]) {
+    fn number_lines(&self, file: &DataFile, findings: &mut [Finding]) {
         findings.sort_by_key(|finding| finding.location.offset);
         let offset_of = |finding: &Finding| finding.location.offset.unwrap_or(0);
         let Some(first) = findings.first().map(offset_of) else { return };
@@ -146,7 +149,7 @@ impl TextFile {
             let offset = offset_of(finding);
             while at < offset {
                 let size = (offset - at).min(BLOCK as u64) as usize;
-                match self.file.read_at(at, &mut buffer[..size]) {
+                match file.read_at(at, &mut buffer[..size]) {
                     Ok(count) if count > 0 => {
                         breaks += memchr::memchr_iter(b'\n', &buffer[..count]).count() as u64;
                         at += count as u64;

@@ -43,7 +43,7 @@ impl TextChunk {
         if skipped == 0 {
             return;
         }
-        let all = self.shared.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
+        let all = self.shared.common.skipped.fetch_add(skipped, Ordering::Relaxed) + skipped;
         let rules = &self.shared.rules;
         rules.log.write(
             Level::Warning,
@@ -150,7 +150,7 @@ impl Chunk for TextChunk {
             return Ok(());
         }
         let broken = {
-            let mut left = self.shared.errors_left.lock();
+            let mut left = self.shared.common.errors_left.lock();
             let mut broken = None;
             for _ in 0..if self.fatal.is_some() { ATTEMPTS } else { 1 } {
                 broken = (errors > *left).then_some(*left);

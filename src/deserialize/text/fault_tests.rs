@@ -34,6 +34,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         keep_data_in_memory: false,
         element: ElementType::Float,
         strict_sequences: true,
+        shared_ids: false,
     };
     (folder, options)
 }

@@ -12,6 +12,7 @@ mod chunk;
 #[cfg(test)]
 mod fault_tests;
 pub mod index;
+mod list;
 mod names;
 pub(crate) mod parse;
 mod segment;
@@ -23,6 +24,7 @@ use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::check::ChunkCheck;
+use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
 };
@@ -35,6 +37,7 @@ use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
 use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
+pub use list::open_files;
 use parking_lot::Mutex;
 use parse::fast::Fast;
 use parse::report::{Failure, Report, limit_text};
@@ -63,35 +66,86 @@ pub struct TextDeserializer {
 struct TextFile {
     rules: Rules,
     fast: Fast,
-    file: DataFile,
+    handle: FileHandle,
     index: Index,
     element: ElementType,
     value_size: usize,
-    recycler: Recycler,
     /// Whether small numbers are stored narrow.
     narrow: bool,
+    /// Line breaks before some offsets of the file, for checks: see [`check`].
+    known_lines: Mutex<BTreeMap<u64, u64>>,
+    warnings: Warnings,
+    common: Arc<Common>,
+}
+
+/// What the files of one deserializer have in common.
+struct Common {
+    recycler: Recycler,
     /// Errors that are still tolerated.
     errors_left: Mutex<u64>,
     /// Sequences that were left out because a stream has no sample in them (`strictSequences = false`).
     skipped: AtomicU64,
-    warnings: Warnings,
-    /// Line breaks before some offsets of the file, for checks: see [`check`].
-    known_lines: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Common {
+    fn new(options: &TextOptions) -> Common {
+        Common {
+            recycler: Recycler::default(),
+            errors_left: Mutex::new(options.max_errors.into()),
+            skipped: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What a file has to know of the list that it is in.
+struct InList {
+    common: Arc<Common>,
+    /// The file's keys have to be less than this.
+    key_limit: Option<SequenceKey>,
+    /// Whether a warning names keys that several sequences have.
+    warns_of_repeats: bool,
+    /// Whether the file stays open.
+    stays_open: bool,
+}
+
+impl InList {
+    /// Of a file that is the only one.
+    fn alone(options: &TextOptions) -> InList {
+        let common = Arc::new(Common::new(options));
+        InList { common, key_limit: None, warns_of_repeats: true, stays_open: true }
+    }
 }
 
 impl TextDeserializer {
     /// Opens and indexes the file. Runs on a thread of the library's pool.
     pub fn open(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
-        Self::open_by(options, corpus, |file, options| Index::open(file, options, corpus))
+        Self::open_in(&InList::alone(options), options, corpus)
+    }
+
+    /// [`TextDeserializer::open`] of one of several files.
+    fn open_in(list: &InList, options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Self> {
+        Self::open_by(list, options, corpus, |file, options| Index::open(file, options, corpus))
     }
 
     /// Opens the file, and indexes it while it is read from front to back. Runs on a thread of the pool.
     pub fn open_incremental(options: &TextOptions, corpus: &Arc<Corpus>, pool: &Pool) -> Result<Self> {
+        Self::open_incremental_in(&InList::alone(options), options, corpus, pool)
+    }
+
+    /// [`TextDeserializer::open_incremental`] of one of several files.
+    fn open_incremental_in(
+        list: &InList,
+        options: &TextOptions,
+        corpus: &Arc<Corpus>,
+        pool: &Pool,
+    ) -> Result<Self> {
         // The list of chunks that are kept has its length from the start.
         if options.keep_data_in_memory {
-            return Self::open(options, corpus);
+            return Self::open_in(list, options, corpus);
         }
-        Self::open_by(options, corpus, |file, options| Index::open_incremental(file, options, corpus, pool))
+        Self::open_by(list, options, corpus, |file, options| {
+            Index::open_incremental(file, options, corpus, pool)
+        })
     }
 
     /// [`TextDeserializer::open_incremental`] with steps of another size.
@@ -102,7 +156,7 @@ impl TextDeserializer {
         pool: &Pool,
         step: u64,
     ) -> Result<Self> {
-        Self::open_by(options, corpus, |file, options| {
+        Self::open_by(&InList::alone(options), options, corpus, |file, options| {
             Index::open_in_steps(file, options, corpus, pool, step)
         })
     }
@@ -118,18 +172,30 @@ impl TextDeserializer {
     }
 
     fn open_by(
+        list: &InList,
         options: &TextOptions,
         corpus: &Arc<Corpus>,
         index: impl FnOnce(&DataFile, &IndexOptions) -> Result<Index>,
     ) -> Result<Self> {
-        let index_options = IndexOptions::of(options);
+        let index_options = IndexOptions {
+            key_limit: list.key_limit,
+            warns_of_repeats: list.warns_of_repeats,
+            ..IndexOptions::of(options)
+        };
         let rules = Rules::new(options, corpus)?;
         let file = open_file(&options.file)?;
         let index = index(&file, &index_options)?;
-        Ok(Self::with_index(options, rules, file, index))
+        let handle = FileHandle::new(file, list.stays_open)?;
+        Ok(Self::with_index(options, rules, handle, index, Arc::clone(&list.common)))
     }
 
-    fn with_index(options: &TextOptions, rules: Rules, file: DataFile, index: Index) -> Self {
+    fn with_index(
+        options: &TextOptions,
+        rules: Rules,
+        handle: FileHandle,
+        index: Index,
+        common: Arc<Common>,
+    ) -> Self {
         let streams = options
             .streams
             .iter()
@@ -146,17 +212,15 @@ impl TextDeserializer {
             options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
         let shared = TextFile {
             fast: Fast::new(&rules),
-            errors_left: Mutex::new(rules.max_errors),
-            skipped: AtomicU64::new(0),
             warnings: Warnings::default(),
             known_lines: Mutex::default(),
             rules,
-            file,
+            handle,
             index,
             element: options.element,
             value_size: options.element.size(),
-            recycler: Recycler::default(),
             narrow: false,
+            common,
         };
         TextDeserializer { streams, shared: Arc::new(shared), kept }
     }
@@ -207,8 +271,8 @@ impl ChunkSource for TextDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let TextFile { recycler, index, .. } = &*self.shared;
-        SourceMemory { chunks: recycler.bytes(), index: index.memory() as u64 }
+        let TextFile { common, index, .. } = &*self.shared;
+        SourceMemory { chunks: common.recycler.bytes(), index: index.memory() as u64 }
     }
 
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
@@ -216,7 +280,7 @@ impl ChunkSource for TextDeserializer {
     }
 
     fn file_bytes(&self) -> Option<u64> {
-        self.shared.file.size().ok()
+        self.shared.handle.size().ok()
     }
 
     fn fingerprint(&self) -> u64 {
@@ -260,9 +324,10 @@ impl TextFile {
         let shift = self.shift(id, sequences);
         let size = 1u64 << shift;
         let count = u64::from(sequences).div_ceil(size) as u32;
+        let file = self.handle.get()?;
         let mut segments = (0..count)
             .into_par_iter()
-            .map(|segment| self.load_segment::<T>(id, self.range(sequences, shift, segment)))
+            .map(|segment| self.load_segment::<T>(&file, id, self.range(sequences, shift, segment)))
             .collect::<Result<Vec<Segment>>>()?;
 
         // From here on everything is as if the segments had been read one after the other.
@@ -275,7 +340,7 @@ impl TextFile {
         for segment in &mut segments {
             used += 1;
             let (lines, counts) = (std::mem::take(&mut segment.lines), std::mem::take(&mut segment.counts));
-            self.warnings.write(&self.rules, &self.file, lines, counts, &mut in_chunk);
+            self.warnings.write(&self.rules, &file, lines, counts, &mut in_chunk);
             errors += segment.errors;
             let stop = segment.stop.as_deref().cloned();
             if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
@@ -323,11 +388,17 @@ impl TextFile {
         start..(u64::from(start) + (1 << shift)).min(u64::from(sequences)) as u32
     }
 
-    fn load_segment<T: Scratched>(&self, id: ChunkId, sequences: Range<u32>) -> Result<Segment> {
+    fn load_segment<T: Scratched>(
+        &self,
+        file: &DataFile,
+        id: ChunkId,
+        sequences: Range<u32>,
+    ) -> Result<Segment> {
         T::with_scratch(|scratch| {
             let mut report = Report::new(&self.rules, self.rules.max_errors);
-            let stop = self.parse_segment(id, sequences, scratch, &mut report)?.err();
-            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, &self.recycler);
+            let stop = self.parse_segment(file, id, sequences, scratch, &mut report)?.err();
+            let recycler = &self.common.recycler;
+            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler);
             Ok(Segment {
                 arena,
                 parts,
@@ -343,12 +414,13 @@ impl TextFile {
     /// Reads and parses a segment. The outer result is about reading the file, the inner one about its content.
     fn parse_segment<T: Scratched>(
         &self,
+        file: &DataFile,
         id: ChunkId,
         sequences: Range<u32>,
         scratch: &mut Scratch<T>,
         report: &mut Report<'_>,
     ) -> Result<std::result::Result<(), parse::report::Stop>> {
-        let (start, length) = self.read_segment(id, &sequences, scratch)?;
+        let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
         let spans = self.index.spans(id, sequences);
         let text = (&*scratch.text, length, start);
         Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
@@ -357,6 +429,7 @@ impl TextFile {
     /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.
     fn read_segment<T: Scratched>(
         &self,
+        file: &DataFile,
         id: ChunkId,
         sequences: &Range<u32>,
         scratch: &mut Scratch<T>,
@@ -364,7 +437,7 @@ impl TextFile {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;
-        let length = self.file.read_at(bytes.start, scratch.text_mut(size))?;
+        let length = file.read_at(bytes.start, scratch.text_mut(size))?;
         Ok((bytes.start, length))
     }
 
@@ -392,19 +465,21 @@ impl TextFile {
     }
 
     fn find_error<T: Scratched>(&self, id: ChunkId, sequences: Range<u32>, before: u64) -> Option<Failure> {
+        let file = self.handle.get().ok()?;
         T::with_scratch(|scratch| {
             let mut report = Report::silent(&self.rules, before);
-            let stop = self.parse_segment(id, sequences, scratch, &mut report).ok()?.err();
+            let stop = self.parse_segment(&file, id, sequences, scratch, &mut report).ok()?.err();
             stop.map(|stop| *stop).filter(|stop| !stop.fatal)
         })
     }
 
     fn error_of(&self, failure: Failure) -> Error {
         self.hint();
-        let line = self.file.line_at(failure.offset);
+        let Ok(file) = self.handle.get() else { return failure.into_error(&self.rules, None) };
+        let line = file.line_at(failure.offset);
         let advice = match failure.empty_stream() {
-            Some(stream) => names::advice(&self.file, &self.rules, stream),
-            None => FileFormat::explain(&self.file, FileFormat::is_ctf),
+            Some(stream) => names::advice(&file, &self.rules, stream),
+            None => FileFormat::explain(&file, FileFormat::is_ctf),
         };
         failure.into_error(&self.rules, line).with_detail(advice)
     }

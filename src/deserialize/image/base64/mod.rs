@@ -68,6 +68,8 @@ impl Base64Images {
             chunk_size: CHUNK_BYTES,
             cache: options.cache_index,
             trace_level: Level::Warning as u32,
+            key_limit: None,
+            warns_of_repeats: true,
         };
         let index = Index::open(&file, &index_options, corpus)?;
         let common = Common::new(options, users, label_dim(options)?)?;

@@ -168,12 +168,12 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Index;
+    use super::super::{Index, tests as index_tests};
     use super::*;
     use std::fmt::Write;
 
     fn options(chunk_size: u64) -> IndexOptions {
-        IndexOptions { main_stream: None, skip_sequence_ids: false, chunk_size, cache: true, trace_level: 0 }
+        IndexOptions { chunk_size, cache: true, ..index_tests::options(None) }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::start::Start;
 use super::table::Table;
 use super::{IndexOptions, warnings};
 use crate::corpus::Corpus;
+use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress};
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
@@ -47,6 +48,7 @@ struct Background {
     options: IndexOptions,
     corpus: Arc<Corpus>,
     needle: Option<Needle>,
+    by_line: bool,
     pool: Pool,
     step: u64,
     begun: Instant,
@@ -108,6 +110,7 @@ impl IncrementalIndex {
             options: options.clone(),
             corpus: Arc::clone(corpus),
             needle: options.main_stream.as_deref().map(Needle::new),
+            by_line: start.by_line,
             pool: pool.clone(),
             step,
             begun: Instant::now(),
@@ -135,6 +138,11 @@ impl IncrementalIndex {
 
     pub fn parts(&self) -> &Arc<IndexParts> {
         &self.0.parts
+    }
+
+    /// Whether every line is a sequence.
+    pub fn is_by_line(&self) -> bool {
+        self.0.by_line
     }
 
     /// A chunk; `None` past the last one. Waits until the chunk is indexed.
@@ -215,7 +223,10 @@ impl Background {
                 Ok(()) if !is_done => {}
                 Ok(()) => {
                     self.parts.announce(&log, self.file.path(), ", while it was read", self.begun.elapsed());
-                    warnings::of_repeats(&self.file, &self.corpus, &self.parts, &log);
+                    if self.options.warns_of_repeats {
+                        let file = FileHandle::Open(self.file.clone());
+                        warnings::of_repeats(&[(&file, &self.parts)], &self.corpus, &log);
+                    }
                 }
                 Err(error) => log.write(
                     Level::Warning,
@@ -232,11 +243,15 @@ impl Background {
         let source = Source { file, state: *file_state, cancelled: Some(&self.cancelled) };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
-        match indexer.advance(&scan, to) {
-            Ok(()) if indexer.is_done() => (Ok(()), indexer.finish(), None),
-            Ok(()) => (Ok(()), indexer.take_complete(), Some(indexer)),
-            Err(error) => (Err(error.in_file(file.path())), indexer.take_complete(), None),
+        let advanced = indexer.advance(&scan, to);
+        let (table, indexer) = match advanced.is_ok() && indexer.is_done() {
+            true => (indexer.finish(), None),
+            false => (indexer.take_complete(), advanced.is_ok().then_some(indexer)),
+        };
+        if let Err(error) = table.check_keys(file, self.options.key_limit) {
+            return (Err(error.in_file(file.path())), Table::default(), None);
         }
+        (advanced.map_err(|error| error.in_file(file.path())), table, indexer)
     }
 
     /// Starts a step if one is needed and none is under way.

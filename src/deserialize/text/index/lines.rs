@@ -6,8 +6,22 @@ use super::scan::Scanner;
 use super::start::Start;
 use super::table::{Builder, Record};
 use crate::Result;
-use memchr::memchr;
+use crate::file::DataFile;
+use memchr::{memchr, memchr_iter};
 use std::ops::Range;
+
+/// Number of lines from `offset`, which is the start of a line, to the end of a file.
+pub(super) fn count(file: &DataFile, offset: u64) -> Result<u64> {
+    let mut block = vec![0; 64 << 10];
+    let (mut at, mut lines, mut is_within) = (offset, 0, false);
+    loop {
+        let count = file.read_at(at, &mut block)?;
+        let Some(last) = block[..count].last() else { return Ok(lines + u64::from(is_within)) };
+        lines += memchr_iter(b'\n', &block[..count]).count() as u64;
+        is_within = *last != b'\n';
+        at += count as u64;
+    }
+}
 
 /// Scanner of line mode, and what it has found in its range.
 pub(super) struct LineScanner<'a> {

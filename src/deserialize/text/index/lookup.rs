@@ -5,7 +5,9 @@ use super::keys::Keys;
 use super::table::Table;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::sort::sort_like_std;
+use crate::file::DataFile;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 
@@ -63,6 +65,26 @@ impl Sorted {
 }
 
 impl Table {
+    /// Fails if the key of a sequence is not less than `limit`.
+    pub fn check_keys(&self, file: &DataFile, limit: Option<SequenceKey>) -> Result<()> {
+        let Some(limit) = limit else { return Ok(()) };
+        let is_too_large = |&position: &usize| self.key_at(position) >= limit;
+        let last = self.len().saturating_sub(1);
+        let found = match self.keys.are_counting() || self.ascending {
+            true => (last..self.len()).find(is_too_large),
+            false => (0..self.len()).find(is_too_large),
+        };
+        let Some(found) = found else { return Ok(()) };
+        let span = self.span_at(found);
+        let message = format!("Sequence id {} is too large for a file that is one of several.", span.key);
+        let detail = format!(
+            "The ids of each file are numbers of their own, and have to be less than {limit}. If all files share one \
+             numbering, set sharedIds = true, which allows larger ids."
+        );
+        let error = Error::data(message).with_detail(detail).for_key(span.key.to_string());
+        Err(error.at(span.offset, file.line_at(span.offset)))
+    }
+
     /// The sequence that CNTK finds for this key. Of several it is the first one in a file of up to 16 sequences, and in
     /// larger files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
@@ -118,7 +140,8 @@ impl Table {
         SequenceId { chunk: chunk as ChunkId, index: (position - self.chunk_spans[chunk].first) as u32 }
     }
 
-    fn key_at(&self, position: usize) -> SequenceKey {
+    /// The key of the sequence at a position.
+    pub fn key_at(&self, position: usize) -> SequenceKey {
         match &self.keys {
             Keys::Any(keys) => keys[position],
             keys => keys.get(position, &self.chunk_spans[self.chunk_of(position)]),

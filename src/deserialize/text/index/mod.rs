@@ -39,6 +39,7 @@ pub(crate) use cache::is_writer as is_cache_writer;
 use crate::Result;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
+use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
 use crate::file::DataFile;
 use crate::log::Logger;
@@ -70,6 +71,10 @@ pub struct IndexOptions {
     pub cache: bool,
     /// Greatest level of the lines that are logged.
     pub trace_level: u32,
+    /// Keys have to be less than this.
+    pub key_limit: Option<SequenceKey>,
+    /// Whether a warning names keys that several sequences have.
+    pub warns_of_repeats: bool,
 }
 
 impl IndexOptions {
@@ -82,6 +87,8 @@ impl IndexOptions {
             chunk_size: options.chunk_size,
             cache: options.cache_index,
             trace_level: options.trace_level,
+            key_limit: None,
+            warns_of_repeats: true,
         }
     }
 }
@@ -104,6 +111,8 @@ pub struct Index {
     parts: Arc<IndexParts>,
     /// Adds further parts; `None` if the index was built at once.
     incremental: Option<IncrementalIndex>,
+    /// Whether every line is a sequence; otherwise lines begin with ids.
+    by_line: bool,
     /// The chunks of all parts; made when they are first asked for, if there can be several parts.
     chunks: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
@@ -143,7 +152,8 @@ impl Index {
         }
         let incremental = IncrementalIndex::begin(file, options, corpus, pool, step);
         let incremental = incremental.map_err(|error| error.in_file(file.path()))?;
-        Ok(Self::of(Arc::clone(incremental.parts()), Some(incremental)))
+        let by_line = incremental.is_by_line();
+        Ok(Self::of(Arc::clone(incremental.parts()), by_line, Some(incremental)))
     }
 
     fn open_cut(file: &DataFile, options: &IndexOptions, corpus: &Corpus, cut: Cut) -> Result<Index> {
@@ -170,14 +180,30 @@ impl Index {
                 table
             }
         };
-        let index = Self::of(Arc::new(IndexParts::whole(table)), None);
+        table.check_keys(file, options.key_limit)?;
+        let index = Self::of(Arc::new(IndexParts::whole(table)), start.by_line, None);
         index.parts.announce(&log, file.path(), origin, begun.elapsed());
-        warnings::of_repeats(file, corpus, &index.parts, &log);
+        if options.warns_of_repeats {
+            warnings::of_repeats(&[(&FileHandle::Open(file.clone()), &index.parts)], corpus, &log);
+        }
         Ok(index)
     }
 
-    fn of(parts: Arc<IndexParts>, incremental: Option<IncrementalIndex>) -> Index {
-        Index { parts, incremental, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
+    fn of(parts: Arc<IndexParts>, by_line: bool, incremental: Option<IncrementalIndex>) -> Index {
+        Index { parts, incremental, by_line, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
+    }
+
+    /// Whether every line is a sequence, whose key is the number of the line; otherwise lines begin with ids.
+    pub fn is_by_line(&self) -> bool {
+        self.by_line
+    }
+
+    /// The number of lines of a file whose keys are those numbers. The index must be complete.
+    pub fn lines(&self, file: &DataFile) -> Result<u64> {
+        let last = self.chunks().len().checked_sub(1).map(|last| last as ChunkId);
+        let last = last.and_then(|last| self.spans(last, 0..self.info(last).sequences).next_back());
+        let (lines, end) = last.map_or((0, 0), |last| (last.key + 1, last.offset + u64::from(last.size)));
+        Ok(lines + lines::count(file, end)?)
     }
 
     /// All chunks. Waits until they are indexed. If the file is wrong somewhere, these are the chunks before.
@@ -290,6 +316,12 @@ impl Index {
     pub fn memory(&self) -> usize {
         self.parts.bytes()
     }
+}
+
+/// Warns if several sequences of some files have one key.
+pub fn warn_of_repeats(files: &[(&FileHandle, &Index)], corpus: &Corpus, log: &Logger) {
+    let files: Vec<_> = files.iter().map(|(file, index)| (*file, &*index.parts)).collect();
+    warnings::of_repeats(&files, corpus, log);
 }
 
 impl fmt::Debug for Index {

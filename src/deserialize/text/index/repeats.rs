@@ -27,18 +27,18 @@ const MOST_SCATTERED: u64 = 1 << 19;
 /// What there is to warn of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repeats {
-    /// The first sequence in the file's order whose key an earlier one has ...
-    pub again: SequenceSpan,
+    /// The first sequence in the order of the data whose key an earlier one has, and the number of its table ...
+    pub again: (usize, SequenceSpan),
     /// ... and that earlier one.
-    pub first: SequenceSpan,
+    pub first: (usize, SequenceSpan),
     /// Sequences whose key an earlier one has.
     pub count: u64,
 }
 
 impl Repeats {
-    /// Looks for keys that several sequences of a file have, whose tables these are in the file's order.
+    /// Looks for keys that several sequences have, whose tables these are in the order of the data.
     pub fn find<'a, I: Iterator<Item = &'a Table> + Clone>(tables: I) -> Option<Repeats> {
-        if tables.clone().all(|table| table.ascending) {
+        if are_ascending(tables.clone()) {
             return None;
         }
         let (mut least, mut greatest, mut sequences) = (SequenceKey::MAX, SequenceKey::MIN, 0);
@@ -54,6 +54,15 @@ impl Repeats {
         }
         if sequences > MOST_SCATTERED { None } else { among_scattered(tables, bits.next_power_of_two()) }
     }
+}
+
+/// Whether each key of some tables is greater than all before it.
+fn are_ascending<'a>(tables: impl Iterator<Item = &'a Table>) -> bool {
+    let mut last = None;
+    tables.filter(|table| table.len() > 0).all(|table| {
+        let first = table.key_at(0);
+        table.ascending && last.replace(table.key_at(table.len() - 1)).is_none_or(|last| last < first)
+    })
 }
 
 /// Keys from `least` on, in a range of this size: a bit for each.
@@ -114,12 +123,12 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
 
 /// The first two sequences of a key.
 fn repeats_of<'a>(tables: impl Iterator<Item = &'a Table>, key: SequenceKey, count: u64) -> Option<Repeats> {
-    let mut spans = tables.flat_map(|table| {
+    let mut spans = tables.enumerate().flat_map(|(number, table)| {
         table.chunk_spans.iter().enumerate().flat_map(move |(chunk, chunk_span)| {
             let positions = table.positions(chunk);
             let end = positions.end;
             let of_key = positions.filter(move |&position| table.keys.get(position, chunk_span) == key);
-            of_key.map(move |position| table.span(position, chunk_span, end))
+            of_key.map(move |position| (number, table.span(position, chunk_span, end)))
         })
     });
     Some(Repeats { first: spans.next()?, again: spans.next()?, count })
@@ -198,8 +207,8 @@ mod tests {
     fn check(keys: &[SequenceKey], cut: usize, chunk_size: u64) {
         let found = Repeats::find(tables(keys, cut, chunk_size).iter());
         let found = found.map(|found| {
-            assert_eq!(found.first.key, found.again.key);
-            (found.first.offset, found.again.offset, found.count)
+            assert_eq!(found.first.1.key, found.again.1.key);
+            (found.first.1.offset, found.again.1.offset, found.count)
         });
         assert_eq!(found, reference(keys));
     }

@@ -13,6 +13,8 @@ pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {
         chunk_size: 32 << 20,
         cache: false,
         trace_level: 0,
+        key_limit: None,
+        warns_of_repeats: true,
     }
 }
 

@@ -1,13 +1,13 @@
 //! What is allowed in a text file but hardly ever meant, and is said once a file.
 
-use super::IndexOptions;
 use super::parts::IndexParts;
 use super::repeats::Repeats;
 use super::source::Source;
 use super::start::Start;
+use super::{IndexOptions, SequenceSpan};
 use crate::Result;
 use crate::corpus::Corpus;
-use crate::file::DataFile;
+use crate::deserialize::handle::FileHandle;
 use crate::log::{Level, Logger};
 
 /// Bytes at the start of a file that are searched for a line with an id.
@@ -33,11 +33,11 @@ pub(super) fn of_ignored_ids(
 }
 
 /// Warns if several sequences have one key.
-pub(super) fn of_repeats(file: &DataFile, corpus: &Corpus, parts: &IndexParts, log: &Logger) {
+pub(super) fn of_repeats(files: &[(&FileHandle, &IndexParts)], corpus: &Corpus, log: &Logger) {
     if !log.shows(Level::Warning) {
         return;
     }
-    if let Some(text) = about_repeats(file, corpus, parts) {
+    if let Some(text) = about_repeats(files, corpus) {
         log.write(Level::Warning, &text);
     }
 }
@@ -64,24 +64,30 @@ fn about_ignored_ids(source: &Source<'_>, options: &IndexOptions, start: Start) 
     }))
 }
 
-fn about_repeats(file: &DataFile, corpus: &Corpus, parts: &IndexParts) -> Option<String> {
-    let tables: Vec<_> = parts.iter().map(|part| &part.table).collect();
-    let Repeats { first, again, count } = Repeats::find(tables.into_iter())?;
-    let place = |offset: u64| match (offset <= COUNTED).then(|| file.line_at(offset)).flatten() {
-        Some(line) => format!("line {line} (offset {offset})"),
-        None => format!("offset {offset}"),
+fn about_repeats(files: &[(&FileHandle, &IndexParts)], corpus: &Corpus) -> Option<String> {
+    let tables: Vec<_> =
+        files.iter().flat_map(|(file, parts)| parts.iter().map(move |part| (file, &part.table))).collect();
+    let Repeats { first, again, count } = Repeats::find(tables.iter().map(|(_, table)| *table))?;
+    let place = |(table, span): (usize, SequenceSpan)| {
+        let offset = span.offset;
+        let line = (offset <= COUNTED).then(|| tables[table].0.get().ok()?.line_at(offset)).flatten();
+        line.map_or_else(|| format!("offset {offset}"), |line| format!("line {line} (offset {offset})"))
     };
     let others = match count {
         1 => String::new(),
         _ => format!(" In all, {count} sequences have the id of an earlier one."),
     };
+    let (path, other) = (tables[first.0].0.path(), tables[again.0].0.path());
+    let (between, of_other) = match path == other {
+        true => (", with other lines between", String::new()),
+        false => ("", format!(" of '{other}'")),
+    };
     Some(format!(
-        "Sequence {} of '{}' begins at {} and again at {}, with other lines between: these are two sequences with one id.\
+        "Sequence {} of '{path}' begins at {} and again at {}{of_other}{between}: these are two sequences with one id.\
          {others} The lines of a sequence must follow each other, and no other sequence may have its id.",
-        corpus.text_of(first.key),
-        file.path(),
-        place(first.offset),
-        place(again.offset)
+        corpus.text_of(first.1.key),
+        place(first),
+        place(again)
     ))
 }
 
@@ -121,12 +127,13 @@ mod tests {
         let options = IndexOptions { chunk_size: 20, ..options(None) };
         let corpus = Arc::new(corpus());
         let index = Index::open(&file, &options, &corpus).expect("an index");
-        let at_once = about_repeats(&file, &corpus, &index.parts);
+        let handle = FileHandle::Open(file.clone());
+        let at_once = about_repeats(&[(&handle, &index.parts)], &corpus);
         let pool = Pool::shared().expect("threads");
         let open = || Index::open_in_steps(&file, &options, &corpus, &pool, 16);
         let index = pool.install(open).expect("an index");
         assert!(!index.chunks().is_empty());
-        assert_eq!(about_repeats(&file, &corpus, &index.parts), at_once);
+        assert_eq!(about_repeats(&[(&handle, &index.parts)], &corpus), at_once);
         at_once
     }
 

@@ -36,6 +36,7 @@ fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         keep_data_in_memory: false,
         element: ElementType::Float,
         strict_sequences: true,
+        shared_ids: false,
     }
 }
 
@@ -249,7 +250,7 @@ fn sequences_without_data_may_be_skipped() {
     // They are counted, but are no errors.
     for skipped in [1, 2, 3] {
         assert!(deserializer.load(0).expect("loads").commit_errors().is_ok());
-        assert_eq!(deserializer.shared.skipped.load(Ordering::Relaxed), skipped);
+        assert_eq!(deserializer.shared.common.skipped.load(Ordering::Relaxed), skipped);
     }
 }
 

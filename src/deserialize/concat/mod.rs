@@ -1,0 +1,422 @@
+//! Several files of one format as one deserializer: the chunks of one file after those of the other.
+//!
+//! A chunk never spans two files. The files are opened at once, in parallel; or, where data are read in their own order, a
+//! little ahead of reading ([`opening`]). Loading a chunk is the affair of its file, and what is loaded is the file's own
+//! chunk, so nothing is added to the work for a sequence but looking up its key.
+//!
+//! By the [`KeyRule`], sequences of different files have different keys, or the files share one numbering.
+
+mod keys;
+mod opening;
+#[cfg(test)]
+mod tests;
+
+pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
+
+use super::check::ChunkCheck;
+use super::fingerprint::{SEED, mix};
+use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
+use crate::pool::Pool;
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::{Error, Result};
+use keys::Lookup;
+use opening::Opening;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// A format whose files can be read one after the other.
+pub trait Format: Send + Sync + 'static {
+    /// An open file. All files of a format object share the memory of their chunks.
+    type File: Deserializer + 'static;
+
+    /// Whether minibatches report the keys of sequences; otherwise they report 0.
+    const REPORTS_KEYS: bool;
+
+    /// Opens a file on a thread of the pool. With `pool`, its table of chunks may be made while its data are read.
+    fn open(&self, path: &str, pool: Option<&Pool>) -> Result<Self::File>;
+
+    /// Whether a file may be opened only after the one before it is opened and all of its keys are known.
+    fn opens_in_turn(&self) -> bool {
+        false
+    }
+
+    /// Whether the keys of a file count its lines or sequences from 0.
+    fn is_counted(&self, file: &Self::File) -> bool;
+
+    /// How many lines or sequences these keys count. All chunks of the file are known.
+    fn count(&self, file: &Self::File) -> Result<u64>;
+
+    /// Warns of keys that sequences of several files have.
+    fn warn_of_repeats(&self, _files: &[&Self::File]) {}
+}
+
+/// Several files as one deserializer.
+pub struct Concat<F: Format> {
+    streams: Vec<StreamInfo>,
+    files: Arc<Files<F>>,
+    /// Opens the other files while data are read; `None` if all were opened at once.
+    opening: Option<Opening<F>>,
+    whole: OnceLock<Whole>,
+    lookup: OnceLock<Lookup>,
+    /// A hash of the names and sizes of the files, and of how keys are numbered.
+    list: u64,
+    bytes: u64,
+}
+
+/// The files that are open, with their places.
+struct Files<F: Format> {
+    format: F,
+    paths: Vec<String>,
+    rule: KeyRule,
+    places: Box<[OnceLock<Place<F>>]>,
+}
+
+/// A file that is open, and what comes before it.
+struct Place<F: Format> {
+    file: F::File,
+    /// Number of its first chunk.
+    first: ChunkId,
+    /// What is added to the file's own keys.
+    base: SequenceKey,
+    /// Lines or sequences that keys count in the files before.
+    counted_before: u64,
+}
+
+/// The table of all chunks.
+#[derive(Default)]
+struct Whole {
+    chunks: Vec<ChunkInfo>,
+    /// The file of each chunk.
+    owners: Vec<u32>,
+}
+
+impl<F: Format> Files<F> {
+    fn new(format: F, paths: Vec<String>, rule: KeyRule) -> Result<Files<F>> {
+        if paths.len() > MOST_FILES {
+            let message = format!("{} files are too many for one deserializer.", paths.len());
+            return Err(Error::argument(message).with_detail(format!("At most {MOST_FILES} are possible.")));
+        }
+        let places = paths.iter().map(|_| OnceLock::new()).collect();
+        Ok(Files { format, paths, rule, places })
+    }
+
+    fn get(&self, number: usize) -> Option<&Place<F>> {
+        self.places.get(number)?.get()
+    }
+
+    /// The files that have places, in the order of the list.
+    fn iter(&self) -> impl Iterator<Item = &Place<F>> {
+        self.places.iter().map_while(OnceLock::get)
+    }
+
+    /// The last file that has a place, and its number.
+    fn last(&self) -> Option<(usize, &Place<F>)> {
+        let next = self.places.partition_point(|place| place.get().is_some());
+        let last = next.checked_sub(1)?;
+        Some((last, self.get(last)?))
+    }
+
+    /// The last file whose first chunk is not after this one, and its number.
+    fn find(&self, chunk: ChunkId) -> Option<(usize, &Place<F>)> {
+        let next = self.places.partition_point(|place| place.get().is_some_and(|place| place.first <= chunk));
+        let number = next.checked_sub(1)?;
+        Some((number, self.get(number)?))
+    }
+
+    /// Gives the next file its place. All chunks of the files before it are known.
+    fn place(&self, number: usize, file: F::File) -> Result<()> {
+        let mut place: Place<F> = Place { file, first: 0, base: self.rule.base(number), counted_before: 0 };
+        if let Some(before) = number.checked_sub(1).and_then(|before| self.get(before)) {
+            check_streams(before.file.streams(), place.file.streams())
+                .map_err(|error| error.in_file(&self.paths[number]))?;
+            let first = before.first as usize + before.file.chunks().len();
+            place.first = ChunkId::try_from(first).map_err(|_| {
+                let message = format!("The files up to '{}' have too many chunks.", self.paths[number]);
+                Error::data(message).with_detail("At most 4294967295 are possible: choose larger chunks.")
+            })?;
+            if self.rule == KeyRule::Shared {
+                place.counted_before = before.counted_before;
+                if self.format.is_counted(&before.file) {
+                    place.counted_before += self.format.count(&before.file)?;
+                }
+                if self.format.is_counted(&place.file) {
+                    place.base = place.counted_before;
+                }
+            }
+        }
+        let is_new = self.places[number].set(place).is_ok();
+        if is_new { Ok(()) } else { Err(Error::internal("a file has two places")) }
+    }
+}
+
+/// Files have to describe their streams alike.
+fn check_streams(first: &[StreamInfo], other: &[StreamInfo]) -> Result<()> {
+    if first == other {
+        return Ok(());
+    }
+    let list = |streams: &[StreamInfo]| {
+        let one = |stream: &StreamInfo| {
+            format!("{} ({:?}, {:?}, {:?})", stream.name, stream.storage, stream.element, stream.shape)
+        };
+        streams.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let message = "The files of a deserializer have different streams.";
+    let detail = format!("Found: {}. Expected, as in the files before: {}.", list(other), list(first));
+    Err(Error::data(message).with_detail(detail))
+}
+
+impl<F: Format> Concat<F> {
+    /// Opens all files, at least one. Runs on a thread of the pool. Of several errors, that of the first file counts.
+    pub fn open(format: F, paths: Vec<String>, rule: KeyRule) -> Result<Concat<F>> {
+        let files = Files::new(format, paths, rule)?;
+        let open = |path: &String| files.format.open(path, None);
+        if files.format.opens_in_turn() {
+            for (number, path) in files.paths.iter().enumerate() {
+                files.place(number, open(path)?)?;
+            }
+        } else {
+            let opened: Vec<_> = files.paths.par_iter().map(open).collect();
+            for (number, file) in opened.into_iter().enumerate() {
+                files.place(number, file?)?;
+            }
+        }
+        let sizes: Vec<u64> = files.iter().map(|place| place.file.file_bytes().unwrap_or(0)).collect();
+        let concat = Self::of(Arc::new(files), &sizes, None);
+        concat.whole();
+        Ok(concat)
+    }
+
+    /// Opens the first file; the others are opened as reading gets near them, and mistakes in them are found only then.
+    /// That all files exist is checked here. Runs on a thread of the pool.
+    pub fn open_incremental(format: F, paths: Vec<String>, rule: KeyRule, pool: &Pool) -> Result<Concat<F>> {
+        let files = Files::new(format, paths, rule)?;
+        let sizes: Vec<_> = files.paths.par_iter().map(|path| opening::size_of(path)).collect();
+        let sizes = sizes.into_iter().collect::<Result<Vec<u64>>>()?;
+        if let Some(first) = files.paths.first() {
+            files.place(0, files.format.open(first, Some(pool))?)?;
+        }
+        let files = Arc::new(files);
+        let opening = Opening::new(Arc::clone(&files), sizes.clone(), pool.clone());
+        Ok(Self::of(files, &sizes, Some(opening)))
+    }
+
+    fn of(files: Arc<Files<F>>, sizes: &[u64], opening: Option<Opening<F>>) -> Concat<F> {
+        let mut list = mix(SEED, files.paths.len() as u64, files.rule as u64);
+        for (path, &size) in files.paths.iter().zip(sizes) {
+            let name = Path::new(path).file_name().unwrap_or_default().as_encoded_bytes();
+            let words =
+                name.chunks(8).map(|bytes| bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)));
+            list = words.fold(mix(list, size, name.len() as u64), |list, word| mix(list, word, 0));
+        }
+        Concat {
+            streams: files.get(0).map_or_else(Vec::new, |place| place.file.streams().to_vec()),
+            files,
+            opening,
+            whole: OnceLock::new(),
+            lookup: OnceLock::new(),
+            list,
+            bytes: sizes.iter().sum(),
+        }
+    }
+
+    /// The table of all chunks. Waits until they are known.
+    fn whole(&self) -> &Whole {
+        self.whole.get_or_init(|| {
+            let is_complete = self.opening.is_none() || self.wait_for_all().is_ok();
+            let mut whole = Whole::default();
+            for (number, place) in (0..).zip(self.files.iter()) {
+                whole.chunks.extend_from_slice(place.file.chunks());
+                whole.owners.resize(whole.chunks.len(), number);
+            }
+            if is_complete && self.files.rule == KeyRule::Shared {
+                let files: Vec<_> = self.files.iter().map(|place| &place.file).collect();
+                self.files.format.warn_of_repeats(&files);
+            }
+            whole
+        })
+    }
+
+    /// Waits until all chunks are known. An error is reported again by [`ChunkTable::chunk`], to the caller that asks for the
+    /// first chunk after it.
+    fn wait_for_all(&self) -> Result<()> {
+        let mut chunk = self.index_progress().chunks as ChunkId;
+        while self.chunk(chunk)?.is_some() {
+            chunk = chunk.saturating_add(1).max(self.index_progress().chunks as ChunkId);
+        }
+        Ok(())
+    }
+
+    /// The file that a chunk is in. The chunk must be known.
+    fn owner(&self, chunk: ChunkId) -> &Place<F> {
+        let place = match self.whole.get().and_then(|whole| whole.owners.get(chunk as usize)) {
+            Some(&owner) => self.files.get(owner as usize),
+            None => self.files.find(chunk).map(|(_, place)| place),
+        };
+        let Some(place) = place else { panic!("There is no chunk {chunk}.") };
+        place
+    }
+
+    /// Appends the keys of sequences.
+    fn append_keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        // Sequences of one file are looked up together, a few at a time so that no memory has to be allocated.
+        const BLOCK: usize = 64;
+        let mut block = [SequenceId { chunk: 0, index: 0 }; BLOCK];
+        let mut rest = sequences;
+        while let Some(first) = rest.first() {
+            let place = self.owner(first.chunk);
+            let range = place.first..self.end_of(first.chunk, place);
+            let of_file = |id: &&SequenceId| range.contains(&id.chunk);
+            let count = rest.iter().take(BLOCK).take_while(of_file).count().max(1);
+            let (run, others) = rest.split_at(count);
+            for (local, id) in block.iter_mut().zip(run) {
+                *local = SequenceId { chunk: id.chunk - place.first, index: id.index };
+            }
+            let before = keys.len();
+            place.file.keys(&block[..count], keys);
+            keys[before..].iter_mut().for_each(|key| *key = key.wrapping_add(place.base));
+            rest = others;
+        }
+    }
+
+    /// A bound of the chunks that certainly are in the file of `chunk`, whose place this is.
+    fn end_of(&self, chunk: ChunkId, place: &Place<F>) -> ChunkId {
+        let known = place.file.index_progress().chunks as ChunkId;
+        (place.first + known).max(chunk + 1)
+    }
+
+    /// Where a sequence of a file is.
+    fn in_all(place: &Place<F>, id: SequenceId) -> SequenceId {
+        SequenceId { chunk: place.first + id.chunk, index: id.index }
+    }
+
+    /// Chunks of each file that are among the first `chunks`, and the file.
+    fn covered(&self, chunks: usize) -> impl Iterator<Item = (&F::File, usize)> {
+        let range = move |(number, place): (usize, &Place<F>)| -> Range<usize> {
+            let first = place.first as usize;
+            let next = self.files.get(number + 1).map_or(usize::MAX, |next| next.first as usize);
+            first..next.min(chunks).max(first)
+        };
+        self.files.iter().enumerate().map(move |one| (&one.1.file, range(one).len())).filter(|one| one.1 > 0)
+    }
+}
+
+impl<F: Format> ChunkTable for Concat<F> {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.whole().chunks
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        let place = self.owner(chunk);
+        place.file.lengths(chunk - place.first)
+    }
+
+    fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkInfo>> {
+        let Some(opening) = &self.opening else {
+            return Ok(self.chunks().get(chunk as usize).copied());
+        };
+        while let Some((number, place)) = self.files.find(chunk) {
+            if let Some(info) = place.file.chunk(chunk - place.first)? {
+                opening.stay_ahead_of(number);
+                return Ok(Some(info));
+            }
+            if !opening.wait_for(number + 1)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn index_progress(&self) -> IndexProgress {
+        let Some((number, place)) = self.files.last() else { return IndexProgress { chunks: 0, all: true } };
+        let IndexProgress { chunks, all } = place.file.index_progress();
+        IndexProgress {
+            chunks: place.first as usize + chunks,
+            all: all && number + 1 == self.files.places.len(),
+        }
+    }
+
+    fn is_incremental(&self) -> bool {
+        self.opening.is_some()
+    }
+
+    fn cancel(&self) {
+        if let Some(opening) = &self.opening {
+            opening.cancel();
+        }
+        self.files.iter().for_each(|place| place.file.cancel());
+    }
+}
+
+impl<F: Format> ChunkSource for Concat<F> {
+    fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let place = self.owner(chunk);
+        place.file.load(chunk - place.first)
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
+        match F::REPORTS_KEYS {
+            true => self.append_keys(sequences, keys),
+            false => keys.resize(keys.len() + sequences.len(), 0),
+        }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.fingerprint_of(self.chunks().len())
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let whole = self
+            .whole
+            .get()
+            .map_or(0, |whole| size_of_val(whole.chunks.as_slice()) + size_of_val(whole.owners.as_slice()));
+        let lookup = self.lookup.get().map_or(0, Lookup::bytes);
+        let own = whole + lookup + size_of_val(&*self.files.places);
+        let files = self.files.iter().map(|place| place.file.memory());
+        files.fold(SourceMemory { chunks: 0, index: own as u64 }, |sum, file| SourceMemory {
+            // All files name the memory that they share.
+            chunks: file.chunks,
+            index: sum.index + file.index,
+        })
+    }
+
+    fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
+        let place = self.owner(chunk);
+        place.file.check(chunk - place.first, most)
+    }
+
+    fn end_sweep(&self) {
+        self.files.iter().for_each(|place| place.file.end_sweep());
+    }
+
+    fn file_bytes(&self) -> Option<u64> {
+        Some(self.bytes)
+    }
+}
+
+impl<F: Format> Deserializer for Concat<F> {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.append_keys(sequences, keys);
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        if self.files.rule == KeyRule::Shared {
+            return self.lookup.get_or_init(|| Lookup::of(self)).find(key);
+        }
+        self.chunks();
+        let (number, key) = keys::split(key);
+        let place = self.files.get(number)?;
+        place.file.find(key).map(|id| Self::in_all(place, id))
+    }
+
+    fn fingerprint_of(&self, chunks: usize) -> u64 {
+        self.covered(chunks)
+            .fold(self.list, |hash, (file, chunks)| mix(hash, file.fingerprint_of(chunks), chunks as u64))
+    }
+}

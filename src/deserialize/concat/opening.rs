@@ -1,0 +1,178 @@
+//! Opens files a little ahead of reading them, as jobs of the library's pool.
+//!
+//! A file gets its place once all chunks of the files before it are known, because its chunks are numbered on from theirs. A
+//! file that cannot be opened is an error of the call that asks for its first chunk.
+
+use super::{Files, Format};
+use crate::deserialize::handle::changed;
+use crate::deserialize::{ChunkSource, ChunkTable};
+use crate::file::DataFile;
+use crate::pool::Pool;
+use crate::{Error, Result};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Bytes of the files after the one in use that are opened ahead: as many as a large file is indexed ahead of reading.
+const BYTES_AHEAD: u64 = 128 << 20;
+
+/// Files that are opened ahead at most, however small they are.
+const FILES_AHEAD: usize = 1024;
+
+/// Bytes of a file, which must exist.
+pub(super) fn size_of(path: &str) -> Result<u64> {
+    DataFile::open(path)?.size()
+}
+
+/// Opens files while data are read.
+pub(super) struct Opening<F: Format>(Arc<Background<F>>);
+
+struct Background<F: Format> {
+    files: Arc<Files<F>>,
+    sizes: Vec<u64>,
+    pool: Pool,
+    state: Mutex<State<F::File>>,
+    /// A file was opened.
+    changed: Condvar,
+}
+
+struct State<T> {
+    /// Number of files that have their places.
+    placed: usize,
+    /// The files after these whose opening has begun, in order; `None` while one is being opened.
+    opened: VecDeque<Option<Result<T>>>,
+    /// Number of the last file that was asked for.
+    used: usize,
+    /// Bytes of the files after that one whose opening has begun.
+    ahead: u64,
+    /// Why no more files are opened.
+    failure: Option<Error>,
+}
+
+impl<F: Format> Opening<F> {
+    /// The first file has its place.
+    pub fn new(files: Arc<Files<F>>, sizes: Vec<u64>, pool: Pool) -> Opening<F> {
+        let placed = files.iter().count();
+        let state = State { placed, opened: VecDeque::new(), used: 0, ahead: 0, failure: None };
+        let shared =
+            Arc::new(Background { files, sizes, pool, state: Mutex::new(state), changed: Condvar::new() });
+        shared.advance(&mut shared.state.lock());
+        Opening(shared)
+    }
+
+    /// Waits until a file has its place; false if there is no such file. Must not be called on a thread of the pool.
+    pub fn wait_for(&self, number: usize) -> Result<bool> {
+        let mut state = self.0.state.lock();
+        loop {
+            self.0.use_file(&mut state, number.saturating_sub(1));
+            if number < state.placed {
+                return Ok(true);
+            }
+            if number >= self.0.sizes.len() {
+                return Ok(false);
+            }
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            self.0.changed.wait(&mut state);
+        }
+    }
+
+    /// Notes that a file is in use, and opens the ones after it.
+    pub fn stay_ahead_of(&self, number: usize) {
+        self.0.use_file(&mut self.0.state.lock(), number);
+    }
+
+    /// Opens no more files: threads that wait get an error.
+    pub fn cancel(&self) {
+        let closed = || Error::state("The reader was closed while its files were opened.");
+        let mut state = self.0.state.lock();
+        state.failure.get_or_insert_with(closed);
+        let opened = std::mem::take(&mut state.opened);
+        drop(state);
+        self.0.changed.notify_all();
+        drop(opened);
+    }
+}
+
+impl<F: Format> Drop for Opening<F> {
+    fn drop(&mut self) {
+        // Jobs under way share the rest, and drop it when they end, which is soon.
+        self.cancel();
+    }
+}
+
+impl<F: Format> Background<F> {
+    fn use_file(self: &Arc<Self>, state: &mut State<F::File>, number: usize) {
+        while state.used < number {
+            state.used += 1;
+            state.ahead = state.ahead.saturating_sub(self.sizes.get(state.used).copied().unwrap_or(0));
+        }
+        self.advance(state);
+    }
+
+    /// Gives places to files that can have them, and begins to open further ones.
+    fn advance(self: &Arc<Self>, state: &mut State<F::File>) {
+        while state.failure.is_none()
+            && self.is_known(state.placed)
+            && let Some(Some(_)) = state.opened.front()
+            && let Some(Some(file)) = state.opened.pop_front()
+        {
+            match file.and_then(|file| self.files.place(state.placed, file)) {
+                Ok(()) => state.placed += 1,
+                Err(error) => state.failure = Some(error),
+            }
+        }
+        while state.failure.is_none() && self.wants_more(state) {
+            let number = state.placed + state.opened.len();
+            state.opened.push_back(None);
+            state.ahead += self.sizes[number];
+            let shared = Arc::clone(self);
+            self.pool.spawn(move || shared.open(number));
+        }
+    }
+
+    /// Whether all chunks of the first `placed` files, which have their places, are known.
+    fn is_known(&self, placed: usize) -> bool {
+        let last = placed.checked_sub(1).and_then(|last| self.files.get(last));
+        last.is_none_or(|last| last.file.index_progress().all)
+    }
+
+    /// Whether the next file should be opened now.
+    fn wants_more(&self, state: &State<F::File>) -> bool {
+        let begun = state.placed + state.opened.len();
+        let is_near =
+            begun <= state.used + 1 || state.ahead < BYTES_AHEAD && begun - state.used < FILES_AHEAD;
+        let is_next =
+            !self.files.format.opens_in_turn() || state.opened.is_empty() && self.is_known(state.placed);
+        begun < self.sizes.len() && is_near && is_next
+    }
+
+    /// Opens a file: a job of the pool.
+    fn open(self: &Arc<Self>, number: usize) {
+        if self.state.lock().failure.is_some() {
+            return;
+        }
+        let (path, size) = (&self.files.paths[number], self.sizes[number]);
+        let open = || {
+            let file = self.files.format.open(path, Some(&self.pool))?;
+            match file.file_bytes() {
+                Some(now) if now != size => Err(changed(path, size, now)),
+                _ => Ok(file),
+            }
+        };
+        let opened = catch_unwind(AssertUnwindSafe(open))
+            .unwrap_or_else(|_| Err(Error::internal("Opening a file panicked.").in_file(path)));
+        let mut state = self.state.lock();
+        if state.failure.is_none() {
+            let place = number - state.placed;
+            state.opened[place] = Some(opened);
+            self.advance(&mut state);
+        } else {
+            // A file that is not needed is closed without the lock.
+            MutexGuard::unlocked(&mut state, || drop(opened));
+        }
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,208 @@
+//! The files that a deserializer's `file` names: a path, a pattern, or a list of both.
+//!
+//! A path that exists is that file, whatever characters it has: CNTK 2.7 knows nothing else, so a configuration that it reads
+//! means what it meant. Otherwise a text in parentheses is a list, and a text with `*`, `?` or `[` is a pattern.
+
+mod pattern;
+
+use crate::error::ExceptionClass;
+use crate::{Error, ErrorKind, Result};
+use pattern::Pattern;
+use std::fs::{self, DirEntry};
+use std::io;
+
+/// Files of one deserializer that stay open. Of longer lists each file is opened when it is read, because a process may have
+/// few descriptors, often 1024.
+pub const KEPT_OPEN: usize = 256;
+
+/// The paths that a text names, in their order: those of a list in the order of the list, those of a pattern sorted by bytes.
+pub fn named(text: &str) -> Result<Vec<String>> {
+    let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let Some(list) = list.filter(|_| !exists(text)) else { return matching(text) };
+    let mut paths = Vec::new();
+    for element in elements(list) {
+        paths.append(&mut matching(element)?);
+    }
+    if paths.is_empty() {
+        let error =
+            Error::config(ExceptionClass::InvalidArgument, format!("The list '{text}' names no file."));
+        return Err(error.with_detail("Write at least one path, (a.ctf:b.ctf)."));
+    }
+    Ok(paths)
+}
+
+/// The elements of a list, which are separated by `:`, `,` or line breaks. Quotes keep these characters in an element.
+fn elements(list: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let separates = move |c: char| {
+        is_quoted ^= c == '"';
+        !is_quoted && matches!(c, ':' | ',' | '\n' | '\r')
+    };
+    list.split(separates)
+        .map(|element| element.trim_matches([' ', '\t']))
+        .map(|element| element.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(element))
+        .filter(|element| !element.is_empty())
+}
+
+fn exists(path: &str) -> bool {
+    fs::metadata(path).is_ok()
+}
+
+/// The files of an element: one path, or those that match a pattern.
+fn matching(text: &str) -> Result<Vec<String>> {
+    if !pattern::is_pattern(text) || exists(text) {
+        return Ok(vec![text.to_owned()]);
+    }
+    let components: Vec<_> = text.split('/').collect();
+    let first = components.iter().take_while(|component| !pattern::is_pattern(component)).count();
+    let folder = components[..first].join("/");
+    let shown = match folder.as_str() {
+        "" if first == 0 => ".",
+        "" => "/",
+        folder => folder,
+    };
+    let mut found = Vec::new();
+    let start = if first == 0 { String::new() } else { folder.clone() + "/" };
+    search(start, &components[first..], true, &mut found).map_err(|error| {
+        error.with_detail(format!("Its files were to be compared with the pattern '{text}'."))
+    })?;
+    if found.is_empty() {
+        let message = format!("No file in the folder '{shown}' matches '{}'.", components[first..].join("/"));
+        let detail = "In a pattern '*' stands for any characters, '?' for one, and '[a-z]' for one of several. Check the \
+                      pattern and the folder; a relative path begins at the process's working folder.";
+        let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+        return Err(error.with_detail(detail).in_file(text));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Appends the files below `folder`, which is empty or ends with a slash, whose paths match. `must_exist`: the folder does not
+/// come from a pattern, so it is a mistake if it is none.
+fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec<String>) -> Result<()> {
+    let Some((component, rest)) = components.split_first() else { return Ok(()) };
+    if !pattern::is_pattern(component) {
+        let path = folder + component;
+        match rest {
+            [] if fs::metadata(&path).is_ok_and(|file| !file.is_dir()) => found.push(path),
+            [] => {}
+            _ => search(path + "/", rest, must_exist, found)?,
+        }
+        return Ok(());
+    }
+    let pattern = Pattern::new(component);
+    let entries = match fs::read_dir(if folder.is_empty() { "." } else { &folder }) {
+        Ok(entries) => entries,
+        Err(cause) if !must_exist && is_no_folder(&cause) => return Ok(()),
+        Err(cause) => return Err(unreadable(&folder, &cause)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(|cause| unreadable(&folder, &cause))?;
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        if !pattern.matches(&shown) {
+            continue;
+        }
+        let path = format!("{folder}{shown}");
+        if name.to_str().is_none() {
+            let message = format!("The name of the file '{path}' is not UTF-8 text.");
+            return Err(Error::argument(message).with_detail("Give the file another name.").in_file(&path));
+        }
+        match rest {
+            [] if is_file(&entry) => found.push(path),
+            [] => {}
+            _ => search(path + "/", rest, false, found)?,
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(folder: &str, cause: &io::Error) -> Error {
+    Error::io("Error reading folder", if folder.is_empty() { "." } else { folder }, cause)
+}
+
+fn is_no_folder(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Whether an entry is a file, or leads to one.
+fn is_file(entry: &DirEntry) -> bool {
+    match entry.file_type() {
+        Ok(kind) if kind.is_file() => true,
+        Ok(kind) if kind.is_dir() => false,
+        _ => fs::metadata(entry.path()).is_ok_and(|file| !file.is_dir()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in names {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "").expect("a file");
+        }
+        folder
+    }
+
+    /// The names relative to the folder that a text, with `~` for the folder, stands for.
+    fn names(folder: &tempfile::TempDir, text: &str) -> Vec<String> {
+        let root = folder.path().display().to_string();
+        let found = named(&text.replace('~', &root)).expect("files");
+        found.iter().map(|path| path.replace(&format!("{root}/"), "")).collect()
+    }
+
+    #[test]
+    fn patterns_are_sorted_by_bytes() {
+        let folder = folder(&["b-10", "b-9", "b-1", "B-1", "c", ".b-1", "sub/b-1", "sub2/b-2"]);
+        assert_eq!(names(&folder, "~/b-*"), ["b-1", "b-10", "b-9"]);
+        assert_eq!(names(&folder, "~/[bB]-1"), ["B-1", "b-1"]);
+        assert_eq!(names(&folder, "~/?"), ["c"]);
+        assert_eq!(names(&folder, "~/.b*"), [".b-1"]);
+        assert_eq!(names(&folder, "~/*/b-*"), ["sub/b-1", "sub2/b-2"]);
+        assert_eq!(names(&folder, "~/*/b-1"), ["sub/b-1"]);
+        assert_eq!(names(&folder, "~/s*/../c"), ["sub/../c", "sub2/../c"]);
+        // Folders are no files.
+        assert_eq!(names(&folder, "~/*").len(), 5);
+    }
+
+    #[test]
+    fn lists_keep_their_order() {
+        let folder = folder(&["a", "b", "x:y", "c*"]);
+        assert_eq!(names(&folder, "(~/b:~/a)"), ["b", "a"]);
+        assert_eq!(names(&folder, "(\n ~/b ,\n \"~/x:y\"\n)"), ["b", "x:y"]);
+        assert_eq!(names(&folder, "(~/[ab]:~/none)"), ["a", "b", "none"]);
+        assert_eq!(names(&folder, "(~/c*)"), ["c*"]);
+        assert_eq!(names(&folder, "(~/b)"), ["b"]);
+        for empty in ["()", "( )", "(:)", "(\"\")"] {
+            assert!(named(empty).is_err(), "{empty}");
+        }
+    }
+
+    #[test]
+    fn paths_that_exist_are_taken_as_they_are() {
+        let folder = folder(&["(a:b)", "a*", "ab", "[x]"]);
+        let root = folder.path().display().to_string();
+        for name in ["a*", "[x]", "none", "a:b", "none)", "(none"] {
+            assert_eq!(names(&folder, &format!("~/{name}")), [name]);
+        }
+        assert_eq!(named(&format!("{root}/(a:b)")).expect("a file"), [format!("{root}/(a:b)")]);
+    }
+
+    #[test]
+    fn a_pattern_without_files_names_the_folder() {
+        let folder = folder(&["a"]);
+        let root = folder.path().display().to_string();
+        let error = named(&format!("{root}/x-*.ctf")).expect_err("no file");
+        assert_eq!(error.message(), format!("No file in the folder '{root}' matches 'x-*.ctf'."));
+        let error = named(&format!("{root}/none/*")).expect_err("no folder");
+        assert_eq!(
+            error.message(),
+            format!("Error reading folder '{root}/none/': No such file or directory.")
+        );
+        assert!(named(&format!("{root}/*/*/x")).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! A deserializer's file between two uses: open, or closed to save its descriptor.
+
+use crate::file::{DataFile, FileState};
+use crate::{Error, Result};
+
+/// A file that is open, or that is opened again for each use. A process may have few descriptors, often 1024, and the list of
+/// files of a deserializer may be longer.
+pub enum FileHandle {
+    /// Stays open.
+    Open(DataFile),
+    /// Is opened for each use, and refused if it is not what it was.
+    Closed {
+        /// Its path.
+        path: Box<str>,
+        /// What it was when it was opened first.
+        state: FileState,
+    },
+}
+
+impl FileHandle {
+    /// Keeps a file open, or closes it.
+    pub fn new(file: DataFile, stays_open: bool) -> Result<FileHandle> {
+        if stays_open {
+            return Ok(FileHandle::Open(file));
+        }
+        Ok(FileHandle::Closed { path: file.path().into(), state: file.state()? })
+    }
+
+    /// The open file. Fails if the file was changed or replaced since it was opened first.
+    pub fn get(&self) -> Result<DataFile> {
+        let (path, state) = match self {
+            FileHandle::Open(file) => return Ok(file.clone()),
+            FileHandle::Closed { path, state } => (path, state),
+        };
+        let file = DataFile::open(path)?;
+        let now = file.state()?;
+        if now == *state {
+            return Ok(file);
+        }
+        Err(changed(path, state.size, now.size))
+    }
+
+    /// The path as the configuration wrote it.
+    pub fn path(&self) -> &str {
+        match self {
+            FileHandle::Open(file) => file.path(),
+            FileHandle::Closed { path, .. } => path,
+        }
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> Result<u64> {
+        match self {
+            FileHandle::Open(file) => file.size(),
+            FileHandle::Closed { state, .. } => Ok(state.size),
+        }
+    }
+}
+
+/// The error of a file that had `before` bytes when the reader was opened, and has `now` bytes.
+pub fn changed(path: &str, before: u64, now: u64) -> Error {
+    let message = format!("The file '{path}' was changed while it was in use.");
+    let detail =
+        format!("It has {now} bytes, and had {before} when the reader was opened. Open the reader again.");
+    Error::data(message).with_detail(detail).in_file(path)
+}
