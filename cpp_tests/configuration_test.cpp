@@ -103,10 +103,37 @@ TEST_F(Configuration, DeserializersAreTheSectionsOfTheirTexts) {
                         .SkipSequenceIds()
                         .CacheIndex(false)
                         .KeepDataInMemory()
-                        .StrictSequences(false));
+                        .StrictSequences(false)
+                        .SharedIds());
   ExpectSameSection(cr::CbfDeserializer("train.cbf"));
   ExpectSameSection(
       cr::CbfDeserializer("train.cbf").Rename("x", "features").Rename("y", "labels").KeepDataInMemory());
+  const auto several = cr::CtfDeserializer("a.ctf").Dense("x", 1).AddFile("b:1.ctf").AddFile("c-*.ctf");
+  ExpectSameSection(several);
+  EXPECT_EQ(KeysOf(Parse(several.Text()).get())["file"], "(\"a.ctf\":\"b:1.ctf\":\"c-*.ctf\")");
+  ExpectSameSection(cr::CbfDeserializer("a.cbf").AddFile("b.cbf").SharedIds());
+  EXPECT_EQ(ErrorOf([] { cr::CtfDeserializer("a \"").AddFile("b").Text(); }).Kind(), cr::ErrorKind::kConfig);
+}
+
+// The files of a list follow each other, and ids are numbers of each file unless they are shared.
+TEST_F(Configuration, SeveralFilesAreReadOneAfterTheOther) {
+  Write("part-1.ctf", "1 |x 1\n2 |x 2\n");
+  Write("part-2.ctf", "3 |x 3\n");
+  cr::ReaderOptions options;
+  options.randomize = false;
+  const auto keys = [&](const cr::CtfDeserializer& files) {
+    cr::Reader reader = cr::Reader::Open(options, files);
+    reader.StartEpoch(Sweep(8));
+    const cr::Minibatch minibatch = reader.GetMinibatch();
+    return std::vector<std::uint64_t>(minibatch.Keys().begin(), minibatch.Keys().end());
+  };
+  const auto list = cr::CtfDeserializer(Path("part-1.ctf")).AddFile(Path("part-2.ctf")).Dense("x", 1);
+  const std::vector<std::uint64_t> own = {1, 2, (std::uint64_t{1} << 44) + 3}, shared = {1, 2, 3};
+  EXPECT_EQ(keys(list), own);
+  EXPECT_EQ(keys(cr::CtfDeserializer(list).SharedIds()), shared);
+  EXPECT_EQ(keys(cr::CtfDeserializer(Path("part-?.ctf")).Dense("x", 1).SharedIds()), shared);
+  const auto none = cr::CtfDeserializer(Path("none-*.ctf")).Dense("x", 1);
+  EXPECT_EQ(ErrorOf([&] { keys(none); }).Kind(), cr::ErrorKind::kIo);
 }
 
 TEST_F(Configuration, EveryOptionIsAKey) {

@@ -120,12 +120,18 @@ struct ReaderOptions {
   }
 };
 
-/// A file in CNTK's text format, and the streams to read from it. Streams are numbered in the alphabetical
-/// order of their names, whatever the order here.
+/// One or several files in CNTK's text format, and the streams to read from them. Streams are numbered in the
+/// alphabetical order of their names, whatever the order here.
 class CtfDeserializer {
  public:
-  explicit CtfDeserializer(std::string file) : file_(std::move(file)) {}
+  /// A file, or the files that match a pattern, `train-*.ctf`. A path that exists is no pattern.
+  explicit CtfDeserializer(std::string file) : files_(std::move(file)) {}
 
+  /// Another file, or those that match a pattern: their data follow those of the ones before.
+  CtfDeserializer& AddFile(std::string file) & {
+    files_.Add(std::move(file));
+    return *this;
+  }
   /// Adds a stream of dense samples of `dim` values.
   CtfDeserializer& Dense(std::string name, std::size_t dim) & { return Add(std::move(name), dim, "dense"); }
   /// Adds a stream of sparse samples: pairs `index:value` with indices below `dim`.
@@ -155,8 +161,11 @@ class CtfDeserializer {
   /// CNTK's rules for the lines of a sequence (`strictSequences`; default: true); else samples of a stream
   /// may stand on any line, and a sequence in which a stream has no sample is skipped.
   CtfDeserializer& StrictSequences(bool strict) & { return Set("strictSequences", strict); }
+  /// The ids of several files are one numbering (`sharedIds`; default: false); else each file has its own.
+  CtfDeserializer& SharedIds(bool shared = true) & { return Set("sharedIds", shared); }
 
   // The same for temporary objects, so that calls can be chained.
+  CtfDeserializer&& AddFile(std::string file) && { return std::move(AddFile(std::move(file))); }
   CtfDeserializer&& Dense(std::string name, std::size_t dim) && {
     return std::move(Dense(std::move(name), dim));
   }
@@ -171,12 +180,13 @@ class CtfDeserializer {
   CtfDeserializer&& CacheIndex(bool cache = true) && { return std::move(CacheIndex(cache)); }
   CtfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
   CtfDeserializer&& StrictSequences(bool strict) && { return std::move(StrictSequences(strict)); }
+  CtfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
   /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
   /// there.
   std::string Text() const {
-    detail::Keys keys = AllKeys();
-    keys.Set("file", detail::Quoted("path", file_));
+    detail::Keys keys = KeysButFile();
+    files_.Write(keys);
     return "[\n" + keys.Text("  ") + "]";
   }
 
@@ -209,8 +219,14 @@ class CtfDeserializer {
     return *this;
   }
 
-  /// All keys but the path.
+  /// All keys but a single path.
   detail::Keys AllKeys() const {
+    detail::Keys keys = KeysButFile();
+    if (files_.LiteralKey().empty()) files_.Write(keys);
+    return keys;
+  }
+
+  detail::Keys KeysButFile() const {
     detail::Keys keys;
     keys.Set("type", std::string("CNTKTextFormatDeserializer"));
     keys.Set("module", std::string("CNTKTextFormatReader"));
@@ -227,16 +243,23 @@ class CtfDeserializer {
     return keys;
   }
 
-  std::string file_;
+  detail::Files files_;
   detail::Keys keys_;
   std::vector<Stream> streams_;
 };
 
-/// A file in CNTK's binary format. The file describes its streams itself; all of them are read.
+/// One or several files in CNTK's binary format. The files describe their streams themselves; all are read.
 class CbfDeserializer {
  public:
-  explicit CbfDeserializer(std::string file) : file_(std::move(file)) {}
+  /// A file, or the files that match a pattern, `train-*.cbf`. A path that exists is no pattern.
+  explicit CbfDeserializer(std::string file) : files_(std::move(file)) {}
 
+  /// Another file with the same streams, or those that match a pattern: their data follow those of the ones
+  /// before.
+  CbfDeserializer& AddFile(std::string file) & {
+    files_.Add(std::move(file));
+    return *this;
+  }
   /// Delivers the stream that the file calls `in_file` as `name`.
   CbfDeserializer& Rename(std::string name, std::string in_file) & {
     renamed_.emplace_back(std::move(name), std::move(in_file));
@@ -247,26 +270,40 @@ class CbfDeserializer {
     keys_.Set("keepDataInMemory", keep);
     return *this;
   }
+  /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false); else
+  /// each file has its own numbering.
+  CbfDeserializer& SharedIds(bool shared = true) & {
+    keys_.Set("sharedIds", shared);
+    return *this;
+  }
 
   // The same for temporary objects, so that calls can be chained.
+  CbfDeserializer&& AddFile(std::string file) && { return std::move(AddFile(std::move(file))); }
   CbfDeserializer&& Rename(std::string name, std::string in_file) && {
     return std::move(Rename(std::move(name), std::move(in_file)));
   }
   CbfDeserializer&& KeepDataInMemory(bool keep = true) && { return std::move(KeepDataInMemory(keep)); }
+  CbfDeserializer&& SharedIds(bool shared = true) && { return std::move(SharedIds(shared)); }
 
   /// The section that a configuration would have in `deserializers`. Throws if the path cannot be written
   /// there.
   std::string Text() const {
-    detail::Keys keys = AllKeys();
-    keys.Set("file", detail::Quoted("path", file_));
+    detail::Keys keys = KeysButFile();
+    files_.Write(keys);
     return "[\n" + keys.Text("  ") + "]";
   }
 
  private:
   friend class Deserializer;
 
-  /// All keys but the path.
+  /// All keys but a single path.
   detail::Keys AllKeys() const {
+    detail::Keys keys = KeysButFile();
+    if (files_.LiteralKey().empty()) files_.Write(keys);
+    return keys;
+  }
+
+  detail::Keys KeysButFile() const {
     detail::Keys keys;
     keys.Set("type", std::string("CNTKBinaryFormatDeserializer"));
     keys.Set("module", std::string("CNTKBinaryReader"));
@@ -280,7 +317,7 @@ class CbfDeserializer {
     return keys;
   }
 
-  std::string file_;
+  detail::Files files_;
   detail::Keys keys_;
   std::vector<std::pair<std::string, std::string>> renamed_;
 };
@@ -290,11 +327,11 @@ class CbfDeserializer {
 class Deserializer {
  public:
   Deserializer(const CtfDeserializer& ctf)  // NOLINT: stands for one
-      : section_(
-            std::make_shared<detail::SectionHandle>("CtfDeserializer", ctf.AllKeys(), "file", ctf.file_)) {}
+      : section_(std::make_shared<detail::SectionHandle>("CtfDeserializer", ctf.AllKeys(),
+                                                         ctf.files_.LiteralKey(), ctf.files_.Literal())) {}
   Deserializer(const CbfDeserializer& cbf)  // NOLINT: stands for one
-      : section_(
-            std::make_shared<detail::SectionHandle>("CbfDeserializer", cbf.AllKeys(), "file", cbf.file_)) {}
+      : section_(std::make_shared<detail::SectionHandle>("CbfDeserializer", cbf.AllKeys(),
+                                                         cbf.files_.LiteralKey(), cbf.files_.Literal())) {}
   Deserializer(const HtkFeatureDeserializer& features)  // NOLINT: stands for one
       : Deserializer("HtkFeatureDeserializer", features.section_) {}
   Deserializer(const HtkMlfDeserializer& labels)  // NOLINT: stands for one

@@ -135,6 +135,29 @@ inline std::string QuotedArray(const std::vector<std::string>& paths) {
   return text + ")";
 }
 
+/// The file of a deserializer of text or binary data, or several.
+class Files {
+ public:
+  explicit Files(std::string file) : paths_{std::move(file)} {}
+
+  void Add(std::string file) { paths_.push_back(std::move(file)); }
+
+  /// The key of a single file, whose path is taken as it is; empty if there are several.
+  std::string_view LiteralKey() const noexcept { return paths_.size() == 1 ? "file" : ""; }
+  std::string_view Literal() const noexcept { return paths_.front(); }
+
+  /// Adds the key as a configuration has it.
+  void Write(Keys& keys) const {
+    if (paths_.size() == 1) return keys.Set("file", Quoted("path", paths_.front()));
+    std::string text = "(";
+    for (const std::string& path : paths_) text += (text.size() == 1 ? "" : ":") + Quoted("path", path);
+    keys.Set("file", text + ")");
+  }
+
+ private:
+  std::vector<std::string> paths_;
+};
+
 /// The section of a deserializer of one stream.
 class StreamSection {
  public:

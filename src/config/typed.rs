@@ -163,7 +163,46 @@ impl fmt::Display for ReaderOptions {
     }
 }
 
-/// A file in CNTK's text format and the streams to read from it.
+/// The file of a deserializer, or several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Files(Vec<PathBuf>);
+
+impl Files {
+    fn new(file: &Path) -> Files {
+        Files(vec![file.to_owned()])
+    }
+
+    /// Opens a builder's text. A single path is put in as it is: the language has no way to write every path.
+    fn section(&self, text: &str, builder: &str) -> Result<Section> {
+        let paths = self.0.iter().map(|path| {
+            path.to_str().ok_or_else(|| {
+                let message =
+                    format!("The path '{}' is not UTF-8 text, which paths must be here.", path.display());
+                Error::config(InvalidArgument, message)
+            })
+        });
+        let paths = paths.collect::<Result<Vec<_>>>()?;
+        if let [path] = *paths {
+            let text = text.replacen(&format!("  {self}\n"), "", 1);
+            return Ok(Section::parse_generated(builder, &text)?.with_literal("file", path));
+        }
+        paths.iter().try_for_each(|path| check_quoted("path", path))?;
+        Section::parse_generated(builder, text)
+    }
+}
+
+/// The key that a configuration would have.
+impl fmt::Display for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<_> = self.0.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+        match &*paths {
+            [path] => write!(f, "file = {path}"),
+            paths => write!(f, "file = ({})", paths.join(":")),
+        }
+    }
+}
+
+/// One or several files in CNTK's text format and the streams to read from them.
 ///
 /// ```
 /// use cntk_reader::CtfDeserializer;
@@ -178,7 +217,7 @@ impl fmt::Display for ReaderOptions {
 /// Streams are numbered in the alphabetical order of their names, whatever the order here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CtfDeserializer {
-    file: PathBuf,
+    files: Files,
     keys: Keys,
     streams: Vec<Stream>,
     /// A method that describes the stream added last, called before there was one.
@@ -196,11 +235,19 @@ struct Stream {
 }
 
 impl CtfDeserializer {
-    /// Reads a file; streams are still to be added.
+    /// Reads a file, or the files that match a pattern, `train-*.ctf`; streams are still to be added. A path that exists is
+    /// no pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CtfDeserializer {
-        let file = file.as_ref().to_owned();
-        CtfDeserializer { file, keys: Keys::default(), streams: Vec::new(), early: None }
+        let files = Files::new(file.as_ref());
+        CtfDeserializer { files, keys: Keys::default(), streams: Vec::new(), early: None }
+    }
+
+    /// Adds a file, or those that match a pattern: their data follow those of the ones before.
+    #[must_use]
+    pub fn add_file(mut self, file: impl AsRef<Path>) -> CtfDeserializer {
+        self.files.0.push(file.as_ref().to_owned());
+        self
     }
 
     /// Adds a stream of dense samples: `dim` values each.
@@ -262,6 +309,8 @@ impl CtfDeserializer {
         /// CNTK's rules for lines and streams of a sequence (`strictSequences`; default: true). Otherwise a stream's
         /// samples may stand on any line of their sequence, and a sequence in which a stream has no sample is skipped.
         strict_sequences(strict: bool) = "strictSequences";
+        /// The ids of several files are one numbering (`sharedIds`; default: false). Otherwise each file has its own.
+        shared_ids(shared: bool) = "sharedIds";
     }
 
     pub(crate) fn section(&self) -> Result<Section> {
@@ -275,7 +324,7 @@ impl CtfDeserializer {
             check_name(&stream.name)?;
             stream.alias.iter().try_for_each(|alias| check_quoted("alias", alias))?;
         }
-        with_file(&self.to_string(), &self.file, "CtfDeserializer")
+        self.files.section(&self.to_string(), "CtfDeserializer")
     }
 }
 
@@ -283,7 +332,7 @@ impl CtfDeserializer {
 impl fmt::Display for CtfDeserializer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "[\n  type = \"CNTKTextFormatDeserializer\"\n  module = \"CNTKTextFormatReader\"")?;
-        writeln!(f, "  file = {}", quoted(&self.file.to_string_lossy()))?;
+        writeln!(f, "  {}", self.files)?;
         self.keys.write(f, "  ")?;
         writeln!(f, "  input = [")?;
         for Stream { name, dim, format, alias, defines_size } in &self.streams {
@@ -297,7 +346,7 @@ impl fmt::Display for CtfDeserializer {
     }
 }
 
-/// A file in CNTK's binary format. The file itself describes its streams; all are read.
+/// One or several files in CNTK's binary format. The files themselves describe their streams; all are read.
 ///
 /// ```
 /// use cntk_reader::CbfDeserializer;
@@ -307,17 +356,25 @@ impl fmt::Display for CtfDeserializer {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CbfDeserializer {
-    file: PathBuf,
+    files: Files,
     keys: Keys,
     /// New names of streams, each with the name in the file.
     renamed: Vec<(String, String)>,
 }
 
 impl CbfDeserializer {
-    /// Reads a file with all of its streams.
+    /// Reads a file with all of its streams, or the files that match a pattern, `train-*.cbf`. A path that exists is no
+    /// pattern.
     #[must_use]
     pub fn new(file: impl AsRef<Path>) -> CbfDeserializer {
-        CbfDeserializer { file: file.as_ref().to_owned(), keys: Keys::default(), renamed: Vec::new() }
+        CbfDeserializer { files: Files::new(file.as_ref()), keys: Keys::default(), renamed: Vec::new() }
+    }
+
+    /// Adds a file with the same streams, or those that match a pattern: their data follow those of the ones before.
+    #[must_use]
+    pub fn add_file(mut self, file: impl AsRef<Path>) -> CbfDeserializer {
+        self.files.0.push(file.as_ref().to_owned());
+        self
     }
 
     /// Delivers the stream that the file calls `in_file` as `name`.
@@ -330,6 +387,9 @@ impl CbfDeserializer {
     keys! {
         /// Chunks stay in memory once they were loaded (`keepDataInMemory`; default: false).
         keep_data_in_memory(keep: bool) = "keepDataInMemory";
+        /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false). Otherwise
+        /// each file has its own numbering.
+        shared_ids(shared: bool) = "sharedIds";
     }
 
     pub(crate) fn section(&self) -> Result<Section> {
@@ -337,7 +397,7 @@ impl CbfDeserializer {
             check_name(name)?;
             check_quoted("name of a stream in the file", in_file)?;
         }
-        with_file(&self.to_string(), &self.file, "CbfDeserializer")
+        self.files.section(&self.to_string(), "CbfDeserializer")
     }
 }
 
@@ -345,7 +405,7 @@ impl CbfDeserializer {
 impl fmt::Display for CbfDeserializer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "[\n  type = \"CNTKBinaryFormatDeserializer\"\n  module = \"CNTKBinaryReader\"")?;
-        writeln!(f, "  file = {}", quoted(&self.file.to_string_lossy()))?;
+        writeln!(f, "  {}", self.files)?;
         self.keys.write(f, "  ")?;
         if !self.renamed.is_empty() {
             writeln!(f, "  input = [")?;
@@ -356,16 +416,6 @@ impl fmt::Display for CbfDeserializer {
         }
         f.write_char(']')
     }
-}
-
-/// Opens a builder's text, with the path put in as it is: the language has no way to write every path.
-fn with_file(text: &str, file: &Path, builder: &str) -> Result<Section> {
-    let Some(file) = file.to_str() else {
-        let message = format!("The path '{}' is not UTF-8 text, which paths must be here.", file.display());
-        return Err(Error::config(InvalidArgument, message));
-    };
-    let quoted = format!("  file = {}\n", quoted(file));
-    Ok(Section::parse_generated(builder, &text.replacen(&quoted, "", 1))?.with_literal("file", file))
 }
 
 fn quoted(text: &str) -> String {

@@ -70,11 +70,21 @@ def _transforms(stream: StreamDef) -> Section:
     return {"imageShape": [channels, columns, rows], "transforms": transforms}
 
 
+def _file(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str | list[str]:
+    """The value of ``file``: a path or a pattern, or a list of them."""
+    if isinstance(files, (str, os.PathLike)):
+        return os.fspath(files)
+    return [os.fspath(path) for path in files]
+
+
 @dataclass(frozen=True)
 class CTFDeserializer:
-    """A file in CNTK's text format. The other settings are described with the keys of the configuration."""
+    """One or several files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of both.
 
-    filename: str | os.PathLike[str]
+    The other settings are described with the keys of the configuration.
+    """
+
+    filename: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     streams: Mapping[str, StreamDef]
     max_errors: int = 0
     chunk_size_in_bytes: int | None = None
@@ -82,13 +92,14 @@ class CTFDeserializer:
     cache_index: bool = False
     keep_data_in_memory: bool = False
     strict_sequences: bool = True
+    shared_ids: bool = False
 
     def section(self) -> Section:
         """Its keys and values."""
         section: Section = {
             "type": "CNTKTextFormatDeserializer",
             "module": "CNTKTextFormatReader",
-            "file": os.fspath(self.filename),
+            "file": _file(self.filename),
             "input": {
                 name: {
                     "alias": stream.field or name,
@@ -108,6 +119,7 @@ class CTFDeserializer:
             "skipSequenceIds": self.skip_sequence_ids,
             "cacheIndex": self.cache_index,
             "keepDataInMemory": self.keep_data_in_memory,
+            "sharedIds": self.shared_ids,
         }
         section.update({key: True for key, value in flags.items() if value})
         if not self.strict_sequences:
@@ -117,24 +129,30 @@ class CTFDeserializer:
 
 @dataclass(frozen=True)
 class CBFDeserializer:
-    """A file in CNTK's binary format. ``streams`` renames: ``{"features": StreamDef("name in the file")}``."""
+    """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
 
-    filename: str | os.PathLike[str]
+    ``streams`` renames: ``{"features": StreamDef("name in the file")}``.
+    """
+
+    filename: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     streams: Mapping[str, StreamDef] = field(default_factory=dict)
     keep_data_in_memory: bool = False
+    shared_ids: bool = False
 
     def section(self) -> Section:
         """Its keys and values."""
         section: Section = {
             "type": "CNTKBinaryFormatDeserializer",
             "module": "CNTKBinaryReader",
-            "file": os.fspath(self.filename),
+            "file": _file(self.filename),
         }
         renamed = {name: {"alias": stream.field} for name, stream in self.streams.items() if stream.field}
         if renamed:
             section["input"] = renamed
         if self.keep_data_in_memory:
             section["keepDataInMemory"] = True
+        if self.shared_ids:
+            section["sharedIds"] = True
         return section
 
 

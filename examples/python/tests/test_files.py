@@ -56,6 +56,30 @@ class Inspection(unittest.TestCase):
             self.assertGreater(source.suggest_chunk_size(4), 0)
 
 
+class SeveralFiles(unittest.TestCase):
+    """A list of files, and a pattern."""
+
+    def test_they_are_read_one_after_the_other(self) -> None:
+        lines = DIGITS.read_text().splitlines(keepends=True)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            parts = [folder / "part-1.ctf", folder / "part-2.ctf"]
+            parts[0].write_text("".join(lines[:500]))
+            parts[1].write_text("".join(lines[500:]))
+
+            def keys(files: object, **settings: bool) -> list[int]:
+                with MinibatchSource(CTFDeserializer(files, STREAMS, **settings), randomize=False) as source:
+                    return source.next_minibatch(1437).keys_of_sequences.tolist()
+
+            own = [*range(500), *range(1 << 44, (1 << 44) + 937)]
+            self.assertEqual(keys(parts), own)
+            self.assertEqual(keys(folder / "part-*.ctf"), own)
+            self.assertEqual(keys([folder / "part-[1]*", parts[1]], shared_ids=True), [*range(1437)])
+            with self.assertRaises(ReaderError) as caught:
+                keys(str(folder / "none-*"))
+            self.assertIn(f"No file in the folder '{folder}'", str(caught.exception))
+
+
 class Golden(unittest.TestCase):
     """What CNTK 2.7 was recorded to deliver, through Python: cases of one epoch."""
 

@@ -51,11 +51,12 @@ fn a_text_deserializer_of_either_kind_is_the_same() {
         .skip_sequence_ids(true)
         .cache_index(true)
         .keep_data_in_memory(true)
-        .strict_sequences(false);
+        .strict_sequences(false)
+        .shared_ids(true);
     let text =
         "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"train.ctf\"
         chunkSizeInBytes = 1048576 ; maxErrors = 7 ; skipSequenceIds = true ; cacheIndex = true
-        keepDataInMemory = true ; strictSequences = false
+        keepDataInMemory = true ; strictSequences = false ; sharedIds = true
         input = [ labels = [ alias = \"l\" ; dim = 10 ; format = \"sparse\" ; definesMBSize = true ]
                   features = [ alias = \"f\" ; dim = 784 ; format = \"dense\" ] ] ]";
     assert_eq!(entries(&typed.section().unwrap()), entries_of(text));
@@ -148,6 +149,23 @@ fn deserializers_of_speech_of_either_kind_are_the_same() {
     let text = "[ type = \"KaldiDeserializer\" ; arkFile = \"f.ark\" ; definesMBSize = true
         input = [ k = [ dim = 40 ; format = sparse ; expandToUtterance = true ] ] ]";
     assert_same(typed.section(), &typed.to_string(), text, LEADER);
+}
+
+/// A single path may have any characters; several have to be written.
+#[test]
+fn several_files_are_a_list() {
+    let typed = ctf().add_file("b:1.ctf").add_file("c-*.ctf");
+    let text = "[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\"
+        file = (\"train.ctf\":\"b:1.ctf\":\"c-*.ctf\")
+        input = [ labels = [ dim = 10 ; format = \"sparse\" ] ; features = [ dim = 784 ; format = \"dense\" ] ] ]";
+    assert_same(typed.section(), &typed.to_string(), text, "");
+    let typed = CbfDeserializer::new("a.cbf").add_file("b.cbf").shared_ids(true);
+    let text = "[ type = \"CNTKBinaryFormatDeserializer\" ; module = \"CNTKBinaryReader\"
+        file = (\"a.cbf\":\"b.cbf\") ; sharedIds = true ]";
+    assert_same(typed.section(), &typed.to_string(), text, "");
+    for path in ["a\"b", " a", "a #b"] {
+        assert_eq!(ctf().add_file(path).section().unwrap_err().kind(), ErrorKind::Config);
+    }
 }
 
 /// The one file of a deserializer may have any path; paths in a stream's own section have to be written.

@@ -1,6 +1,6 @@
 //! Builders of the deserializers of images, and of the transforms of their images.
 
-use super::{Keys, check_name, check_quoted, quoted, with_file};
+use super::{Files, Keys, check_name, check_quoted, quoted};
 use crate::config::options::{Interpolation, ScaleMode};
 use crate::config::section::Section;
 use crate::error::ExceptionClass::InvalidArgument;
@@ -353,7 +353,7 @@ impl ImageSection {
             );
         }
         self.transforms.iter().try_for_each(Transform::check)?;
-        with_file(&self.to_string(), &self.file, self.name)
+        Files::new(&self.file).section(&self.to_string(), self.name)
     }
 }
 
