@@ -454,6 +454,12 @@ fn an_id_in_two_files_is_warned_of_where_ids_are_shared() {
     for head in [IN_ORDER, "randomize = true"] {
         contents(&config(head, &[text(&list, "")]));
         assert_eq!(*lines.lock(), [""; 0]);
+        // Messages about keys name the file.
+        let one = format!("\"{}\"", folder.path().join("a").display());
+        contents(&config(head, &[text(&list, ""), named("y", &one, "").replace("dim", "alias = x ; dim")]));
+        let dropped = std::mem::take(&mut *lines.lock());
+        let wanted = format!("lacks them: 3 of '{0}', 2 of '{0}'.", folder.path().join("b").display());
+        assert!(dropped.len() == 1 && dropped[0].ends_with(&wanted), "{dropped:?}");
         contents(&config(head, &[text(&list, "sharedIds = true")]));
         let [line] = &std::mem::take(&mut *lines.lock())[..] else { panic!("{head}: not one line") };
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));

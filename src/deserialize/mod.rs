@@ -28,6 +28,7 @@ pub mod transformed;
 pub use crate::sequence::Loaded;
 
 use crate::Result;
+use crate::corpus::Corpus;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use loader::Loader;
@@ -202,6 +203,11 @@ pub trait Deserializer: ChunkTable + ChunkSource {
 
     /// Where the sequence with this key is; of several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
+
+    /// A key as messages show it.
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        corpus.text_of(key)
+    }
 
     /// Appends what is known of each sequence of a chunk.
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {

@@ -69,7 +69,7 @@ impl Misfits {
 pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) {
     let Some((primary, secondaries)) = members.split_first() else { return };
     let warn = |line: String| Logger::log_always(Level::Warning, &line);
-    let key = |key: SequenceKey| options.corpus.text_of(key);
+    let key = |member: &Member, key| member.deserializer.key_text(key, options.corpus);
     let total = sequences(&*primary.deserializer);
     let used: u64 = join.infos.iter().map(|info| u64::from(info.sequences)).sum();
     options.log.write(
@@ -89,7 +89,7 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
             lacking.count,
             primary.name,
             secondary.name,
-            lacking.list(|&(number, ..)| key(number))
+            lacking.list(|&(number, ..)| key(primary, number))
         ));
     }
     let empty = total.saturating_sub(used + dropped);
@@ -108,7 +108,7 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
                 unused.count,
                 sequences(&*secondary.deserializer),
                 secondary.name,
-                unused.list(|&(number, ..)| key(number)),
+                unused.list(|&(number, ..)| key(secondary, number)),
                 primary.name
             ));
         }
@@ -126,7 +126,8 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
             unequal.count,
             secondary.name,
             primary.name,
-            unequal.list(|&(number, samples, own)| format!("{} ({samples}, not {own})", key(number)))
+            unequal
+                .list(|&(number, samples, own)| format!("{} ({samples}, not {own})", key(primary, number)))
         ));
     }
 }

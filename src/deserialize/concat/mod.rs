@@ -16,6 +16,7 @@ pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 use super::check::ChunkCheck;
 use super::fingerprint::{SEED, mix};
 use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
+use crate::corpus::Corpus;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -413,6 +414,14 @@ impl<F: Format> Deserializer for Concat<F> {
         let (number, key) = keys::split(key);
         let place = self.files.get(number)?;
         place.file.find(key).map(|id| Self::in_all(place, id))
+    }
+
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        let (number, own) = keys::split(key);
+        match self.files.paths.get(number) {
+            Some(path) if self.files.rule == KeyRule::PerFile => format!("{own} of '{path}'"),
+            _ => corpus.text_of(key),
+        }
     }
 
     fn fingerprint_of(&self, chunks: usize) -> u64 {

@@ -275,6 +275,10 @@ impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
         self.inner.find(key)
     }
 
+    fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
+        self.inner.key_text(key, corpus)
+    }
+
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         self.inner.list(chunk, sequences)
     }
