@@ -133,7 +133,7 @@ impl Difference<'_> {
     }
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     Rule {
         name: "right splice",
         what: "CNTK 2.5.1 does not know it",
@@ -246,6 +246,14 @@ const RULES: [Rule; 21] = [
         applies: |difference| {
             let line = |output: &Output| output.lines.get(difference.line).cloned().unwrap_or_default();
             is_error(&line(difference.ours)) && line(difference.cntk).contains("\"dense\":[[]")
+        },
+    },
+    Rule {
+        name: "repeated lines",
+        what: "of consecutive lines of Base64 with one key, CNTK drops all but the first; here that is an error",
+        applies: |difference| {
+            let failed = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
+            failed && images::has_repeated_lines(difference.case)
         },
     },
     Rule {

@@ -43,6 +43,16 @@ pub fn has_repeated_members(case: &Case) -> bool {
     members.iter().any(|member| keys.iter().filter(|key| *key == member).count() > 1)
 }
 
+/// Whether consecutive lines of Base64 begin with one key.
+pub fn has_repeated_lines(case: &Case) -> bool {
+    let lines = lines(case);
+    let key = |line: &[u8]| {
+        let columns: Vec<&[u8]> = line.split(|&byte| byte == b'\t').collect();
+        (columns.len() > 2).then(|| columns[0].to_vec())
+    };
+    is_base64(case) && lines.windows(2).any(|pair| key(pair[0]).is_some() && key(pair[0]) == key(pair[1]))
+}
+
 /// Whether a line of Base64 is empty or has fewer columns than the first one.
 pub fn has_line_without_columns(case: &Case) -> bool {
     let columns = |line: &[u8]| line.iter().filter(|&&byte| byte == b'\t').count();
@@ -75,6 +85,14 @@ mod tests {
         assert!(of("k\t.../c.zip@/a.jpg\t4\nk\t.../c.zip@/b.jpg\t2\n"));
         assert!(!of("k\t.../a.jpg\t4\nk\t.../b.jpg\t2\n"), "files");
         assert!(!of("1\t.../c.zip@/a.jpg\t4\n0\t.../c.zip@/b.jpg\t2\n"));
+    }
+
+    #[test]
+    fn consecutive_lines_with_one_key_are_found() {
+        let of = |map: &str| has_repeated_lines(&case("\"Base64ImageDeserializer\"", map));
+        assert!(of("3\t1\tAAAA\n3\t0\tAAAA\n"));
+        assert!(!of("3\t1\tAAAA\n4\t1\tAAAA\n3\t1\tAAAA\n"), "not consecutive");
+        assert!(!of("1\tAAAA\n1\tAAAA\n"), "labels, not keys");
     }
 
     #[test]
