@@ -21,13 +21,12 @@ fn main() -> ExitCode {
     let args = Args::parse();
     cntk_reader::set_threads(args.global.threads.map_or(0, |threads| threads.get()));
     let global = &args.global;
-    if global.quiet {
-        cntk_reader::set_log_sink(Some(Arc::new(|level, line| {
-            if level == LogLevel::Error {
-                eprintln!("ERROR: {line}");
-            }
-        })));
-    }
+    let least = if global.quiet { LogLevel::Error } else { LogLevel::Warning };
+    cntk_reader::set_log_sink(Some(Arc::new(move |level, line| match level {
+        LogLevel::Error => eprintln!("error: {line}"),
+        LogLevel::Warning if level <= least => eprintln!("warning: {line}"),
+        _ => {}
+    })));
     let outcome = match &args.command {
         Command::Info(options) => commands::info::run(options, global),
         Command::Validate(options) => commands::validate::run(options, global),

@@ -92,6 +92,11 @@ pub fn number(number: u64) -> String {
     text
 }
 
+/// A number of things: `1 error`, `2,000 errors`.
+pub fn count(number_of: u64, thing: &str) -> String {
+    format!("{} {thing}{}", number(number_of), if number_of == 1 { "" } else { "s" })
+}
+
 /// A number of bytes in its unit.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -110,6 +115,10 @@ mod tests {
     #[test]
     fn numbers_are_readable() {
         assert_eq!([0, 12, 123, 1234, 1_234_567].map(number), ["0", "12", "123", "1,234", "1,234,567"]);
+        assert_eq!(
+            [0, 1, 2000].map(|errors| count(errors, "error")),
+            ["0 errors", "1 error", "2,000 errors"]
+        );
         assert_eq!([0, 1023, 1024, 5 << 30].map(bytes), ["0 B", "1023 B", "1.0 KiB", "5.0 GiB"]);
     }
 }

@@ -155,7 +155,7 @@ fn validate_lists_everything_with_its_place() {
     assert!(ran.out.contains("Dense sample (size = 4) exceeds the expected size (3)."), "{}", ran.out);
     assert!(ran.out.contains("Unexpected character ('a') in a floating point value."), "{}", ran.out);
     assert!(ran.out.contains("Samples with the name 'z' are not read"), "{}", ran.out);
-    assert!(ran.error.contains("6 errors, 1 warnings, 1 notes"), "{}", ran.error);
+    assert!(ran.error.contains("6 errors, 1 warning, 1 note."), "{}", ran.error);
     assert!(ran.error.contains("GB/s"), "{}", ran.error);
 }
 
@@ -245,6 +245,25 @@ deserializers = (
         .collect();
     assert_eq!(found, [["warning", "a.ctf", "2"], ["note", "b.ctf", "3"], ["warning", "b.ctf", "5"]]);
     assert_eq!(ran.exit, Some(1));
+}
+
+/// Words with one label a sequence: every length differs, and all of them are legal.
+#[test]
+fn many_lengths_that_differ_are_counted() {
+    let tool = Tool::new();
+    let two = r#"
+deserializers = (
+    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "a.ctf"
+      input = [ w = [ dim = 9 ; format = "sparse" ] ] ] :
+    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "b.ctf"
+      input = [ l = [ dim = 2 ; format = "sparse" ] ] ] )
+"#;
+    let words: String = (0..100).map(|key| format!("{key} |w 1:1\n{key} |w 2:1\n")).collect();
+    let labels: String = (0..100).map(|key| format!("{key} |l 1:1\n")).collect();
+    let ran =
+        tool.file("a.cntk", two).file("a.ctf", &words).file("b.ctf", &labels).run(&["validate", "a.cntk"]);
+    assert_eq!((ran.exit, ran.out.lines().count()), (Some(0), 11), "{}", ran.out);
+    assert!(ran.out.contains("note: 90 other sequences have other numbers of samples"), "{}", ran.out);
 }
 
 #[test]

@@ -29,6 +29,10 @@ pub(super) fn compare(
     Ok(())
 }
 
+/// Sequences of other lengths that are listed before they are only counted: in many corpora all sequences are, such as words with one
+/// label a sequence.
+const NOTED: u64 = 10;
+
 /// The primary and another deserializer.
 struct Pair<'a> {
     inspector: &'a Inspector,
@@ -44,6 +48,7 @@ impl Pair<'_> {
         let is_comparable = frame_mode(self.primary) != InFrameMode::Whole
             && frame_mode(self.secondary) != InFrameMode::Whole;
         let mut own = Vec::new();
+        let mut notes = 0u64;
         for chunk in 0..self.primary.chunks().len() as ChunkId {
             own.clear();
             self.primary.list(chunk, &mut own)?;
@@ -56,10 +61,18 @@ impl Pair<'_> {
                         differs.then(|| self.unequal(sequence.key, sequence.samples, samples, is_comparable))
                     }
                 };
+                let is_note = finding.as_ref().is_some_and(|finding| finding.severity == Severity::Note);
+                notes += u64::from(is_note);
+                if is_note && notes > NOTED {
+                    continue;
+                }
                 if finding.is_some_and(|finding| listener(finding).is_break()) {
                     return Ok(ControlFlow::Break(()));
                 }
             }
+        }
+        if notes > NOTED && listener(self.others(notes - NOTED)).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
         let mut keys = Vec::with_capacity(1);
         for id in used.others() {
@@ -92,6 +105,14 @@ impl Pair<'_> {
         let detail =
             "Sequences are joined by key: those that the first deserializer does not have are never read.";
         self.finding(Severity::Warning, self.name, key, message, detail)
+    }
+
+    fn others(&self, count: u64) -> Finding {
+        let message = format!(
+            "{count} other sequences have other numbers of samples in '{}' than in '{}'.",
+            self.name, self.primary_name
+        );
+        Finding::new(Severity::Note, message).in_file(self.name)
     }
 
     fn unequal(&self, key: u64, expected: u32, samples: u32, is_comparable: bool) -> Finding {

@@ -3,7 +3,7 @@
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Checked, Input};
-use crate::output::{Output, SCHEMA, bytes, number};
+use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
 use cntk_reader::inspect::{
     Brief, CheckOptions, CheckProgress, IndexState, Lengths, StreamStatistics, TextOutline, WindowUse,
@@ -295,10 +295,10 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
         let size = one.bytes.map_or_else(String::new, |size| format!(", {}", bytes(size)));
         output.line(&format!("{title}  {}{size}", one.r#type))?;
         output.line(&format!(
-            "  {} sequences, {} samples, {} chunks",
-            number(one.sequences),
-            number(one.samples),
-            number(one.chunks),
+            "  {}, {}, {}",
+            count(one.sequences, "sequence"),
+            count(one.samples, "sample"),
+            count(one.chunks, "chunk"),
         ))?;
         if let Some(q) = &one.lengths {
             output.line(&format!(
@@ -317,9 +317,9 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
     let Window { chunks, samples, bytes: size } = &report.window;
     let size = size.map_or_else(String::new, |size| format!(", at most {}", bytes(size)));
     output.line(&format!(
-        "The randomization window has {} chunks, {} samples{size} in memory.",
-        number(*chunks),
-        number(*samples)
+        "The randomization window has {}, {}{size} in memory.",
+        count(*chunks, "chunk"),
+        count(*samples, "sample")
     ))?;
     if !report.complete {
         output.line("Samples and values are those of some places; --full looks at all.")?;

@@ -3,7 +3,7 @@
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
 use crate::input::Input;
-use crate::output::{Output, SCHEMA, bytes, number};
+use crate::output::{Output, SCHEMA, bytes, count};
 use crate::progress::Progress;
 use cntk_reader::inspect::{CheckOptions, CheckProgress, Finding, Severity};
 use cntk_reader::{ErrorKind, LogLevel, set_log_sink};
@@ -256,10 +256,10 @@ pub fn run(options: &Validate, global: &Global) -> Outcome {
     if !global.quiet {
         let end = if summary.complete { "" } else { "; there may be more (--max-errors)" };
         eprintln!(
-            "{} errors, {} warnings, {} notes{end}. Read {} in {seconds:.1} s, {:.2} GB/s.",
-            number(summary.errors),
-            number(summary.warnings),
-            number(summary.notes),
+            "{}, {}, {}{end}. Read {} in {seconds:.1} s, {:.2} GB/s.",
+            count(summary.errors, "error"),
+            count(summary.warnings, "warning"),
+            count(summary.notes, "note"),
             bytes(summary.bytes),
             summary.gigabytes_per_second,
         );
