@@ -121,6 +121,7 @@ impl TextFile {
         };
         let severity = if note.is_error { Severity::Error } else { Severity::Warning };
         let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);
+        note.cause.remedy().clone_into(&mut finding.detail);
         finding.location.offset = Some(offset);
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));

@@ -105,7 +105,7 @@ impl Cause {
     }
 
     /// What becomes of it, and what to do, as whole sentences. Empty where the words say it.
-    fn remedy(self) -> &'static str {
+    pub fn remedy(self) -> &'static str {
         match self {
             Cause::ShortSample { .. } => {
                 "The missing values are zeros. Set 'dim' to the number of values, or write all of them."
