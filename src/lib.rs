@@ -173,6 +173,18 @@ pub mod speech {
     pub use crate::convert::{Listener, Progress};
 }
 
+/// Data files that are not in the file system, and compressed ones.
+///
+/// [`mount`](files::mount) a [`FileSystem`](files::FileSystem) for a scheme, and every path of a data file that begins with this
+/// scheme is opened by it. Files whose names end in `.zst` or `.gz` are read like the plain files, and
+/// [`compress`](files::compress) writes those that are read fastest. The guide `docs/storage.md` has more.
+pub mod files {
+    #[cfg(feature = "zstd")]
+    pub use crate::convert::compress;
+    pub use crate::convert::{Listener, Progress};
+    pub use crate::file::mounted::{FileSystem, RemoteFile, mount, unmount};
+}
+
 /// Transforms of images, for [`ImageDeserializer`] and [`Base64ImageDeserializer`].
 pub mod images {
     pub use crate::config::options::{Interpolation, ScaleMode};

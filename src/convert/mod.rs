@@ -5,6 +5,8 @@
 //! name, which gets the output's name when it is complete: no interruption leaves half a file.
 
 mod binary;
+#[cfg(feature = "zstd")]
+mod compress;
 mod digits;
 mod items;
 mod output;
@@ -15,6 +17,8 @@ mod tests;
 mod text;
 
 pub use binary::binary_to_text;
+#[cfg(feature = "zstd")]
+pub use compress::compress;
 pub use items::{TextToBinary, text_to_binary};
 pub use streams::{StreamRule, parse_streams};
 

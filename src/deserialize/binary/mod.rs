@@ -213,9 +213,10 @@ impl ChunkSource for BinaryDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let BinaryFile { header, lengths, common, .. } = &*self.shared;
+        let BinaryFile { header, lengths, common, file, .. } = &*self.shared;
         let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
-        SourceMemory { chunks: common.buffers.held(), index: (tables + lengths.bytes()) as u64 }
+        let chunks = common.buffers.held() + file.memory();
+        SourceMemory { chunks, index: (tables + lengths.bytes()) as u64 }
     }
 
     fn file_bytes(&self) -> Option<u64> {

@@ -50,9 +50,9 @@ impl From<Error> for Refusal {
 }
 
 impl Cache {
-    /// The cache of a file, if one is asked for and its keys are hashes.
+    /// The cache of a file, if one is asked for, its keys are hashes, and it is in the file system.
     pub fn beside(data: &DataFile, is_wanted: bool, corpus: &Corpus) -> Result<Option<Cache>> {
-        if !is_wanted || !corpus.is_hashed() {
+        if !is_wanted || !corpus.is_hashed() || !data.is_local() {
             return Ok(None);
         }
         Ok(Some(Cache { path: format!("{}.0.1.v1.cache", data.path()), state: data.state()? }))

@@ -69,9 +69,9 @@ impl From<crate::Error> for Refusal {
 
 impl Cache {
     /// The cache beside a file, if one is asked for. There is none with symbolic keys, whose numbers differ from process to
-    /// process.
+    /// process, nor of a file that is not in the file system. That of a compressed file has the offsets of the unpacked data.
     pub fn beside(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<Cache> {
-        if !options.cache || matches!(corpus, Corpus::Symbolic(_)) {
+        if !options.cache || matches!(corpus, Corpus::Symbolic(_)) || !file.is_local() {
             return None;
         }
         let path = format!(

@@ -1,0 +1,47 @@
+//! Writing files of frames, in the seekable format of zstd.
+
+use super::table::{FOOTER, FOOTER_MAGIC, TABLE_MAGIC};
+use crate::file::zstd::Packer;
+use crate::{Error, Result};
+
+/// Compresses the bytes of one frame.
+pub fn pack(bytes: &[u8]) -> Result<Vec<u8>> {
+    let packed = Packer::new().and_then(|mut packer| packer.pack(bytes));
+    packed.map_err(|reason| Error::internal(format!("zstd does not compress: {reason}.")))
+}
+
+/// The table of the frames that were written, which ends the file.
+#[derive(Debug, Default)]
+pub struct FrameTable {
+    entries: Vec<u8>,
+    frames: u32,
+}
+
+impl FrameTable {
+    /// Adds the next frame, by its bytes in the file and those of its data.
+    pub fn add(&mut self, packed: usize, unpacked: usize) -> Result<()> {
+        // The size of the frame that the table lies in has 32 bits.
+        let limit = (u32::MAX as usize - FOOTER as usize) / 8;
+        let (Ok(packed), Ok(unpacked), true) =
+            (u32::try_from(packed), u32::try_from(unpacked), (self.frames as usize) < limit)
+        else {
+            return Err(Error::data("There are more frames than a table of zstd frames can have."));
+        };
+        self.entries.extend(packed.to_le_bytes());
+        self.entries.extend(unpacked.to_le_bytes());
+        self.frames += 1;
+        Ok(())
+    }
+
+    /// The table's bytes.
+    pub fn finish(self) -> Vec<u8> {
+        let mut bytes = TABLE_MAGIC.to_le_bytes().to_vec();
+        bytes.extend((self.entries.len() as u32 + FOOTER as u32).to_le_bytes());
+        bytes.extend(self.entries);
+        bytes.extend(self.frames.to_le_bytes());
+        // No checksums: the frames have their own.
+        bytes.push(0);
+        bytes.extend(FOOTER_MAGIC.to_le_bytes());
+        bytes
+    }
+}

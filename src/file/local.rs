@@ -1,0 +1,35 @@
+//! Files of the file system.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind as IoErrorKind};
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+/// Opens a file for reading. A pipe is opened too, at once: without the flag the call would wait for a writer.
+pub fn open(path: &OsStr) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Refuses what cannot be read at offsets, more than once and by several threads: with [`io::ErrorKind::NotSeekable`] a pipe, a
+/// socket or a device. Folders pass, reading them fails.
+pub fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    let kind = metadata.file_type();
+    let what = match () {
+        () if kind.is_fifo() => "It is a pipe",
+        () if kind.is_socket() => "It is a socket",
+        () if kind.is_char_device() || kind.is_block_device() => "It is a device",
+        () => return Ok(()),
+    };
+    Err(io::Error::new(IoErrorKind::NotSeekable, what))
+}
+
+/// Reads bytes from `at` on, and gives how many. Those are initialized.
+pub fn read_at(file: &File, at: u64, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+    let at = i64::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+    // SAFETY: `target` is a live exclusive slice, so its `target.len()` bytes may be written, and writing is all that the
+    // system does to them: they may hold anything before.
+    let count = unsafe { libc::pread(file.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), at) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}

@@ -1,0 +1,427 @@
+//! Data files: where their bytes come from, reading them at given offsets, and one rule of retrying.
+//!
+//! The index, the text parser, the binary reader, the readers of speech and of images, and the converters all read through
+//! [`DataFile`]. Its bytes come from one of four sources: the file system; a file system that the program has
+//! [mounted]; a compressed file whose frames are unpacked as they are needed ([`frames`]); a compressed file that was unpacked
+//! once ([`unpacked`]). Offsets are those of the unpacked data. A network that recovers within four seconds disturbs none of
+//! the readers, and errors name the path and the offset.
+
+#[cfg(test)]
+pub mod faults;
+#[cfg(feature = "zstd")]
+mod frames;
+mod local;
+pub mod mounted;
+mod packed;
+mod retry;
+#[cfg(test)]
+mod tests;
+mod unpacked;
+mod xxh64;
+#[cfg(feature = "zstd")]
+mod zstd;
+
+#[cfg(feature = "zstd")]
+pub(crate) use frames::{FrameTable, pack};
+pub use retry::with_retry;
+
+use crate::{Error, Result};
+use mounted::MountedFile;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind as IoErrorKind, Read, Seek};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+/// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
+/// more than `most` bytes, before memory is taken for them. Compressed files are not unpacked.
+pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    if let Some(mounted) = path.to_str().and_then(|path| with_retry(|| MountedFile::open(path).transpose()).transpose())
+    {
+        return read_mounted(&mounted?, most, bytes);
+    }
+    let file = with_retry(|| {
+        #[cfg(test)]
+        faults::check(&path.to_string_lossy(), faults::Operation::Open)?;
+        local::open(path)
+    })?;
+    let metadata = with_retry(|| file.metadata())?;
+    local::check_regular(&metadata)?;
+    let size = metadata.len();
+    if size > most {
+        return Err(io::Error::from(IoErrorKind::FileTooLarge));
+    }
+    with_retry(|| {
+        #[cfg(test)]
+        faults::check(&path.to_string_lossy(), faults::Operation::Read)?;
+        bytes.clear();
+        // One byte more than the file has: reading finds its end without more memory.
+        bytes.try_reserve(size as usize + 1)?;
+        let mut file = &file;
+        file.rewind()?;
+        match file.take(most + 1).read_to_end(bytes)? as u64 {
+            read if read > most => Err(io::Error::from(IoErrorKind::FileTooLarge)),
+            _ => Ok(()),
+        }
+    })
+}
+
+fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let size = with_retry(|| file.size())?;
+    if size > most {
+        return Err(io::Error::from(IoErrorKind::FileTooLarge));
+    }
+    bytes.clear();
+    bytes.try_reserve(size as usize)?;
+    bytes.resize(size as usize, 0);
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match with_retry(|| file.read_at(filled as u64, &mut bytes[filled..]))? {
+            0 => return Err(io::Error::from(IoErrorKind::UnexpectedEof)),
+            count => filled += count,
+        }
+    }
+    Ok(())
+}
+
+/// Size and time of the last change of a file: equal states mean an unchanged file, as far as the system can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// Bytes of the file, once it is unpacked.
+    pub size: u64,
+    /// Time of the last change: seconds and nanoseconds since 1970. Of a mounted file a number that is another if the file is.
+    pub modified: (i64, i64),
+}
+
+/// An open file that is read at given offsets. Clones share the file; any thread may read at any time.
+#[derive(Debug, Clone)]
+pub struct DataFile(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    source: Source,
+    path: String,
+}
+
+/// Where the bytes of a file come from.
+#[derive(Debug)]
+enum Source {
+    /// A file of the file system.
+    Local(File),
+    /// A file of a mounted file system.
+    Mounted(MountedFile),
+    /// A compressed file whose frames are unpacked as they are needed.
+    #[cfg(feature = "zstd")]
+    Frames(Box<frames::Frames>),
+    /// A compressed file that was unpacked once, and the file that this has made.
+    Unpacked(DataFile, File),
+}
+
+impl DataFile {
+    /// Opens a file for reading. Fails for what is no regular file.
+    pub fn open(path: &str) -> Result<DataFile> {
+        Self::open_or(path, |cause| Error::io("Error opening file", path, cause))
+    }
+
+    /// [`DataFile::open`] with an error of the caller's words for a file that cannot be opened.
+    pub fn open_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
+        Self::open_shown(OsStr::new(path), path, refuse)
+    }
+
+    /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place.
+    pub fn open_shown(
+        exact: &OsStr,
+        path: &str,
+        refuse: impl FnOnce(&io::Error) -> Error,
+    ) -> Result<DataFile> {
+        let file = Self::open_packed(exact, path, refuse)?;
+        match packed::Compression::of(&file, exact)? {
+            Some(compression) => packed::open(file, compression),
+            None => Ok(file),
+        }
+    }
+
+    /// [`DataFile::open_shown`] for the bytes as they are stored, which may be compressed.
+    fn open_packed(exact: &OsStr, path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
+        let opened = with_retry(|| {
+            #[cfg(test)]
+            faults::check(path, faults::Operation::Open)?;
+            if let Some(mounted) = exact.to_str().and_then(MountedFile::open) {
+                return mounted.map(Source::Mounted);
+            }
+            local::open(exact).map(Source::Local)
+        });
+        let file = match opened {
+            Ok(source) => Self::from_source(source, path),
+            Err(cause) => {
+                let scheme = mounted::scheme_of(path).filter(|_| cause.kind() == IoErrorKind::NotFound);
+                let hint = scheme.map_or_else(String::new, |scheme| {
+                    format!("If '{scheme}://' names a file system of the program's own, mount it first.")
+                });
+                return Err(refuse(&cause).with_detail(hint));
+            }
+        };
+        let Source::Local(local) = &file.0.source else { return Ok(file) };
+        let metadata = file.metadata_of(local)?;
+        if metadata.is_dir() {
+            let cause = io::Error::from_raw_os_error(libc::EISDIR);
+            return Err(file.error(&cause));
+        }
+        match local::check_regular(&metadata) {
+            Ok(()) => Ok(file),
+            Err(cause) => Err(refuse(&cause)),
+        }
+    }
+
+    fn from_source(source: Source, path: &str) -> DataFile {
+        DataFile(Arc::new(Opened { source, path: path.to_owned() }))
+    }
+
+    /// A file that is open already, for tests.
+    #[cfg(test)]
+    pub fn from_file(file: File, path: &str) -> DataFile {
+        Self::from_source(Source::Local(file), path)
+    }
+
+    /// The file itself, for tests that change it.
+    #[cfg(test)]
+    pub fn raw(&self) -> &File {
+        match &self.0.source {
+            Source::Local(file) => file,
+            _ => panic!("no file of the file system"),
+        }
+    }
+
+    /// The path as the configuration wrote it.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Whether files may be kept beside this one: it is in the file system, perhaps compressed.
+    pub fn is_local(&self) -> bool {
+        match &self.0.source {
+            Source::Local(_) => true,
+            Source::Mounted(_) => false,
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => frames.packed().is_local(),
+            Source::Unpacked(packed, _) => packed.is_local(),
+        }
+    }
+
+    /// Bytes of memory that are held for reading the file.
+    pub fn memory(&self) -> u64 {
+        match &self.0.source {
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => frames.memory(),
+            _ => 0,
+        }
+    }
+
+    /// Size and time of the last change, as they are now.
+    pub fn state(&self) -> Result<FileState> {
+        match &self.0.source {
+            Source::Local(file) => {
+                let metadata = self.metadata_of(file)?;
+                Ok(FileState { size: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) })
+            }
+            Source::Mounted(file) => with_retry(|| {
+                #[cfg(test)]
+                faults::check(self.path(), faults::Operation::State)?;
+                file.state()
+            })
+            .map_err(|cause| self.error(&cause)),
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => Ok(FileState { size: frames.size(), ..frames.packed().state()? }),
+            Source::Unpacked(packed, file) => {
+                Ok(FileState { size: self.metadata_of(file)?.len(), ..packed.state()? })
+            }
+        }
+    }
+
+    /// Bytes of the file, as it is now.
+    pub fn size(&self) -> Result<u64> {
+        match &self.0.source {
+            Source::Local(file) | Source::Unpacked(_, file) => {
+                self.metadata_of(file).map(|metadata| metadata.len())
+            }
+            Source::Mounted(file) => with_retry(|| file.size()).map_err(|cause| self.error(&cause)),
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => Ok(frames.size()),
+        }
+    }
+
+    /// Whether this is the file of that path, by whatever name.
+    pub fn is_same_as(&self, path: &str) -> bool {
+        let own = match &self.0.source {
+            Source::Local(file) => file.metadata(),
+            Source::Mounted(_) => return self.path() == path,
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => return frames.packed().is_same_as(path),
+            Source::Unpacked(packed, _) => return packed.is_same_as(path),
+        };
+        let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (own, std::fs::metadata(path)) {
+            (Ok(own), Ok(other)) => identity(&own) == identity(&other),
+            _ => false,
+        }
+    }
+
+    fn metadata_of(&self, file: &File) -> Result<std::fs::Metadata> {
+        let metadata = with_retry(|| {
+            #[cfg(test)]
+            faults::check(self.path(), faults::Operation::State)?;
+            file.metadata()
+        });
+        metadata.map_err(|cause| self.error(&cause))
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on. Gives how many there are: fewer only where the file ends.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        // SAFETY: `MaybeUninit<u8>` has the layout of `u8`, and the slice is exclusive. `read_into` and what it calls only ever
+        // write initialized bytes, so all of `buffer` is initialized afterwards too.
+        let memory = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
+        self.read_into(offset, memory)
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on. It is an error if the file ends before.
+    pub fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let count = self.read_at(offset, buffer)?;
+        self.check_count(offset, count, buffer.len())
+    }
+
+    /// [`DataFile::read_exact_at`] into memory that need not be initialized. All of `memory` is, if it succeeds.
+    pub fn fill_at(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<()> {
+        let count = self.read_into(offset, memory)?;
+        self.check_count(offset, count, memory.len())
+    }
+
+    /// Fills `memory` with the bytes from `offset` on, and gives how many there are: fewer than `memory` takes only where the
+    /// file ends. Those bytes of `memory` are initialized, and none becomes uninitialized.
+    fn read_into(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
+        match &self.0.source {
+            Source::Local(file) | Source::Unpacked(_, file) => {
+                self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
+            }
+            Source::Mounted(file) => {
+                self.read_all(offset, memory, |at, target| file.read_at(at, initialized(target)))
+            }
+            #[cfg(feature = "zstd")]
+            Source::Frames(frames) => frames.read(offset, memory),
+        }
+    }
+
+    /// Calls `read` with an offset in the file and the memory that is not filled yet, until all is or the file ends.
+    fn read_all(
+        &self,
+        offset: u64,
+        memory: &mut [MaybeUninit<u8>],
+        mut read: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> io::Result<usize>,
+    ) -> Result<usize> {
+        let mut filled = 0;
+        while filled < memory.len() {
+            let at = offset + filled as u64;
+            let count = with_retry(|| {
+                let target = &mut memory[filled..];
+                #[cfg(test)]
+                let target = match faults::check(self.path(), faults::Operation::Read)? {
+                    Some(most) if most < target.len() => &mut target[..most],
+                    _ => target,
+                };
+                read(at, target)
+            });
+            match count {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(cause) => return Err(self.error(&cause).at(at, None)),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn check_count(&self, offset: u64, count: usize, wanted: usize) -> Result<()> {
+        if count == wanted {
+            return Ok(());
+        }
+        let (path, end) = (self.path(), offset + count as u64);
+        let message = format!("Error reading file '{path}': it ends at {end}.");
+        let detail = format!(
+            "{} more bytes were expected: the file is not complete, or was cut while it was in use.",
+            wanted - count
+        );
+        Err(Error::data(message).with_detail(detail).in_file(path).at(end, None))
+    }
+
+    fn error(&self, cause: &io::Error) -> Error {
+        Error::io("Error reading file", self.path(), cause)
+    }
+
+    /// The file from `offset` on to its end.
+    pub fn sequential_from(&self, offset: u64) -> Sequential<'_> {
+        Sequential { file: self, at: offset }
+    }
+
+    /// The number of the line, from 1, that the byte at `offset` is in; `None` if the file cannot be read.
+    pub fn line_at(&self, offset: u64) -> Option<u64> {
+        let mut buffer = vec![0; 1 << 20];
+        let mut line = 1;
+        let mut at = 0;
+        while at < offset {
+            let size = (offset - at).min(buffer.len() as u64) as usize;
+            let count = self.read_at(at, &mut buffer[..size]).ok()?;
+            line += memchr::memchr_iter(b'\n', &buffer[..count]).count() as u64;
+            if count < size {
+                break;
+            }
+            at += count as u64;
+        }
+        Some(line)
+    }
+}
+
+/// The memory with zeros in it.
+fn initialized(memory: &mut [MaybeUninit<u8>]) -> &mut [u8] {
+    memory.fill(MaybeUninit::new(0));
+    // SAFETY: the line above has initialized all bytes, and `MaybeUninit<u8>` has the layout of `u8`.
+    unsafe { &mut *(std::ptr::from_mut(memory) as *mut [u8]) }
+}
+
+/// Memory that is initialized, as its bytes.
+///
+/// # Safety
+/// All of `memory` is initialized.
+#[cfg(feature = "zstd")]
+unsafe fn initialized_ref(memory: &[MaybeUninit<u8>]) -> &[u8] {
+    // SAFETY: initialized by this function's contract, and `MaybeUninit<u8>` has the layout of `u8`.
+    unsafe { &*(std::ptr::from_ref(memory) as *const [u8]) }
+}
+
+/// See [`DataFile::sequential_from`].
+pub struct Sequential<'a> {
+    file: &'a DataFile,
+    at: u64,
+}
+
+impl Sequential<'_> {
+    /// Offset of the byte that is read next.
+    fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Read for Sequential<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = match &self.file.0.source {
+            Source::Local(file) | Source::Unpacked(_, file) => with_retry(|| {
+                #[cfg(test)]
+                faults::check(self.file.path(), faults::Operation::Read)?;
+                file.read_at(buffer, self.at)
+            })?,
+            Source::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
+            #[cfg(feature = "zstd")]
+            Source::Frames(_) => self.file.read_at(self.at, buffer).map_err(io::Error::other)?,
+        };
+        self.at += count as u64;
+        Ok(count)
+    }
+}

@@ -1,0 +1,80 @@
+//! Compressed files: which files these are, and in which of two ways each is read.
+
+use super::{DataFile, Source, unpacked};
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip: one stream, or several that follow each other.
+    Gzip,
+    /// zstd: one frame, or several that follow each other.
+    Zstd,
+}
+
+/// The endings of the names of compressed files.
+const ENDINGS: [(&[u8], Compression); 4] = [
+    (b".gz", Compression::Gzip),
+    (b".gzip", Compression::Gzip),
+    (b".zst", Compression::Zstd),
+    (b".zstd", Compression::Zstd),
+];
+
+impl Compression {
+    /// How a file is compressed, if it is. Both its name and its first bytes have to say so: other files cost no look at their
+    /// bytes, and a plain file is read as it is whatever its name, as CNTK reads it.
+    pub(super) fn of(file: &DataFile, path: &OsStr) -> Result<Option<Compression>> {
+        let path = path.as_bytes();
+        let named = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
+        let Some(&(_, compression)) = named else { return Ok(None) };
+        let mut magic = [0; 4];
+        let count = file.read_at(0, &mut magic)?;
+        Ok((count == magic.len() && compression.begins_with(magic)).then_some(compression))
+    }
+
+    fn begins_with(self, magic: [u8; 4]) -> bool {
+        match self {
+            Compression::Gzip => magic.starts_with(&[0x1f, 0x8b, 8]),
+            // A frame with data, or one to be skipped, which some tools put in front.
+            Compression::Zstd => {
+                let magic = u32::from_le_bytes(magic);
+                magic == 0xfd2f_b528 || magic & 0xffff_fff0 == 0x184d_2a50
+            }
+        }
+    }
+}
+
+/// The unpacked data of a compressed file.
+pub(super) fn open(file: DataFile, compression: Compression) -> Result<DataFile> {
+    let path = file.path().to_owned();
+    match compression {
+        Compression::Gzip => {}
+        #[cfg(feature = "zstd")]
+        Compression::Zstd => {
+            if let Some(frames) = super::frames::Frames::open(&file)? {
+                return Ok(DataFile::from_source(Source::Frames(Box::new(frames)), &path));
+            }
+        }
+        #[cfg(not(feature = "zstd"))]
+        Compression::Zstd => {
+            let message = format!("Cannot read '{path}': it is compressed by zstd.");
+            let error = Error::data(message).with_detail(
+                "This build of the library lacks the feature 'zstd'. Build it with the feature, or decompress the file first.",
+            );
+            return Err(error.in_file(&path));
+        }
+    }
+    let unpacked = unpacked::open(&file, compression)?;
+    Ok(DataFile::from_source(Source::Unpacked(file, unpacked), &path))
+}
+
+/// The error of a compressed file that is damaged at `offset`, counted in the compressed bytes.
+pub(super) fn damaged(path: &str, offset: u64, what: &str) -> Error {
+    let error = Error::data(format!("Error reading file '{path}': {what}."));
+    let error = error.with_detail(
+        "The offset counts compressed bytes. The file is damaged or not complete: copy it again, or compress the data again.",
+    );
+    error.in_file(path).at(offset, None)
+}

@@ -1,0 +1,158 @@
+//! zstd's functions, with memory that each thread keeps for them.
+
+use std::cell::Cell;
+use std::io::{self, BufRead, Read};
+use std::mem::MaybeUninit;
+use zstd_safe::{CCtx, CParameter, DCtx, InBuffer, OutBuffer, WriteBuf, get_error_name};
+
+/// What a thread needs for unpacking.
+pub struct Unpacker {
+    context: DCtx<'static>,
+    /// Compressed bytes.
+    pub packed: Vec<u8>,
+}
+
+thread_local! {
+    static UNPACKER: Cell<Option<Box<Unpacker>>> = const { Cell::new(None) };
+}
+
+/// Bytes of compressed data that a thread keeps memory for.
+const MOST_KEPT: usize = 4 << 20;
+
+impl Unpacker {
+    /// Runs `work` with the thread's unpacker.
+    pub fn with<R>(work: impl FnOnce(&mut Unpacker) -> R) -> R {
+        // Taken out and put back: after a panic the next use makes a new one.
+        let mut unpacker = UNPACKER
+            .try_with(Cell::take)
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Box::new(Unpacker { context: DCtx::create(), packed: Vec::new() }));
+        let result = work(&mut unpacker);
+        if unpacker.packed.capacity() > MOST_KEPT {
+            unpacker.packed = Vec::new();
+        }
+        let _ = UNPACKER.try_with(|place| place.set(Some(unpacker)));
+        result
+    }
+
+    /// Unpacks whole frames, `packed[range]`, into `memory`, which has to have exactly their size. All of `memory` is initialized
+    /// if it succeeds; otherwise the result says what is wrong with the frames.
+    pub fn unpack(
+        &mut self,
+        range: std::ops::Range<usize>,
+        memory: &mut [MaybeUninit<u8>],
+    ) -> Result<(), String> {
+        let size = memory.len();
+        let mut target = Target { memory, filled: 0 };
+        match self.context.decompress(&mut target, &self.packed[range]) {
+            Ok(count) if count == size => Ok(()),
+            Ok(count) => Err(format!("it has {count} bytes, not {size} as the table says")),
+            Err(code) => Err(get_error_name(code).to_owned()),
+        }
+    }
+}
+
+/// Memory that zstd writes to.
+struct Target<'a> {
+    memory: &'a mut [MaybeUninit<u8>],
+    filled: usize,
+}
+
+// SAFETY: `as_mut_ptr` and `capacity` are those of one live exclusive slice. `as_slice` gives the bytes that the caller of
+// `filled_until` vouches for, within the slice.
+unsafe impl WriteBuf for Target<'_> {
+    fn as_slice(&self) -> &[u8] {
+        let filled = &self.memory[..self.filled];
+        // SAFETY: the first `filled` bytes are initialized by the contract of `filled_until`, and `MaybeUninit<u8>` has the
+        // layout of `u8`.
+        unsafe { &*(std::ptr::from_ref(filled) as *const [u8]) }
+    }
+
+    fn capacity(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
+    }
+
+    unsafe fn filled_until(&mut self, n: usize) {
+        self.filled = n;
+    }
+}
+
+/// Unpacks frames that follow each other, of any size, from front to back.
+pub struct StreamUnpacker<R> {
+    context: DCtx<'static>,
+    input: R,
+    /// Compressed bytes that were taken from the input.
+    at: u64,
+    /// Where the frame begins that is being unpacked.
+    frame: u64,
+    is_inside: bool,
+}
+
+impl<R: BufRead> StreamUnpacker<R> {
+    pub fn new(input: R) -> Self {
+        StreamUnpacker { context: DCtx::create(), input, at: 0, frame: 0, is_inside: false }
+    }
+
+    /// Where the frame begins that is being unpacked, in compressed bytes.
+    pub fn frame(&self) -> u64 {
+        self.frame
+    }
+}
+
+impl<R: BufRead> Read for StreamUnpacker<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let bytes = self.input.fill_buf()?;
+            if bytes.is_empty() && !self.is_inside {
+                return Ok(0);
+            }
+            let is_end = bytes.is_empty();
+            let mut input = InBuffer::around(bytes);
+            let mut output = OutBuffer::around(buffer);
+            let hint = self.context.decompress_stream(&mut output, &mut input);
+            let (taken, made) = (input.pos, output.pos());
+            let hint = hint.map_err(|code| io::Error::new(io::ErrorKind::InvalidData, get_error_name(code)))?;
+            self.input.consume(taken);
+            self.at += taken as u64;
+            self.is_inside = hint != 0;
+            if !self.is_inside {
+                self.frame = self.at;
+            }
+            if made > 0 {
+                return Ok(made);
+            }
+            if is_end {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file ends inside of it"));
+            }
+        }
+    }
+}
+
+/// Compresses blocks of bytes, each into a frame that states its size and has a checksum.
+pub struct Packer(CCtx<'static>);
+
+impl Packer {
+    pub fn new() -> Result<Packer, String> {
+        let mut context = CCtx::create();
+        for parameter in PARAMETERS {
+            context.set_parameter(parameter).map_err(|code| get_error_name(code).to_owned())?;
+        }
+        Ok(Packer(context))
+    }
+
+    pub fn pack(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let mut frame = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
+        self.0.compress2(&mut frame, bytes).map_err(|code| get_error_name(code).to_owned())?;
+        Ok(frame)
+    }
+}
+
+/// Data are compressed once and unpacked many times. These settings unpack numbers in text a fifth faster than level 3, at a
+/// smaller size: long matches are few, and each of them costs time.
+const PARAMETERS: [CParameter; 3] =
+    [CParameter::CompressionLevel(9), CParameter::MinMatch(7), CParameter::ChecksumFlag(true)];
