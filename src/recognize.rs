@@ -250,8 +250,10 @@ impl FileFormat {
             | FileFormat::Hdf5 => {
                 "Convert it to CNTK's text format first, or read it with a deserializer of your own."
             }
-            FileFormat::Gzip => "Decompress it first: gunzip FILE.",
-            FileFormat::Zstd => "Decompress it first: unzstd FILE.",
+            FileFormat::Gzip => {
+                "Give it a name that ends in '.gz': it is then unpacked into the cache folder and read."
+            }
+            FileFormat::Zstd => "Give it a name that ends in '.zst': it is then unpacked while it is read.",
             FileFormat::Bzip2 => "Decompress it first: bunzip2 FILE.",
             FileFormat::Xz => "Decompress it first: unxz FILE.",
             FileFormat::Zip => "Unpack it first: unzip FILE.",

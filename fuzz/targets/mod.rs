@@ -3,6 +3,8 @@
 mod binary;
 mod cache;
 mod checkpoint;
+#[cfg(feature = "zstd")]
+mod compressed;
 mod configuration;
 mod images;
 mod parsers;
@@ -43,6 +45,13 @@ pub const ALL: &[Target] = &[
         what: "damaged binary files of both layouts: errors with a place, or data",
         cases: 2_000,
         run: binary::run,
+    },
+    #[cfg(feature = "zstd")]
+    Target {
+        name: "compressed",
+        what: "damaged zstd files: errors with a place, or data",
+        cases: 1_000,
+        run: compressed::run,
     },
     Target {
         name: "images",

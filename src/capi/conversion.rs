@@ -51,6 +51,9 @@ pub enum cntk_reader_direction {
     CNTK_READER_DIRECTION_TEXT_TO_MLF = 9,
     /// From a label file to a NumPy archive: for each utterance an int32 array with a class number for each frame.
     CNTK_READER_DIRECTION_MLF_TO_NUMPY = 10,
+    /// From any file to one that zstd has compressed, in frames that are unpacked one by one: a reader reads it like the
+    /// plain file if its name ends in `.zst`. Progress counts frames in place of sequences.
+    CNTK_READER_DIRECTION_TO_ZSTD = 11,
 }
 
 /// A conversion of a file. Initialize with CNTK_READER_CONVERSION_INIT. Strings are UTF-8 and NUL-terminated.
@@ -142,6 +145,7 @@ impl cntk_reader_conversion {
                 convert::text_to_binary(&options, &mut report).map(drop)
             }
             1 => convert::binary_to_text(input, output, &mut report).map(drop),
+            11 => convert::compress(input, output, &mut report).map(drop),
             other => {
                 let Some(&convert) = SPEECH.get(other as usize - 2) else {
                     return Err(Error::argument(format!(

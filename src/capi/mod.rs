@@ -54,6 +54,8 @@ pub mod finalizer;
 
 pub mod failure;
 
+pub mod file_system;
+
 pub mod user_data;
 
 pub mod user_chunk;

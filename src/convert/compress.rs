@@ -133,7 +133,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
         for size in [0, 1, 3 * FRAME, 20 * FRAME + 77] {
-            let data: Vec<u8> = (0..size as u32).map(|n| b"0123 456\n"[((n % 7) * (n % 11) % 9) as usize]).collect();
+            let data: Vec<u8> =
+                (0..size as u32).map(|n| b"0123 456\n"[((n % 7) * (n % 11) % 9) as usize]).collect();
             std::fs::write(path("data"), &data).expect("a file");
             let mut last = Progress::default();
             let mut listener = |progress| {

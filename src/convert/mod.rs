@@ -53,6 +53,13 @@ fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
     }
 }
 
+/// Compresses a file by zstd: not in this build.
+#[cfg(not(feature = "zstd"))]
+pub fn compress(_input: &str, _output: &str, _listener: &mut Listener<'_>) -> Result<Progress> {
+    let error = Error::argument("This build of the library cannot compress files by zstd.");
+    Err(error.with_detail("Build it with the feature 'zstd', which is on by default."))
+}
+
 /// Refuses to write over the file that is read.
 fn check_different(input: &DataFile, output: &str) -> Result<()> {
     if !input.is_same_as(output) {

@@ -37,7 +37,8 @@ use std::sync::Arc;
 /// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
 /// more than `most` bytes, before memory is taken for them. Compressed files are not unpacked.
 pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    if let Some(mounted) = path.to_str().and_then(|path| with_retry(|| MountedFile::open(path).transpose()).transpose())
+    if let Some(mounted) =
+        path.to_str().and_then(|path| with_retry(|| MountedFile::open(path).transpose()).transpose())
     {
         return read_mounted(&mounted?, most, bytes);
     }

@@ -9,6 +9,7 @@ use crate::{Error, Result, exit};
 use parking_lot::RwLock;
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// A file system of the program's own.
@@ -48,12 +49,7 @@ static MOUNTS: RwLock<Mounts> = RwLock::new(Vec::new());
 ///
 /// A scheme begins with a letter and consists of letters, digits, `+`, `-` and `.`; case counts.
 pub fn mount(scheme: &str, system: Arc<dyn FileSystem>) -> Result<()> {
-    if !is_scheme(scheme) {
-        let message = format!("'{scheme}' cannot be the scheme of a path.");
-        return Err(Error::argument(message).with_detail(
-            "Expected a letter, and then letters, digits, '+', '-' and '.': 's3' for paths that begin with 's3://'.",
-        ));
-    }
+    check_scheme(scheme)?;
     // What user code has made up to now is destroyed after the last call of it.
     exit::register();
     let mut mounts = MOUNTS.write();
@@ -75,6 +71,17 @@ pub fn unmount(scheme: &str) -> bool {
     before.is_some()
 }
 
+/// Refuses texts that cannot be the scheme of a path.
+pub(crate) fn check_scheme(scheme: &str) -> Result<()> {
+    if is_scheme(scheme) {
+        return Ok(());
+    }
+    let message = format!("'{scheme}' cannot be the scheme of a path.");
+    Err(Error::argument(message).with_detail(
+        "Expected a letter, and then letters, digits, '+', '-' and '.': 's3' for paths that begin with 's3://'.",
+    ))
+}
+
 fn is_scheme(text: &str) -> bool {
     let rest = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) && text.bytes().all(rest)
@@ -86,7 +93,17 @@ pub(super) fn scheme_of(path: &str) -> Option<&str> {
 }
 
 /// An open file of a mounted file system.
-pub(super) struct MountedFile(Box<dyn RemoteFile>);
+pub(super) struct MountedFile(ManuallyDrop<Box<dyn RemoteFile>>);
+
+impl Drop for MountedFile {
+    fn drop(&mut self) {
+        // Once the process ends, the user's code is not called for this either.
+        if let Some(_inside) = exit::enter() {
+            // SAFETY: this is the only drop of the field, and nothing uses it afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
+    }
+}
 
 impl fmt::Debug for MountedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +116,7 @@ impl MountedFile {
     pub fn open(path: &str) -> Option<io::Result<MountedFile>> {
         let scheme = scheme_of(path)?;
         let system = MOUNTS.read().iter().find(|(known, _)| known == scheme)?.1.clone();
-        Some(guarded(|| system.open(path)).map(MountedFile))
+        Some(guarded(|| system.open(path)).map(|file| MountedFile(ManuallyDrop::new(file))))
     }
 
     pub fn size(&self) -> io::Result<u64> {

@@ -99,7 +99,9 @@ impl Entry {
         let is_verified = || VERIFIED.lock().as_ref().is_some_and(|all| all.contains(&self.data));
         let size = file.metadata().map_err(|cause| self.error(&cause))?.len();
         let stated = sum.split_once(' ').and_then(|(size, _)| size.parse().ok());
-        if stated != Some(size) || !is_verified() && sum != sum_line(&file).map_err(|cause| self.error(&cause))? {
+        if stated != Some(size)
+            || !is_verified() && sum != sum_line(&file).map_err(|cause| self.error(&cause))?
+        {
             let line = format!(
                 "The file '{}' is not what was once unpacked to it: it is unpacked again.",
                 self.data.display()
@@ -123,7 +125,8 @@ impl Entry {
                 return Ok(file);
             }
             // Whoever had the lock before may have given the file its name.
-            let is_there = |part: &File| Some(fs::metadata(&self.part).ok()?.ino() == part.metadata().ok()?.ino());
+            let is_there =
+                |part: &File| Some(fs::metadata(&self.part).ok()?.ino() == part.metadata().ok()?.ino());
             if is_there(&part) == Some(true) {
                 break part;
             }

@@ -116,7 +116,8 @@ impl<R: BufRead> Read for StreamUnpacker<R> {
             let mut output = OutBuffer::around(buffer);
             let hint = self.context.decompress_stream(&mut output, &mut input);
             let (taken, made) = (input.pos, output.pos());
-            let hint = hint.map_err(|code| io::Error::new(io::ErrorKind::InvalidData, get_error_name(code)))?;
+            let hint =
+                hint.map_err(|code| io::Error::new(io::ErrorKind::InvalidData, get_error_name(code)))?;
             self.input.consume(taken);
             self.at += taken as u64;
             self.is_inside = hint != 0;

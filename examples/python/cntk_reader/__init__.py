@@ -21,6 +21,7 @@ from ._convert import (
     mlf_to_text,
     text_to_mlf,
 )
+from ._files import FileSystem, RemoteFile, compress, mount, unmount
 from ._images import (
     Base64ImageDeserializer,
     Cast,
@@ -61,6 +62,7 @@ __all__ = [
     "Deserializer",
     "ERROR",
     "FULL_DATA_SWEEP",
+    "FileSystem",
     "GAP",
     "HTKFeatureDeserializer",
     "HTKMLFBinaryDeserializer",
@@ -82,6 +84,7 @@ __all__ = [
     "ReaderError",
     "ReaderValueError",
     "Scale",
+    "RemoteFile",
     "SequenceList",
     "Sizes",
     "StreamDef",
@@ -92,6 +95,7 @@ __all__ = [
     "Transpose",
     "UserDeserializer",
     "WARNING",
+    "compress",
     "get_threads",
     "htk_to_kaldi",
     "htk_to_numpy",
@@ -102,8 +106,10 @@ __all__ = [
     "mlf_to_kaldi",
     "mlf_to_numpy",
     "mlf_to_text",
+    "mount",
     "set_log_callback",
     "set_threads",
     "text_to_mlf",
     "transforms",
+    "unmount",
 ]

@@ -22,7 +22,7 @@ def _encoded(text: Path | None) -> bytes | None:
     return None if text is None else os.fspath(text).encode()
 
 
-def _convert(
+def convert(
     direction: int,
     input: Path,
     output: Path,
@@ -66,22 +66,22 @@ def htk_to_kaldi(input: Path, output: Path, script: Path | None = None, progress
     conversions, ``progress`` is called now and then with the bytes that are done, the bytes of the input, and the number of
     sequences written; if it returns False the conversion stops with an error, and an exception that it raises comes through.
     """
-    _convert(_HTK_TO_KALDI, input, output, progress, script=script)
+    convert(_HTK_TO_KALDI, input, output, progress, script=script)
 
 
 def kaldi_to_htk(input: Path, output: Path, script: Path, progress: Progress = None) -> None:
     """Converts features of a Kaldi script (``.scp``) or archive to one HTK archive, and to the ``script`` of its ranges."""
-    _convert(_KALDI_TO_HTK, input, output, progress, script=script)
+    convert(_KALDI_TO_HTK, input, output, progress, script=script)
 
 
 def htk_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
     """Converts HTK features to a NumPy archive: ``numpy.load(output)[key]`` is a float32 array of frames times values."""
-    _convert(_HTK_TO_NUMPY, input, output, progress)
+    convert(_HTK_TO_NUMPY, input, output, progress)
 
 
 def kaldi_to_numpy(input: Path, output: Path, progress: Progress = None) -> None:
     """Converts features of a Kaldi script or archive to a NumPy archive, as :func:`htk_to_numpy` writes it."""
-    _convert(_KALDI_TO_NUMPY, input, output, progress)
+    convert(_KALDI_TO_NUMPY, input, output, progress)
 
 
 def mlf_to_kaldi(
@@ -92,12 +92,12 @@ def mlf_to_kaldi(
     progress: Progress = None,
 ) -> None:
     """Converts a label file (MLF) to a Kaldi archive of int32 vectors; ``states`` is the list of states, if it needs one."""
-    _convert(_MLF_TO_KALDI, input, output, progress, states=states, script=script)
+    convert(_MLF_TO_KALDI, input, output, progress, states=states, script=script)
 
 
 def kaldi_to_mlf(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
     """Converts int32 vectors of a Kaldi script or archive to a label file, with names of ``states`` if they are given."""
-    _convert(_KALDI_TO_MLF, input, output, progress, states=states)
+    convert(_KALDI_TO_MLF, input, output, progress, states=states)
 
 
 def mlf_to_text(
@@ -112,16 +112,16 @@ def mlf_to_text(
 
     Ids are the keys of utterances, or with ``number_ids`` numbers from 0 on.
     """
-    _convert(_MLF_TO_TEXT, input, output, progress, stream, states=states, number_ids=number_ids)
+    convert(_MLF_TO_TEXT, input, output, progress, stream, states=states, number_ids=number_ids)
 
 
 def text_to_mlf(
     input: Path, output: Path, stream: str, states: Path | None = None, progress: Progress = None
 ) -> None:
     """Converts the one-hot ``stream`` of a text file (CTF) to a label file. Ids become keys."""
-    _convert(_TEXT_TO_MLF, input, output, progress, stream, states=states)
+    convert(_TEXT_TO_MLF, input, output, progress, stream, states=states)
 
 
 def mlf_to_numpy(input: Path, output: Path, states: Path | None = None, progress: Progress = None) -> None:
     """Converts a label file to a NumPy archive: ``numpy.load(output)[key]`` is an int32 array, a class for each frame."""
-    _convert(_MLF_TO_NUMPY, input, output, progress, states=states)
+    convert(_MLF_TO_NUMPY, input, output, progress, states=states)

@@ -273,6 +273,32 @@ class TransformTable(Sized):
     ]
 
 
+OpenFile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, POINTER(c_void_p), c_void_p)
+GetFileSize = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(c_uint64), c_void_p)
+ReadFile = CFUNCTYPE(
+    c_int32, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t, POINTER(c_size_t), c_void_p
+)
+GetFileIdentity = CFUNCTYPE(
+    c_int32, c_void_p, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p
+)
+CloseFile = CFUNCTYPE(None, c_void_p, c_void_p)
+
+
+class FileSystemTable(Sized):
+    """cntk_reader_file_system."""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("userdata", c_void_p),
+        ("open_file", OpenFile),
+        ("get_size", GetFileSize),
+        ("read_at", ReadFile),
+        ("get_identity", GetFileIdentity),
+        ("close_file", CloseFile),
+        ("finalizer", Finalizer),
+    ]
+
+
 class Source(Sized):
     _fields_ = [
         ("struct_size", c_size_t),
@@ -451,6 +477,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "threads_set": [c_size_t],
     "threads_get": [POINTER(c_size_t)],
     "log_set_callback": [c_void_p, LogCallback, Finalizer],
+    "file_system_mount": [c_char_p, c_size_t, POINTER(FileSystemTable)],
 }
 # Functions that cannot fail, with their result and arguments.
 _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {

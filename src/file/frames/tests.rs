@@ -72,7 +72,8 @@ fn any_range_is_that_of_the_data() {
                 for (start, end) in [(start, end), (start.saturating_sub(1), end), (start + 1, end + 1)] {
                     let mut buffer = vec![0; end.saturating_sub(start)];
                     let count = file.read_at(start as u64, &mut buffer).expect("it reads");
-                    let expected = &data[start.min(data.len())..end.min(data.len()).max(start.min(data.len()))];
+                    let expected =
+                        &data[start.min(data.len())..end.min(data.len()).max(start.min(data.len()))];
                     assert_eq!(count, expected.len());
                     assert!(buffer[..count] == *expected, "{start}..{end}");
                 }
@@ -120,7 +121,10 @@ fn damage_is_an_error_with_file_and_offset() {
             let error = file.read_exact_at(range.start, &mut vec![0; (range.end - range.start) as usize]);
             let error = error.expect_err("damaged");
             assert_eq!(error.kind(), ErrorKind::Data);
-            assert_eq!((error.location().file.as_deref(), error.location().offset), (Some(&*path), Some(first as u64)));
+            assert_eq!(
+                (error.location().file.as_deref(), error.location().offset),
+                (Some(&*path), Some(first as u64))
+            );
             assert!(error.to_string().contains("frame is damaged"), "{error}");
         }
         // Cut anywhere, a file is an error rather than shorter data.

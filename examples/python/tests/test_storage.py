@@ -1,0 +1,152 @@
+"""Compressed files, and files that Python code reads: FileSystem, and file systems of fsspec."""
+
+import errno
+import gzip
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import (
+    CTFDeserializer,
+    FileSystem,
+    MinibatchSource,
+    ReaderError,
+    RemoteFile,
+    StreamDef,
+    StreamDefs,
+    compress,
+    mount,
+    set_log_callback,
+    unmount,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+DIGITS = ROOT / "examples" / "data" / "digits.train.ctf"
+STREAMS = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+
+
+def setUpModule():
+    set_log_callback(lambda level, line: None)
+
+
+def tearDownModule():
+    set_log_callback(None)
+
+
+def values(path):
+    with MinibatchSource(CTFDeserializer(path, STREAMS), max_sweeps=1) as source:
+        return np.concatenate([minibatch["features"].array for minibatch in source.minibatches(64)])
+
+
+class Memory(FileSystem):
+    """Files in a dictionary."""
+
+    def __init__(self):
+        self.files = {}
+        self.open_files = 0
+        self.failures = []
+
+    def open(self, path):
+        if path not in self.files:
+            raise FileNotFoundError(f"nothing is called {path}")
+        self.open_files += 1
+        return MemoryFile(self, self.files[path])
+
+
+class MemoryFile(RemoteFile):
+    def __init__(self, system, content):
+        self.system, self.content = system, content
+
+    def size(self):
+        return len(self.content)
+
+    def read_at(self, offset, count):
+        if self.system.failures:
+            raise self.system.failures.pop()
+        # Less than was asked for is allowed.
+        return self.content[offset : offset + min(count, 10_000)]
+
+    def identity(self):
+        return b"1" * 1000
+
+    def close(self):
+        self.system.open_files -= 1
+
+
+class Fsspec:
+    """What fsspec's MemoryFileSystem has of the methods that are used."""
+
+    def __init__(self, files):
+        self.files = files
+
+    def _strip_protocol(self, path):
+        return path.split("://")[1]
+
+    def info(self, path):
+        return {"name": path, "size": len(self.files[path]), "type": "file"}
+
+    def ukey(self, path):
+        return f"{path} {len(self.files[path])}"
+
+    def cat_file(self, path, start=None, end=None):
+        return self.files[path][start:end]
+
+
+class StorageTest(unittest.TestCase):
+    def test_compressed_files_give_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            packed = Path(folder) / "digits.ctf.zst"
+            seen = []
+            compress(DIGITS, packed, lambda *progress: seen.append(progress))
+            self.assertEqual(seen[-1][:2], (DIGITS.stat().st_size,) * 2)
+            self.assertLess(packed.stat().st_size, DIGITS.stat().st_size / 2)
+            np.testing.assert_array_equal(values(packed), values(DIGITS))
+            os.environ["CNTK_READER_CACHE"] = folder + "/cache"
+            zipped = Path(folder) / "digits.ctf.gz"
+            zipped.write_bytes(gzip.compress(DIGITS.read_bytes()))
+            np.testing.assert_array_equal(values(zipped), values(DIGITS))
+            packed.write_bytes(packed.read_bytes()[:-40])
+            with self.assertRaises(ReaderError) as caught:
+                values(packed)
+            self.assertEqual(caught.exception.kind, "data")
+
+    def test_files_of_a_file_system_of_ones_own(self):
+        system = Memory()
+        system.files["memory-test://digits"] = DIGITS.read_bytes()
+        mount("memory-test", system)
+        system.failures += [TimeoutError("slow"), ConnectionResetError("gone"), OSError(errno.EIO, "disk")]
+        np.testing.assert_array_equal(values("memory-test://digits"), values(DIGITS))
+        self.assertEqual((system.failures, system.open_files), ([], 0))
+        system.failures.append(KeyError("a bug"))
+        with self.assertRaisesRegex(ReaderError, "read_at of Memory: KeyError: 'a bug'"):
+            values("memory-test://digits")
+        with self.assertRaisesRegex(ReaderError, "FileNotFoundError: nothing is called memory-test://other"):
+            values("memory-test://other")
+        unmount("memory-test")
+        with self.assertRaisesRegex(ReaderError, "mount it first"):
+            values("memory-test://digits")
+
+    def test_file_systems_of_fsspec(self):
+        files = {"digits": DIGITS.read_bytes()}
+        try:
+            import fsspec
+        except ImportError:
+            system = Fsspec(files)
+        else:
+            system = fsspec.filesystem("memory")
+            system.pipe(files)
+        mount("fsspec-test", system)
+        np.testing.assert_array_equal(values("fsspec-test://digits"), values(DIGITS))
+        unmount("fsspec-test")
+
+    def test_what_is_no_file_system_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "fsspec was expected, not int"):
+            mount("x", 3)
+        with self.assertRaisesRegex(ReaderError, "cannot be the scheme"):
+            mount("not a scheme", Memory())
+
+
+if __name__ == "__main__":
+    unittest.main()
