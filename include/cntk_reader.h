@@ -388,6 +388,11 @@ typedef enum {
    * From a label file to a NumPy archive: for each utterance an int32 array with a class number for each frame.
    */
   CNTK_READER_DIRECTION_MLF_TO_NUMPY = 10,
+  /**
+   * From any file to one that zstd has compressed, in frames that are unpacked one by one: a reader reads it like the
+   * plain file if its name ends in `.zst`. Progress counts frames in place of sequences.
+   */
+  CNTK_READER_DIRECTION_TO_ZSTD = 11,
 } cntk_reader_direction;
 
 /**
@@ -408,6 +413,24 @@ typedef enum {
    */
   CNTK_READER_GROUPING_ARRAYS = 2,
 } cntk_reader_grouping;
+
+/**
+ * What callbacks of a file system return.
+ */
+typedef enum {
+  /**
+   * It has succeeded.
+   */
+  CNTK_READER_FILE_STATUS_OK = 0,
+  /**
+   * It has failed for good.
+   */
+  CNTK_READER_FILE_STATUS_FAILED = 1,
+  /**
+   * It has failed and may succeed a little later. It is called again, at most four times within four seconds.
+   */
+  CNTK_READER_FILE_STATUS_AGAIN = 2,
+} cntk_reader_file_status;
 
 /**
  * A reader of minibatches. Open it with cntk_reader_open, free it with cntk_reader_free.
@@ -1759,6 +1782,95 @@ typedef void (*cntk_reader_log_callback)(void *userdata,
                                          size_t length);
 
 /**
+ * Opens a file for reading. `path` is the whole path, with its scheme: UTF-8, `length` bytes. `*file` gets what the
+ * other callbacks are called with for this file. Returns a cntk_reader_file_status.
+ */
+typedef int32_t (*cntk_reader_open_file)(void *userdata,
+                                         const char *path,
+                                         size_t length,
+                                         void **file,
+                                         cntk_reader_failure *failure);
+
+/**
+ * Gives the bytes of a file. Returns a cntk_reader_file_status.
+ */
+typedef int32_t (*cntk_reader_get_file_size)(void *userdata,
+                                             void *file,
+                                             uint64_t *size,
+                                             cntk_reader_failure *failure);
+
+/**
+ * Reads at most `capacity` bytes from `offset` on into `buffer`, at least one, and gives their number; 0 only at the file's
+ * end. Returns a cntk_reader_file_status.
+ */
+typedef int32_t (*cntk_reader_read_file)(void *userdata,
+                                         void *file,
+                                         uint64_t offset,
+                                         void *buffer,
+                                         size_t capacity,
+                                         size_t *count,
+                                         cntk_reader_failure *failure);
+
+/**
+ * Writes at most `capacity` bytes to `identity`, and gives their number: bytes that are equal as long as the file's content
+ * is, such as an ETag or a version, or a digest of one that is longer. Returns a cntk_reader_file_status.
+ */
+typedef int32_t (*cntk_reader_get_file_identity)(void *userdata,
+                                                 void *file,
+                                                 void *identity,
+                                                 size_t capacity,
+                                                 size_t *length,
+                                                 cntk_reader_failure *failure);
+
+/**
+ * Closes a file. No other callback runs for the file then or later.
+ */
+typedef void (*cntk_reader_close_file)(void *userdata, void *file);
+
+/**
+ * A file system of the program's own, such as an object store, as a table of callbacks. Initialize with zeros, and set
+ * struct_size.
+ *
+ * Threads: the callbacks are called by any thread, several at once, by the library's own too. They must not throw, and not
+ * use readers of this library. They are not called any more once the process ends.
+ */
+typedef struct {
+  /**
+   * sizeof(cntk_reader_file_system).
+   */
+  size_t struct_size;
+  /**
+   * The first argument of every callback.
+   */
+  void *userdata;
+  /**
+   * Opens a file. Must be set.
+   */
+  cntk_reader_open_file open_file;
+  /**
+   * Gives the bytes of a file. Must be set.
+   */
+  cntk_reader_get_file_size get_size;
+  /**
+   * Reads from a file. Must be set.
+   */
+  cntk_reader_read_file read_at;
+  /**
+   * Identifies a file's content; may be NULL: changes of a file are then noticed by its size alone.
+   */
+  cntk_reader_get_file_identity get_identity;
+  /**
+   * Closes a file; may be NULL if there is nothing to close.
+   */
+  cntk_reader_close_file close_file;
+  /**
+   * Called once, by any thread, when the file system is no longer mounted and all its files are closed; may be NULL. Not
+   * called if mounting fails.
+   */
+  cntk_reader_finalizer finalizer;
+} cntk_reader_file_system;
+
+/**
  * One key of a section and its raw text: brackets, comments and `$name$` kept, outer quotes removed. UTF-8; a length
  * may be CNTK_READER_NUL_TERMINATED.
  */
@@ -2236,6 +2348,20 @@ void cntk_reader_failure_set_message(cntk_reader_failure *failure,
 void cntk_reader_failure_set_cause(cntk_reader_failure *failure,
                                    void *cause,
                                    cntk_reader_finalizer finalizer);
+
+/**
+ * Has a file system open all data files whose paths begin with a scheme and "://", from now on and in the whole process: a
+ * path `s3://bucket/train.ctf` in a configuration is opened by the file system that is mounted for "s3". It takes the place
+ * of an earlier one for this scheme. The table is copied. `system` may be NULL: paths with this scheme are then ordinary
+ * paths again. Files that are open stay with the file system that has opened them.
+ *
+ * The scheme is UTF-8, `length` bytes or CNTK_READER_NUL_TERMINATED: a letter, and then letters, digits, '+', '-' and '.'. May be
+ * called from any thread.
+ */
+cntk_reader_status cntk_reader_file_system_mount(const char *scheme,
+                                                 size_t length,
+                                                 const cntk_reader_file_system *system,
+                                                 cntk_reader_error **error);
 
 /**
  * Adds a reference, to be taken away with cntk_reader_keys_release. NULL is allowed.
