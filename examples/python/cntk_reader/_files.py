@@ -85,7 +85,11 @@ class _Fsspec(FileSystem):
         self._system = system
 
     def open(self, path: str) -> RemoteFile:
-        return _FsspecFile(self._system, self._system._strip_protocol(path))
+        scheme, rest = path.split("://", 1)
+        protocols = self._system.protocol
+        own = (protocols,) if isinstance(protocols, str) else tuple(protocols)
+        # It may be mounted under another name than its own.
+        return _FsspecFile(self._system, self._system._strip_protocol(path if scheme in own else rest))
 
 
 class _Bridge:

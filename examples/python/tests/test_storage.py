@@ -37,7 +37,7 @@ def tearDownModule():
 
 def values(path):
     with MinibatchSource(CTFDeserializer(path, STREAMS), max_sweeps=1) as source:
-        return np.concatenate([minibatch["features"].array for minibatch in source.minibatches(64)])
+        return np.concatenate([minibatch["features"].array.reshape(-1, 64) for minibatch in source.minibatches(64)])
 
 
 class Memory(FileSystem):
@@ -78,11 +78,13 @@ class MemoryFile(RemoteFile):
 class Fsspec:
     """What fsspec's MemoryFileSystem has of the methods that are used."""
 
+    protocol = "memory"
+
     def __init__(self, files):
         self.files = files
 
     def _strip_protocol(self, path):
-        return path.split("://")[1]
+        return path.removeprefix("memory://")
 
     def info(self, path):
         return {"name": path, "size": len(self.files[path]), "type": "file"}
@@ -137,9 +139,11 @@ class StorageTest(unittest.TestCase):
         else:
             system = fsspec.filesystem("memory")
             system.pipe(files)
-        mount("fsspec-test", system)
-        np.testing.assert_array_equal(values("fsspec-test://digits"), values(DIGITS))
-        unmount("fsspec-test")
+        # Under its own name, and under another one.
+        for scheme in ["memory", "fsspec-test"]:
+            mount(scheme, system)
+            np.testing.assert_array_equal(values(f"{scheme}://digits"), values(DIGITS))
+            unmount(scheme)
 
     def test_what_is_no_file_system_is_refused(self):
         with self.assertRaisesRegex(TypeError, "fsspec was expected, not int"):
