@@ -35,8 +35,8 @@ static VERIFIED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
 pub fn open(packed: &DataFile, compression: Compression) -> Result<File> {
     let entry = Entry::of(packed)?;
     match entry.open()? {
-        Some(file) => Ok(file),
-        None => entry.make(packed, compression),
+        Found::File(file) => Ok(file),
+        Found::Nothing | Found::Unfit => entry.make(packed, compression),
     }
 }
 
@@ -55,6 +55,14 @@ struct Entry {
     sum: PathBuf,
     /// What the data are unpacked to before they get their name.
     part: PathBuf,
+}
+
+/// What the folder has.
+enum Found {
+    Nothing,
+    /// A file that is not what was unpacked.
+    Unfit,
+    File(File),
 }
 
 impl Entry {
@@ -92,9 +100,9 @@ impl Entry {
     }
 
     /// Opens the unpacked file if it is there and its size and checksum are right.
-    fn open(&self) -> Result<Option<File>> {
+    fn open(&self) -> Result<Found> {
         let (Ok(file), Ok(sum)) = (File::open(&self.data), fs::read_to_string(&self.sum)) else {
-            return Ok(None);
+            return Ok(Found::Nothing);
         };
         let is_verified = || VERIFIED.lock().as_ref().is_some_and(|all| all.contains(&self.data));
         let size = file.metadata().map_err(|cause| self.error(&cause))?.len();
@@ -102,15 +110,10 @@ impl Entry {
         if stated != Some(size)
             || !is_verified() && sum != sum_line(&file).map_err(|cause| self.error(&cause))?
         {
-            let line = format!(
-                "The file '{}' is not what was once unpacked to it: it is unpacked again.",
-                self.data.display()
-            );
-            Logger::log_always(Level::Warning, &line);
-            return Ok(None);
+            return Ok(Found::Unfit);
         }
         self.note_verified();
-        Ok(Some(file))
+        Ok(Found::File(file))
     }
 
     fn note_verified(&self) {
@@ -121,8 +124,16 @@ impl Entry {
     fn make(&self, packed: &DataFile, compression: Compression) -> Result<File> {
         let part = loop {
             let part = self.lock_part().map_err(|cause| self.error(&cause))?;
-            if let Some(file) = self.open()? {
-                return Ok(file);
+            match self.open()? {
+                Found::File(file) => return Ok(file),
+                Found::Nothing => {}
+                Found::Unfit => {
+                    let line = format!(
+                        "The file '{}' is not what was once unpacked to it: it is unpacked again.",
+                        self.data.display()
+                    );
+                    Logger::log_always(Level::Warning, &line);
+                }
             }
             // Whoever had the lock before may have given the file its name.
             let is_there =

@@ -81,8 +81,14 @@ class _FsspecFile(RemoteFile):
 class _Fsspec(FileSystem):
     """A file system of fsspec (``fsspec.filesystem("s3")``): object stores, HTTP, archives, memory."""
 
+    #: Exceptions of asyncio, aiohttp and fsspec about connections, by name: none of the three need be installed.
+    _PASSING = {"TimeoutError", "FSTimeoutError", "ClientConnectionError", "ClientPayloadError"}
+
     def __init__(self, system: Any) -> None:
         self._system = system
+
+    def may_pass(self, error: BaseException) -> bool:
+        return super().may_pass(error) or any(base.__name__ in self._PASSING for base in type(error).__mro__)
 
     def open(self, path: str) -> RemoteFile:
         scheme, rest = path.split("://", 1)
