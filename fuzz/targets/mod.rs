@@ -3,7 +3,7 @@
 mod binary;
 mod cache;
 mod checkpoint;
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 mod compressed;
 mod configuration;
 mod images;
@@ -46,7 +46,7 @@ pub const ALL: &[Target] = &[
         cases: 2_000,
         run: binary::run,
     },
-    #[cfg(feature = "zstd")]
+    #[cfg(feature = "compression")]
     Target {
         name: "compressed",
         what: "damaged zstd files: errors with a place, or data",

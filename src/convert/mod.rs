@@ -5,7 +5,7 @@
 //! name, which gets the output's name when it is complete: no interruption leaves half a file.
 
 mod binary;
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 mod compress;
 mod digits;
 mod items;
@@ -17,7 +17,7 @@ mod tests;
 mod text;
 
 pub use binary::binary_to_text;
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 pub use compress::compress;
 pub use items::{TextToBinary, text_to_binary};
 pub use streams::{StreamRule, parse_streams};
@@ -54,10 +54,10 @@ fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
 }
 
 /// Compresses a file by zstd: not in this build.
-#[cfg(not(feature = "zstd"))]
+#[cfg(not(feature = "compression"))]
 pub fn compress(_input: &str, _output: &str, _listener: &mut Listener<'_>) -> Result<Progress> {
     let error = Error::argument("This build of the library cannot compress files by zstd.");
-    Err(error.with_detail("Build it with the feature 'zstd', which is on by default."))
+    Err(error.with_detail("Build it with the feature 'compression', which is on by default."))
 }
 
 /// Refuses to write over the file that is read.

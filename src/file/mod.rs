@@ -8,7 +8,7 @@
 
 #[cfg(test)]
 pub mod faults;
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 mod frames;
 mod local;
 pub mod mounted;
@@ -16,12 +16,13 @@ mod packed;
 mod retry;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "compression")]
 mod unpacked;
 mod xxh64;
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 mod zstd;
 
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 pub(crate) use frames::{FrameTable, pack};
 pub use retry::with_retry;
 
@@ -113,9 +114,10 @@ enum Source {
     /// A file of a mounted file system.
     Mounted(MountedFile),
     /// A compressed file whose frames are unpacked as they are needed.
-    #[cfg(feature = "zstd")]
+    #[cfg(feature = "compression")]
     Frames(Box<frames::Frames>),
     /// A compressed file that was unpacked once, and the file that this has made.
+    #[cfg(feature = "compression")]
     Unpacked(DataFile, File),
 }
 
@@ -204,8 +206,9 @@ impl DataFile {
         match &self.0.source {
             Source::Local(_) => true,
             Source::Mounted(_) => false,
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.packed().is_local(),
+            #[cfg(feature = "compression")]
             Source::Unpacked(packed, _) => packed.is_local(),
         }
     }
@@ -213,7 +216,7 @@ impl DataFile {
     /// Bytes of memory that are held for reading the file.
     pub fn memory(&self) -> u64 {
         match &self.0.source {
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.memory(),
             _ => 0,
         }
@@ -232,8 +235,9 @@ impl DataFile {
                 file.state()
             })
             .map_err(|cause| self.error(&cause)),
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => Ok(FileState { size: frames.size(), ..frames.packed().state()? }),
+            #[cfg(feature = "compression")]
             Source::Unpacked(packed, file) => {
                 Ok(FileState { size: self.metadata_of(file)?.len(), ..packed.state()? })
             }
@@ -243,12 +247,12 @@ impl DataFile {
     /// Bytes of the file, as it is now.
     pub fn size(&self) -> Result<u64> {
         match &self.0.source {
-            Source::Local(file) | Source::Unpacked(_, file) => {
-                self.metadata_of(file).map(|metadata| metadata.len())
-            }
+            Source::Local(file) => self.metadata_of(file).map(|metadata| metadata.len()),
             Source::Mounted(file) => with_retry(|| file.size()).map_err(|cause| self.error(&cause)),
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => Ok(frames.size()),
+            #[cfg(feature = "compression")]
+            Source::Unpacked(_, file) => self.metadata_of(file).map(|metadata| metadata.len()),
         }
     }
 
@@ -257,8 +261,9 @@ impl DataFile {
         let own = match &self.0.source {
             Source::Local(file) => file.metadata(),
             Source::Mounted(_) => return self.path() == path,
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => return frames.packed().is_same_as(path),
+            #[cfg(feature = "compression")]
             Source::Unpacked(packed, _) => return packed.is_same_as(path),
         };
         let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
@@ -301,14 +306,18 @@ impl DataFile {
     /// file ends. Those bytes of `memory` are initialized, and none becomes uninitialized.
     fn read_into(&self, offset: u64, memory: &mut [MaybeUninit<u8>]) -> Result<usize> {
         match &self.0.source {
-            Source::Local(file) | Source::Unpacked(_, file) => {
+            Source::Local(file) => {
                 self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
             }
             Source::Mounted(file) => {
                 self.read_all(offset, memory, |at, target| file.read_at(at, initialized(target)))
             }
-            #[cfg(feature = "zstd")]
+            #[cfg(feature = "compression")]
             Source::Frames(frames) => frames.read(offset, memory),
+            #[cfg(feature = "compression")]
+            Source::Unpacked(_, file) => {
+                self.read_all(offset, memory, |at, target| local::read_at(file, at, target))
+            }
         }
     }
 
@@ -391,7 +400,7 @@ fn initialized(memory: &mut [MaybeUninit<u8>]) -> &mut [u8] {
 ///
 /// # Safety
 /// All of `memory` is initialized.
-#[cfg(feature = "zstd")]
+#[cfg(feature = "compression")]
 unsafe fn initialized_ref(memory: &[MaybeUninit<u8>]) -> &[u8] {
     // SAFETY: initialized by this function's contract, and `MaybeUninit<u8>` has the layout of `u8`.
     unsafe { &*(std::ptr::from_ref(memory) as *const [u8]) }
@@ -405,6 +414,7 @@ pub struct Sequential<'a> {
 
 impl Sequential<'_> {
     /// Offset of the byte that is read next.
+    #[cfg(feature = "compression")]
     fn at(&self) -> u64 {
         self.at
     }
@@ -413,14 +423,16 @@ impl Sequential<'_> {
 impl Read for Sequential<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = match &self.file.0.source {
-            Source::Local(file) | Source::Unpacked(_, file) => with_retry(|| {
+            Source::Local(file) => with_retry(|| {
                 #[cfg(test)]
                 faults::check(self.file.path(), faults::Operation::Read)?;
                 file.read_at(buffer, self.at)
             })?,
             Source::Mounted(file) => with_retry(|| file.read_at(self.at, buffer))?,
-            #[cfg(feature = "zstd")]
-            Source::Frames(_) => self.file.read_at(self.at, buffer).map_err(io::Error::other)?,
+            #[cfg(feature = "compression")]
+            Source::Frames(_) | Source::Unpacked(..) => {
+                self.file.read_at(self.at, buffer).map_err(io::Error::other)?
+            }
         };
         self.at += count as u64;
         Ok(count)

@@ -1,6 +1,8 @@
 //! Compressed files: which files these are, and in which of two ways each is read.
 
-use super::{DataFile, Source, unpacked};
+use super::DataFile;
+#[cfg(feature = "compression")]
+use super::{Source, unpacked};
 use crate::{Error, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -47,30 +49,31 @@ impl Compression {
 }
 
 /// The unpacked data of a compressed file.
+#[cfg(feature = "compression")]
 pub(super) fn open(file: DataFile, compression: Compression) -> Result<DataFile> {
     let path = file.path().to_owned();
-    match compression {
-        Compression::Gzip => {}
-        #[cfg(feature = "zstd")]
-        Compression::Zstd => {
-            if let Some(frames) = super::frames::Frames::open(&file)? {
-                return Ok(DataFile::from_source(Source::Frames(Box::new(frames)), &path));
-            }
-        }
-        #[cfg(not(feature = "zstd"))]
-        Compression::Zstd => {
-            let message = format!("Cannot read '{path}': it is compressed by zstd.");
-            let error = Error::data(message).with_detail(
-                "This build of the library lacks the feature 'zstd'. Build it with the feature, or decompress the file first.",
-            );
-            return Err(error.in_file(&path));
-        }
+    if compression == Compression::Zstd
+        && let Some(frames) = super::frames::Frames::open(&file)?
+    {
+        return Ok(DataFile::from_source(Source::Frames(Box::new(frames)), &path));
     }
     let unpacked = unpacked::open(&file, compression)?;
     Ok(DataFile::from_source(Source::Unpacked(file, unpacked), &path))
 }
 
+/// Refuses a compressed file.
+#[cfg(not(feature = "compression"))]
+pub(super) fn open(file: DataFile, _compression: Compression) -> Result<DataFile> {
+    let path = file.path();
+    let error = Error::data(format!("Cannot read '{path}': it is compressed."));
+    let error = error.with_detail(
+        "This build of the library lacks the feature 'compression'. Build it with the feature, or decompress the file first.",
+    );
+    Err(error.in_file(path))
+}
+
 /// The error of a compressed file that is damaged at `offset`, counted in the compressed bytes.
+#[cfg(feature = "compression")]
 pub(super) fn damaged(path: &str, offset: u64, what: &str) -> Error {
     let error = Error::data(format!("Error reading file '{path}': {what}."));
     let error = error.with_detail(

@@ -193,14 +193,11 @@ impl Entry {
                     broken(packed, "gzip data are damaged", at, &cause)
                 })
             }
-            #[cfg(feature = "zstd")]
             Compression::Zstd => {
                 let mut unpacker = super::zstd::StreamUnpacker::new(input);
                 let copied = self.copy(&mut unpacker, packed, part)?;
                 copied.map_err(|cause| broken(packed, "a zstd frame is damaged", unpacker.frame(), &cause))
             }
-            #[cfg(not(feature = "zstd"))]
-            Compression::Zstd => Err(Error::internal("zstd was not built in")),
         }
     }
 
