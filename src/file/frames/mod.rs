@@ -86,7 +86,9 @@ impl Frames {
                                 reader.unpack(frame, bytes)
                             })?,
                         };
-                        target.write_copy_of_slice(&data[from..from + count]);
+                        for (target, &byte) in target.iter_mut().zip(&data[from..from + count]) {
+                            target.write(byte);
+                        }
                     }
                 }
                 filled += count;
