@@ -6,6 +6,7 @@
 mod pattern;
 
 use crate::error::ExceptionClass;
+use crate::file::mounted;
 use crate::{Error, ErrorKind, Result};
 use pattern::Pattern;
 use std::fs::{self, DirEntry};
@@ -48,9 +49,9 @@ fn exists(path: &str) -> bool {
     fs::metadata(path).is_ok()
 }
 
-/// The files of an element: one path, or those that match a pattern.
+/// The files of an element: one path, or those that match a pattern. Paths of mounted file systems are no patterns.
 fn matching(text: &str) -> Result<Vec<String>> {
-    if !pattern::is_pattern(text) || exists(text) {
+    if !pattern::is_pattern(text) || exists(text) || mounted::is_mounted(text) {
         return Ok(vec![text.to_owned()]);
     }
     let components: Vec<_> = text.split('/').collect();

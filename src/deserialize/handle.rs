@@ -48,6 +48,14 @@ impl FileHandle {
         }
     }
 
+    /// Bytes of memory that are held for reading the file.
+    pub fn memory(&self) -> u64 {
+        match self {
+            FileHandle::Open(file) => file.memory(),
+            FileHandle::Closed { .. } => 0,
+        }
+    }
+
     /// Bytes of the file.
     pub fn size(&self) -> Result<u64> {
         match self {

@@ -71,6 +71,11 @@ pub fn unmount(scheme: &str) -> bool {
     before.is_some()
 }
 
+/// Whether the path is one of a mounted file system.
+pub(crate) fn is_mounted(path: &str) -> bool {
+    scheme_of(path).is_some_and(|scheme| MOUNTS.read().iter().any(|(known, _)| known == scheme))
+}
+
 /// Refuses texts that cannot be the scheme of a path.
 pub(crate) fn check_scheme(scheme: &str) -> Result<()> {
     if is_scheme(scheme) {

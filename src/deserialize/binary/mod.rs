@@ -213,10 +213,10 @@ impl ChunkSource for BinaryDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let BinaryFile { header, lengths, common, file, .. } = &*self.shared;
+        let BinaryFile { header, lengths, common, handle, .. } = &*self.shared;
         let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
-        let chunks = common.buffers.held() + file.memory();
-        SourceMemory { chunks, index: (tables + lengths.bytes()) as u64 }
+        let index = (tables + lengths.bytes()) as u64 + handle.memory();
+        SourceMemory { chunks: common.buffers.held(), index }
     }
 
     fn file_bytes(&self) -> Option<u64> {

@@ -271,8 +271,8 @@ impl ChunkSource for TextDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let TextFile { common, index, file, .. } = &*self.shared;
-        SourceMemory { chunks: common.recycler.bytes() + file.memory(), index: index.memory() as u64 }
+        let TextFile { common, index, handle, .. } = &*self.shared;
+        SourceMemory { chunks: common.recycler.bytes(), index: index.memory() as u64 + handle.memory() }
     }
 
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {
