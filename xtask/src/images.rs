@@ -3,6 +3,7 @@
 
 use crate::demo::Training;
 use crate::dist::{self, Dist};
+use crate::document::{Block, blocks};
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::steps::Tally;
@@ -65,25 +66,6 @@ pub fn step(project: &Project) -> Result<Tally> {
 fn make(project: &Project, folder: &Path) -> Result<()> {
     empty_folder(folder)?;
     project.run("python3").arg("examples/images/make_images.py").arg(folder).go().map(drop)
-}
-
-/// A block of code in a document.
-#[derive(Debug, PartialEq)]
-struct Block<'a> {
-    language: &'a str,
-    text: &'a str,
-    /// The document up to the next block.
-    after: &'a str,
-}
-
-/// The blocks of a document.
-fn blocks(document: &str) -> Vec<Block<'_>> {
-    let parts: Vec<&str> = document.split("```").collect();
-    let block = |at: usize| {
-        let (language, text) = parts[at].split_once('\n')?;
-        Some(Block { language, text, after: parts.get(at + 1).copied().unwrap_or_default() })
-    };
-    (1..parts.len()).step_by(2).filter_map(block).collect()
 }
 
 /// The guide's blocks, run in a folder that has the pictures in `corpus`.
@@ -184,21 +166,5 @@ impl Guide<'_> {
         let variables = python::variables(self.project, &self.dist.library());
         let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
         run.arg("guide.py").output()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_know_what_follows_them() {
-        let document = "text\n```sh\nmake\n```\nbetween\n```cntk\na = 1\n```\n![after](images/a.png)\n";
-        let found = blocks(document);
-        let expected = [
-            Block { language: "sh", text: "make\n", after: "\nbetween\n" },
-            Block { language: "cntk", text: "a = 1\n", after: "\n![after](images/a.png)\n" },
-        ];
-        assert_eq!(found, expected);
     }
 }

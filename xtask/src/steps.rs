@@ -4,8 +4,8 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, header, images, mpi, oracle, python, replay,
-    repository, speech, symbols, wheel,
+    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, mpi, oracle, python,
+    replay, repository, speech, symbols, wheel,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -146,6 +146,7 @@ pub const ALL: &[Step] = &[
         "the examples of images: a classifier learns and resumes, contact sheets; the guide's programs and pictures",
         images::step,
     ),
+    step("guide", "the pages of the guide: files saved, commands run, their output compared", guide::step),
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
     }),

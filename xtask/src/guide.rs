@@ -1,0 +1,178 @@
+//! The guide under docs/guide, page by page in an empty folder, as its reader would do it: files are saved, commands run, and
+//! what they print is compared with the page. Its pictures are compared with what readers deliver.
+
+use crate::dist;
+use crate::document::{Block, blocks};
+use crate::project::{Project, empty_folder};
+use crate::steps::Tally;
+use crate::{build, python, tools};
+use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const FOLDER: &str = "docs/guide";
+
+/// The page that links all others, in the order in which they are read.
+const INDEX: &str = "README.md";
+
+/// The page of messages. A test of the library provokes each message and compares it with the page.
+const MESSAGES: &str = "troubleshooting.md";
+
+/// Draws the pictures, or compares them.
+const PICTURES: &str = "xtask/scripts/guide_pictures.py";
+
+/// Runs all pages and checks the pictures.
+pub fn step(project: &Project) -> Result<Tally> {
+    if project.target != project.path("target") {
+        return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
+    }
+    tools::need(project, &build::TOOLS)?;
+    let environment = python::environment(project)?;
+    let dist = dist::build(project)?;
+    let pictures = match &environment {
+        Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
+        Ok(python) => {
+            let run = project.run(&python.to_string_lossy());
+            let variables = python::variables(project, &dist.library());
+            let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+            run.arg(PICTURES).arg("check").go()?;
+            Tally::passed(1)?
+        }
+    };
+    // Outside of the checkout: a package of Cargo below it would become a member of its workspace.
+    let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}", std::process::id()));
+    empty_folder(&folder)?;
+    let result = pages(project).and_then(|pages| {
+        let shell = Shell::new(project, &folder, environment.as_ref().ok().map(PathBuf::as_path))?;
+        let mut tally = Tally::default();
+        for page in pages {
+            let text = std::fs::read_to_string(project.path(FOLDER).join(&page))?;
+            let wants_python = blocks(&text).iter().any(|block| block.language == "python");
+            tally = tally.and(match &environment {
+                Err(reason) if wants_python => Tally::skipped(format!("{page}: {reason}"))?,
+                _ => run(&shell, &page, &text)?,
+            });
+        }
+        Ok(tally)
+    });
+    std::fs::remove_dir_all(&folder)?;
+    Ok(pictures.and(result?))
+}
+
+/// The pages, in the order of the index.
+fn pages(project: &Project) -> Result<Vec<String>> {
+    let index = std::fs::read_to_string(project.path(FOLDER).join(INDEX))?;
+    let mut pages: Vec<String> = Vec::new();
+    for link in index.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        let is_page = link.ends_with(".md") && !link.contains('/') && link != MESSAGES;
+        if is_page && !pages.iter().any(|page| page == link) {
+            pages.push(link.to_owned());
+        }
+    }
+    for entry in std::fs::read_dir(project.path(FOLDER))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_page = name.ends_with(".md") && name != INDEX && name != MESSAGES;
+        ensure!(!is_page || pages.contains(&name), "{FOLDER}/{INDEX} does not lead to {name}.");
+    }
+    ensure!(!pages.is_empty(), "{FOLDER}/{INDEX} leads to no page.");
+    Ok(pages)
+}
+
+/// Runs the blocks of a page in their order. Returns the number of commands that were run.
+fn run(shell: &Shell<'_>, page: &str, text: &str) -> Result<Tally> {
+    // What the block before printed.
+    let mut printed: Option<String> = None;
+    let mut passed = 0;
+    shell.enter(&shell.folder)?;
+    for block in blocks(text) {
+        let place = format!("{FOLDER}/{page}, line {}", block.line);
+        printed = match (block.language, printed) {
+            ("sh", _) => {
+                passed += 1;
+                Some(shell.run(block.text).with_context(|| place.clone())?)
+            }
+            ("text", Some(printed)) => {
+                let same = printed.trim_end() == block.text.trim_end();
+                ensure!(same, "{place}: the command printed\n{printed}\ninstead of\n{}", block.text);
+                None
+            }
+            _ => {
+                let Some(name) = file_name(&block) else {
+                    bail!("{place}: neither a command nor what one prints, and no file to save it as");
+                };
+                std::fs::write(shell.place()?.join(name), block.text).with_context(|| place)?;
+                None
+            }
+        };
+    }
+    Tally::passed(passed)
+}
+
+/// The file that a block is saved as: the last "as `NAME`" of the paragraph above, which ends with a colon.
+fn file_name<'a>(block: &Block<'a>) -> Option<&'a str> {
+    let paragraph = block.before.trim_end().rsplit("\n\n").next()?.strip_suffix(':')?;
+    paragraph.rsplit_once("as `")?.1.split('`').next()
+}
+
+/// A shell whose variables and folder last from command to command.
+struct Shell<'a> {
+    project: &'a Project,
+    folder: PathBuf,
+    /// Begins with Python's folder if there is a Python.
+    path: OsString,
+}
+
+impl Shell<'_> {
+    fn new<'a>(project: &'a Project, folder: &Path, python: Option<&Path>) -> Result<Shell<'a>> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let first = python.and_then(Path::parent).map(Path::to_owned);
+        let path = std::env::join_paths(first.into_iter().chain(std::env::split_paths(&path)))?;
+        let shell = Shell { project, folder: folder.join("work"), path };
+        std::fs::create_dir(&shell.folder)?;
+        std::fs::write(shell.state("variables"), "")?;
+        Ok(shell)
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.folder.with_file_name(name)
+    }
+
+    /// The folder in which the next command starts.
+    fn place(&self) -> Result<PathBuf> {
+        Ok(std::fs::read_to_string(self.state("place"))?.trim_end().into())
+    }
+
+    fn enter(&self, folder: &Path) -> Result<()> {
+        Ok(std::fs::write(self.state("place"), folder.as_os_str().as_encoded_bytes())?)
+    }
+
+    /// Runs commands. Returns what they wrote to standard output.
+    fn run(&self, commands: &str) -> Result<String> {
+        let (variables, place) = (self.state("variables"), self.state("place"));
+        let script = format!(
+            "set -e\n. '{variables}'\n{commands}\nexport -p > '{variables}'\npwd > '{place}'\n",
+            variables = variables.display(),
+            place = place.display()
+        );
+        let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
+        let run = run.env("CNTK_READER", &self.project.root).env("PYTHONDONTWRITEBYTECODE", "1");
+        // Packages of Cargo's are those that the library was built with, compiled once.
+        let cargo = self.project.target.join("xtask/guide");
+        let run = run.env("CARGO_TARGET_DIR", cargo).env("CARGO_NET_OFFLINE", "true");
+        run.named("bash").arg("-c").arg(script).output()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_the_name_above_them() {
+        let name = |document| file_name(&blocks(document)[0]);
+        assert_eq!(name("Save this as `a.c`:\n\n```c\n```"), Some("a.c"));
+        assert_eq!(name("As `x`.\n\nSave your data as `b.ctf`; three\nlines:\n```ctf\n```"), Some("b.ctf"));
+        assert_eq!(name("Save this as `a.c`:\n\nOther text:\n\n```c\n```"), None);
+        assert_eq!(name("Save this as `a.c`.\n\n```c\n```"), None);
+    }
+}
