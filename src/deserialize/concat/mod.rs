@@ -361,11 +361,6 @@ impl<F: Format> ChunkSource for Concat<F> {
         place.file.load(chunk - place.first)
     }
 
-    fn check(&self, chunk: ChunkId, most: usize) -> Option<super::check::ChunkCheck> {
-        let place = self.owner(chunk);
-        place.file.check(chunk - place.first, most)
-    }
-
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         match F::REPORTS_KEYS {
             true => self.append_keys(sequences, keys),
