@@ -109,7 +109,6 @@ pub mod capi;
 mod compact;
 #[doc(hidden)]
 pub mod config;
-#[doc(hidden)]
 pub mod convert;
 #[doc(hidden)]
 pub mod corpus;
@@ -126,9 +125,15 @@ mod front;
 #[doc(hidden)]
 pub mod image;
 pub mod inspect;
+/// Index caches: CNTK's files beside text files, by which they are opened without being scanned. See
+/// [`Builder::index_caches`].
+pub mod index {
+    pub use crate::deserialize::text::index::{CacheState, IndexCache, IndexSize};
+}
 #[doc(hidden)]
 pub mod log;
 mod memory;
+pub mod order;
 #[doc(hidden)]
 pub mod pack;
 #[doc(hidden)]
@@ -144,6 +149,7 @@ pub mod recognize;
 #[doc(hidden)]
 pub mod sequence;
 mod spelling;
+pub mod stages;
 #[doc(hidden)]
 pub mod stream;
 #[doc(hidden)]

@@ -1,7 +1,12 @@
 //! The command line.
 
+use crate::commands::bench::Bench;
+use crate::commands::convert::Convert;
+use crate::commands::generate::{Completions, Man};
 use crate::commands::head::{Head, Sample};
+use crate::commands::index::Index;
 use crate::commands::info::Info;
+use crate::commands::order::Order;
 use crate::commands::validate::Validate;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::num::NonZeroUsize;
@@ -61,4 +66,10 @@ pub enum Command {
     Validate(Validate),
     Head(Head),
     Sample(Sample),
+    Index(Index),
+    Convert(Convert),
+    Bench(Bench),
+    Order(Order),
+    Completions(Completions),
+    Man(Man),
 }

@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod input;
 mod npy;
+mod open;
 mod output;
 mod progress;
 
@@ -32,6 +33,12 @@ fn main() -> ExitCode {
         Command::Validate(options) => commands::validate::run(options, global),
         Command::Head(options) => commands::head::head(options, global),
         Command::Sample(options) => commands::head::sample(options, global),
+        Command::Index(options) => commands::index::run(options, global),
+        Command::Convert(options) => commands::convert::run(options, global),
+        Command::Bench(options) => commands::bench::run(options, global),
+        Command::Order(options) => commands::order::run(options, global),
+        Command::Completions(options) => commands::generate::completions(options),
+        Command::Man(options) => commands::generate::man(options),
     };
     exit::end(outcome, global)
 }

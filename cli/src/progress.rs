@@ -9,15 +9,24 @@ pub struct Progress(ProgressBar);
 impl Progress {
     /// Progress of `what`, in bytes. Shows nothing with `--quiet`, and where standard error is not a terminal.
     pub fn bytes(global: &Global, what: &'static str) -> Progress {
+        let counts = "{binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}";
+        Progress::new(global, what, counts)
+    }
+
+    /// Progress of `what`, in sequences, as [`Progress::bytes`].
+    pub fn sequences(global: &Global, what: &'static str) -> Progress {
+        Progress::new(global, what, "{human_pos}/{human_len} sequences, {per_sec}")
+    }
+
+    fn new(global: &Global, what: &'static str, counts: &str) -> Progress {
         let target = match global.quiet {
             true => ProgressDrawTarget::hidden(),
             false => ProgressDrawTarget::stderr(),
         };
         let bar = ProgressBar::with_draw_target(None, target).with_message(what);
-        let template =
-            "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} left";
+        let template = format!("{{msg}} {{wide_bar}} {counts} {{eta}} left");
         Progress(bar.with_style(
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
         ))
     }
 

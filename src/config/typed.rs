@@ -138,6 +138,14 @@ impl ReaderOptions {
         self
     }
 
+    /// Delivers whole sequences in the data's own order.
+    pub(crate) fn whole_sequences(mut self) -> ReaderOptions {
+        for key in ["randomize", "frameMode", "truncated"] {
+            self.keys.set(key, false);
+        }
+        self
+    }
+
     /// Type of the delivered values (`precision`; default: [`ElementType::Float`]).
     #[must_use]
     pub fn precision(mut self, element: ElementType) -> ReaderOptions {

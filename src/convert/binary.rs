@@ -65,7 +65,7 @@ fn sequences(chunk: &dyn Chunk, streams: &[StreamInfo], first: u64, indexes: &[u
 }
 
 /// Refuses names that cannot be written in the text format.
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'|';
     if !name.is_empty() && !name.starts_with('#') && name.bytes().all(plain) {
         return Ok(());

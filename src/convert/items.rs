@@ -3,10 +3,10 @@
 //! The script's rules differ from those of the text reader: ids are compared as text, a name without values adds no sample,
 //! every `|` starts an item, even in a comment, and numbers are rounded correctly.
 
+use super::binary_writer::{BinaryStream, BinaryWriter};
 use super::output::Output;
 use super::streams::StreamRule;
 use super::{Listener, Progress, REPORT_EVERY, check_different, report};
-use crate::deserialize::binary::header::{MAGIC, VERSION};
 use crate::file::DataFile;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
@@ -55,64 +55,37 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
         let before = progress.bytes / REPORT_EVERY;
         progress.bytes += count as u64;
         if progress.bytes / REPORT_EVERY != before {
-            report(listener, Progress { sequences: writer.sequences, ..progress })?;
+            report(listener, Progress { sequences: writer.binary.sequences(), ..progress })?;
         }
     }
-    progress.sequences = writer.finish()?;
+    let (output, sequences) = writer.finish()?;
+    progress.sequences = sequences;
     report(listener, progress)?;
-    writer.output.commit()?;
+    output.commit()?;
     Ok(progress)
-}
-
-/// The part of the open chunk that belongs to one stream.
-#[derive(Default)]
-struct Column {
-    /// Sequences as the file has them.
-    block: Vec<u8>,
-    /// Number of samples, values, indices and counts of the open sequence.
-    samples: u32,
-    values: Vec<u8>,
-    indices: Vec<u8>,
-    counts: Vec<u8>,
 }
 
 struct Writer<'a> {
     options: &'a TextToBinary,
-    output: Output,
-    columns: Vec<Column>,
-    /// Lengths of the open chunk's finished sequences.
-    lengths: Vec<u32>,
-    samples: u64,
+    binary: BinaryWriter,
     /// The script's estimate of the open chunk's bytes, and of the open sequence's.
     estimate: u64,
     estimate_open: u64,
     /// Id of the open sequence; `None` before the first one.
     id: Option<Vec<u8>>,
-    sequences: u64,
-    /// Offset, sequences and samples of the finished chunks.
-    table: Vec<(u64, u32, u32)>,
     entries: Vec<(i32, f64)>,
 }
 
 impl<'a> Writer<'a> {
     fn new(options: &'a TextToBinary) -> Result<Self> {
-        let mut output = Output::create(&options.output)?;
-        output.write(&MAGIC.to_le_bytes())?;
-        output.write(&VERSION.to_le_bytes())?;
-        let columns = options.streams.iter().map(|_| Column::default()).collect();
-        Ok(Writer {
-            options,
-            output,
-            columns,
-            lengths: Vec::new(),
-            samples: 0,
-            estimate: 0,
-            estimate_open: 0,
-            id: None,
-            sequences: 0,
-            table: Vec::new(),
-            entries: Vec::new(),
-        })
+        let stream = |rule: &StreamRule| BinaryStream {
+            name: rule.name.clone(),
+            storage: rule.storage,
+            dim: rule.dim,
+            element: options.element,
+        };
+        let binary = BinaryWriter::create(&options.output, options.streams.iter().map(stream).collect())?;
+        Ok(Writer { options, binary, estimate: 0, estimate_open: 0, id: None, entries: Vec::new() })
     }
 
     fn line(&mut self, line: &[u8]) -> Result<()> {
@@ -156,16 +129,13 @@ impl<'a> Writer<'a> {
             Storage::SparseCsc => self.sparse(number, values),
         };
         self.estimate_open += sample.map_err(|error| error.in_stream(&stream.name))?;
-        let column = &mut self.columns[number];
-        column.samples =
-            column.samples.checked_add(1).ok_or_else(|| Error::data("The sequence is too long."))?;
-        Ok(())
+        self.binary.column(number).end_sample()
     }
 
     /// One dense sample; the script's estimate of its bytes.
     fn dense(&mut self, number: usize, values: &[u8]) -> Result<u64> {
         let stream = &self.options.streams[number];
-        let out = &mut self.columns[number].values;
+        let out = &mut self.binary.column(number).values;
         let mut count = 0;
         for word in words(values) {
             put(out, self.options.element, parse(word)?);
@@ -180,7 +150,7 @@ impl<'a> Writer<'a> {
     /// One sparse sample.
     fn sparse(&mut self, number: usize, values: &[u8]) -> Result<u64> {
         let stream = &self.options.streams[number];
-        let column = &mut self.columns[number];
+        let column = self.binary.column(number);
         self.entries.clear();
         for word in words(values) {
             let mut parts = word.split(|&byte| byte == b':');
@@ -216,26 +186,10 @@ impl<'a> Writer<'a> {
 
     /// Moves the open sequence to the chunk; `more`: another one follows.
     fn end_sequence(&mut self, more: bool) -> Result<()> {
-        let mut length = 0;
-        for (column, stream) in self.columns.iter_mut().zip(&self.options.streams) {
-            length = length.max(column.samples);
-            column.block.extend(column.samples.to_le_bytes());
-            if stream.storage == Storage::SparseCsc {
-                column.block.extend(((column.indices.len() / 4) as u32).to_le_bytes());
-            }
-            for part in [&mut column.values, &mut column.indices, &mut column.counts] {
-                column.block.append(part);
-            }
-            column.samples = 0;
-        }
-        self.sequences += 1;
-        self.lengths.push(length);
-        self.samples += u64::from(length);
+        self.binary.end_sequence();
         self.estimate += std::mem::take(&mut self.estimate_open);
-        // The fields of the chunk table have 32 bits: a chunk ends before another sequence could overflow them.
-        let full = self.samples > u64::from(u32::MAX / 2) || self.lengths.len() >= i32::MAX as usize;
-        if more && (self.estimate >= self.options.chunk_size || full) {
-            self.end_chunk()?;
+        if more && (self.estimate >= self.options.chunk_size || self.binary.is_chunk_full()) {
+            self.binary.end_chunk()?;
             if !self.options.ctf2bin_compatible {
                 self.estimate = 0;
             }
@@ -243,48 +197,12 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn end_chunk(&mut self) -> Result<()> {
-        let samples = u32::try_from(self.samples)
-            .map_err(|_| Error::data("A chunk has more than 4294967295 samples."))?;
-        self.table.push((self.output.at(), self.lengths.len() as u32, samples));
-        for length in self.lengths.drain(..) {
-            self.output.write(&length.to_le_bytes())?;
-        }
-        for column in &mut self.columns {
-            self.output.write(&column.block)?;
-            column.block.clear();
-        }
-        self.samples = 0;
-        Ok(())
-    }
-
-    /// Writes the last chunk, header, table and trailer; gives the number of sequences.
-    fn finish(&mut self) -> Result<u64> {
+    /// Ends the file; gives it and the number of sequences.
+    fn finish(mut self) -> Result<(Output, u64)> {
         if self.id.is_some() {
             self.end_sequence(false)?;
         }
-        self.end_chunk()?;
-        let header = self.output.at();
-        let mut out = MAGIC.to_le_bytes().to_vec();
-        let chunks =
-            u32::try_from(self.table.len()).map_err(|_| Error::data("There are too many chunks."))?;
-        out.extend(chunks.to_le_bytes());
-        out.extend((self.options.streams.len() as u32).to_le_bytes());
-        for stream in &self.options.streams {
-            out.push(stream.storage as u8);
-            out.extend((stream.name.len() as u32).to_le_bytes());
-            out.extend(stream.name.as_bytes());
-            out.push(self.options.element as u8 - 1);
-            out.extend(stream.dim.to_le_bytes());
-        }
-        for (offset, sequences, samples) in &self.table {
-            out.extend(offset.to_le_bytes());
-            out.extend(sequences.to_le_bytes());
-            out.extend(samples.to_le_bytes());
-        }
-        out.extend(header.to_le_bytes());
-        self.output.write(&out)?;
-        Ok(self.sequences)
+        self.binary.finish()
     }
 }
 

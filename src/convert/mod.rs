@@ -1,26 +1,58 @@
-//! Conversion between file formats: between the text format (CTF) and the binary one (CBF), and of [`speech`] data.
+//! Conversion between file formats.
 //!
-//! [`text_to_binary`] writes what CNTK's script `ctf2bin.py` writes, except that chunks have the size that was asked for.
-//! [`binary_to_text`] writes text that reads back to the same bits by CNTK's arithmetic. All conversions write to a file without a
-//! name, which gets the output's name when it is complete: no interruption leaves half a file.
+//! [`convert`] writes [`Data`], which anything that a reader can read is, as CNTK's text format (CTF), as its binary format (CBF), or as
+//! arrays of NumPy; it reads what it has written and compares digests before the output gets its name.
+//!
+//! ```
+//! # fn main() -> cntk_reader::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # std::env::set_current_dir(&folder).expect("entering the folder");
+//! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n".repeat(10)).expect("writing the data");
+//! use cntk_reader::convert::{ConvertOptions, Data, Format, convert};
+//! use cntk_reader::{CtfDeserializer, Reader};
+//! use std::ops::ControlFlow;
+//!
+//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));
+//! let go_on = &mut |_| ControlFlow::Continue(());
+//! let digest = convert(Data::of_reader(data)?, Format::Binary, "train.cbf", &ConvertOptions::default(), go_on)?;
+//! assert_eq!((digest.sequences, digest.values), (10, 30));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`text_to_binary`] and [`binary_to_text`] convert by the rules of CNTK's script `ctf2bin.py`, which differ a little from those of its
+//! reader: the first writes what the script writes, except that chunks have the size that was asked for. [`speech`] data have
+//! conversions of their own. All conversions write to a file without a name, which gets the output's name when it is complete: no
+//! interruption leaves half a file.
 
 mod binary;
+mod binary_writer;
 #[cfg(feature = "compression")]
 mod compress;
+mod data;
+mod digest;
 mod digits;
 mod items;
+mod numpy;
 mod output;
 pub mod speech;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod text;
+mod transfer;
+#[cfg(test)]
+mod transfer_tests;
 
 pub use binary::binary_to_text;
 #[cfg(feature = "compression")]
 pub use compress::compress;
+pub use data::Data;
+pub use digest::Digest;
 pub use items::{TextToBinary, text_to_binary};
+pub use numpy::NumpyOptions;
 pub use streams::{StreamRule, parse_streams};
+pub use transfer::{ConvertOptions, Format, convert};
 
 use crate::error::ExceptionClass;
 use crate::file::DataFile;

@@ -2,23 +2,20 @@
 //!
 //! It is written without a name (`O_TMPFILE`), so that the system removes it when the process ends, however that
 //! happens. File systems that cannot do this get a file with a temporary name beside the output, which is removed on
-//! every way out but a kill.
+//! every way out but a kill. What a kill leaves is replaced by the next conversion to that output.
 
-use crate::{Error, Result};
+use crate::error::ExceptionClass;
+use crate::{Error, ErrorKind, Result};
 use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes gathered for one write.
 const BUFFER: usize = 1 << 20;
-
-/// Distinguishes the temporary names of one process.
-static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// The output. If it is dropped without [`Output::commit`], no file is left.
 pub struct Output {
@@ -35,6 +32,16 @@ pub struct Output {
 
 impl Output {
     pub fn create(path: &str) -> Result<Output> {
+        Self::open(path, "", false)
+    }
+
+    /// A file in the folder of an output, for what is going to be copied into the output. `part` distinguishes the parts.
+    pub fn part(path: &str, part: &str) -> Result<Output> {
+        Self::open(path, part, false)
+    }
+
+    /// Opens a file; if `named`, under its temporary name in any case.
+    pub(super) fn open(path: &str, part: &str, named: bool) -> Result<Output> {
         let target = Path::new(path);
         let Some(name) = target.file_name() else {
             return Err(Error::argument(format!("'{path}' does not name a file.")));
@@ -43,16 +50,14 @@ impl Output {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let temporary = folder.join(format!(".{}.{}-{number}.tmp", name.display(), std::process::id()));
-        let nameless = OpenOptions::new().write(true).mode(0o666).custom_flags(libc::O_TMPFILE).open(folder);
+        let temporary = folder.join(format!(".{}{part}.tmp", name.display()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o666);
+        let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match nameless {
             // Through this folder `commit` gives the file its name.
-            Ok(file) if Path::new("/proc/self/fd").exists() => (file, false),
-            _ => {
-                let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
-                (file.map_err(|cause| Error::io("Error opening file", path, &cause))?, true)
-            }
+            Ok(file) if !named && Path::new("/proc/self/fd").exists() => (file, false),
+            _ => (claim(options.create(true), &temporary, path)?, true),
         };
         Ok(Output {
             path: path.to_owned(),
@@ -91,18 +96,53 @@ impl Output {
         Error::io("Error writing file", &self.path, cause)
     }
 
+    /// Hands all bytes that were written, in their order, to `take`, a block at a time.
+    pub fn read_back(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.flush()?;
+        self.file.rewind().map_err(|cause| self.error(&cause))?;
+        let mut block = vec![0; BUFFER];
+        loop {
+            match self.file.read(&mut block).map_err(|cause| self.error(&cause))? {
+                0 => return Ok(()),
+                count => take(&block[..count])?,
+            }
+        }
+    }
+
+    /// A path by which this process can read what was written.
+    pub fn readable_path(&mut self) -> Result<String> {
+        self.flush()?;
+        Ok(match self.named {
+            true => self.temporary.display().to_string(),
+            false => format!("/proc/self/fd/{}", self.file.as_raw_fd()),
+        })
+    }
+
     /// Gives the complete file its name. An earlier file of this name is replaced.
     pub fn commit(mut self) -> Result<()> {
         self.flush()?;
         // Otherwise a crash of the machine could leave the name without the data.
         self.file.sync_data().map_err(|cause| self.error(&cause))?;
         if !self.named {
-            link(&self.file, &self.temporary).map_err(|cause| self.error(&cause))?;
             self.named = true;
+            if let Err(cause) = link(&self.file, &self.temporary) {
+                self.named = false;
+                // A conversion that was killed here has left its file.
+                let left = cause.kind() == io::ErrorKind::AlreadyExists;
+                let linked = if left { self.replace_left() } else { Err(cause) };
+                linked.map_err(|cause| self.error(&cause))?;
+                self.named = true;
+            }
         }
         fs::rename(&self.temporary, &self.path).map_err(|cause| self.error(&cause))?;
         self.named = false;
         Ok(())
+    }
+
+    /// Links the file in the place of one that was left under its temporary name.
+    fn replace_left(&self) -> io::Result<()> {
+        fs::remove_file(&self.temporary)?;
+        link(&self.file, &self.temporary)
     }
 }
 
@@ -111,6 +151,30 @@ impl Drop for Output {
         if self.named {
             // A failure leaves the temporary file; there is nothing else to try.
             let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Opens the file with the temporary name for this process alone, and empties it: a conversion that was killed may have left it.
+fn claim(options: &OpenOptions, temporary: &Path, path: &str) -> Result<File> {
+    let failed = |cause: &io::Error| Error::io("Error opening file", path, cause);
+    loop {
+        let file = options.open(temporary).map_err(|cause| failed(&cause))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let message = format!("The file '{path}' is being written by another conversion.");
+                let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+                return Err(error.with_detail("Wait for its end, or choose another output.").in_file(path));
+            }
+            // File systems without locks do without this check.
+            Err(TryLockError::Error(_)) => {}
+        }
+        let own = file.metadata().map_err(|cause| failed(&cause))?;
+        // Whoever held the lock before may have renamed the file to its final name.
+        if fs::metadata(temporary).is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+            file.set_len(0).map_err(|cause| failed(&cause))?;
+            return Ok(file);
         }
     }
 }
@@ -125,5 +189,36 @@ fn link(file: &File, name: &Path) -> io::Result<()> {
     match unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_conversion_left_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out").display().to_string();
+        for named in [true, false] {
+            fs::write(folder.path().join(".out.tmp"), "half of").expect("writing");
+            let mut output = Output::open(&path, "", named).expect("an output");
+            output.write(b"all").expect("writing");
+            assert_eq!(fs::read(output.readable_path().expect("a path")).expect("readable"), b"all");
+            output.commit().expect("committing");
+            assert_eq!(fs::read(&path).expect("the output"), b"all");
+            assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        }
+    }
+
+    #[test]
+    fn two_conversions_to_one_file_are_kept_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out").display().to_string();
+        let first = Output::open(&path, "", true).expect("an output");
+        let Err(error) = Output::open(&path, "", true) else { panic!("the file is locked") };
+        assert_eq!(error.kind(), ErrorKind::Io);
+        drop(first);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
     }
 }

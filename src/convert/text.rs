@@ -1,11 +1,125 @@
 //! Sequences as lines of the text format.
 
+use super::data::{Batch, Column};
 use super::digits;
 use crate::deserialize::{Chunk, Loaded};
+use crate::pool::Pool;
 use crate::sequence::SequenceView;
-use crate::stream::{ElementType, StreamInfo};
+use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
+use rayon::prelude::*;
 use std::io::Write;
+use std::ops::Range;
+
+/// Sequences that one thread turns into text at a time.
+const TOGETHER: usize = 256;
+
+/// The lines of sequences: one for each sample of the longest stream of each.
+pub fn write_batch(batch: &Batch, streams: &[StreamInfo], pool: &Pool) -> Result<Vec<Vec<u8>>> {
+    let ends: Vec<Ends> =
+        batch.columns.iter().zip(streams).map(|(column, info)| Ends::of(column, info)).collect();
+    let count = batch.keys.len();
+    let write = |first: usize| {
+        let mut text = Vec::new();
+        for number in first..count.min(first + TOGETHER) {
+            write_numbered(batch, streams, &ends, number, &mut text)?;
+        }
+        Ok(text)
+    };
+    let firsts: Vec<usize> = (0..count).step_by(TOGETHER).collect();
+    pool.install(|| firsts.into_par_iter().map(write).collect())
+}
+
+/// Where sequences and samples end in a column.
+struct Ends {
+    /// Samples up to the end of each sequence.
+    sequences: Vec<usize>,
+    /// Values up to the end of each sample, if the stream is sparse.
+    samples: Vec<usize>,
+}
+
+impl Ends {
+    fn of(column: &Column, info: &StreamInfo) -> Ends {
+        let sum = |numbers: &[u32]| {
+            let ends = numbers.iter().scan(0, |end, &number| {
+                *end += number as usize;
+                Some(*end)
+            });
+            ends.collect()
+        };
+        let samples = if info.storage == Storage::SparseCsc { sum(&column.counts) } else { Vec::new() };
+        Ends { sequences: sum(&column.lengths), samples }
+    }
+}
+
+/// Part `number` of what is divided by these ends.
+fn part(ends: &[usize], number: usize) -> Range<usize> {
+    let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
+    begin..ends[number]
+}
+
+fn write_numbered(
+    batch: &Batch,
+    streams: &[StreamInfo],
+    ends: &[Ends],
+    number: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let key = &batch.keys[number];
+    if key.bytes().any(|byte| byte == b'|' || byte.is_ascii_whitespace()) || key.is_empty() {
+        let error = Error::data(format!("The key '{key}' cannot be written as text."));
+        let detail = "An id has no white space and no '|', and is not empty. Number the sequences instead.";
+        return Err(error.with_detail(detail).for_key(key.as_str()));
+    }
+    let longest = batch.columns.iter().map(|column| column.lengths[number]).max().unwrap_or(0);
+    for sample in 0..longest as usize {
+        out.extend(key.as_bytes());
+        for ((column, info), ends) in batch.columns.iter().zip(streams).zip(ends) {
+            let samples = part(&ends.sequences, number);
+            if sample >= samples.len() {
+                continue;
+            }
+            out.extend(b"\t|");
+            out.extend(info.name.as_bytes());
+            let (at, size) = (samples.start + sample, info.element.size());
+            match info.storage {
+                Storage::Dense => {
+                    let bytes = info.sample_size() * size;
+                    write_dense(&column.values[at * bytes..][..bytes], info.element, out)
+                }
+                Storage::SparseCsc => {
+                    let entries = part(&ends.samples, at);
+                    let values = &column.values[entries.start * size..entries.end * size];
+                    write_sparse(&column.indices[entries], values, info.element, out)
+                }
+            }
+            .map_err(|error| error.in_stream(&info.name).for_key(key.as_str()))?;
+        }
+        out.push(b'\n');
+    }
+    Ok(())
+}
+
+/// Appends the values of a dense sample.
+fn write_dense(values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
+    values.chunks_exact(element.size()).try_for_each(|value| {
+        out.push(b' ');
+        write_value(value, element, out)
+    })
+}
+
+/// Appends the values of a sparse sample.
+fn write_sparse(indices: &[i32], values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
+    if indices.is_empty() {
+        // A name alone is a sample, if a byte follows that ends the name.
+        out.push(b' ');
+    }
+    indices.iter().zip(values.chunks_exact(element.size())).try_for_each(|(index, value)| {
+        // Writing to memory does not fail.
+        let _ = write!(out, " {index}:");
+        write_value(value, element, out)
+    })
+}
 
 /// Appends the lines of a sequence: one for each sample of its longest stream.
 pub fn write_sequence(
@@ -48,23 +162,13 @@ fn write_sample(
     let size = stream.element.size();
     let Some(sparse) = view.sparse() else {
         let bytes = stream.sample_size() * size;
-        return view.values[sample * bytes..][..bytes].chunks_exact(size).try_for_each(|value| {
-            out.push(b' ');
-            write_value(value, stream.element, out)
-        });
+        return write_dense(&view.values[sample * bytes..][..bytes], stream.element, out);
     };
     let base = sparse.offsets[0];
     let entries = (sparse.offsets[sample] - base) as usize..(sparse.offsets[sample + 1] - base) as usize;
-    if entries.is_empty() {
-        // A name alone is a sample, if a byte follows that ends the name.
-        out.push(b' ');
-    }
-    let indices = sparse.indices.as_chunks::<4>().0;
-    for entry in entries {
-        let _ = write!(out, " {}:", i32::from_le_bytes(indices[entry]));
-        write_value(&view.values[entry * size..][..size], stream.element, out)?;
-    }
-    Ok(())
+    let indices = &sparse.indices.as_chunks::<4>().0[entries.clone()];
+    let indices: Vec<i32> = indices.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
+    write_sparse(&indices, &view.values[entries.start * size..entries.end * size], stream.element, out)
 }
 
 fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {

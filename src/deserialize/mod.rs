@@ -14,7 +14,7 @@ pub mod custom;
 pub mod fetch;
 pub mod fetched;
 pub(crate) mod files;
-mod fingerprint;
+pub(crate) mod fingerprint;
 pub mod frames;
 mod handle;
 pub mod htk;

@@ -1,15 +1,18 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::ReaderSettings;
+use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
+use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
-use crate::reader::{self, Reader as Engine};
+use crate::order::SequenceOrder;
+use crate::reader::{self, Epoch, Reader as Engine, build};
+use crate::stages::Stages;
 use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
 use std::fmt;
@@ -173,6 +176,36 @@ impl Builder {
     /// A large text file that stands alone is indexed while it is read.
     pub fn sequences(self) -> Result<SequenceReader> {
         self.with_settings(SequenceReader::open)
+    }
+
+    /// Opens the data for the order of their sequences in an epoch, of which nothing is read: see [`crate::order`].
+    ///
+    /// Opens and indexes all files, which takes a while for large ones.
+    pub fn order(self, epoch: &Epoch) -> Result<SequenceOrder> {
+        self.with_settings(|settings, others| SequenceOrder::open(settings, others, epoch))
+    }
+
+    /// The index caches of the text files, whether the configuration asks for them (`cacheIndex`) or not. Nothing is indexed yet.
+    pub fn index_caches(self) -> Result<Vec<IndexCache>> {
+        self.with_settings(|settings, _| {
+            let corpus = build::corpus(settings);
+            let texts = settings.deserializers.iter().filter_map(|one| match one {
+                DeserializerOptions::Text(text) => Some(IndexCache::of(text, &corpus)),
+                _ => None,
+            });
+            Ok(texts.collect())
+        })
+    }
+
+    /// Opens the data to run the stages of reading one by one: see [`crate::stages`].
+    pub fn stages(self) -> Result<Stages> {
+        self.with_settings(Stages::open)
+    }
+
+    /// The data of this builder as whole sequences in their own order, whatever its settings say of that.
+    pub(crate) fn in_whole_sequences(mut self) -> Builder {
+        self.options = self.options.whole_sequences();
+        self
     }
 
     /// Opens something by the settings that all of this makes together.

@@ -148,6 +148,17 @@ impl Reader {
         Ok(Reader::over(source, options, corpus, pool, packing_threads, process))
     }
 
+    /// A reader of the sequences of a deserializer that is open already.
+    pub(crate) fn of_opened(
+        deserializer: AnyDeserializer,
+        options: &ReaderSettings,
+        corpus: Arc<Corpus>,
+        pool: Pool,
+    ) -> Reader {
+        let packing_threads = parallel_packer::threads(&pool);
+        Reader::over((deserializer, Vec::new()), options, corpus, pool, packing_threads, Process::current())
+    }
+
     fn over(
         (deserializer, members): (AnyDeserializer, Vec<Member>),
         options: &ReaderSettings,

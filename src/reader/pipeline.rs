@@ -438,7 +438,7 @@ impl TimelineSource {
 }
 
 impl Epoch {
-    pub(super) fn timeline(&self) -> EpochConfig {
+    pub(crate) fn timeline(&self) -> EpochConfig {
         let Epoch { read, samples, sweeps, index } = *self;
         EpochConfig { workers: read.workers(), samples, sweeps, index }
     }
@@ -449,7 +449,7 @@ impl ReadConfig {
         WorkerConfig { workers: self.workers, rank: self.rank, cross_sweeps: self.cross_sweeps }
     }
 
-    fn pack(&self) -> PackConfig {
+    pub(crate) fn pack(&self) -> PackConfig {
         PackConfig {
             workers: self.workers,
             rank: self.rank,

@@ -1,4 +1,5 @@
-//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file.
+//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file; and the command-line
+//! tool, bin/cntk-reader, with its manual pages and completions under share/.
 
 use crate::cmake::install;
 use crate::header;
@@ -42,7 +43,28 @@ pub fn build(project: &Project) -> Result<Dist> {
     headers(project, &dist)?;
     libraries(project, &dist)?;
     package(project, &dist)?;
+    tool(project, &dist)?;
     Ok(dist)
+}
+
+/// The command-line tool, its manual pages and its completions.
+fn tool(project: &Project, dist: &Dist) -> Result<()> {
+    project.cargo("build").args(["--release", "--package", "cntk-reader-cli"]).go()?;
+    let tool = dist.folder.join("bin/cntk-reader");
+    install(&project.target.join("release/cntk-reader"), &tool)?;
+    let share = dist.folder.join("share");
+    project.run(&tool.to_string_lossy()).arg("man").arg(share.join("man/man1")).go()?;
+    for (shell, path) in [
+        ("bash", "bash-completion/completions/cntk-reader"),
+        ("zsh", "zsh/site-functions/_cntk-reader"),
+        ("fish", "fish/vendor_completions.d/cntk-reader.fish"),
+    ] {
+        let text = project.run(&tool.to_string_lossy()).args(["completions", shell]).output()?;
+        let path = share.join(path);
+        std::fs::create_dir_all(path.parent().context("a path has a folder")?)?;
+        std::fs::write(path, text)?;
+    }
+    Ok(())
 }
 
 /// The library's version as Cargo knows it.

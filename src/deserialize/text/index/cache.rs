@@ -52,6 +52,20 @@ pub(super) struct Cache {
     path: String,
 }
 
+/// Whether an index cache can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheState {
+    /// It fits the data.
+    Fits,
+    /// There is none.
+    Missing,
+    /// It is older than the data.
+    Outdated,
+    /// It does not fit the data: why.
+    Unfit(&'static str),
+}
+
 /// Why a cache is not used, or an error that has nothing to do with the cache.
 pub(super) enum Refusal {
     Missing,
@@ -88,6 +102,17 @@ impl Cache {
     /// Its path, whether or not it is there.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Whether it can be used.
+    pub fn state(&self, scan: &Scan<'_>, start: &Start) -> Result<CacheState> {
+        match self.try_load(scan, start, u64::MAX) {
+            Ok(_) => Ok(CacheState::Fits),
+            Err(Refusal::Missing) if fs::exists(&self.path).unwrap_or(false) => Ok(CacheState::Outdated),
+            Err(Refusal::Missing) => Ok(CacheState::Missing),
+            Err(Refusal::Unfit(reason)) => Ok(CacheState::Unfit(reason)),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
     }
 
     /// Loads the cache. `None` if there is none that is fresh and fits.
@@ -148,6 +173,13 @@ impl Cache {
 
     /// Writes the cache, unless the file has changed while it was indexed. A failure is a warning, not an error.
     pub fn write(&self, source: &Source<'_>, table: &Table, log: &Logger) {
+        if let Err(cause) = self.try_write(source, table) {
+            log.write(Level::Warning, &format!("Cannot write the index cache '{}': {cause}.", self.path));
+        }
+    }
+
+    /// Writes the cache, unless the file has changed while it was indexed.
+    pub fn try_write(&self, source: &Source<'_>, table: &Table) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
@@ -158,11 +190,11 @@ impl Cache {
                 Err(io::Error::other("the data changed while they were indexed"))
             }
         });
-        if let Err(cause) = written {
+        if written.is_err() {
             // There is nothing to remove if creating it was what failed.
             let _ = fs::remove_file(&temporary);
-            log.write(Level::Warning, &format!("Cannot write the index cache '{}': {cause}.", self.path));
         }
+        written
     }
 }
 

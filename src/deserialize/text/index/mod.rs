@@ -17,6 +17,7 @@ mod incremental;
 #[cfg(test)]
 mod incremental_tests;
 mod indexer;
+mod kept;
 mod keys;
 mod lines;
 mod lookup;
@@ -34,7 +35,9 @@ mod table;
 mod tests;
 mod warnings;
 
+pub use cache::CacheState;
 pub(crate) use cache::is_writer as is_cache_writer;
+pub use kept::{IndexCache, IndexSize};
 
 use crate::Result;
 use crate::config::options::TextOptions;

@@ -1,0 +1,354 @@
+//! `cntk-reader convert`: from one format to another.
+
+use crate::args::{Form, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input::Input;
+use crate::open::{Scan, open};
+use crate::output::{Output, SCHEMA, number};
+use crate::progress::Progress;
+use cntk_reader::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
+use cntk_reader::speech::{self, SpeechConversion};
+use cntk_reader::{ElementType, FileFormat, ReaderOptions};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Convert data from one format to another
+///
+/// From anything that a configuration reads, a text file (ctf), a binary file (cbf) or arrays of NumPy (npy, npz) to text, binary or
+/// arrays; and speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them to npz. The output is read
+/// again and its digest compared with that of the input (but for speech formats) before it gets its name; an interrupted conversion
+/// leaves nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cntk-reader convert train.ctf train.cbf                      about ten times as fast to read
+  cntk-reader convert train.cbf train.ctf                      and back, to the same bits
+  cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
+  cntk-reader convert digits.npz train.ctf --one-hot labels=10
+  cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
+pub struct Convert {
+    /// What to read: a configuration, or a data file
+    #[arg(value_name = "INPUT")]
+    input: PathBuf,
+
+    /// What to write; an earlier file of this name is replaced
+    #[arg(value_name = "OUTPUT")]
+    output: PathBuf,
+
+    /// Format of the input [default: by its content]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    from: Option<Kind>,
+
+    /// Format of the output [default: by the end of its name]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: Option<Kind>,
+
+    /// Streams to write [default: all]; for an npy file as input, what its stream is called; for mlf, the stream of labels
+    #[arg(long, value_name = "NAME")]
+    stream: Vec<String>,
+
+    /// Arrays of class numbers: they become sparse streams with a 1 at the class
+    #[arg(long, value_name = "NAME=CLASSES", value_parser = one_hot)]
+    one_hot: Vec<(String, usize)>,
+
+    /// Write values in this precision [default: the input's, or the configuration's]
+    #[arg(long, value_enum)]
+    precision: Option<Precision>,
+
+    /// Number the sequences from 0 instead of writing their keys
+    #[arg(long)]
+    number_ids: bool,
+
+    /// Bytes of a chunk of a binary file
+    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
+    chunk_size: u64,
+
+    /// Do not read the output again
+    #[arg(long)]
+    no_verify: bool,
+
+    /// For archives of HTK and Kaldi: the script to write, which names their utterances
+    #[arg(long, value_name = "PATH")]
+    script: Option<String>,
+
+    /// For labels: the list of states, if lines have no class numbers
+    #[arg(long, value_name = "PATH")]
+    states: Option<String>,
+}
+
+/// Formats of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// A configuration; input only
+    Config,
+    /// CNTK's text format
+    Ctf,
+    /// CNTK's binary format
+    Cbf,
+    /// One array of NumPy
+    Npy,
+    /// An archive of arrays of NumPy
+    Npz,
+    /// HTK features, by their script
+    Htk,
+    /// A Kaldi script or archive
+    Kaldi,
+    /// Labels (HTK master label file)
+    Mlf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Precision {
+    Float,
+    Double,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    command: &'static str,
+    input: String,
+    from: Kind,
+    output: String,
+    to: Kind,
+    sequences: u64,
+    samples: Option<u64>,
+    values: Option<u64>,
+    digest: Option<String>,
+    is_verified: bool,
+    seconds: f64,
+}
+
+fn one_hot(text: &str) -> Result<(String, usize), String> {
+    let (name, classes) = text.split_once('=').ok_or("write NAME=CLASSES, such as labels=10")?;
+    let classes = classes.parse().ok().filter(|classes| (1..=i32::MAX as usize).contains(classes));
+    Ok((name.to_owned(), classes.ok_or("the number of classes must be from 1 to 2147483647")?))
+}
+
+pub fn run(options: &Convert, global: &Global) -> Outcome {
+    let from = options.kind_of_input()?;
+    let to = options.kind_of_output()?;
+    let begun = Instant::now();
+    let mut report = match format(to).filter(|_| is_data(from)) {
+        Some(format) => options.convert_data(from, to, format, global)?,
+        None => options.convert_speech(from, to, global)?,
+    };
+    report.seconds = begun.elapsed().as_secs_f64();
+    let mut output = Output::new(global, Form::Table);
+    match output.form {
+        Form::Table => output.line(&report.line())?,
+        Form::Json | Form::Ndjson => output.json(&report)?,
+    }
+    output.finish()?;
+    Ok(Exit::Good)
+}
+
+/// What [`convert`] writes.
+fn format(kind: Kind) -> Option<Format> {
+    match kind {
+        Kind::Ctf => Some(Format::Text),
+        Kind::Cbf => Some(Format::Binary),
+        Kind::Npy => Some(Format::NumpyArray),
+        Kind::Npz => Some(Format::NumpyArchive),
+        _ => None,
+    }
+}
+
+/// Whether [`convert`] reads it.
+fn is_data(kind: Kind) -> bool {
+    kind == Kind::Config || format(kind).is_some()
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::Usage(format!("The path '{}' is not UTF-8 text.", path.display())))
+}
+
+impl Convert {
+    fn kind_of_input(&self) -> Result<Kind, Failure> {
+        if let Some(kind) = self.from {
+            return Ok(kind);
+        }
+        let found = FileFormat::of_file(&text(&self.input)?)?;
+        Ok(match found {
+            FileFormat::Configuration => Kind::Config,
+            FileFormat::CtfLines | FileFormat::CtfIds | FileFormat::CtfTextIds => Kind::Ctf,
+            FileFormat::Cbf => Kind::Cbf,
+            FileFormat::Npy => Kind::Npy,
+            FileFormat::Zip => Kind::Npz,
+            FileFormat::Mlf => Kind::Mlf,
+            FileFormat::KaldiArchive | FileFormat::KaldiText => Kind::Kaldi,
+            FileFormat::Script => {
+                let message = "The input is a list of utterances, of HTK's or of Kaldi's: say --from htk or --from kaldi.";
+                return Err(Failure::Usage(message.to_owned()));
+            }
+            other => {
+                return Err(Failure::Data(format!(
+                    "'{}' is {}, which cannot be converted. {}",
+                    self.input.display(),
+                    other.describe(),
+                    other.advice()
+                )));
+            }
+        })
+    }
+
+    fn kind_of_output(&self) -> Result<Kind, Failure> {
+        if let Some(kind) = self.to {
+            return Ok(kind);
+        }
+        let end = self.output.extension().map(|end| end.to_string_lossy().to_lowercase());
+        Ok(match end.as_deref() {
+            Some("ctf" | "txt") => Kind::Ctf,
+            Some("cbf" | "bin") => Kind::Cbf,
+            Some("npy") => Kind::Npy,
+            Some("npz") => Kind::Npz,
+            Some("ark") => Kind::Kaldi,
+            Some("mlf") => Kind::Mlf,
+            _ => {
+                let message = format!(
+                    "The end of the name '{}' does not say which format to write: use .ctf, .cbf, .npy, .npz, .ark or .mlf, or \
+                     say --to.",
+                    self.output.display()
+                );
+                return Err(Failure::Usage(message));
+            }
+        })
+    }
+
+    fn convert_data(&self, from: Kind, to: Kind, format: Format, global: &Global) -> Result<Report, Failure> {
+        let output = text(&self.output)?;
+        if std::fs::canonicalize(&self.output)
+            .ok()
+            .is_some_and(|path| std::fs::canonicalize(&self.input).is_ok_and(|input| input == path))
+        {
+            return Err(Failure::Usage(
+                "Input and output are the same file. Choose another output.".to_owned(),
+            ));
+        }
+        let mut data = match from {
+            Kind::Npy | Kind::Npz => {
+                let mut numpy = NumpyOptions::default();
+                numpy.one_hot.clone_from(&self.one_hot);
+                numpy.is_archive = Some(from == Kind::Npz);
+                numpy.stream = self.stream.first().filter(|_| from == Kind::Npy).cloned();
+                numpy.element = self.element();
+                Data::of_numpy(&text(&self.input)?, &numpy)?
+            }
+            _ => {
+                if !self.one_hot.is_empty() {
+                    let message =
+                        "--one-hot is for arrays of NumPy: other formats say which values are sparse.";
+                    return Err(Failure::Usage(message.to_owned()));
+                }
+                let input = Input::recognize(&self.input)?;
+                let adjust = |reader: ReaderOptions| match self.element() {
+                    Some(element) => reader.precision(element),
+                    None => reader,
+                };
+                Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?
+            }
+        };
+        if !self.stream.is_empty() {
+            data.select(&self.stream)?;
+        }
+        if self.number_ids {
+            data.number_keys();
+        }
+        let mut options = ConvertOptions::default();
+        options.chunk_size = self.chunk_size;
+        options.verify = !self.no_verify;
+        let progress = Progress::sequences(global, "Converting");
+        let digest = convert(data, format, &output, &options, &mut |at| {
+            progress.set(at.sequences, at.total);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Report {
+            sequences: digest.sequences,
+            samples: Some(digest.samples),
+            values: Some(digest.values),
+            digest: Some(digest.to_string()),
+            is_verified: options.verify,
+            ..self.report(from, to)
+        })
+    }
+
+    fn element(&self) -> Option<ElementType> {
+        self.precision.map(|precision| match precision {
+            Precision::Float => ElementType::Float,
+            Precision::Double => ElementType::Double,
+        })
+    }
+
+    fn convert_speech(&self, from: Kind, to: Kind, global: &Global) -> Result<Report, Failure> {
+        let convert = match (from, to) {
+            (Kind::Htk, Kind::Kaldi) => speech::htk_to_kaldi,
+            (Kind::Htk, Kind::Npz) => speech::htk_to_numpy,
+            (Kind::Kaldi, Kind::Htk) => speech::kaldi_to_htk,
+            (Kind::Kaldi, Kind::Npz) => speech::kaldi_to_numpy,
+            (Kind::Kaldi, Kind::Mlf) => speech::kaldi_to_mlf,
+            (Kind::Mlf, Kind::Kaldi) => speech::mlf_to_kaldi,
+            (Kind::Mlf, Kind::Ctf) => speech::mlf_to_text,
+            (Kind::Mlf, Kind::Npz) => speech::mlf_to_numpy,
+            (Kind::Ctf, Kind::Mlf) => speech::text_to_mlf,
+            _ => {
+                let message = format!(
+                    "There is no conversion from {from:?} to {to:?}. Write a configuration that reads the input, and convert that.",
+                );
+                return Err(Failure::Usage(message));
+            }
+        };
+        let needs_stream = matches!((from, to), (Kind::Mlf, Kind::Ctf) | (Kind::Ctf, Kind::Mlf));
+        let stream = match &self.stream[..] {
+            [stream] => stream.clone(),
+            [] if !needs_stream => String::new(),
+            _ => return Err(Failure::Usage("Say which stream has the labels: --stream NAME.".to_owned())),
+        };
+        let conversion = SpeechConversion {
+            input: text(&self.input)?,
+            output: text(&self.output)?,
+            script: self.script.clone(),
+            states: self.states.clone(),
+            stream,
+            number_ids: self.number_ids,
+        };
+        let progress = Progress::bytes(global, "Converting");
+        let done = convert(&conversion, &mut |at: speech::Progress| {
+            progress.set(at.bytes, at.total);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Report { sequences: done.sequences, ..self.report(from, to) })
+    }
+
+    fn report(&self, from: Kind, to: Kind) -> Report {
+        Report {
+            schema: SCHEMA,
+            command: "convert",
+            input: self.input.display().to_string(),
+            from,
+            output: self.output.display().to_string(),
+            to,
+            sequences: 0,
+            samples: None,
+            values: None,
+            digest: None,
+            is_verified: false,
+            seconds: 0.0,
+        }
+    }
+}
+
+impl Report {
+    fn line(&self) -> String {
+        let sequences = number(self.sequences);
+        let digest = match (&self.digest, self.is_verified) {
+            (Some(digest), true) => format!(", digest {digest}, verified"),
+            (Some(digest), false) => format!(", digest {digest}, not verified"),
+            (None, _) => String::new(),
+        };
+        format!("{}: {sequences} sequences in {:.2} s{digest}", self.output, self.seconds)
+    }
+}

@@ -1,0 +1,120 @@
+//! `cntk-reader index`: makes and checks index caches.
+
+use crate::args::{Form, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input::Input;
+use crate::open::{Scan, open};
+use crate::output::{Output, SCHEMA, bytes, number};
+use cntk_reader::index::{CacheState, IndexCache};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Make the index caches of text files, or check them
+///
+/// An index cache is a file beside a text file (CTF) that says where each sequence lies, in CNTK's format. With it data are opened
+/// without being scanned, if the configuration says `cacheIndex = true`. A cache that fits its data is kept.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cntk-reader index train.cntk            make the caches that are missing or do not fit
+  cntk-reader index train.ctf --check     exit code 1 if the cache is missing or does not fit
+  cntk-reader index train.ctf --force     make the cache anew")]
+pub struct Index {
+    /// A configuration, or a text file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Make nothing; exit with 1 if a cache is missing or does not fit its data
+    #[arg(long, conflicts_with = "force")]
+    check: bool,
+
+    /// Make the caches anew, even if they fit
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    command: &'static str,
+    caches: Vec<Made>,
+}
+
+#[derive(Serialize)]
+struct Made {
+    file: String,
+    cache: String,
+    /// As it was found: `fits`, `missing`, `outdated` or `unfit`.
+    state: &'static str,
+    reason: Option<&'static str>,
+    is_made: bool,
+    sequences: Option<u64>,
+    samples: Option<u64>,
+    bytes: Option<u64>,
+    seconds: Option<f64>,
+}
+
+pub fn run(options: &Index, global: &Global) -> Outcome {
+    let input = Input::recognize(&options.file)?;
+    let caches = open(&input, Scan::Sample, global, |reader| reader)?.index_caches()?;
+    if caches.is_empty() {
+        return Err(Failure::Usage(format!(
+            "'{}' has no text file, which alone has an index cache.",
+            options.file.display()
+        )));
+    }
+    let mut report = Report { schema: SCHEMA, command: "index", caches: Vec::new() };
+    for cache in &caches {
+        report.caches.push(make(cache, options)?);
+    }
+    let mut output = Output::new(global, Form::Table);
+    match output.form {
+        Form::Table => report.caches.iter().try_for_each(|made| output.line(&made.line()))?,
+        Form::Json | Form::Ndjson => output.json(&report)?,
+    }
+    output.finish()?;
+    let all_fit = report.caches.iter().all(|made| made.state == "fits" || made.is_made);
+    Ok(if all_fit { Exit::Good } else { Exit::WrongData })
+}
+
+fn make(cache: &IndexCache, options: &Index) -> cntk_reader::Result<Made> {
+    let found = cache.state()?;
+    let (state, reason) = match found {
+        CacheState::Fits => ("fits", None),
+        CacheState::Missing => ("missing", None),
+        CacheState::Outdated => ("outdated", None),
+        CacheState::Unfit(reason) => ("unfit", Some(reason)),
+        _ => ("unfit", None),
+    };
+    let is_made = !options.check && (options.force || found != CacheState::Fits);
+    let begun = Instant::now();
+    let size = if is_made { Some(cache.build()?) } else { None };
+    Ok(Made {
+        file: cache.file().to_owned(),
+        cache: cache.path()?,
+        state,
+        reason,
+        is_made,
+        sequences: size.map(|size| size.sequences),
+        samples: size.map(|size| size.samples),
+        bytes: size.map(|size| size.bytes),
+        seconds: is_made.then(|| begun.elapsed().as_secs_f64()),
+    })
+}
+
+impl Made {
+    fn line(&self) -> String {
+        let Made { cache, state, .. } = self;
+        let reason = self.reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        match (self.bytes, self.sequences, self.seconds) {
+            (Some(size), Some(sequences), Some(seconds)) => format!(
+                "made     {cache}  {} sequences, {} in {seconds:.2} s ({}/s)",
+                number(sequences),
+                bytes(size),
+                bytes((size as f64 / seconds.max(1e-9)) as u64)
+            ),
+            _ => format!("{state:<8} {cache}{reason}"),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! `cntk-reader order`: in which order sequences are read, and how well that mixes them.
+
+mod plot;
+mod report;
+
+use crate::args::{Form, Global};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::input::Input;
+use crate::open::{Scan, open};
+use crate::output::{Output, SCHEMA};
+use cntk_reader::order::{OrderedSequence, SequenceOrder, Shuffle};
+use cntk_reader::{Epoch, ReaderOptions};
+use plot::Plot;
+use report::Report;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Show in which order sequences are read, and how well that mixes them
+///
+/// The data are indexed, but not read. Without --digest and --report, the sequences are listed: their key, their number among all
+/// sequences of the data, their chunk and their length.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  cntk-reader order train.cntk -n 10                             the first sequences that training gets
+  cntk-reader order train.cntk --sweep 3 --workers 4 --rank 1    those of one of four workers in the fourth sweep
+  cntk-reader order train.cntk --at 100000 --digest              a digest of the order after a checkpoint, to compare runs
+  cntk-reader order train.cntk --svg shuffle.svg                 how well the data are mixed")]
+pub struct Order {
+    /// A configuration, or a data file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Seed of the randomization [default: the configuration's]
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Randomization window in chunks [default: the configuration's]
+    #[arg(long, value_name = "CHUNKS", conflicts_with = "window_samples")]
+    window_chunks: Option<u64>,
+
+    /// Randomization window in samples
+    #[arg(long, value_name = "SAMPLES")]
+    window_samples: Option<u64>,
+
+    /// The data's own order
+    #[arg(long, conflicts_with_all = ["seed", "window_chunks", "window_samples"])]
+    no_randomize: bool,
+
+    /// The first sweep, from 0
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    sweep: u64,
+
+    /// Number of sweeps
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    sweeps: u64,
+
+    /// Number of workers that share the data
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    workers: u64,
+
+    /// The worker whose share is shown, from 0
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    rank: u64,
+
+    /// Minibatch size in samples
+    #[arg(long, value_name = "SAMPLES", default_value_t = 256)]
+    minibatch_size: u64,
+
+    /// Resume at this sample, counted from the start of sweep 0: the position in CNTK's checkpoints
+    #[arg(long, value_name = "SAMPLE")]
+    at: Option<u64>,
+
+    /// Number of sequences to list [default: all]
+    #[arg(short = 'n', value_name = "COUNT")]
+    count: Option<u64>,
+
+    /// Show a digest of the order only
+    #[arg(long, conflicts_with = "count")]
+    digest: bool,
+
+    /// Report how well the order mixes the data
+    #[arg(long, conflicts_with_all = ["count", "digest"])]
+    report: bool,
+
+    /// Plot how well the order mixes the data, and report it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["count", "digest"])]
+    svg: Option<PathBuf>,
+}
+
+/// What is said of an order before its sequences.
+#[derive(Serialize)]
+struct Heading {
+    schema: u32,
+    command: &'static str,
+    file: String,
+    sequences: u64,
+    samples: u64,
+    chunks: u64,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    key: String,
+    number: u64,
+    chunk: u32,
+    samples: u32,
+    sweep: u64,
+    minibatch: u64,
+}
+
+#[derive(Serialize)]
+struct List {
+    #[serde(flatten)]
+    heading: Heading,
+    order: Vec<Listed>,
+}
+
+#[derive(Serialize)]
+struct Digest {
+    #[serde(flatten)]
+    heading: Heading,
+    read: u64,
+    digest: String,
+}
+
+pub fn run(options: &Order, global: &Global) -> Outcome {
+    let input = Input::recognize(&options.file)?;
+    let builder = open(&input, Scan::Sample, global, |reader| options.apply(reader))?;
+    let mut order = builder.order(&options.epoch()?)?;
+    if let Some(position) = options.at {
+        order.seek(position)?;
+    }
+    if options.digest {
+        let shuffle = measure(&mut order, |_| ())?;
+        return digest(options, &order, &shuffle, global);
+    }
+    if options.report || options.svg.is_some() {
+        let mut plot = Plot::default();
+        let shuffle = measure(&mut order, |sequence| plot.add(sequence))?;
+        let report = Report::new(heading(options, &order), &order, &shuffle, options.minibatch_size);
+        if let Some(path) = &options.svg {
+            plot.write(path, &order, &report)?;
+        }
+        return report.write(global);
+    }
+    list(options, order, global)
+}
+
+impl Order {
+    /// The reader's options, with those of the command line.
+    fn apply(&self, mut reader: ReaderOptions) -> ReaderOptions {
+        if let Some(seed) = self.seed {
+            reader = reader.randomization_seed(seed);
+        }
+        if let Some(chunks) = self.window_chunks {
+            reader = reader.randomization_window_in_chunks(chunks);
+        }
+        if let Some(samples) = self.window_samples {
+            reader = reader.randomization_window_in_samples(samples);
+        }
+        if self.no_randomize { reader.randomize(false) } else { reader }
+    }
+
+    /// The sweeps as one epoch: it begins at a whole multiple of its length, so later sweeps are sought.
+    fn epoch(&self) -> Result<Epoch, Failure> {
+        if self.sweeps == 0 {
+            return Err(Failure::Usage("The number of sweeps is 0. Ask for one at least.".to_owned()));
+        }
+        let read = cntk_reader::ReadConfig::new(self.minibatch_size).worker(self.rank, self.workers);
+        if self.sweep.is_multiple_of(self.sweeps) {
+            return Ok(Epoch::sweeps(self.sweeps).index(self.sweep / self.sweeps).read_config(read));
+        }
+        Err(Failure::Usage(format!(
+            "{} sweeps cannot begin with sweep {}: ask for one sweep after the other, or for sweeps that begin at a multiple \
+             of their number.",
+            self.sweeps, self.sweep
+        )))
+    }
+}
+
+fn heading(options: &Order, order: &SequenceOrder) -> Heading {
+    Heading {
+        schema: SCHEMA,
+        command: "order",
+        file: options.file.display().to_string(),
+        sequences: order.sequences(),
+        samples: order.samples(),
+        chunks: order.chunks(),
+    }
+}
+
+/// Goes through the whole order.
+fn measure(order: &mut SequenceOrder, mut see: impl FnMut(&OrderedSequence)) -> cntk_reader::Result<Shuffle> {
+    let mut shuffle = Shuffle::default();
+    while let Some(minibatch) = order.next_minibatch()? {
+        minibatch.sequences.iter().for_each(&mut see);
+        shuffle.add(minibatch);
+    }
+    Ok(shuffle)
+}
+
+fn digest(options: &Order, order: &SequenceOrder, shuffle: &Shuffle, global: &Global) -> Outcome {
+    let mut output = Output::new(global, Form::Table);
+    let digest = format!("{:016x}", shuffle.digest());
+    match output.form {
+        Form::Table => output.line(&format!("{digest}  {} sequences", shuffle.sequences()))?,
+        Form::Json | Form::Ndjson => {
+            output.json(&Digest { heading: heading(options, order), read: shuffle.sequences(), digest })?;
+        }
+    }
+    output.finish()?;
+    Ok(Exit::Good)
+}
+
+/// Lists the sequences.
+fn list(options: &Order, mut order: SequenceOrder, global: &Global) -> Outcome {
+    let mut output = Output::new(global, Form::Ndjson);
+    let heading = heading(options, &order);
+    let mut all = Vec::new();
+    let mut left = options.count.unwrap_or(u64::MAX);
+    let mut found: Vec<OrderedSequence> = Vec::new();
+    match output.form {
+        Form::Table => output.line(&format!(
+            "{:>9} {:>6} {:>12} {:>8} {:>8}  key",
+            "minibatch", "sweep", "number", "chunk", "samples"
+        ))?,
+        Form::Ndjson => output.json(&heading)?,
+        Form::Json => {}
+    }
+    for minibatch in 0.. {
+        let Some(next) = order.next_minibatch()?.filter(|_| left > 0) else { break };
+        found.clone_from(&next.sequences);
+        for sequence in &found[..found.len().min(usize::try_from(left).unwrap_or(usize::MAX))] {
+            let &OrderedSequence { key, number, chunk, samples, sweep, .. } = sequence;
+            let one = Listed { key: order.key_text(key), number, chunk, samples, sweep, minibatch };
+            match output.form {
+                Form::Table => output.line(&format!(
+                    "{minibatch:>9} {sweep:>6} {number:>12} {chunk:>8} {samples:>8}  {}",
+                    one.key
+                ))?,
+                Form::Ndjson => output.json(&one)?,
+                Form::Json => all.push(one),
+            }
+        }
+        left = left.saturating_sub(found.len() as u64);
+    }
+    if output.form == Form::Json {
+        output.json(&List { heading, order: all })?;
+    }
+    output.finish()?;
+    Ok(Exit::Good)
+}

@@ -1,0 +1,130 @@
+//! How well an order mixes the data, in numbers.
+
+use super::Heading;
+use crate::args::{Form, Global};
+use crate::exit::{Exit, Outcome};
+use crate::output::{Output, number};
+use cntk_reader::order::{Distribution, SequenceOrder, Shuffle};
+use serde::Serialize;
+
+/// The report. Distances are in samples.
+#[derive(Serialize)]
+pub struct Report {
+    #[serde(flatten)]
+    heading: Heading,
+    /// Sequences that were read.
+    pub read: u64,
+    pub digest: String,
+    /// How far from their place in the data sequences are read.
+    pub displacement: Spread,
+    /// How far apart in the data those are that are read one after the other.
+    pub neighbours: Spread,
+    /// Of the sequences that are read one after the other: the share that follow each other in the data.
+    pub successions: f64,
+    pub minibatch_size: u64,
+    /// Chunks that a minibatch has sequences of.
+    pub chunks_in_minibatch: Spread,
+}
+
+/// A distribution, and what a perfect shuffle would give.
+#[derive(Serialize)]
+pub struct Spread {
+    pub mean: f64,
+    pub p5: u64,
+    pub p50: u64,
+    pub p95: u64,
+    pub max: u64,
+    /// The mean of a perfect shuffle.
+    pub perfect: f64,
+}
+
+impl Spread {
+    fn new(of: &Distribution, perfect: f64) -> Spread {
+        Spread {
+            mean: of.mean(),
+            p5: of.quantile(0.05),
+            p50: of.quantile(0.5),
+            p95: of.quantile(0.95),
+            max: of.max(),
+            perfect,
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn new(
+        heading: Heading,
+        order: &SequenceOrder,
+        shuffle: &Shuffle,
+        minibatch_size: u64,
+    ) -> Report {
+        let third = order.samples() as f64 / 3.0;
+        // A minibatch draws from chunks of about equal size: each is missed by all of its sequences with this probability.
+        let chunks = order.chunks().max(1) as f64;
+        let minibatches = shuffle.chunks().count().max(1) as f64;
+        let drawn = shuffle.sequences() as f64 / minibatches;
+        let met = chunks * (1.0 - (1.0 - 1.0 / chunks).powf(drawn));
+        let pairs = shuffle.neighbours().count().max(1) as f64;
+        Report {
+            heading,
+            read: shuffle.sequences(),
+            digest: format!("{:016x}", shuffle.digest()),
+            displacement: Spread::new(shuffle.displacement(), third),
+            neighbours: Spread::new(shuffle.neighbours(), third),
+            successions: shuffle.successions() as f64 / pairs,
+            minibatch_size,
+            chunks_in_minibatch: Spread::new(shuffle.chunks(), met),
+        }
+    }
+
+    /// Writes it to standard output.
+    pub(super) fn write(&self, global: &Global) -> Outcome {
+        let mut output = Output::new(global, Form::Table);
+        if output.form == Form::Table {
+            self.table(&mut output)?;
+        } else {
+            output.json(self)?;
+        }
+        output.finish()?;
+        Ok(Exit::Good)
+    }
+
+    fn table(&self, output: &mut Output) -> std::io::Result<()> {
+        let Heading { file, sequences, samples, chunks, .. } = &self.heading;
+        let title = output.bold(file);
+        output.line(&format!(
+            "{title}  {} sequences, {} samples, {} chunks",
+            number(*sequences),
+            number(*samples),
+            number(*chunks)
+        ))?;
+        output.line(&format!("  {} sequences are read, digest {}", number(self.read), self.digest))?;
+        let row = |name: &str, spread: &Spread, digits: usize| {
+            vec![
+                name.to_owned(),
+                format!("{:.digits$}", spread.mean),
+                number(spread.p5),
+                number(spread.p50),
+                number(spread.p95),
+                number(spread.max),
+                format!("{:.digits$}", spread.perfect),
+            ]
+        };
+        output.table(
+            &["", "mean", "5 %", "50 %", "95 %", "max", "perfect shuffle, mean"],
+            &[
+                row("displacement, samples", &self.displacement, 0),
+                row("distance of neighbours, samples", &self.neighbours, 0),
+                row(
+                    &format!("chunks in a minibatch of {}", self.minibatch_size),
+                    &self.chunks_in_minibatch,
+                    1,
+                ),
+            ],
+        )?;
+        output.line(&format!(
+            "  {:.3} % of the sequences follow the one that they follow in the data.",
+            100.0 * self.successions
+        ))
+    }
+}

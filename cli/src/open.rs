@@ -1,0 +1,60 @@
+//! Opening what a path names, with options from the command line.
+
+use crate::args::Global;
+use crate::exit::Failure;
+use crate::input::Input;
+use crate::progress::Progress;
+use cntk_reader::inspect::{CheckOptions, TextOutline};
+use cntk_reader::{Builder, CbfDeserializer, ErrorKind, FileFormat, Reader, ReaderOptions};
+use std::ops::ControlFlow;
+
+/// How a text file without a configuration is searched for its streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scan {
+    /// In some places: for what depends on where sequences lie, not on their values.
+    Sample,
+    /// All of it: for its values.
+    Whole,
+}
+
+/// A builder of the data of a configuration or a data file. `adjust` sets options, in the place of the configuration's.
+pub fn open(
+    input: &Input,
+    scan: Scan,
+    global: &Global,
+    adjust: impl Fn(ReaderOptions) -> ReaderOptions,
+) -> Result<Builder, Failure> {
+    let builder = Reader::builder();
+    if input.format == FileFormat::Configuration {
+        return Ok(builder.config_file(&input.path)?.options(adjust(ReaderOptions::new())));
+    }
+    if !input.is_text() {
+        let cbf = || CbfDeserializer::new(&input.path);
+        let float = builder.cbf(cbf()).options(adjust(ReaderOptions::new()));
+        // A binary file says what type its values have: what does not fit one type is tried as the other.
+        let is_float = !float.inspect()?.members().iter().any(|member| {
+            member.error().is_some_and(|error| matches!(error.kind(), ErrorKind::Config | ErrorKind::Data))
+        });
+        let element =
+            if is_float { cntk_reader::ElementType::Float } else { cntk_reader::ElementType::Double };
+        return Ok(Reader::builder().cbf(cbf()).options(adjust(ReaderOptions::new().precision(element))));
+    }
+    let outline = TextOutline::of_sample(input.name())?;
+    let (outline, ctf) = match scan {
+        Scan::Sample => {
+            let ctf = outline.deserializer();
+            (outline, ctf)
+        }
+        Scan::Whole => {
+            let progress = Progress::bytes(global, "Looking for streams");
+            let found = outline.complete(
+                &CheckOptions::default(),
+                &mut |_| ControlFlow::Continue(()),
+                &mut |at| progress.set(at.bytes, at.total),
+            )?;
+            let ctf = found.0.deserializer();
+            (found.0, ctf)
+        }
+    };
+    Ok(builder.ctf(ctf).options(adjust(outline.options())))
+}

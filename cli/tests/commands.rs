@@ -1,0 +1,180 @@
+//! The commands index, convert, bench, order, completions and man, as programs call them: through pipes.
+
+mod common;
+
+use common::{data, run, tool};
+use serde_json::Value;
+use std::process::Stdio;
+use std::time::Duration;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn an_index_cache_is_made_once_and_checked() {
+    let (folder, path) = data(1000);
+    let folder = folder.path();
+    assert_eq!(run(folder, &["index", "data.cntk", "--check"]).0, 1);
+    let (code, made, _) = run(folder, &["index", "data.cntk", "--format", "json"]);
+    let made = json(&made);
+    assert_eq!((code, &made["schema"], &made["caches"][0]["is_made"]), (0, &1.into(), &true.into()));
+    assert_eq!(made["caches"][0]["sequences"], 1000);
+    let cache = folder.join(made["caches"][0]["cache"].as_str().expect("a path"));
+    let bytes = std::fs::read(&cache).expect("the cache");
+    assert_eq!(run(folder, &["index", "data.cntk", "--check"]).0, 0);
+    // A cache that fits is kept, unless it is to be made anew.
+    let (_, kept, _) = run(folder, &["index", "data.ctf", "--format", "json"]);
+    assert_eq!(json(&kept)["caches"][0]["is_made"], false);
+    let (_, forced, _) = run(folder, &["index", "data.ctf", "--force", "--format", "json"]);
+    assert_eq!(json(&forced)["caches"][0]["is_made"], true);
+    assert_eq!(std::fs::read(&cache).expect("the cache"), bytes);
+    let mut text = std::fs::read_to_string(&path).expect("the data");
+    text.push_str("|x 1 1 |y 0:1\n");
+    std::fs::write(&path, text).expect("writing");
+    assert_eq!(run(folder, &["index", "data.cntk", "--check"]).0, 1);
+    assert_eq!(run(folder, &["index", "data.cntk"]).0, 0);
+    // Nothing but text files has such a cache.
+    run(folder, &["convert", "data.ctf", "data.cbf"]);
+    assert_eq!(run(folder, &["index", "data.cbf"]).0, 2);
+}
+
+#[test]
+fn data_go_through_every_format_and_back() {
+    let (folder, path) = data(3000);
+    let folder = folder.path();
+    let mut digests = Vec::new();
+    for (input, output) in [
+        ("data.ctf", "data.cbf"),
+        ("data.cbf", "again.ctf"),
+        ("data.cntk", "data.npz"),
+        ("data.npz", "arrays.cbf"),
+        ("arrays.cbf", "arrays.npz"),
+    ] {
+        let (code, report, errors) = run(folder, &["convert", input, output, "--format", "json"]);
+        assert_eq!((code, errors.as_str()), (0, ""), "{input} to {output}");
+        let report = json(&report);
+        assert_eq!((&report["sequences"], &report["is_verified"]), (&3000.into(), &true.into()));
+        digests.push(report["digest"].clone());
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "{digests:?}");
+    let (code, line, _) = run(folder, &["convert", "data.ctf", "x.npy", "--stream", "x"]);
+    assert!(code == 0 && line.contains("3,000 sequences"), "{line}");
+    let size = std::fs::metadata(folder.join("x.npy")).expect("the array").len();
+    assert_eq!(size, 128 + 3000 * 8);
+    // Nothing was left beside the outputs.
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 8);
+    drop(path);
+}
+
+#[test]
+fn a_failed_conversion_leaves_the_earlier_file() {
+    let (folder, path) = data(10);
+    let folder = folder.path();
+    assert_eq!(run(folder, &["convert", "data.cntk", "data.cbf"]).0, 0);
+    let before = std::fs::read(folder.join("data.cbf")).expect("a file");
+    std::fs::write(&path, "|x 1 1 |y 1:1\n|x 1 1 |y 9:1\n").expect("writing");
+    let (code, out, errors) = run(folder, &["convert", "data.cntk", "data.cbf"]);
+    assert_eq!((code, out.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("data.ctf") && errors.contains("line 2"), "{errors}");
+    assert_eq!(std::fs::read(folder.join("data.cbf")).expect("a file"), before);
+    assert_eq!(run(folder, &["convert", "data.cntk", "data.unknown"]).0, 2);
+    assert_eq!(run(folder, &["convert", "missing.ctf", "data.cbf"]).0, 3);
+    assert_eq!(run(folder, &["convert", "data.ctf", "missing/data.cbf"]).0, 3);
+    assert_eq!(run(folder, &["convert", "data.ctf", "data.ctf"]).0, 2);
+}
+
+#[test]
+fn a_killed_conversion_leaves_nothing_and_can_be_repeated() {
+    let (folder, _) = data(60_000);
+    let folder = folder.path();
+    let whole = ["convert", "data.ctf", "data.npz", "--format", "json"];
+    assert_eq!(run(folder, &whole).0, 0);
+    let expected = std::fs::read(folder.join("data.npz")).expect("a file");
+    std::fs::remove_file(folder.join("data.npz")).expect("removing");
+    for milliseconds in [1, 20, 50, 100, 150, 200, 300] {
+        let mut child = tool(folder, &whole).stdout(Stdio::null()).spawn().expect("the tool runs");
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().expect("killing");
+        child.wait().expect("its end");
+        // Killed late, it had its output complete.
+        if let Ok(found) = std::fs::read(folder.join("data.npz")) {
+            assert!(found == expected, "half a file after {milliseconds} ms");
+        }
+    }
+    assert_eq!(run(folder, &whole).0, 0);
+    assert!(std::fs::read(folder.join("data.npz")).expect("a file") == expected);
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 3);
+}
+
+#[test]
+fn the_order_is_listed_compared_and_measured() {
+    let (folder, _) = data(2000);
+    let folder = folder.path();
+    let (code, list, _) = run(folder, &["order", "data.cntk"]);
+    let lines: Vec<Value> = list.lines().map(json).collect();
+    assert_eq!((code, lines.len(), &lines[0]["schema"]), (0, 2001, &1.into()));
+    let mut keys: Vec<u64> =
+        lines[1..].iter().filter_map(|line| line["key"].as_str()?.parse().ok()).collect();
+    assert_ne!(keys, (0..2000).collect::<Vec<_>>());
+    keys.sort_unstable();
+    assert_eq!(keys, (0..2000).collect::<Vec<_>>());
+    let digest = |more: &[&str]| {
+        let arguments = [&["order", "data.cntk", "--digest"], more].concat();
+        let (code, text, errors) = run(folder, &arguments);
+        assert_eq!(code, 0, "{errors}");
+        text
+    };
+    assert_eq!(digest(&[]), digest(&["--minibatch-size", "7", "--threads", "1"]));
+    assert_ne!(digest(&[]), digest(&["--seed", "5"]));
+    assert_ne!(digest(&[]), digest(&["--sweep", "1"]));
+    assert_ne!(digest(&["--workers", "2"]), digest(&["--workers", "2", "--rank", "1"]));
+    // What follows a checkpoint is the rest of the list.
+    let (_, rest, _) = run(folder, &["order", "data.cntk", "--at", "1500", "--format", "json"]);
+    let rest = json(&rest);
+    let of = |lines: &[Value]| lines.iter().map(|line| line["number"].clone()).collect::<Vec<_>>();
+    assert_eq!(of(rest["order"].as_array().expect("a list")), of(&lines[1501..]));
+    let (_, report, _) = run(folder, &["order", "data.cntk", "--svg", "order.svg", "--format", "json"]);
+    let report = json(&report);
+    let third = report["displacement"]["mean"].as_f64().expect("a number") / (2000.0 / 3.0);
+    assert!((third - 1.0).abs() < 0.2, "{report}");
+    let svg = std::fs::read_to_string(folder.join("order.svg")).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.matches("h0").count() == 2000);
+    let (_, report, _) =
+        run(folder, &["order", "data.cntk", "--no-randomize", "--report", "--format", "json"]);
+    assert_eq!(json(&report)["displacement"]["max"], 0);
+    assert_eq!(run(folder, &["order", "data.cntk", "--workers", "2", "--rank", "2"]).0, 2);
+}
+
+#[test]
+fn every_stage_is_timed() {
+    let (folder, _) = data(2000);
+    let arguments = ["bench", "data.cntk", "--repetitions", "1", "--threads-list", "1,2", "--format", "json"];
+    let (code, report, errors) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{errors}");
+    let report = json(&report);
+    let results = report["results"].as_array().expect("results");
+    let stages: Vec<_> = results.iter().filter_map(|one| one["stage"].as_str()).collect();
+    let all = ["read", "index", "parse", "randomize", "pack", "all"];
+    assert_eq!(stages, [all, all].concat());
+    assert!(
+        results.iter().all(|one| one["samples"] == 2000 && one["samples_per_second"].as_f64() > Some(0.0))
+    );
+    assert!(report["machine"]["cpus"].as_u64() > Some(0) && report["version"].is_string());
+    assert_eq!(run(folder.path(), &["bench", "data.cntk", "--repetitions", "0"]).0, 2);
+}
+
+#[test]
+fn shells_and_man_get_their_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, text, _) = run(folder.path(), &["completions", shell]);
+        assert!(code == 0 && text.contains("convert") && text.contains("one-hot"), "{shell}");
+    }
+    assert_eq!(run(folder.path(), &["man", "pages/man1"]).0, 0);
+    let page =
+        |name: &str| std::fs::read_to_string(folder.path().join("pages/man1").join(name)).expect("a page");
+    assert!(page("cntk-reader.1").contains("Exit codes"));
+    assert!(page("cntk-reader-convert.1").contains("Examples"));
+}

@@ -1,0 +1,102 @@
+//! The tool on a terminal, in a pipe, and in a pipe that is closed early.
+
+mod common;
+
+use common::{data, run, tool};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Stdio;
+
+/// A pseudo-terminal of 100 columns: the end that programs run on, and the other end.
+fn terminal() -> (OwnedFd, File) {
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    let nothing = std::ptr::null_mut();
+    // SAFETY: the first two pointers are to integers that live here; the name and the settings may be NULL, and the size is only
+    // read.
+    let opened =
+        unsafe { libc::openpty(&mut ours, &mut theirs, nothing, nothing.cast(), &raw const size as *mut _) };
+    assert_eq!(opened, 0, "a pseudo-terminal");
+    // SAFETY: both were opened just now and belong to nobody else.
+    unsafe { (OwnedFd::from_raw_fd(theirs), File::from_raw_fd(ours)) }
+}
+
+/// Runs the tool on a terminal, and gives its exit code and all that it wrote there.
+fn on_terminal(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    let (theirs, mut ours) = terminal();
+    let copy = || Stdio::from(theirs.try_clone().expect("a descriptor"));
+    let mut command = tool(folder, arguments);
+    command.envs(variables.iter().copied()).stdin(copy()).stdout(copy()).stderr(copy());
+    let mut child = command.spawn().expect("the tool runs");
+    // These keep the terminal open on our side.
+    drop(command);
+    drop(theirs);
+    let (mut bytes, mut block) = (Vec::new(), [0; 4096]);
+    // Once nobody has the terminal open any more, reading fails.
+    while let Ok(count @ 1..) = ours.read(&mut block) {
+        bytes.extend_from_slice(&block[..count]);
+    }
+    let status = child.wait().expect("its end");
+    (status.code().expect("an exit code"), String::from_utf8_lossy(&bytes).into_owned())
+}
+
+const BOLD: &str = "\x1b[1m";
+
+#[test]
+fn a_terminal_gets_tables_and_colors() {
+    let (folder, _) = data(100);
+    let folder = folder.path();
+    let (code, text) = on_terminal(folder, &["order", "data.cntk", "--report"], &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains(BOLD) && text.contains("displacement, samples"), "{text:?}");
+    for variables in [&[("NO_COLOR", "1")], &[("TERM", "dumb")]] {
+        let (_, text) = on_terminal(folder, &["order", "data.cntk", "--report"], variables);
+        assert!(!text.contains('\x1b') && text.contains("displacement"), "{variables:?} {text:?}");
+    }
+    let (_, text) = on_terminal(folder, &["order", "data.cntk", "-n", "2"], &[]);
+    assert!(text.contains("minibatch") && !text.contains('{'), "{text:?}");
+    let (_, text) = on_terminal(folder, &["order", "data.cntk", "-n", "2", "--format", "ndjson"], &[]);
+    assert!(text.contains("\"schema\":1") && !text.contains('\x1b'), "{text:?}");
+}
+
+#[test]
+fn a_pipe_gets_neither_colors_nor_progress() {
+    let (folder, _) = data(100);
+    let (code, text, errors) = run(folder.path(), &["order", "data.cntk", "-n", "2"]);
+    assert_eq!((code, errors.as_str(), text.lines().count()), (0, "", 3));
+    assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    for arguments in [&["order", "data.cntk", "--report"][..], &["convert", "data.cntk", "data.cbf"]] {
+        let (code, text, errors) = run(folder.path(), arguments);
+        assert_eq!((code, errors.as_str()), (0, ""));
+        assert!(!text.contains('\x1b') && !text.is_empty());
+    }
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal_unless_it_is_unwanted() {
+    let (folder, _) = data(60_000);
+    let folder = folder.path();
+    let convert = ["convert", "data.cntk", "out.ctf"];
+    let (code, text) = on_terminal(folder, &convert, &[]);
+    assert!(code == 0 && text.contains("Converting") && text.contains("sequences in"), "{text:?}");
+    let (code, text) = on_terminal(folder, &[&convert[..], &["-q"]].concat(), &[]);
+    assert!(code == 0 && !text.contains("Converting") && text.contains("sequences in"), "{text:?}");
+}
+
+#[test]
+fn a_closed_pipe_ends_the_tool_without_a_word() {
+    let (folder, _) = data(20_000);
+    let mut child = tool(folder.path(), &["order", "data.cntk"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the tool runs");
+    let mut first = [0; 10];
+    let mut out = child.stdout.take().expect("a pipe");
+    out.read_exact(&mut first).expect("some of the list");
+    drop(out);
+    let ended = child.wait_with_output().expect("its end");
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
+}

@@ -1,0 +1,175 @@
+//! Archives (`.npz`): ZIP files whose members are arrays.
+
+use crate::convert::output::Output;
+use crate::file::DataFile;
+use crate::{Error, Result};
+use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
+use std::io;
+
+/// Numbers from this one on are written to the fields of 64 bits that large archives have besides.
+const LARGE: u64 = 0xffff_ffff;
+
+/// Flag of a member whose name is UTF-8.
+const UTF8: u16 = 1 << 11;
+
+/// Midnight of 1 January 1980, the first date that there is: files of equal content are equal.
+const DATE: u16 = 1 << 5 | 1;
+
+/// Version of the format that a reader must know: with fields of 64 bits.
+const VERSION: u16 = 45;
+
+/// Bytes of the fixed part of the header before a member's data.
+const LOCAL_HEADER: usize = 30;
+
+/// Writes an archive, without compression. `numpy.load` opens it at once, whatever its size, and reads an array when it is asked for.
+pub struct ArchiveWriter {
+    output: Output,
+    /// The list of members, which stands at the end of the archive.
+    directory: Vec<u8>,
+    members: u64,
+}
+
+impl ArchiveWriter {
+    pub fn create(path: &str) -> Result<ArchiveWriter> {
+        Ok(ArchiveWriter { output: Output::create(path)?, directory: Vec::new(), members: 0 })
+    }
+
+    /// Begins a member, whose bytes are to be written to the archive next: `size` bytes with this checksum (CRC-32). The name has
+    /// less than 64 KB.
+    pub fn begin(&mut self, name: &str, size: u64, crc: u32) -> Result<()> {
+        let at = self.output.at();
+        let is_large = size >= LARGE;
+        let is_far = at >= LARGE;
+        // What the member itself and the directory say of it: version, flags, no compression, time, date, sum, sizes, name.
+        let mut facts = Vec::with_capacity(26);
+        for number in [VERSION, UTF8, 0, 0, DATE] {
+            facts.extend(number.to_le_bytes());
+        }
+        let short = size.min(LARGE) as u32;
+        for number in [crc, short, short] {
+            facts.extend(number.to_le_bytes());
+        }
+        facts.extend((name.len() as u16).to_le_bytes());
+        let sizes = if is_large { vec![size, size] } else { Vec::new() };
+        self.output.write(b"PK\x03\x04")?;
+        self.output.write(&facts)?;
+        let extra = extra(&sizes);
+        self.output.write(&(extra.len() as u16).to_le_bytes())?;
+        self.output.write(name.as_bytes())?;
+        self.output.write(&extra)?;
+
+        self.directory.extend(b"PK\x01\x02");
+        self.directory.extend(VERSION.to_le_bytes());
+        self.directory.extend(facts);
+        let mut numbers = sizes;
+        numbers.extend(Some(at).filter(|_| is_far));
+        let extra = self::extra(&numbers);
+        self.directory.extend((extra.len() as u16).to_le_bytes());
+        // No comment, first disk, no attributes.
+        self.directory.extend([0; 10]);
+        self.directory.extend((at.min(LARGE) as u32).to_le_bytes());
+        self.directory.extend(name.as_bytes());
+        self.directory.extend(extra);
+        self.members += 1;
+        Ok(())
+    }
+
+    /// Writes bytes of the member that was begun.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.output.write(bytes)
+    }
+
+    /// Writes the directory.
+    pub fn finish(mut self) -> Result<Output> {
+        let (at, size, members) = (self.output.at(), self.directory.len() as u64, self.members);
+        self.output.write(&self.directory)?;
+        let end = at + size;
+        if at >= LARGE || size >= LARGE || members >= 0xffff {
+            let mut record = b"PK\x06\x06".to_vec();
+            record.extend(44u64.to_le_bytes());
+            record.extend([VERSION, VERSION].map(u16::to_le_bytes).concat());
+            record.extend([0; 8]);
+            record.extend([members, members, size, at].map(u64::to_le_bytes).concat());
+            record.extend(b"PK\x06\x07\0\0\0\0");
+            record.extend(end.to_le_bytes());
+            record.extend(1u32.to_le_bytes());
+            self.output.write(&record)?;
+        }
+        let count = (members.min(0xffff) as u16).to_le_bytes();
+        let mut record = b"PK\x05\x06\0\0\0\0".to_vec();
+        record.extend([count, count].concat());
+        record.extend([size, at].map(|number| (number.min(LARGE) as u32).to_le_bytes()).concat());
+        record.extend([0; 2]);
+        self.output.write(&record)?;
+        Ok(self.output)
+    }
+}
+
+/// The field of numbers of 64 bits; empty without any.
+fn extra(numbers: &[u64]) -> Vec<u8> {
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    let mut bytes = vec![1, 0];
+    bytes.extend((8 * numbers.len() as u16).to_le_bytes());
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    bytes
+}
+
+/// An array in an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, without `.npy`.
+    pub name: String,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// Number of its bytes.
+    pub size: u64,
+}
+
+/// The arrays of an archive, in its order.
+pub fn members(file: &DataFile) -> Result<Vec<Member>> {
+    let size = file.size()?;
+    let damaged = |what: &str| {
+        let error = Error::data(format!("The archive {what}."));
+        error.with_detail("An archive of arrays was expected, as numpy.savez writes it.").in_file(file.path())
+    };
+    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let archive = ZipArchive::with_max_search_space(1 << 17)
+        .locate_in_reader(Whole(file.clone()), &mut buffer, size)
+        .map_err(|(_, cause)| damaged("has no directory").with_detail(cause.to_string()))?;
+    let mut found = Vec::new();
+    let mut entries = archive.entries(&mut buffer);
+    loop {
+        let entry =
+            entries.next_entry().map_err(|cause| damaged("is damaged").with_detail(cause.to_string()))?;
+        let Some(entry) = entry else { return Ok(found) };
+        let path = entry.file_path();
+        let name = std::str::from_utf8(path.as_bytes()).ok().and_then(|name| name.strip_suffix(".npy"));
+        let Some(name) = name else { continue };
+        if entry.compression_method() != CompressionMethod::STORE {
+            let error = Error::data(format!("The array '{name}' is compressed."));
+            return Err(error
+                .with_detail("Write the archive with numpy.savez, without compression.")
+                .in_file(file.path()));
+        }
+        let (at, size) = (entry.local_header_offset(), entry.uncompressed_size_hint());
+        let mut header = [0; LOCAL_HEADER];
+        file.read_exact_at(at, &mut header)?;
+        if !header.starts_with(b"PK\x03\x04") {
+            return Err(damaged("has a directory that does not fit its members"));
+        }
+        let length = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let offset = at + LOCAL_HEADER as u64 + length(26) + length(28);
+        found.push(Member { name: name.to_owned(), offset, size });
+    }
+}
+
+/// A file as the directory is read from it.
+struct Whole(DataFile);
+
+impl ReaderAt for Whole {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(offset, buffer).map_err(|error| io::Error::other(error.to_string()))
+    }
+}

@@ -1,0 +1,24 @@
+//! Arrays of NumPy: files of one array (`.npy`) and archives of several (`.npz`).
+//!
+//! [`header`] has the description that each array begins with, and [`archive`] writes and reads archives, which are ZIP files.
+//! [`read`] makes sequences of arrays, [`write`] the reverse; [`Format`](super::Format) says which arrays a stream has.
+
+mod archive;
+mod header;
+mod read;
+mod write;
+
+pub(super) use archive::ArchiveWriter;
+pub(super) use header::header;
+pub use read::{NumpyData, NumpyOptions};
+pub(super) use write::NumpyWriter;
+
+/// Name of the array of keys.
+const KEYS: &str = "keys";
+
+/// Ends of the names of a stream's arrays.
+const VALUES: &str = ".values";
+const INDICES: &str = ".indices";
+const OFFSETS: &str = ".offsets";
+const SEQUENCES: &str = ".sequences";
+const DIM: &str = ".dim";

@@ -1,0 +1,469 @@
+//! From arrays to sequences.
+
+use super::archive::{self, Member};
+use super::header::{Described, LONGEST};
+use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
+use crate::convert::data::{Batch, Column};
+use crate::file::DataFile;
+use crate::stream::{ElementType, StreamInfo};
+use crate::{Error, Result};
+
+/// How arrays are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NumpyOptions {
+    /// Name of the stream of a file of one array; without it, the name of the file.
+    pub stream: Option<String>,
+    /// Arrays of class numbers, each with the number of classes: they become sparse streams with a 1 at the class.
+    pub one_hot: Vec<(String, usize)>,
+    /// Type of the values of all streams; without it, double if any array has doubles.
+    pub element: Option<ElementType>,
+    /// Whether the file is an archive; without it, the file's first bytes decide.
+    pub is_archive: Option<bool>,
+}
+
+/// Arrays that are read as sequences.
+pub struct NumpyData {
+    file: DataFile,
+    streams: Vec<StreamInfo>,
+    arrays: Vec<Arrays>,
+    keys: Option<Array>,
+    sequences: u64,
+    /// Sequences that were read.
+    at: u64,
+    /// Bytes of a sequence, on average.
+    average: u64,
+}
+
+/// The arrays of a stream.
+struct Arrays {
+    values: Array,
+    kind: Kind,
+    /// Where sequences begin among the samples; without it each sample is a sequence.
+    sequences: Option<Array>,
+}
+
+enum Kind {
+    /// Values of a sample.
+    Dense(u64),
+    /// Indices, offsets, and the dimension.
+    Sparse(Array, Array, u64),
+    /// The number of classes.
+    OneHot(u64),
+}
+
+/// An array in the file.
+#[derive(Debug, Clone)]
+struct Array {
+    name: String,
+    value: ValueType,
+    shape: Vec<u64>,
+    /// Where its values begin.
+    offset: u64,
+}
+
+/// Types of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueType {
+    Float,
+    Double,
+    /// Bytes, and whether there is a sign.
+    Integer(usize, bool),
+    /// Characters of 4 bytes.
+    Text(usize),
+}
+
+impl ValueType {
+    fn of(described: &Described) -> Option<ValueType> {
+        let size = usize::try_from(described.element_size()?).ok()?;
+        let kind = described.element.trim_start_matches(['<', '|', '=']).chars().next()?;
+        Some(match (kind, size) {
+            ('f', 4) => ValueType::Float,
+            ('f', 8) => ValueType::Double,
+            ('i', 1 | 2 | 4 | 8) => ValueType::Integer(size, true),
+            ('u', 1 | 2 | 4 | 8) | ('b', 1) => ValueType::Integer(size, false),
+            ('U', _) => ValueType::Text(size / 4),
+            _ => return None,
+        })
+    }
+
+    fn size(self) -> usize {
+        match self {
+            ValueType::Float => 4,
+            ValueType::Double => 8,
+            ValueType::Integer(size, _) => size,
+            ValueType::Text(characters) => 4 * characters,
+        }
+    }
+}
+
+impl Array {
+    fn open(file: &DataFile, member: &Member) -> Result<Array> {
+        let wrong = |detail: String| {
+            Error::data(format!("The array '{}' cannot be read.", member.name))
+                .with_detail(detail)
+                .in_file(file.path())
+        };
+        let mut start = vec![0; LONGEST.min(member.size as usize)];
+        let count = file.read_at(member.offset, &mut start)?;
+        let described = Described::read(&start[..count]).map_err(|error| wrong(error.to_string()))?;
+        let value = ValueType::of(&described).ok_or_else(|| {
+            wrong(format!(
+                "Its values have the type '{}'; floats of 32 or 64 bits, integers or texts were expected, lowest byte first.",
+                described.element
+            ))
+        })?;
+        if !described.is_c_order && described.shape.len() > 1 {
+            return Err(wrong("It is in Fortran's order. Write it with numpy.ascontiguousarray.".to_owned()));
+        }
+        let bytes = described.shape.iter().try_fold(value.size() as u64, |size, &dim| size.checked_mul(dim));
+        let end = bytes.and_then(|bytes| bytes.checked_add(described.size as u64));
+        let inside = end.filter(|&end| end <= member.size).and_then(|end| member.offset.checked_add(end));
+        if inside.is_none_or(|end| file.size().is_ok_and(|size| end > size)) {
+            return Err(wrong(format!("It ends before the values of its shape {:?}.", described.shape)));
+        }
+        Ok(Array {
+            name: member.name.clone(),
+            value,
+            shape: described.shape,
+            offset: member.offset + described.size as u64,
+        })
+    }
+
+    /// Length of the first dimension.
+    fn rows(&self) -> u64 {
+        self.shape.first().copied().unwrap_or(1)
+    }
+
+    /// Values of a row.
+    fn row(&self) -> u64 {
+        self.shape.iter().skip(1).product()
+    }
+
+    /// Reads the bytes of rows.
+    fn read(&self, file: &DataFile, first: u64, count: u64) -> Result<Vec<u8>> {
+        let row = self.row() * self.value.size() as u64;
+        let mut bytes = vec![0; (count * row) as usize];
+        file.read_exact_at(self.offset + first * row, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads integers.
+    fn integers(&self, file: &DataFile, first: u64, count: u64) -> Result<Vec<i64>> {
+        let ValueType::Integer(size, is_signed) = self.value else {
+            return Err(self.wrong(file, "It has no integers."));
+        };
+        let bytes = self.read(file, first, count)?;
+        Ok(bytes.chunks_exact(size).map(|bytes| integer(bytes, is_signed)).collect())
+    }
+
+    /// Reads values as the type of a stream, in native order.
+    fn values(
+        &self,
+        file: &DataFile,
+        first: u64,
+        count: u64,
+        element: ElementType,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let bytes = self.read(file, first, count)?;
+        let mut put = |value: f64| match element {
+            ElementType::Float => out.extend((value as f32).to_ne_bytes()),
+            ElementType::Double => out.extend(value.to_ne_bytes()),
+        };
+        match (self.value, element) {
+            (ValueType::Float, ElementType::Float) | (ValueType::Double, ElementType::Double) => {
+                out.extend(bytes)
+            }
+            (ValueType::Float, ElementType::Double) => {
+                bytes.as_chunks().0.iter().for_each(|&bytes| put(f32::from_le_bytes(bytes).into()));
+            }
+            (ValueType::Double, ElementType::Float) => {
+                bytes.as_chunks().0.iter().for_each(|&bytes| put(f64::from_le_bytes(bytes)));
+            }
+            (ValueType::Integer(size, is_signed), _) => {
+                bytes.chunks_exact(size).for_each(|bytes| put(integer(bytes, is_signed) as f64));
+            }
+            (ValueType::Text(_), _) => return Err(self.wrong(file, "It has texts, not numbers.")),
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, file: &DataFile, detail: &str) -> Error {
+        Error::data(format!("The array '{}' is wrong.", self.name)).with_detail(detail).in_file(file.path())
+    }
+
+    /// Reads the ends of `count` parts from number `first` on, and where the first begins. Checks that they ascend, and end at most at
+    /// `most`.
+    fn bounds(&self, file: &DataFile, first: u64, count: u64, most: u64) -> Result<Vec<u64>> {
+        let numbers = self.integers(file, first, count + 1)?;
+        let bounds: Vec<u64> = numbers.iter().map_while(|&number| u64::try_from(number).ok()).collect();
+        let ascend =
+            bounds.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] - pair[0] <= u64::from(u32::MAX));
+        if bounds.len() == numbers.len() && ascend && bounds.last().is_none_or(|&last| last <= most) {
+            return Ok(bounds);
+        }
+        Err(self.wrong(file, &format!("It must have numbers that ascend from 0 to {most}.")))
+    }
+}
+
+/// An integer in the bytes of its size, lowest byte first.
+fn integer(bytes: &[u8], is_signed: bool) -> i64 {
+    let is_negative = is_signed && bytes.last().is_some_and(|&last| last >= 128);
+    let mut all = [if is_negative { 255 } else { 0 }; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    i64::from_le_bytes(all)
+}
+
+impl NumpyData {
+    pub fn open(path: &str, options: &NumpyOptions) -> Result<NumpyData> {
+        let file = DataFile::open(path)?;
+        let mut start = [0; 2];
+        let count = file.read_at(0, &mut start)?;
+        let is_archive = options.is_archive.unwrap_or(&start[..count] == b"PK");
+        let members = if is_archive {
+            archive::members(&file)?
+        } else {
+            let stem = std::path::Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let name = options.stream.clone().or(stem).unwrap_or_default();
+            vec![Member { name, offset: 0, size: file.size()? }]
+        };
+        let found = members.iter().map(|member| Array::open(&file, member)).collect::<Result<Vec<_>>>()?;
+        Self::arrange(file, found, options)
+    }
+
+    /// Finds out which arrays make which streams.
+    fn arrange(file: DataFile, mut found: Vec<Array>, options: &NumpyOptions) -> Result<NumpyData> {
+        let keys = take(&mut found, KEYS);
+        let mut arrays = Vec::new();
+        let names: Vec<String> = found.iter().map(|array| array.name.clone()).collect();
+        let is_end = |name: &str| [INDICES, OFFSETS, SEQUENCES, DIM].iter().any(|end| name.ends_with(end));
+        for name in names.iter().filter(|name| !is_end(name)) {
+            let base = name.strip_suffix(VALUES).unwrap_or(name);
+            let mut take = |end: &str| take(&mut found, &format!("{base}{end}"));
+            let sequences = take(SEQUENCES);
+            let (kind, values) = match (take(INDICES), take(OFFSETS), take(DIM)) {
+                (Some(indices), Some(offsets), Some(dim)) => {
+                    let dim =
+                        dim.integers(&file, 0, 1)?.first().copied().and_then(|dim| u64::try_from(dim).ok());
+                    let dim = dim.filter(|dim| (1..=i32::MAX as u64).contains(dim));
+                    let dim = dim.ok_or_else(|| offsets.wrong(&file, "The dimension beside it is none."))?;
+                    (Kind::Sparse(indices, offsets, dim), take(VALUES))
+                }
+                _ => {
+                    let values = take(name.strip_prefix(base).unwrap_or_default());
+                    let classes =
+                        options.one_hot.iter().find(|(one, _)| one == name).map(|&(_, classes)| classes);
+                    let row = values.as_ref().map_or(0, Array::row);
+                    (classes.map_or(Kind::Dense(row), |classes| Kind::OneHot(classes as u64)), values)
+                }
+            };
+            let Some(values) = values else { continue };
+            arrays.push((base.to_owned(), Arrays { values, kind, sequences }));
+        }
+        if let Some(array) = found.first() {
+            return Err(
+                array.wrong(&file, "It belongs to no other array, as the end of its name says that it does.")
+            );
+        }
+        let unknown = |(one, _): &&(String, usize)| !arrays.iter().any(|(name, _)| name == one);
+        if let Some((name, _)) = options.one_hot.iter().find(unknown) {
+            let message = format!("There is no array '{name}', which was to have class numbers.");
+            return Err(Error::argument(message).in_file(file.path()));
+        }
+        let Some((_, first)) = arrays.first() else {
+            return Err(Error::data("The archive has no arrays.").in_file(file.path()));
+        };
+        let sequences = first.count();
+        let is_double = arrays.iter().any(|(_, arrays)| arrays.values.value == ValueType::Double);
+        let element = if is_double { ElementType::Double } else { ElementType::Float };
+        let element = options.element.unwrap_or(element);
+        let mut streams = Vec::with_capacity(arrays.len());
+        for (name, arrays) in &arrays {
+            arrays.check(&file, sequences)?;
+            streams.push(arrays.describe(name).element(element));
+        }
+        if let Some(keys) = keys.as_ref().filter(|keys| keys.rows() != sequences || keys.row() != 1) {
+            return Err(keys.wrong(&file, &format!("It must have {sequences} keys, one for each sequence.")));
+        }
+        let bytes: u64 = arrays.iter().map(|(_, arrays)| arrays.bytes()).fold(0, u64::saturating_add);
+        Ok(NumpyData {
+            streams,
+            arrays: arrays.into_iter().map(|(_, arrays)| arrays).collect(),
+            keys,
+            sequences,
+            at: 0,
+            average: (bytes / sequences.max(1)).max(1),
+            file,
+        })
+    }
+
+    pub fn streams(&self) -> &[StreamInfo] {
+        &self.streams
+    }
+
+    pub fn sequences(&self) -> u64 {
+        self.sequences
+    }
+
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Reads the next sequences: about this number of bytes, and at most this number of sequences. False if these are the last.
+    /// Only the streams with the numbers `selected` are read.
+    pub fn read(&mut self, bytes: usize, most: usize, selected: &[usize], batch: &mut Batch) -> Result<bool> {
+        let wanted = (bytes as u64 / self.average).clamp(1, most as u64);
+        let (first, count) = (self.at, wanted.min(self.sequences - self.at));
+        for (&number, column) in selected.iter().zip(&mut batch.columns) {
+            let (arrays, element) = (&self.arrays[number], self.streams[number].element);
+            arrays.read(&self.file, element, first, count, column)?;
+        }
+        match &self.keys {
+            None => batch.keys.extend((first..first + count).map(|number| number.to_string())),
+            Some(keys) => keys.texts(&self.file, first, count, &mut batch.keys)?,
+        }
+        self.at += count;
+        Ok(self.at < self.sequences)
+    }
+}
+
+/// Removes an array from a list, and returns it.
+fn take(found: &mut Vec<Array>, name: &str) -> Option<Array> {
+    let at = found.iter().position(|array| array.name == name)?;
+    Some(found.remove(at))
+}
+
+impl Arrays {
+    /// Number of samples.
+    fn samples(&self) -> u64 {
+        match &self.kind {
+            Kind::Dense(_) | Kind::OneHot(_) => self.values.rows(),
+            Kind::Sparse(_, offsets, _) => offsets.rows().saturating_sub(1),
+        }
+    }
+
+    /// Number of sequences.
+    fn count(&self) -> u64 {
+        self.sequences.as_ref().map_or(self.samples(), |sequences| sequences.rows().saturating_sub(1))
+    }
+
+    /// Bytes of all arrays.
+    fn bytes(&self) -> u64 {
+        let bytes = |array: &Array| array.rows() * array.row() * array.value.size() as u64;
+        let own = bytes(&self.values) + self.sequences.as_ref().map_or(0, bytes);
+        match &self.kind {
+            Kind::Dense(_) => own,
+            Kind::Sparse(indices, offsets, _) => own + bytes(indices) + bytes(offsets),
+            Kind::OneHot(_) => own + 16 * self.samples(),
+        }
+    }
+
+    fn check(&self, file: &DataFile, sequences: u64) -> Result<()> {
+        if self.values.shape.is_empty() {
+            return Err(self.values.wrong(file, "It is a single number."));
+        }
+        if self.count() != sequences {
+            let detail = format!("It has {} sequences, and the first array has {sequences}.", self.count());
+            return Err(self.values.wrong(file, &detail));
+        }
+        match &self.kind {
+            Kind::Dense(0) => Err(self.values.wrong(file, "Its samples have no values.")),
+            Kind::Sparse(indices, ..) if indices.rows() != self.values.rows() => {
+                Err(indices.wrong(file, "There must be one index for each value."))
+            }
+            Kind::Sparse(..) | Kind::OneHot(_) if self.values.shape.len() > 1 => {
+                Err(self.values.wrong(file, "It must have one dimension."))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn describe(&self, name: &str) -> StreamInfo {
+        match self.kind {
+            Kind::Dense(_) => {
+                let shape: Vec<usize> =
+                    self.values.shape[1..].iter().rev().map(|&dim| dim as usize).collect();
+                StreamInfo::dense(name, if shape.is_empty() { &[1] } else { &shape })
+            }
+            Kind::Sparse(_, _, dim) | Kind::OneHot(dim) => StreamInfo::sparse(name, &[dim as usize]),
+        }
+    }
+
+    /// Reads sequences.
+    fn read(
+        &self,
+        file: &DataFile,
+        element: ElementType,
+        first: u64,
+        count: u64,
+        column: &mut Column,
+    ) -> Result<()> {
+        let (mut sample, mut samples) = (first, count);
+        match &self.sequences {
+            None => column.lengths.resize(count as usize, 1),
+            Some(array) => {
+                let bounds = array.bounds(file, first, count, self.samples())?;
+                column.lengths.extend(bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
+                (sample, samples) = (bounds[0], bounds[count as usize] - bounds[0]);
+            }
+        }
+        match &self.kind {
+            Kind::Dense(_) => self.values.values(file, sample, samples, element, &mut column.values),
+            Kind::Sparse(indices, offsets, dim) => {
+                let bounds = offsets.bounds(file, sample, samples, self.values.rows())?;
+                column.counts.extend(bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
+                let (entry, entries) = (bounds[0], bounds[samples as usize] - bounds[0]);
+                indices.indices(file, entry, entries, *dim, &mut column.indices)?;
+                self.values.values(file, entry, entries, element, &mut column.values)
+            }
+            Kind::OneHot(classes) => {
+                self.values.indices(file, sample, samples, *classes, &mut column.indices)?;
+                column.counts.resize(samples as usize, 1);
+                (0..samples).for_each(|_| match element {
+                    ElementType::Float => column.values.extend(1f32.to_ne_bytes()),
+                    ElementType::Double => column.values.extend(1f64.to_ne_bytes()),
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Array {
+    /// Reads indices of values in their samples, below `dim`.
+    fn indices(&self, file: &DataFile, first: u64, count: u64, dim: u64, out: &mut Vec<i32>) -> Result<()> {
+        for (number, index) in (first..).zip(self.integers(file, first, count)?) {
+            if !(0..dim as i64).contains(&index) {
+                let detail = format!("Its number {number} is {index}, which must be from 0 to {}.", dim - 1);
+                return Err(self.wrong(file, &detail));
+            }
+            out.push(index as i32);
+        }
+        Ok(())
+    }
+
+    /// Reads keys.
+    fn texts(&self, file: &DataFile, first: u64, count: u64, out: &mut Vec<String>) -> Result<()> {
+        let ValueType::Text(characters) = self.value else {
+            let ValueType::Integer(size, is_signed) = self.value else {
+                return Err(self.wrong(file, "Keys are integers or texts."));
+            };
+            let bytes = self.read(file, first, count)?;
+            out.extend(bytes.chunks_exact(size).map(|bytes| match (is_signed, integer(bytes, is_signed)) {
+                (true, number) => number.to_string(),
+                (false, number) => (number as u64).to_string(),
+            }));
+            return Ok(());
+        };
+        let bytes = self.read(file, first, count)?;
+        for bytes in bytes.chunks_exact(4 * characters) {
+            let codes = bytes.as_chunks().0.iter().map(|&code| u32::from_le_bytes(code));
+            let text: Option<String> = codes.take_while(|&code| code != 0).map(char::from_u32).collect();
+            out.push(
+                text.ok_or_else(|| self.wrong(file, "It has texts with characters that do not exist."))?,
+            );
+        }
+        Ok(())
+    }
+}

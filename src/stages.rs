@@ -1,0 +1,329 @@
+//! The stages of reading, each alone: what bounds the speed of reading certain data on a certain machine.
+//!
+//! A reader reads bytes, indexes and parses them, draws the order of sequences and packs minibatches, several of these at the same
+//! time. [`Builder::stages`](crate::Builder::stages) opens data to run one stage after the other, for the caller to time. Every stage runs
+//! on as many threads as [`set_threads`](crate::set_threads) says when it begins.
+//!
+//! ```
+//! # fn main() -> cntk_reader::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # std::env::set_current_dir(&folder).expect("entering the folder");
+//! # std::fs::write("train.ctf", "|x 1 2 |y 3:1\n".repeat(1000)).expect("writing the data");
+//! use cntk_reader::{CtfDeserializer, Reader};
+//! use std::time::Instant;
+//!
+//! let data = Reader::builder().ctf(CtfDeserializer::new("train.ctf").dense("x", 2).sparse("y", 5));
+//! let stages = data.stages()?;
+//! let begun = Instant::now();
+//! let work = stages.parse()?;
+//! println!("{} bytes in {:?}", work.bytes, begun.elapsed());
+//! assert_eq!(work.samples, 1000);
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::corpus::Corpus;
+use crate::deserialize::{
+    AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths,
+    SourceMemory,
+};
+use crate::file::DataFile;
+use crate::order::SequenceOrder;
+use crate::pool::Pool;
+use crate::reader::{Epoch, Others, Reader, build};
+use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::stream::StreamInfo;
+use crate::{Error, Result};
+use rayon::prelude::*;
+use std::fmt;
+use std::sync::Arc;
+
+/// Bytes that are read at once.
+const BLOCK: u64 = 1 << 20;
+
+/// Data whose reading is taken apart.
+pub struct Stages {
+    settings: ReaderSettings,
+    corpus: Arc<Corpus>,
+    table: Arc<dyn Deserializer>,
+}
+
+/// What a stage has worked on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Work {
+    /// Bytes of the files that the data come from; 0 where only lists of files are known, as of images.
+    pub bytes: u64,
+    /// Number of sequences.
+    pub sequences: u64,
+    /// Number of samples.
+    pub samples: u64,
+}
+
+impl Stages {
+    pub(crate) fn open(settings: &ReaderSettings, others: &Others<'_>) -> Result<Stages> {
+        let mut settings = settings.clone();
+        // What is measured is work that a cache, or an earlier stage, would save.
+        for one in &mut settings.deserializers {
+            match one {
+                DeserializerOptions::Text(text) => {
+                    (text.cache_index, text.keep_data_in_memory) = (false, false);
+                }
+                DeserializerOptions::Binary(binary) => binary.keep_data_in_memory = false,
+                _ => {}
+            }
+        }
+        let corpus = build::corpus(&settings);
+        let table = opened(&settings, others, &corpus)?;
+        Ok(Stages { settings, corpus, table })
+    }
+
+    /// How much data there are.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let bytes = self.files().iter().filter_map(|file| file.size().ok()).sum();
+        work(bytes, self.table.chunks())
+    }
+
+    /// The files that the data come from.
+    fn files(&self) -> Vec<DataFile> {
+        let has_bytes = |one: &&DeserializerOptions| {
+            matches!(one, DeserializerOptions::Text(_) | DeserializerOptions::Binary(_))
+        };
+        let files = self.settings.deserializers.iter().filter(has_bytes);
+        files.filter_map(|one| DataFile::open(one.name()).ok()).collect()
+    }
+
+    /// Reads the bytes of all files, in blocks of 1 MiB, and does nothing with them.
+    pub fn read(&self) -> Result<Work> {
+        let pool = Pool::shared()?;
+        for file in self.files() {
+            let blocks = file.size()?.div_ceil(BLOCK);
+            let read = |buffer: &mut Vec<u8>, block: u64| {
+                buffer.resize(BLOCK as usize, 0);
+                file.read_at(block * BLOCK, buffer).map(|_| ())
+            };
+            pool.install(|| (0..blocks).into_par_iter().try_for_each_init(Vec::new, read))?;
+        }
+        Ok(self.work())
+    }
+
+    /// Opens the files anew and makes their index: where each sequence lies, without the help of index caches.
+    pub fn index(&self) -> Result<Work> {
+        let table = opened(&self.settings, &Others::default(), &build::corpus(&self.settings))?;
+        Ok(work(self.work().bytes, table.chunks()))
+    }
+
+    /// Loads all chunks: reads, parses and converts their data, and drops them.
+    pub fn parse(&self) -> Result<Work> {
+        let pool = Pool::shared()?;
+        let count = self.table.chunks().len();
+        let together = 2 * pool.threads();
+        for first in (0..count).step_by(together) {
+            self.load(&pool, first..count.min(first + together))?;
+        }
+        Ok(self.work())
+    }
+
+    /// Draws the order of sequences of a sweep, without loading any of them.
+    pub fn randomize(&self, epoch: &Epoch) -> Result<Work> {
+        let mut order =
+            SequenceOrder::over(Arc::clone(&self.table), &self.settings, Arc::clone(&self.corpus), epoch)?;
+        while order.skip_minibatch()? {}
+        Ok(self.work())
+    }
+
+    /// Loads the first chunks, as many as have about this many bytes of files, but at least one, for [`LoadedStage::pack`].
+    pub fn load_for_packing(&self, most_bytes: u64) -> Result<LoadedStage> {
+        let pool = Pool::shared()?;
+        let chunks = self.table.chunks();
+        let all = self.work();
+        let samples: u64 = all.samples.max(1);
+        let (mut count, mut bytes) = (0, 0u64);
+        while count < chunks.len() && (count == 0 || bytes < most_bytes) {
+            bytes += (u128::from(all.bytes) * u128::from(chunks[count].samples) / u128::from(samples)) as u64;
+            count += 1;
+        }
+        let loaded = self.load(&pool, 0..count)?;
+        let table = Arc::new(LoadedTable { table: Arc::clone(&self.table), loaded });
+        let work = work(bytes, table.chunks());
+        let deserializer = AnyDeserializer::Known(table);
+        let reader = Reader::of_opened(deserializer, &self.settings, Arc::clone(&self.corpus), pool);
+        Ok(LoadedStage { reader, work })
+    }
+
+    /// Loads chunks.
+    fn load(&self, pool: &Pool, chunks: std::ops::Range<usize>) -> Result<Vec<Arc<dyn Chunk>>> {
+        let chunks: Vec<ChunkId> = chunks.map(|chunk| chunk as ChunkId).collect();
+        let load = |&chunk: &ChunkId| self.table.load(chunk);
+        let loaded = pool.install(|| chunks.par_iter().map(load).collect::<Result<Vec<_>>>())?;
+        loaded.iter().try_for_each(|chunk| {
+            chunk.wait_ready()?;
+            chunk.commit_errors()
+        })?;
+        Ok(loaded)
+    }
+}
+
+impl fmt::Debug for Stages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stages").field("work", &self.work()).finish_non_exhaustive()
+    }
+}
+
+/// Chunks in memory, to be packed.
+pub struct LoadedStage {
+    reader: Reader,
+    work: Work,
+}
+
+impl LoadedStage {
+    /// What is loaded.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// Packs the loaded chunks into minibatches of this many samples, in the order of the settings. The order is drawn again each time,
+    /// which [`Stages::randomize`] does alone.
+    pub fn pack(&mut self, minibatch_size: u64) -> Result<Work> {
+        self.reader.start_epoch(&Epoch::sweeps(1).minibatch_size(minibatch_size))?;
+        while !self.reader.read()?.end_of_epoch {}
+        Ok(self.work)
+    }
+}
+
+impl fmt::Debug for LoadedStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoadedStage").field("work", &self.work).finish_non_exhaustive()
+    }
+}
+
+/// Opens all that the settings name, as one source of sequences.
+fn opened(
+    settings: &ReaderSettings,
+    others: &Others<'_>,
+    corpus: &Arc<Corpus>,
+) -> Result<Arc<dyn Deserializer>> {
+    let pool = Pool::shared()?;
+    let opened = build::open_each(settings, others, corpus, &pool, false).collect::<Result<Vec<_>>>()?;
+    match build::compose(settings, opened, corpus, &pool)? {
+        AnyDeserializer::Known(table) => Ok(table),
+        AnyDeserializer::Listing(_) => {
+            let message = "The stages of reading these data cannot be run one by one.";
+            Err(Error::argument(message)
+                .with_detail("Their chunks list their sequences only when they are loaded."))
+        }
+    }
+}
+
+fn work(bytes: u64, chunks: &[ChunkInfo]) -> Work {
+    Work {
+        bytes,
+        sequences: chunks.iter().map(|chunk| u64::from(chunk.sequences)).sum(),
+        samples: chunks.iter().map(|chunk| chunk.samples).fold(0, u64::saturating_add),
+    }
+}
+
+/// The first chunks of a deserializer, which are in memory.
+struct LoadedTable {
+    table: Arc<dyn Deserializer>,
+    loaded: Vec<Arc<dyn Chunk>>,
+}
+
+impl ChunkTable for LoadedTable {
+    fn chunks(&self) -> &[ChunkInfo] {
+        &self.table.chunks()[..self.loaded.len()]
+    }
+
+    fn lengths(&self, chunk: ChunkId) -> Lengths<'_> {
+        self.table.lengths(chunk)
+    }
+}
+
+impl ChunkSource for LoadedTable {
+    fn streams(&self) -> &[StreamInfo] {
+        self.table.streams()
+    }
+
+    fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
+        let loaded = self.loaded.get(chunk as usize).cloned();
+        loaded.ok_or_else(|| Error::internal(format!("Chunk {chunk} was not loaded.")))
+    }
+
+    fn loads_at_once(&self) -> bool {
+        true
+    }
+
+    fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
+        self.table.reported_keys(sequences, truncated, keys);
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.table.is_fetched()
+    }
+
+    fn is_fetched_ahead(&self) -> bool {
+        self.table.is_fetched_ahead()
+    }
+
+    fn fingerprint(&self) -> u64 {
+        self.table.fingerprint()
+    }
+
+    fn memory(&self) -> SourceMemory {
+        self.table.memory()
+    }
+}
+
+impl Deserializer for LoadedTable {
+    fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
+        self.table.keys(sequences, keys);
+    }
+
+    fn find(&self, key: SequenceKey) -> Option<SequenceId> {
+        self.table.find(key).filter(|id| (id.chunk as usize) < self.loaded.len())
+    }
+
+    fn in_frame_mode(&self) -> InFrameMode {
+        self.table.in_frame_mode()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CtfDeserializer, Epoch, Reader};
+
+    #[test]
+    fn every_stage_works_on_all_data() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.ctf");
+        std::fs::write(&path, "|x 1 |y 2:1\n".repeat(10_000)).expect("writing");
+        let ctf = CtfDeserializer::new(&path).dense("x", 1).sparse("y", 3).chunk_size(10_000);
+        let stages = Reader::builder().ctf(ctf).stages().expect("stages");
+        let all = stages.work();
+        assert_eq!((all.bytes, all.sequences, all.samples), (120_000, 10_000, 10_000));
+        let epoch = Epoch::sweeps(1).minibatch_size(100);
+        assert_eq!(stages.read().expect("reading"), all);
+        assert_eq!(stages.index().expect("indexing"), all);
+        assert_eq!(stages.parse().expect("parsing"), all);
+        assert_eq!(stages.randomize(&epoch).expect("an order"), all);
+        let mut loaded = stages.load_for_packing(u64::MAX).expect("loading");
+        assert_eq!(loaded.pack(100).expect("packing"), all);
+        let mut loaded = stages.load_for_packing(25_000).expect("loading");
+        let part = loaded.pack(100).expect("packing");
+        assert!(part.samples < 3000 && part == loaded.pack(7).expect("packing again"));
+    }
+
+    #[test]
+    fn wrong_data_are_errors() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data.ctf");
+        std::fs::write(&path, "|x 1\n|x a\n").expect("writing");
+        let stages =
+            Reader::builder().ctf(CtfDeserializer::new(&path).dense("x", 1)).stages().expect("stages");
+        stages.index().expect("ids are fine");
+        assert!(stages.parse().is_err());
+    }
+}
