@@ -1,7 +1,8 @@
 //! `cntk-reader`: looks at CNTK's training data, checks and converts them.
 //!
 //! Each command is a module of [`commands`]. What they share: [`args`] describes the command line, [`input`] turns a path into
-//! data, [`open`] does so with options of the command line, [`output`] writes results, [`progress`] shows how far a long command has come, [`exit`] says how the program ends.
+//! data, [`open`] does so with options of the command line, [`output`] writes results, [`progress`] shows how far a long command
+//! has come, [`exit`] says how the program ends.
 
 mod args;
 mod commands;

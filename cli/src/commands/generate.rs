@@ -55,7 +55,7 @@ pub fn man(options: &Man) -> Outcome {
         }
         let path = options.folder.join(format!("{name}.1"));
         let mut text = Vec::new();
-        let page = clap_mangen::Man::new(command.clone().name(name.clone()));
+        let page = clap_mangen::Man::new(command.clone()).title(name);
         page.render(&mut text)
             .and_then(|()| std::fs::write(&path, text))
             .map_err(|cause| failed(&path, &cause))?;

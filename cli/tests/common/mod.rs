@@ -24,7 +24,8 @@ pub fn data(sequences: usize) -> (tempfile::TempDir, PathBuf) {
     let line = |number: usize| format!("|x {} 0.{number} |y {}:1\n", number % 7, number % 5);
     let path = folder.path().join("data.ctf");
     std::fs::write(&path, (0..sequences).map(line).collect::<String>()).expect("writing");
-    let configuration = "randomize = true\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; file = \"data.ctf\" ; \
+    let configuration = "randomize = true\ndeserializers = ([ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; \
+        file = \"data.ctf\" ; \
         chunkSizeInBytes = 4000 ; input = [ x = [ dim = 2 ; format = \"dense\" ] ; y = [ dim = 5 ; format = \"sparse\" ] ] ])\n";
     std::fs::write(folder.path().join("data.cntk"), configuration).expect("writing");
     (folder, path)

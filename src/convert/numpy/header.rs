@@ -114,8 +114,7 @@ mod tests {
         for (from, to) in
             [("shape", "shade"), ("'<f4'", "[('a'"), ("(7", "(x"), ("7", "99999999999999999999")]
         {
-            let text: Vec<u8> = good.iter().copied().collect();
-            let text = String::from_utf8_lossy(&text[10..]).replacen(from, to, 1);
+            let text = String::from_utf8_lossy(&good[10..]).replacen(from, to, 1);
             let mut bytes = good[..8].to_vec();
             bytes.extend((text.len() as u16).to_le_bytes());
             bytes.extend(text.as_bytes());
