@@ -24,6 +24,7 @@
 
 use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::corpus::Corpus;
+use crate::deserialize::files;
 use crate::deserialize::{
     AnyDeserializer, Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths,
     SourceMemory,
@@ -92,7 +93,8 @@ impl Stages {
             matches!(one, DeserializerOptions::Text(_) | DeserializerOptions::Binary(_))
         };
         let files = self.settings.deserializers.iter().filter(has_bytes);
-        files.filter_map(|one| DataFile::open(one.name()).ok()).collect()
+        let paths = files.flat_map(|one| files::named(one.name()).unwrap_or_default());
+        paths.filter_map(|path| DataFile::open(&path).ok()).collect()
     }
 
     /// Reads the bytes of all files, in blocks of 1 MiB, and does nothing with them.

@@ -1,13 +1,14 @@
 //! From configurations and deserializers to a reader.
 
 use super::Reader;
-use crate::config::options::{DeserializerOptions, ReaderSettings};
+use crate::config::options::{DeserializerOptions, ReaderSettings, TextOptions};
 use crate::config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,
     Others, ReaderOptions, Section, UserType,
 };
 use crate::deserialize::custom::{Registered, UserDeserializer};
+use crate::deserialize::files;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
 use crate::order::SequenceOrder;
@@ -189,11 +190,14 @@ impl Builder {
     pub fn index_caches(self) -> Result<Vec<IndexCache>> {
         self.with_settings(|settings, _| {
             let corpus = build::corpus(settings);
-            let texts = settings.deserializers.iter().filter_map(|one| match one {
-                DeserializerOptions::Text(text) => Some(IndexCache::of(text, &corpus)),
-                _ => None,
-            });
-            Ok(texts.collect())
+            let mut caches = Vec::new();
+            for one in &settings.deserializers {
+                let DeserializerOptions::Text(text) = one else { continue };
+                for file in files::named(&text.file)? {
+                    caches.push(IndexCache::of(&TextOptions { file, ..text.clone() }, &corpus));
+                }
+            }
+            Ok(caches)
         })
     }
 
