@@ -132,7 +132,7 @@ fn gzip_is_unpacked_once_verified_and_used_again() {
     let data = text(5_000);
     std::fs::write(&path, &data).expect("a file");
     // Two streams that follow each other are one file.
-    let (head, rest) = data.as_bytes().split_at(data.len() / 3);
+    let (head, rest) = data.as_bytes().split_at(data[..data.len() / 3].rfind('\n').expect("a line") + 1);
     let stream = |bytes: &[u8]| {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(bytes).expect("memory");
