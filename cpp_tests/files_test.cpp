@@ -66,7 +66,8 @@ class Memory : public cr::FileSystem {
 
 std::vector<float> Values(const std::string& path) {
   auto reader = cr::Reader::FromText(
-      "deserializers = [[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"" +
+      "deserializers = [[ type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = "
+      "\"" +
       path + "\" ; input = [ x = [ dim = 1 ; format = \"dense\" ] ] ]]");
   cr::EpochConfiguration epoch;
   epoch.minibatch_size = 100;
@@ -95,7 +96,8 @@ TEST(Files, ComeFromAMountedFileSystem) {
     Values("cpp-test://nothing");
     FAIL() << "there is no such file";
   } catch (const cr::Error& error) {
-    EXPECT_NE(std::string(error.what()).find("there is no cpp-test://nothing"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("there is no cpp-test://nothing"), std::string::npos)
+        << error.what();
   }
   counts.is_broken = true;
   try {

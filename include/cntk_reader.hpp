@@ -40,7 +40,8 @@
 //
 // The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp and images.hpp
 // (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's own), convert.hpp
-// (conversions of files), files.hpp (files elsewhere, and compressed ones), process.hpp (threads, log, version) and error.hpp.
+// (conversions of files), files.hpp (files elsewhere, and compressed ones), process.hpp (threads, log,
+// version) and error.hpp.
 
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP

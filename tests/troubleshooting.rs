@@ -182,7 +182,7 @@ fn messages(folder: &Path, provoke: fn() -> Result<(), Error>) -> String {
     if let Err(error) = result {
         writeln!(text, "{error:?}").expect("a string");
     }
-    text.replace(&folder.display().to_string(), "/home/me")
+    text.replace(&folder.display().to_string(), "/data/me")
 }
 
 /// Long lines broken at blanks, but for lines of configurations and carets below them.

@@ -270,8 +270,8 @@ class CbfDeserializer {
     keys_.Set("keepDataInMemory", keep);
     return *this;
   }
-  /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false); else
-  /// each file has its own numbering.
+  /// The sequences of several files are numbered from the first to the last (`sharedIds`; default: false);
+  /// else each file has its own numbering.
   CbfDeserializer& SharedIds(bool shared = true) & {
     keys_.Set("sharedIds", shared);
     return *this;

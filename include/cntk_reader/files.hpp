@@ -90,7 +90,8 @@ struct FileSystemTable {
     } catch (const std::exception& error) {
       cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
     } catch (...) {
-      cntk_reader_failure_set_message(failure, "The file system has thrown something that is no std::exception.",
+      cntk_reader_failure_set_message(failure,
+                                      "The file system has thrown something that is no std::exception.",
                                       CNTK_READER_NUL_TERMINATED);
     }
     return CNTK_READER_FILE_STATUS_FAILED;
@@ -111,8 +112,7 @@ struct FileSystemTable {
 
   static std::int32_t ReadAt(void*, void* file, std::uint64_t offset, void* buffer, std::size_t capacity,
                              std::size_t* count, cntk_reader_failure* failure) {
-    return Guard(failure,
-                 [&] { *count = static_cast<RemoteFile*>(file)->ReadAt(offset, buffer, capacity); });
+    return Guard(failure, [&] { *count = static_cast<RemoteFile*>(file)->ReadAt(offset, buffer, capacity); });
   }
 
   static std::int32_t GetIdentity(void*, void* file, void* identity, std::size_t capacity,
@@ -129,8 +129,8 @@ struct FileSystemTable {
 }  // namespace detail
 
 /// Has a file system open all data files whose paths begin with `scheme` and "://", from now on and in the
-/// whole process. It takes the place of an earlier one for this scheme; an empty pointer ends that. Files that
-/// are open stay with the file system that has opened them. May be called from any thread.
+/// whole process. It takes the place of an earlier one for this scheme; an empty pointer ends that. Files
+/// that are open stay with the file system that has opened them. May be called from any thread.
 inline void MountFileSystem(std::string_view scheme, std::shared_ptr<const FileSystem> system) {
   if (!system)
     return detail::Call(cntk_reader_file_system_mount, scheme.data(), scheme.size(),

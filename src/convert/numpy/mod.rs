@@ -1,7 +1,7 @@
 //! Arrays of NumPy: files of one array (`.npy`) and archives of several (`.npz`).
 //!
-//! [`header`] has the description that each array begins with, and [`archive`] writes and reads archives, which are ZIP files.
-//! [`read`] makes sequences of arrays, [`write`] the reverse; [`Format`](super::Format) says which arrays a stream has.
+//! [`mod@header`] has the description that each array begins with, and [`archive`] writes and reads archives, which are ZIP files.
+//! [`mod@read`] makes sequences of arrays, [`mod@write`] the reverse; [`Format`](super::Format) says which arrays a stream has.
 
 mod archive;
 mod header;
