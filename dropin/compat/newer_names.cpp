@@ -15,7 +15,9 @@ int __fxstatat64(int version, int folder, const char* path, void* out, int flags
 int stat64(const char* path, void* out) { return __xstat64(1, path, out); }
 int fstat64(int file, void* out) { return __fxstat64(1, file, out); }
 int lstat64(const char* path, void* out) { return __lxstat64(1, path, out); }
-int fstatat64(int folder, const char* path, void* out, int flags) { return __fxstatat64(1, folder, path, out, flags); }
+int fstatat64(int folder, const char* path, void* out, int flags) {
+  return __fxstatat64(1, folder, path, out, flags);
+}
 
 // Whether reference counts need no atomic operations. Always 0: they are counted atomically.
 char __libc_single_threaded = 0;
