@@ -13,6 +13,7 @@ pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::CMake];
 /// Builds library, drivers and examples.
 pub fn command(project: &Project) -> Result<()> {
     let dist = everything(project)?;
+    project.part("command-line tool, into target/dist/bin", || dist::tool(project, &dist))?;
     println!("\nlibrary   {}\ndrivers   {}", dist.folder.display(), project.target.join("drivers").display());
     println!("examples  {}", project.target.join("examples").display());
     println!("modules   {}", project.target.join("dropin").display());

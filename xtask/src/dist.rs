@@ -1,5 +1,5 @@
-//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file; and the command-line
-//! tool, bin/cntk-reader, with its manual pages and completions under share/.
+//! The library as if it were installed: target/dist with include/, lib/, CMake package and pkg-config file; and, where it is asked
+//! for, the command-line tool, bin/cntk-reader, with its manual pages and completions under share/.
 
 use crate::cmake::install;
 use crate::header;
@@ -43,15 +43,19 @@ pub fn build(project: &Project) -> Result<Dist> {
     headers(project, &dist)?;
     libraries(project, &dist)?;
     package(project, &dist)?;
-    tool(project, &dist)?;
     Ok(dist)
 }
 
-/// The command-line tool, its manual pages and its completions.
-fn tool(project: &Project, dist: &Dist) -> Result<()> {
-    project.cargo("build").args(["--release", "--package", "cntk-reader-cli"]).go()?;
+/// Builds the command-line tool and installs it beside the library, with its manual pages and completions.
+///
+/// It has a target folder of its own: its dependencies enable features of crates that the library has too, so in one folder
+/// either would be built anew after the other.
+pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
+    let target = project.target.join("tool");
+    let build = project.cargo("build").args(["--release", "--package", "cntk-reader-cli", "--target-dir"]);
+    build.arg(&target).go()?;
     let tool = dist.folder.join("bin/cntk-reader");
-    install(&project.target.join("release/cntk-reader"), &tool)?;
+    install(&target.join("release/cntk-reader"), &tool)?;
     let share = dist.folder.join("share");
     project.run(&tool.to_string_lossy()).arg("man").arg(share.join("man/man1")).go()?;
     for (shell, path) in [
