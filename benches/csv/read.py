@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +25,7 @@ def main():
     if package == "cntk":
         sys.modules["cntk_reader"] = importlib.import_module("cntk.io")
     from cntk_reader import MinibatchSource
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "python"))
     from csv_deserializer import CSVDeserializer
 
     class Counting(CSVDeserializer):

@@ -1,7 +1,7 @@
 """Draws the pictures of the guide from what readers deliver, so that they are true.
 
-    PYTHONPATH=examples/python python3 xtask/scripts/guide_pictures.py write    # docs/guide/pictures/*.svg
-    PYTHONPATH=examples/python python3 xtask/scripts/guide_pictures.py check    # fails if they are different
+    PYTHONPATH=python python3 xtask/scripts/guide_pictures.py write    # docs/guide/pictures/*.svg
+    PYTHONPATH=python python3 xtask/scripts/guide_pictures.py check    # fails if they are different
 """
 
 import sys

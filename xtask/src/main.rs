@@ -4,6 +4,7 @@ mod abi;
 mod bench;
 mod build;
 mod cmake;
+mod cntk_python;
 mod consumers;
 mod csharp;
 mod demo;
@@ -32,7 +33,6 @@ mod swap;
 mod symbols;
 mod test;
 mod tools;
-mod wheel;
 
 use anyhow::{Result, bail};
 use lexopt::Parser;
@@ -90,7 +90,7 @@ cargo xtask COMMAND [OPTIONS]
                            --originals: through CNTK's own modules, too
       install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
       restore --libs DIR   puts the originals back
-  wheel [NAME ...]         compares reading and training in Python under real CNTK, which it installs under target/oracle: with
+  cntk-python [NAME ...]   compares reading and training in Python under real CNTK, which it installs under target/oracle: with
                            CNTK's own reader modules and with this project's; the cases whose names begin so, or all and training
       --version V          2.7 (default), 2.6, 2.5.1, or all
       --short              the cases of the step in `cargo xtask test`
@@ -124,7 +124,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         "oracle" => oracle::command(&project, parser),
         "fuzz" => fuzz::command(&project, parser),
         "dropin" => dropin::command(&project, parser),
-        "wheel" => wheel::command(&project, parser),
+        "cntk-python" => cntk_python::command(&project, parser),
         "header" => no_more(parser).and_then(|()| header::command(&project)),
         "abi" => no_more(parser).and_then(|()| abi::command(&project)),
         "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),

@@ -1,4 +1,4 @@
-//! The Python module under examples/python: its environment, and its tests.
+//! The Python module under python: its environment, and its tests.
 
 use crate::dist::Dist;
 use crate::project::{Project, empty_folder};
@@ -55,7 +55,7 @@ pub fn is_installed(project: &Project) -> bool {
 /// Environment variables of a Python program that uses the module of the checkout and this library.
 pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf); 3] {
     [
-        ("PYTHONPATH", project.path("examples/python")),
+        ("PYTHONPATH", project.path("python")),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("CNTK_READER_LIBRARY", library.to_owned()),
     ]
@@ -71,7 +71,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     let run = project.run(&python).args(["-m", "unittest", "discover"]);
     let run =
         variables(project, &dist.library()).into_iter().fold(run, |run, (name, value)| run.env(name, value));
-    let output = run.args(["-s", "examples/python/tests", "-t", "examples/python"]).go()?;
+    let output = run.args(["-s", "python/tests", "-t", "python"]).go()?;
     let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
     let count: usize =
         line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
@@ -85,7 +85,7 @@ fn installed(project: &Project, dist: &Dist, python: &str) -> Result<()> {
     empty_folder(&scratch)?;
     // pip leaves files in the folder that it builds.
     let source = scratch.join("source");
-    project.run("cp").args(["-r", "examples/python"]).arg(&source).go()?;
+    project.run("cp").args(["-r", "python"]).arg(&source).go()?;
     std::fs::copy(dist.library(), source.join("cntk_reader/libcntk_reader.so"))?;
     let site = scratch.join("site");
     let pip = project.run(python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check"]);

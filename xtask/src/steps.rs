@@ -4,8 +4,8 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    abi, bench, build, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, mpi, oracle, python,
-    replay, repository, speech, symbols, wheel,
+    abi, bench, build, cntk_python, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, mpi,
+    oracle, python, replay, repository, speech, symbols,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -125,11 +125,11 @@ pub const ALL: &[Step] = &[
         },
     ),
     step(
-        "wheel",
+        "cntk-python",
         "reading and training in Python under real CNTK, with the modules in its modules' place",
         |project| {
             built(project)?;
-            wheel::step(project)
+            cntk_python::step(project)
         },
     ),
     step("resume", "the digits example learns, and resumes to the same weights", |project| {

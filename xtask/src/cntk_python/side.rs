@@ -43,7 +43,7 @@ impl Side {
     pub fn new(project: &Project, cntk: &Cntk, modules: Modules) -> Result<Side> {
         let host = Host::by_version(cntk.version())?;
         let name = if modules == Modules::Original { "cntk" } else { "ours" };
-        let folder = project.target.join("wheel").join(cntk.version()).join(name);
+        let folder = project.target.join("cntk-python").join(cntk.version()).join(name);
         let own = folder.join("modules");
         empty_folder(&own)?;
         for (number, module) in MODULES.iter().enumerate() {

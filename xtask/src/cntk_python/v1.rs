@@ -170,7 +170,7 @@ const CASES: [Case; 23] = [
 /// Runs every case on both sides; returns a verdict for each.
 pub fn compare(project: &Project, version: &str, ours: &Side, cntk: &Side) -> Result<Vec<(String, Verdict)>> {
     let verdict = |(number, case): (usize, &Case)| {
-        let folder = project.target.join("wheel").join(version).join(format!("v1/{number}"));
+        let folder = project.target.join("cntk-python").join(version).join(format!("v1/{number}"));
         empty_folder(&folder)?;
         unpack(case, &folder)?;
         let may_crash = ours.is_composed_by_cntk();

@@ -26,7 +26,7 @@ from cntk_reader import (
     set_log_callback,
 )
 
-FOLDER = Path(__file__).resolve().parents[1]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 
 
 class Chunks(UserDeserializer):
@@ -440,7 +440,7 @@ class Lifetimes(unittest.TestCase):
 
 class Processes(unittest.TestCase):
     def run_python(self, program, **variables):
-        environment = {**os.environ, "PYTHONPATH": str(FOLDER), **variables}
+        environment = {**os.environ, "PYTHONPATH": str(EXAMPLES), **variables}
         command = [sys.executable, "-c", program]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
 
@@ -481,7 +481,7 @@ class Processes(unittest.TestCase):
 
 class Csv(unittest.TestCase):
     def test_tables(self):
-        sys.path.insert(0, str(FOLDER))
+        sys.path.insert(0, str(EXAMPLES))
         from csv_deserializer import CSVDeserializer
 
         table = np.random.default_rng(2).integers(-99, 100, (500, 7)) / 8

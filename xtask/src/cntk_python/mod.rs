@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: programs in Python under an unmodified CNTK, with its own reader modules and with this project's.
+//! `cargo xtask cntk-python`: programs in Python under an unmodified CNTK, with its own reader modules and with this project's.
 
 mod exit;
 mod judge;

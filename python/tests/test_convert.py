@@ -7,7 +7,7 @@ from pathlib import Path
 import cntk_reader as cr
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 KALDI = ROOT / "tests" / "kaldi"
 HTK = ROOT / "tests" / "htk" / "data"
 

@@ -421,8 +421,8 @@ def _candidates() -> list[str]:
     here = Path(__file__).resolve().parent
     places = [here / "libcntk_reader.so"]
     # A checkout's examples/python/cntk_reader.
-    if len(here.parents) > 2:
-        places.append(here.parents[2] / "target" / "dist" / "lib" / "libcntk_reader.so")
+    if len(here.parents) > 1:
+        places.append(here.parents[1] / "target" / "dist" / "lib" / "libcntk_reader.so")
     found = [str(place) for place in places if place.exists()]
     on_path = ctypes.util.find_library("cntk_reader")
     return found + ([on_path] if on_path else []) + ["libcntk_reader.so.1"]
