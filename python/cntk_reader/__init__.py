@@ -21,6 +21,8 @@ from ._convert import (
     mlf_to_text,
     text_to_mlf,
 )
+from ._epoch import Epoch
+from ._figures import Member, Memory, Progress, Sizes
 from ._files import FileSystem, RemoteFile, compress, mount, unmount
 from ._images import (
     Base64ImageDeserializer,
@@ -38,7 +40,7 @@ from ._library import path as library_path
 from ._library import version_text as _version_text
 from ._minibatch import GAP, RECORD, Minibatch, StreamInformation, StreamMinibatch
 from ._process import ERROR, INFO, WARNING, get_threads, set_log_callback, set_threads
-from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, Member, Memory, MinibatchSource, Progress, Sizes
+from ._source import FULL_DATA_SWEEP, INFINITELY_REPEAT, MinibatchSource
 from ._speech import (
     HTKFeatureDeserializer,
     HTKMLFBinaryDeserializer,
@@ -61,6 +63,7 @@ __all__ = [
     "Crop",
     "Deserializer",
     "ERROR",
+    "Epoch",
     "FULL_DATA_SWEEP",
     "FileSystem",
     "GAP",

@@ -7,15 +7,16 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import POINTER, byref, c_size_t, c_void_p
-from typing import Any, NamedTuple, Union
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any, Union
 
 import numpy as np
 
 from . import _library as lib
-from ._configuration import render
-from ._images import name_transforms, transform_sections
+from ._epoch import Epoch, Share, SourceState, Span
+from ._figures import Member, Memory, Progress, Sizes, known
 from ._minibatch import Minibatch, StreamInformation
+from ._recipe import Causes, Recipe, compose
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, Streams, UserDeserializer, inside_callback
@@ -24,12 +25,12 @@ from ._user import Bridge, Streams, UserDeserializer, inside_callback
 INFINITELY_REPEAT = 2**64 - 1
 #: For ``max_samples``: one sweep.
 FULL_DATA_SWEEP = 2**64 - 2
-#: CNTK's default window.
-DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
+
+#: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
+_LOCAL_SWEEP = "baseSweepCount"
 
 State = Union[Mapping[str, int], bytes]
 
-_open = lib.checked("open")
 _describe = lib.checked("describe", quick=True)
 _describe_member = lib.checked("member_describe", quick=True)
 _describe_stream = lib.checked("stream_describe", quick=True)
@@ -61,44 +62,19 @@ def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
         work()
 
 
-def _known(number: int) -> int | None:
-    return None if number == lib.UNKNOWN else number
+def _limits(max_samples: int, max_sweeps: int) -> Span:
+    if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
+        raise ValueError("max_samples and max_sweeps are mutually exclusive.")
+    named = {INFINITELY_REPEAT: lib.UNLIMITED_SAMPLES, FULL_DATA_SWEEP: lib.ONE_SWEEP}
+    return Span(named.get(max_samples, max_samples), max_sweeps, 0, False)
 
 
-class Sizes(NamedTuple):
-    """How much data there is. Members that are not known (yet) are None."""
-
-    samples: int | None  #: of one sweep, in the unit of minibatch sizes
-    sequences: int | None
-    chunks: int | None
-
-    @classmethod
-    def _of(cls, info: lib.Info | lib.MemberInfo) -> Sizes:
-        return cls(_known(info.samples), _known(info.sequences), _known(info.chunks))
-
-
-class Member(NamedTuple):
-    """One of a source's deserializers."""
-
-    name: str  #: its file, or the name of a user's deserializer
-    type: str  #: its ``type`` in the configuration
-    sizes: Sizes
-
-
-class Progress(NamedTuple):
-    """How far an epoch has come, in samples of all workers."""
-
-    delivered: int
-    expected: int | None  #: None: not known, or without end
-    sweep: int  #: from 0, of the next sample
-
-
-class Memory(NamedTuple):
-    """Memory that a source holds, in bytes."""
-
-    window: int  #: chunks
-    buffers: int  #: minibatches
-    index: int  #: tables of chunks, sequences and keys
+def _reopened(
+    cls: type[MinibatchSource], recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int
+) -> MinibatchSource:
+    source = cls.__new__(cls)
+    source._open(recipe, limits, minibatch_size, workers, rank)
+    return source
 
 
 class MinibatchSource:
@@ -137,51 +113,20 @@ class MinibatchSource:
         workers: int = 1,
         rank: int = 0,
     ) -> None:
-        if not isinstance(deserializers, Sequence):
-            deserializers = [deserializers]
-        if not deserializers:
-            raise ValueError("A source needs a deserializer.")
-        in_chunks = randomization_window_in_chunks
-        if in_chunks is None:
-            in_chunks = 0 if randomization_window_in_samples else DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
-        if in_chunks and randomization_window_in_samples:
-            raise ValueError("The randomization window is given in chunks and in samples.")
-        if frame_mode and truncation_length:
-            raise ValueError("Truncation and frame mode are mutually exclusive.")
-        window = in_chunks or randomization_window_in_samples
-        configuration: dict[str, Any] = {"randomize": bool(randomize and window)}
-        if configuration["randomize"]:
-            configuration["randomizationWindow"] = window
-            configuration["sampleBasedRandomizationWindow"] = not in_chunks
-            configuration["randomizationSeed"] = randomization_seed
-        if truncation_length:
-            configuration["truncated"] = True
-            configuration["truncationLength"] = truncation_length
-        configuration["frameMode"] = frame_mode
-        configuration["precision"] = precision
-        configuration["traceLevel"] = trace_level
-        if max_errors:
-            configuration["maxErrors"] = max_errors
-        configuration.update(options or {})
-        users: dict[str, UserDeserializer] = {}
-        transforms: dict[str, Transform] = {}
-        sections: list[Any] = []
-        for number, deserializer in enumerate(deserializers):
-            if isinstance(deserializer, UserDeserializer):
-                name = f"user{number}"
-                users[name] = deserializer
-                section: dict[str, Any] = {"type": name}
-                if deserializer.transforms:
-                    section["input"] = {
-                        stream: {"transforms": transform_sections(chain)}
-                        for stream, chain in deserializer.transforms.items()
-                    }
-                sections.append(section)
-            else:
-                sections.append(deserializer.section())
-        configuration["deserializers"] = name_transforms(sections, transforms)
-        self._open(render(configuration), None, users, transforms)
-        self._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+        recipe = compose(
+            deserializers,
+            randomization_window_in_chunks=randomization_window_in_chunks,
+            randomization_window_in_samples=randomization_window_in_samples,
+            randomization_seed=randomization_seed,
+            randomize=randomize,
+            frame_mode=frame_mode,
+            truncation_length=truncation_length,
+            precision=precision,
+            max_errors=max_errors,
+            trace_level=trace_level,
+            options=options,
+        )
+        self._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
 
     @classmethod
     def from_text(
@@ -201,8 +146,8 @@ class MinibatchSource:
         ``users`` are users' deserializers by the name that the text has as ``type``, ``transforms`` users' transforms.
         """
         source = cls.__new__(cls)
-        source._open(text, None, dict(users or {}), dict(transforms or {}))
-        source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+        recipe = Recipe(text=text, users=dict(users or {}), transforms=dict(transforms or {}))
+        source._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         return source
 
     @classmethod
@@ -218,57 +163,58 @@ class MinibatchSource:
     ) -> MinibatchSource:
         """A source from a file in CNTK's configuration language."""
         source = cls.__new__(cls)
-        source._open(None, path, {}, {})
-        source._set_up(max_samples, max_sweeps, minibatch_size, workers, rank)
+        source._open(Recipe(path=os.fspath(path)), _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
         return source
 
-    def _open(
-        self,
-        text: str | None,
-        path: str | os.PathLike[str] | None,
-        users: dict[str, UserDeserializer],
-        transforms: dict[str, Transform],
-    ) -> None:
-        handle = c_void_p()
-        bridges = [Bridge(user, name) for name, user in users.items()]
-        pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
-        transform_bridges = [TransformBridge(user, name) for name, user in transforms.items()]
-        transform_pointers = [ctypes.pointer(bridge.table) for bridge in transform_bridges]
-        self._bridges: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
-        source = lib.Source()
-        if path is not None:
-            source.file = os.fsencode(path)
-            source.file_length = lib.NUL_TERMINATED
-        else:
-            source.text = (text or "").encode()
-            source.text_length = len(source.text)
-        source.deserializers = (POINTER(lib.UserTable) * len(pointers))(*pointers)
-        source.deserializer_count = len(pointers)
-        source.transforms = (POINTER(lib.TransformTable) * len(transform_pointers))(*transform_pointers)
-        source.transform_count = len(transform_pointers)
-        with self._causes():
-            _open(byref(source), byref(handle))
-        self._handle = handle
-        self._lock = threading.Lock()
-        # Also called when the interpreter ends, while the library's threads can still call users' code.
-        self._finalizer = weakref.finalize(self, _destroy, handle, list(self._bridges))
-
-    def _set_up(self, max_samples: int, max_sweeps: int, minibatch_size: int | None, workers: int, rank: int) -> None:
-        if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
-            self.close()
-            raise ValueError("max_samples and max_sweeps are mutually exclusive.")
-        named = {INFINITELY_REPEAT: lib.UNLIMITED_SAMPLES, FULL_DATA_SWEEP: lib.ONE_SWEEP}
-        self._samples = named.get(max_samples, max_samples)
-        self._sweeps = max_sweeps
+    def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int) -> None:
+        self._limits = limits
+        self._recipe = recipe
         self.minibatch_size = minibatch_size
         self.workers = workers
         self.rank = rank
-        #: Minibatch size, workers and rank in force; None before the first minibatch.
-        self._in_force: tuple[int, int, int] | None = None
-        #: CNTK's state, restored before the first minibatch.
-        self._pending: dict[str, int] | None = None
+        self._handle, self._bridges = recipe.open()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        # Also called when the interpreter ends, while the library's threads can still call users' code.
+        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
+        self._forget()
         #: The streams, by name and as attributes.
         self.streams = Streams({info.name: info for info in self._describe()})
+
+    def reopen(self) -> MinibatchSource:
+        """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
+
+        A source that is pickled, as DataLoader does for its workers, arrives as one that is reopened.
+        """
+        return _reopened(type(self), *self._settings())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (type(self), *self._settings())
+
+    def _settings(self) -> tuple[Recipe, Span, int | None, int, int]:
+        return self._recipe, self._limits, self.minibatch_size, self.workers, self.rank
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process opened the source, and may read from it. In the child of a fork :meth:`reopen` it."""
+        return self._process == os.getpid()
+
+    def _forget(self) -> None:
+        """As if nothing had been read."""
+        #: Minibatch size, workers and rank in force; None before the first minibatch.
+        self._in_force: Share | None = None
+        #: What is being read; None before the first minibatch, and where bytes were restored that do not say it.
+        self._span: Span | None = None
+        #: CNTK's state, restored before the first minibatch.
+        self._pending: dict[str, int] | None = None
+        #: Bytes were restored, so that `_span` is not known.
+        self._is_restored = False
+        #: A loop has come to the end of `_span`.
+        self._finished = False
+        #: The next loop continues `_span`, because its state was loaded.
+        self._resumes = False
+        #: Counts loops over epochs, to recognize one that another has taken the place of.
+        self._loops = getattr(self, "_loops", 0) + 1
 
     def _describe(self) -> list[StreamInformation]:
         infos = []
@@ -301,12 +247,12 @@ class MinibatchSource:
     @property
     def has_numeric_keys(self) -> bool:
         """Whether sequence keys are numbers in the data."""
-        return self._info().numeric_keys != 0
+        return bool(self._info().numeric_keys)
 
     @property
     def sizes(self) -> Sizes:
         """How much data there is: of several deserializers the sequences that all of them have."""
-        return Sizes._of(self._info())
+        return Sizes.of(self._info())
 
     @property
     def members(self) -> list[Member]:
@@ -316,7 +262,7 @@ class MinibatchSource:
             info = lib.MemberInfo()
             with self._exclusive():
                 _describe_member(self._handle, index, byref(info))
-            members.append(Member(info.name.decode(), info.type_name.decode(), Sizes._of(info)))
+            members.append(Member(info.name.decode(), info.type_name.decode(), Sizes.of(info)))
         return members
 
     @property
@@ -325,7 +271,7 @@ class MinibatchSource:
         progress = lib.Progress()
         with self._exclusive():
             _get_progress(self._handle, byref(progress))
-        return Progress(progress.delivered, _known(progress.expected), progress.sweep)
+        return Progress(progress.delivered, known(progress.expected), progress.sweep)
 
     @property
     def memory(self) -> Memory:
@@ -345,8 +291,8 @@ class MinibatchSource:
     def __getitem__(self, name: str) -> StreamInformation:
         return self.streams[name]
 
-    def _causes(self) -> _Causes:
-        return _Causes(self._bridges)
+    def _causes(self) -> Causes:
+        return Causes(self._bridges)
 
     def _exclusive(self) -> _Exclusive:
         return _Exclusive(self)
@@ -362,46 +308,90 @@ class MinibatchSource:
 
         At the end of the data it is empty. Sizes and workers may change from call to call.
         """
-        size = self.minibatch_size if minibatch_size_in_samples is None else minibatch_size_in_samples
-        if size is None:
-            raise ValueError("No minibatch size was given, neither here nor to the source.")
-        workers = self.workers if num_data_partitions is None else num_data_partitions
-        rank = self.rank if partition_index is None else partition_index
-        if size <= 0:
-            raise ValueError("The minibatch size must be above 0.")
-        if min(workers, rank) < 0:
-            raise ValueError("Workers and rank cannot be negative.")
+        share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
+        if self._in_force is None:
+            self._begin(self._limits, share)
         handle = c_void_p()
         with self._exclusive(), self._causes():
-            if self._in_force != (size, workers, rank):
-                self._configure(size, workers, rank)
+            if self._in_force != share:
+                self._configure(share)
             _read_minibatch(self._handle, byref(handle))
         if any(info.shape == (lib.UNKNOWN_DIMENSION,) for info in self.streams.values()):
             # Shapes that the configuration leaves open become known with the first data.
             self.streams.update({info.name: info for info in self._describe()})
-        return Minibatch(handle, self.streams)
+        minibatch = Minibatch(handle, self.streams)
+        if minibatch.end_of_epoch and not minibatch:
+            self._finished = True
+        return minibatch
 
-    def _configure(self, size: int, workers: int, rank: int) -> None:
-        if self._in_force is None:
-            epoch = lib.Epoch(
-                workers=workers,
-                rank=rank,
-                minibatch_size=size,
-                cross_sweeps=1,
-                samples=self._samples,
-                sweeps=self._sweeps,
+    def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
+        """Arguments of a call, with the source's own values in place of those that are None."""
+        size = self.minibatch_size if size is None else size
+        workers = self.workers if workers is None else workers
+        rank = self.rank if rank is None else rank
+        if size is None:
+            raise ValueError("No minibatch size was given, neither here nor to the source.")
+        if size <= 0:
+            raise ValueError("The minibatch size must be above 0.")
+        if min(workers, rank) < 0:
+            raise ValueError("Workers and rank cannot be negative.")
+        return Share(size, workers, rank)
+
+    def _begin(self, span: Span, share: Share) -> None:
+        """Goes to the start of a part of the data."""
+        epoch = lib.Epoch(
+            workers=share.workers,
+            rank=share.rank,
+            minibatch_size=share.minibatch_size,
+            cross_sweeps=1,
+            samples=span.samples,
+            sweeps=span.sweeps,
+            index=span.number,
+        )
+        with self._exclusive(), self._causes():
+            state = self._state() if span.number else {}
+            if _LOCAL_SWEEP in state:
+                self._begin_local(span, epoch, state)
+            else:
+                _start_epoch(self._handle, byref(epoch))
+            self._in_force = share
+            self._span = span
+            self._finished = self._is_restored = False
+            if self._pending is not None:
+                pending, self._pending = self._pending, None
+                self._set_state(pending)
+
+    def _begin_local(self, span: Span, epoch: lib.Epoch, state: dict[str, int]) -> None:
+        """Goes to a later part of data whose chunks list their sequences when they are loaded.
+
+        The library knows only the first epoch of such data, but every sweep can be begun: the state that CNTK has there is
+        known. Where samples come to lie is known only after reading, so a part that is measured in samples has to be the next
+        one.
+        """
+        epoch.index = 0
+        if span.samples == lib.ONE_SWEEP or span.sweeps != lib.UNLIMITED_SWEEPS:
+            sweeps = 1 if span.sweeps == lib.UNLIMITED_SWEEPS else span.sweeps
+            first = sweeps * span.number
+            epoch.samples, epoch.sweeps = lib.UNLIMITED_SAMPLES, first + sweeps
+            state = {key: first if key in ("sweepIndex", _LOCAL_SWEEP) else 0 for key in state}
+        elif self._span != span.at(span.number - 1) or not self._finished:
+            raise lib.state_error(
+                f"Epoch {span.number} of {span.samples} samples cannot be begun here: its first sample is known only to a source "
+                "that has just read the epoch before it to its end, because these data list their sequences when they are "
+                "loaded. Read epochs of one sweep, or make the deserializer a ComposableUserDeserializer."
             )
-            _start_epoch(self._handle, byref(epoch))
         else:
-            # The truncation in force stays.
-            configuration = lib.Configuration()
-            _get_configuration(self._handle, byref(configuration))
-            configuration.workers, configuration.rank, configuration.minibatch_size = workers, rank, size
-            _set_configuration(self._handle, byref(configuration))
-        self._in_force = size, workers, rank
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            self._set_state(pending)
+            state["baseSampleCount"] = 0
+        _start_epoch(self._handle, byref(epoch))
+        self._set_state(state)
+
+    def _configure(self, share: Share) -> None:
+        # The truncation in force stays.
+        configuration = lib.Configuration()
+        _get_configuration(self._handle, byref(configuration))
+        configuration.minibatch_size, configuration.workers, configuration.rank = share
+        _set_configuration(self._handle, byref(configuration))
+        self._in_force = share
 
     def minibatches(
         self,
@@ -410,7 +400,14 @@ class MinibatchSource:
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> Iterator[Minibatch]:
-        """The minibatches to the end of the data, except those without data."""
+        """The minibatches to the end of what the limits allow, except those without data.
+
+        After a loop that came to that end, the next one gets what follows: with ``max_sweeps=1`` the next sweep.
+        """
+        if self._finished and self._limits.has_end and self._span is not None:
+            index = 0 if self._span.is_epoch else self._span.number + 1
+            share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
+            self._begin(self._limits.at(index), share)
         while True:
             minibatch = self.next_minibatch(
                 minibatch_size_in_samples,
@@ -420,26 +417,70 @@ class MinibatchSource:
             if minibatch:
                 yield minibatch
             if minibatch.end_of_epoch:
+                self._finished = True
                 return
 
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()
 
+    def epoch(
+        self,
+        minibatch_size_in_samples: int | None = None,
+        *,
+        samples: int | None = None,
+        index: int | None = None,
+        num_data_partitions: int | None = None,
+        partition_index: int | None = None,
+    ) -> Epoch:
+        """The next epoch, to be iterated over: one sweep, or this many ``samples`` of all workers.
+
+        for epoch in range(10):
+            for minibatch in source.epoch(256):
+                train(minibatch)
+
+        Epochs count from 0, and each is randomized in its own way; ``index`` goes to a certain one. A loop that was left
+        early does not count as continued: the next epoch begins where it would have begun. After :meth:`load_state_dict` the
+        first loop delivers the rest of the epoch that the state was taken in. ``max_samples`` and ``max_sweeps`` do not limit
+        epochs.
+        """
+        return Epoch(self, samples, index, minibatch_size_in_samples, num_data_partitions, partition_index)
+
+    def _enter_loop(self, span: Span) -> int:
+        """A loop over an epoch begins."""
+        self._resumes = False
+        self._loops += 1
+        return self._loops
+
+    def _check_loop(self, mark: int) -> None:
+        if mark != self._loops:
+            raise lib.state_error("Another epoch of the source was begun: this loop cannot go on.")
+
+    def _leave_loop(self, mark: int) -> None:
+        """A loop over an epoch has come to its end."""
+        if mark == self._loops:
+            self._finished = True
+
     def get_checkpoint_state(self) -> dict[str, int]:
         """CNTK's state after the minibatch read last. Restoring it continues exactly in most modes."""
         if self._pending is not None:
             return dict(self._pending)
+        with self._exclusive():
+            return self._state()
+
+    def _state(self) -> dict[str, int]:
         entries = (lib.StateEntry * 16)()
         count = c_size_t()
-        with self._exclusive():
-            _get_state(self._handle, entries, len(entries), byref(count))
+        _get_state(self._handle, entries, len(entries), byref(count))
         return {entry.key.decode(): entry.value for entry in entries[: count.value]}
 
     def save_checkpoint(self) -> bytes:
         """A checkpoint that continues exactly in every mode, a few hundred bytes in most. Not before the first minibatch."""
-        buffer, start, size = c_void_p(), c_void_p(), c_size_t()
         with self._exclusive():
-            _save_checkpoint(self._handle, byref(buffer))
+            return self._save()
+
+    def _save(self) -> bytes:
+        buffer, start, size = c_void_p(), c_void_p(), c_size_t()
+        _save_checkpoint(self._handle, byref(buffer))
         try:
             _buffer_bytes(buffer, byref(start), byref(size))
             return ctypes.string_at(start, size.value)
@@ -453,16 +494,70 @@ class MinibatchSource:
         """
         with self._exclusive(), self._causes():
             if isinstance(checkpoint, (bytes, bytearray, memoryview)):
-                data = bytes(checkpoint)
-                _restore_checkpoint(self._handle, data, len(data))
-                configuration = lib.Configuration()
-                _get_configuration(self._handle, byref(configuration))
-                self._in_force = configuration.minibatch_size, configuration.workers, configuration.rank
-                self._pending = None
+                self._restore(bytes(checkpoint))
+                self._is_restored = True
             elif self._in_force is None:
                 self._pending = {str(key): int(value) for key, value in checkpoint.items()}
             else:
                 self._set_state(checkpoint)
+                self._finished = False
+
+    def _restore(self, checkpoint: bytes) -> None:
+        _restore_checkpoint(self._handle, checkpoint, len(checkpoint))
+        configuration = lib.Configuration()
+        _get_configuration(self._handle, byref(configuration))
+        self._forget()
+        self._in_force = Share(configuration.minibatch_size, configuration.workers, configuration.rank)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state after the minibatch read last: texts, numbers and lists, so that it can be pickled or become JSON.
+
+        :meth:`load_state_dict` of a source over the same data with the same settings continues exactly, in every mode.
+        """
+        with self._exclusive():
+            checkpoint = None if self._in_force is None else self._save()
+        state = SourceState(checkpoint, self._pending, self._span, self._finished, self._in_force)
+        return state.encode()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
+
+        The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
+        workers have one timeline (``localTimeline = false``, not truncated): all of them load the state of rank 0 then. Else each
+        rank loads its own state.
+        """
+        state = SourceState.decode(state_dict)
+        with self._exclusive(), self._causes():
+            mine = self.workers, self.rank
+            is_mine = state.share is None or tuple(state.share[1:]) == mine
+            if state.checkpoint is None:
+                self._forget()
+                self._pending = None if state.cntk is None else dict(state.cntk)
+                return
+            if not is_mine and not state.finished and not self._has_global_timeline():
+                theirs = state.share
+                raise lib.ReaderValueError(
+                    f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers} in the middle of an "
+                    f"epoch, and this is worker {self.rank} of {self.workers}. Where each worker goes through the data at a pace of "
+                    "its own, its state fits no other one. Load the state of the worker with this rank, save states at the end of an "
+                    "epoch, or let the workers have one timeline: options={'localTimeline': False}."
+                )
+            self._restore(state.checkpoint)
+            self._span, self._finished = state.span, state.finished
+            self._is_restored = state.span is None
+            self._resumes = not state.finished
+
+    def get_state(self) -> dict[str, Any]:
+        """:meth:`state_dict`, by the name that Grain's iterators have for it."""
+        return self.state_dict()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """:meth:`load_state_dict`, by the name that Grain's iterators have for it."""
+        self.load_state_dict(state)
+
+    def _has_global_timeline(self) -> bool:
+        """Whether one position says where all workers stand."""
+        return _LOCAL_SWEEP not in self._state() and self._recipe.has_global_timeline
 
     def _set_state(self, state: Mapping[str, int]) -> None:
         entries = (lib.StateEntry * len(state))()
@@ -504,20 +599,3 @@ class _Exclusive:
 
     def __exit__(self, *_: object) -> None:
         self.source._lock.release()
-
-
-class _Causes:
-    """Sets the exception of users' code as the cause of the error that it led to."""
-
-    __slots__ = ("bridges",)
-
-    def __init__(self, bridges: list[Bridge | TransformBridge]) -> None:
-        self.bridges = bridges
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, lib.ReaderError) and error.kind == "user":
-            causes = (bridge.cause(error.message) for bridge in self.bridges)
-            error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)

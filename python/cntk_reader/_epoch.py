@@ -1,0 +1,191 @@
+"""Epochs of a source: one loop over a part of its data, after which the next loop gets the next part."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _library as lib
+
+if TYPE_CHECKING:
+    from ._minibatch import Minibatch
+    from ._source import MinibatchSource
+
+_VERSION = 1
+
+
+class Share(NamedTuple):
+    """The size of minibatches in samples of all workers, and this worker's place among them."""
+
+    minibatch_size: int
+    workers: int
+    rank: int
+
+
+class Span(NamedTuple):
+    """A part of the endless data: the one with this number, from 0, of this size. Sizes are those of the library's epochs."""
+
+    samples: int
+    sweeps: int
+    number: int
+    #: It was asked for with ``epoch``, and not by the limits of the source.
+    is_epoch: bool
+
+    @property
+    def has_end(self) -> bool:
+        """Whether it ends."""
+        return self.sweeps != lib.UNLIMITED_SWEEPS or self.samples != lib.UNLIMITED_SAMPLES
+
+    def at(self, number: int) -> Span:
+        """The part of this size with another number."""
+        return self._replace(number=number)
+
+
+class Epoch:
+    """One epoch of a source: iterate over it once, or several times to get one epoch after the other.
+
+    ``len`` is the number of minibatches that the next loop delivers. It is known if every sequence is one sample long and a
+    single worker reads; else it raises TypeError, which tqdm takes for "not known". What is always known, as soon as the data
+    are indexed, is the number of ``samples``:
+
+    with tqdm(total=epoch.samples) as bar:
+        for minibatch in epoch:
+            bar.update(epoch.delivered - bar.n)
+    """
+
+    def __init__(
+        self,
+        source: MinibatchSource,
+        samples: int | None,
+        index: int | None,
+        size: int | None,
+        workers: int | None,
+        rank: int | None,
+    ) -> None:
+        if samples is not None and samples <= 0:
+            raise ValueError(
+                f"An epoch of {samples} samples was asked for: it needs at least 1, or None for one sweep."
+            )
+        if index is not None and index < 0:
+            raise ValueError(f"An epoch with the index {index} was asked for: they count from 0.")
+        self._source = source
+        self._unit = Span(lib.ONE_SWEEP if samples is None else samples, lib.UNLIMITED_SWEEPS, 0, True)
+        self._asked = index
+        self._share = size, workers, rank
+        #: Its number, from 0; None before the first minibatch.
+        self.index: int | None = None
+
+    def __iter__(self) -> Iterator[Minibatch]:
+        source = self._source
+        size, workers, rank = self._share
+        span, continues = self._next()
+        if not continues:
+            source._begin(span, source._share(size, workers, rank))
+        self.index = span.number
+        mark = source._enter_loop(span)
+        while True:
+            source._check_loop(mark)
+            minibatch = source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
+            if minibatch:
+                yield minibatch
+            if minibatch.end_of_epoch:
+                source._leave_loop(mark)
+                return
+
+    def _next(self) -> tuple[Span, bool]:
+        """What the next loop reads, and whether that continues what a state was taken in."""
+        source = self._source
+        span = source._span
+        if self._asked is not None:
+            return self._unit.at(self._asked), False
+        if source._pending is not None or source._is_restored:
+            raise lib.state_error(
+                "The source was restored from a checkpoint that does not know of epochs. Continue it with minibatches() or "
+                "next_minibatch(), pass `index` to begin a certain epoch, or save and load epochs with state_dict() and "
+                "load_state_dict()."
+            )
+        if span is None or not span.is_epoch:
+            return self._unit, False
+        if span.at(0) != self._unit:
+            raise lib.state_error(
+                f"The epochs of this source had {_size(span)}, and now one of {_size(self._unit)} is asked for, whose number is "
+                "not known: pass `index`, which counts epochs of the new size from 0."
+            )
+        if source._resumes:
+            return span, True
+        return span.at(span.number + 1), False
+
+    @property
+    def samples(self) -> int | None:
+        """Samples of all workers in the epoch; None as long as that is not known."""
+        if self._unit.samples != lib.ONE_SWEEP:
+            return self._unit.samples
+        return self._source.sizes.samples
+
+    @property
+    def delivered(self) -> int:
+        """Samples of all workers that the epoch has delivered up to the last minibatch."""
+        return self._source.progress.delivered if self._source._span is not None else 0
+
+    def __len__(self) -> int:
+        source = self._source
+        sizes = source.sizes
+        share = source._share(*self._share)
+        samples = self.samples
+        if samples is None or sizes.samples != sizes.sequences or share.workers != 1:
+            raise TypeError(
+                "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
+                "not indexed yet, or several workers share them. Measure progress in samples: see Epoch.samples."
+            )
+        _, continues = self._next()
+        left = max(samples - self.delivered, 0) if continues else samples
+        return (left + share.minibatch_size - 1) // share.minibatch_size
+
+
+def _size(span: Span) -> str:
+    return "one sweep" if span.samples == lib.ONE_SWEEP else f"{span.samples} samples"
+
+
+class SourceState(NamedTuple):
+    """The state of a source: what ``state_dict`` gives, as values."""
+
+    checkpoint: bytes | None  #: None: nothing was read
+    cntk: Mapping[str, int] | None  #: CNTK's state that was restored, if nothing was read since
+    span: Span | None
+    finished: bool
+    share: Share | None
+
+    def encode(self) -> dict[str, Any]:
+        """As a dictionary of texts, numbers and lists."""
+        return {
+            "version": _VERSION,
+            "checkpoint": None if self.checkpoint is None else base64.b64encode(self.checkpoint).decode(),
+            "cntk": None if self.cntk is None else dict(self.cntk),
+            "span": None if self.span is None else list(self.span),
+            "finished": self.finished,
+            "share": None if self.share is None else list(self.share),
+        }
+
+    @classmethod
+    def decode(cls, state: Mapping[str, Any]) -> SourceState:
+        """What :meth:`encode` gave."""
+        try:
+            if state["version"] != _VERSION:
+                raise ValueError(f"it has the version {state['version']!r}, and this package reads version {_VERSION}")
+            checkpoint, span, share = state["checkpoint"], state["span"], state["share"]
+            cntk = state["cntk"]
+            return cls(
+                None if checkpoint is None else base64.b64decode(checkpoint, validate=True),
+                None if cntk is None else {str(key): int(value) for key, value in cntk.items()},
+                None if span is None else Span(int(span[0]), int(span[1]), int(span[2]), bool(span[3])),
+                bool(state["finished"]),
+                None if share is None else Share(int(share[0]), int(share[1]), int(share[2])),
+            )
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, binascii.Error) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            message = f"This is not a state of a source: {reason}. Pass what state_dict() gave, unchanged."
+            failure = lib.ReaderValueError(message)
+            failure.kind, failure.message = "checkpoint", message
+            raise failure from error

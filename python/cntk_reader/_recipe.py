@@ -1,0 +1,154 @@
+"""What a source is opened from: a configuration and users' objects. It can be opened again, also in another process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Mapping, Sequence
+from ctypes import POINTER, byref, c_void_p
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _library as lib
+from ._configuration import render
+from ._images import name_transforms, transform_sections
+from ._speech import FileDeserializer
+from ._transform import Transform, TransformBridge
+from ._user import Bridge, UserDeserializer
+
+#: CNTK's default window.
+DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
+
+#: Settings by which all workers follow one sequence of minibatches, and by which sequences are cut into pieces.
+_GLOBAL = re.compile(r"\blocalTimeline\s*=\s*(false|f|0|no)\b", re.IGNORECASE)
+_TRUNCATED = re.compile(r"\btruncated\s*=\s*(true|t|1|yes)\b", re.IGNORECASE)
+
+_open = lib.checked("open")
+
+
+class Causes:
+    """Sets the exception of users' code as the cause of the error that it led to."""
+
+    __slots__ = ("bridges",)
+
+    def __init__(self, bridges: list[Bridge | TransformBridge]) -> None:
+        self.bridges = bridges
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, lib.ReaderError) and error.kind == "user":
+            causes = (bridge.cause(error.message) for bridge in self.bridges)
+            error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A configuration, as text or as a file, and users' deserializers and transforms by the names that it has for them.
+
+    It can be pickled if the users' objects can.
+    """
+
+    text: str | None = None
+    path: str | None = None
+    users: Mapping[str, UserDeserializer] = field(default_factory=dict)
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+
+    def open(self) -> tuple[c_void_p, list[Bridge | TransformBridge]]:
+        """A reader, and the tables of callbacks that have to live as long as it."""
+        handle = c_void_p()
+        bridges = [Bridge(user, name) for name, user in self.users.items()]
+        pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
+        transform_bridges = [TransformBridge(user, name) for name, user in self.transforms.items()]
+        transform_pointers = [ctypes.pointer(bridge.table) for bridge in transform_bridges]
+        source = lib.Source()
+        if self.path is not None:
+            source.file = os.fsencode(self.path)
+            source.file_length = lib.NUL_TERMINATED
+        else:
+            source.text = (self.text or "").encode()
+            source.text_length = len(source.text)
+        source.deserializers = (POINTER(lib.UserTable) * len(pointers))(*pointers)
+        source.deserializer_count = len(pointers)
+        source.transforms = (POINTER(lib.TransformTable) * len(transform_pointers))(*transform_pointers)
+        source.transform_count = len(transform_pointers)
+        tables: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
+        with Causes(tables):
+            _open(byref(source), byref(handle))
+        return handle, tables
+
+    @property
+    def has_global_timeline(self) -> bool:
+        """Whether the configuration says that all workers follow one sequence of minibatches of whole sequences.
+
+        Then one position says where all of them stand. Pieces of sequences are left over by each worker by itself.
+        """
+        text = self.text
+        if self.path is not None:
+            with open(self.path, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        text = text or ""
+        return _GLOBAL.search(text) is not None and _TRUNCATED.search(text) is None
+
+
+def compose(
+    deserializers: FileDeserializer | UserDeserializer | Sequence[FileDeserializer | UserDeserializer],
+    *,
+    randomization_window_in_chunks: int | None,
+    randomization_window_in_samples: int,
+    randomization_seed: int,
+    randomize: bool,
+    frame_mode: bool,
+    truncation_length: int,
+    precision: str,
+    max_errors: int,
+    trace_level: int,
+    options: Mapping[str, Any] | None,
+) -> Recipe:
+    """The recipe of a source that is described by deserializers and settings: see ``MinibatchSource``."""
+    if not isinstance(deserializers, Sequence):
+        deserializers = [deserializers]
+    if not deserializers:
+        raise ValueError("A source needs a deserializer.")
+    in_chunks = randomization_window_in_chunks
+    if in_chunks is None:
+        in_chunks = 0 if randomization_window_in_samples else DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS
+    if in_chunks and randomization_window_in_samples:
+        raise ValueError("The randomization window is given in chunks and in samples.")
+    if frame_mode and truncation_length:
+        raise ValueError("Truncation and frame mode are mutually exclusive.")
+    window = in_chunks or randomization_window_in_samples
+    configuration: dict[str, Any] = {"randomize": bool(randomize and window)}
+    if configuration["randomize"]:
+        configuration["randomizationWindow"] = window
+        configuration["sampleBasedRandomizationWindow"] = not in_chunks
+        configuration["randomizationSeed"] = randomization_seed
+    if truncation_length:
+        configuration["truncated"] = True
+        configuration["truncationLength"] = truncation_length
+    configuration["frameMode"] = frame_mode
+    configuration["precision"] = precision
+    configuration["traceLevel"] = trace_level
+    if max_errors:
+        configuration["maxErrors"] = max_errors
+    configuration.update(options or {})
+    users: dict[str, UserDeserializer] = {}
+    transforms: dict[str, Transform] = {}
+    sections: list[Any] = []
+    for number, deserializer in enumerate(deserializers):
+        if isinstance(deserializer, UserDeserializer):
+            name = f"user{number}"
+            users[name] = deserializer
+            section: dict[str, Any] = {"type": name}
+            if deserializer.transforms:
+                section["input"] = {
+                    stream: {"transforms": transform_sections(chain)}
+                    for stream, chain in deserializer.transforms.items()
+                }
+            sections.append(section)
+        else:
+            sections.append(deserializer.section())
+    configuration["deserializers"] = name_transforms(sections, transforms)
+    return Recipe(text=render(configuration), users=users, transforms=transforms)

@@ -1,0 +1,375 @@
+"""Epochs, states, pickling and forks: what training loops and loaders rest on."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import (
+    CTFDeserializer,
+    MinibatchSource,
+    ReaderError,
+    ReaderValueError,
+    StreamDef,
+    StreamDefs,
+    StreamInformation,
+    UserDeserializer,
+)
+
+GLOBAL = {"options": {"localTimeline": False}}
+MODES = [
+    {},
+    {"randomize": False},
+    {"randomization_window_in_samples": 100},
+    {"truncation_length": 3},
+    {"randomize": False, "truncation_length": 3},
+    GLOBAL,
+    {"randomize": False, **GLOBAL},
+]
+
+
+def sequences(minibatch):
+    """The values of each sequence."""
+    return [tuple(int(value) for value in part.ravel()) for part in minibatch["x"].as_sequences()]
+
+
+def samples(minibatches):
+    """The values of all samples."""
+    return [value for minibatch in minibatches for sequence in sequences(minibatch) for value in sequence]
+
+
+class Listing(UserDeserializer):
+    """Ten chunks that list their sequences when they are loaded."""
+
+    def stream_infos(self):
+        return [StreamInformation("x", 0, "dense", np.float32, (1,))]
+
+    def num_chunks(self):
+        return 10
+
+    def get_chunk(self, chunk_id):
+        return {"x": np.arange(chunk_id * 20, chunk_id * 20 + 20, dtype=np.float32)[:, None]}
+
+
+class WithFiles(unittest.TestCase):
+    """Two files: 200 sequences of 1 to 7 samples, and 1000 of one sample; no number comes twice."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        root = Path(cls.folder.name)
+        cls.long, cls.short = root / "long.ctf", root / "short.ctf"
+        lines = [f"{i} |x {i * 10 + j}\n" for i in range(200) for j in range(1 + i * 5 % 7)]
+        cls.long.write_text("".join(lines))
+        cls.short.write_text("".join(f"|x {i}\n" for i in range(1000)))
+        cls.long_samples = len(lines)
+
+    def open(self, path=None, **options):
+        data = CTFDeserializer(path or self.long, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=300)
+        return MinibatchSource(data, **options)
+
+
+class Epochs(WithFiles):
+    def test_each_loop_delivers_one_sweep(self):
+        for options in MODES:
+            with self.subTest(options), self.open(**options) as source:
+                orders = [samples(source.epoch(50)) for _ in range(3)]
+                for order in orders:
+                    self.assertEqual(len(order), self.long_samples)
+                    self.assertEqual(sorted(order), sorted(orders[0]))
+                    self.assertEqual(len(set(order)), len(order))
+                if options.get("randomize", True):
+                    self.assertNotEqual(orders[0], orders[1])
+                self.assertEqual(samples(source.epoch(50, index=1)), orders[1])
+
+    def test_an_epoch_is_a_part_of_what_is_read_without_end(self):
+        with self.open(self.short) as source:
+            endless = samples(source.next_minibatch(100) for _ in range(20))
+            self.assertEqual([*samples(source.epoch(100)), *samples(source.epoch(100))], endless)
+
+    def test_epochs_of_samples_follow_each_other(self):
+        for options in MODES:
+            with self.subTest(options), self.open(**options) as source:
+                seen = Counter()
+                for _ in range(5):
+                    part = samples(source.epoch(50, samples=333))
+                    self.assertLessEqual(abs(len(part) - 333), 7)
+                    seen.update(part)
+                # 1665 samples: two sweeps, and a part of the third.
+                self.assertEqual(len(seen), self.long_samples)
+                self.assertEqual(set(seen.values()), {2, 3})
+
+    def test_a_loop_that_was_left_is_not_continued(self):
+        with self.open() as source:
+            orders = [samples(source.epoch(50)) for _ in range(2)]
+            for _ in source.epoch(50, index=0):
+                break
+            self.assertEqual(samples(source.epoch(50)), orders[1])
+            first, second = iter(source.epoch(50)), iter(source.epoch(50))
+            next(first)
+            next(second)
+            self.assertRaisesRegex(ReaderError, "Another epoch", next, first)
+            self.assertTrue(next(second))
+
+    def test_an_epoch_may_be_iterated_again(self):
+        with self.open() as source:
+            epoch = source.epoch(50)
+            self.assertIsNone(epoch.index)
+            orders = [samples(epoch) for _ in range(2)]
+            self.assertEqual(epoch.index, 1)
+            self.assertNotEqual(*orders)
+
+    def test_lengths_and_progress(self):
+        with self.open(self.short, minibatch_size=64) as source:
+            epoch = source.epoch()
+            self.assertEqual((len(epoch), epoch.samples, epoch.delivered), (16, 1000, 0))
+            delivered = [epoch.delivered for _ in epoch]
+            self.assertEqual((len(delivered), delivered[0], delivered[-1]), (16, 64, 1000))
+            part = source.epoch(samples=100, index=3)
+            self.assertEqual((len(part), part.samples, len(list(part))), (2, 100, 2))
+        with self.open(minibatch_size=64) as source:
+            self.assertRaises(TypeError, len, source.epoch())
+            self.assertEqual(source.epoch().samples, self.long_samples)
+            self.assertEqual((source.sizes.samples, source.sizes.sequences), (self.long_samples, 200))
+        with self.open(self.short, minibatch_size=64, workers=2) as source:
+            self.assertRaises(TypeError, len, source.epoch())
+
+    def test_tqdm(self):
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            self.skipTest("tqdm is not installed")
+        with self.open(self.short) as source, open(os.devnull, "w") as nowhere:
+            bar = tqdm(source.epoch(64), file=nowhere)
+            self.assertEqual(bar.total, 16)
+            self.assertEqual(len(samples(bar)), 1000)
+            self.assertEqual(bar.n, 16)
+
+    def test_an_ended_source_goes_on_with_what_follows(self):
+        with self.open(max_sweeps=1, minibatch_size=50) as source:
+            loops = [samples(source) for _ in range(2)]
+            self.assertEqual(loops, [samples(source.epoch(index=i)) for i in range(2)])
+        with self.open(self.short, randomize=False, max_samples=300, minibatch_size=100) as source:
+            self.assertEqual([samples(source)[0] for _ in range(4)], [0, 300, 600, 900])
+            while source.next_minibatch():
+                pass
+            self.assertFalse(source.next_minibatch())
+        with self.open(max_sweeps=1, minibatch_size=50) as source:
+            self.assertEqual(samples([next(iter(source)), *source]), loops[0])
+
+    def test_workers(self):
+        for options in MODES:
+            with self.subTest(options):
+                for workers in (2, 3):
+                    sources = [self.open(workers=workers, rank=rank, **options) for rank in range(workers)]
+                    for _ in range(2):
+                        parts = [samples(source.epoch(50)) for source in sources]
+                        self.assertTrue(all(parts))
+                        self.assertEqual(
+                            sorted(value for part in parts for value in part),
+                            sorted(samples(self.open(randomize=False).epoch(50))),
+                        )
+
+    def test_data_that_list_their_sequences_when_they_are_loaded(self):
+        for options in ({}, {"randomize": False}, {"randomization_window_in_chunks": 3}):
+            with self.subTest(options), MinibatchSource(Listing(), **options) as source:
+                orders = [samples(source.epoch(30)) for _ in range(3)]
+                for order in orders:
+                    self.assertEqual(sorted(order), list(range(200)))
+                self.assertEqual(orders[0] == orders[1], options == {"randomize": False})
+                next(iter(source.epoch(30)))
+                self.assertEqual(samples(source.epoch(30, index=1)), orders[1])
+                with MinibatchSource(Listing(), max_sweeps=1, **options) as ended:
+                    self.assertEqual([samples(ended.minibatches(30)) for _ in range(3)], orders)
+        with MinibatchSource(Listing()) as source:
+            parts = [samples(source.epoch(30, samples=100)) for _ in range(4)]
+            self.assertEqual([len(part) for part in parts], [100] * 4)
+            self.assertEqual(sorted(parts[0] + parts[1]), list(range(200)))
+            with self.assertRaisesRegex(ReaderError, "Epoch 9 of 100 samples cannot be begun"):
+                next(iter(source.epoch(30, samples=100, index=9)))
+
+    def test_mistakes(self):
+        with self.open() as source:
+            for wrong in ({"samples": 0}, {"index": -1}):
+                self.assertRaises(ValueError, source.epoch, 5, **wrong)
+            next(iter(source.epoch(50)))
+            with self.assertRaisesRegex(ReaderError, "had one sweep, and now one of 10 samples"):
+                next(iter(source.epoch(50, samples=10)))
+            source.restore_from_checkpoint(source.save_checkpoint())
+            with self.assertRaisesRegex(ReaderError, "does not know of epochs"):
+                next(iter(source.epoch(50)))
+            self.assertTrue(next(iter(source.epoch(50, index=0))))
+
+
+class States(WithFiles):
+    def passed_on(self, state):
+        """As JSON and as a pickle."""
+        self.assertEqual(pickle.loads(pickle.dumps(state)), state)
+        return json.loads(json.dumps(state))
+
+    def test_exact_in_every_mode(self):
+        for options in [*MODES, {"workers": 3, "rank": 1}]:
+            for stop in (0, 1, 7):
+                with self.subTest(options, stop=stop), self.open(minibatch_size=50, **options) as source:
+                    samples(source.epoch())
+                    loop = iter(source.epoch())
+                    before = [next(loop) for _ in range(stop)]
+                    state = self.passed_on(source.state_dict())
+                    expected = [*samples(loop), *samples(source.epoch())]
+                    with self.open(minibatch_size=50, **options) as other:
+                        other.load_state_dict(state)
+                        epoch = other.epoch()
+                        rest = samples(epoch)
+                        # Before the loop begins the state is that of the epoch before, at its end.
+                        self.assertEqual(epoch.index, 1)
+                        self.assertEqual([*rest, *samples(other.epoch())], expected)
+                        self.assertEqual(len(samples(before)) + len(rest) > 0, True)
+
+    def test_at_the_end_of_an_epoch(self):
+        with self.open(minibatch_size=50) as source:
+            loop = source.epoch()
+            for _ in loop:
+                inside = source.state_dict()
+            after = source.state_dict()
+            expected = samples(source.epoch())
+        for state, rest in ((inside, []), (after, expected)):
+            with self.open(minibatch_size=50) as other:
+                other.load_state_dict(state)
+                self.assertEqual(samples(other.epoch()), rest)
+                if state is inside:
+                    self.assertEqual(samples(other.epoch()), expected)
+
+    def test_before_the_first_minibatch(self):
+        with self.open(minibatch_size=50) as source:
+            state = self.passed_on(source.state_dict())
+            expected = samples(source.epoch())
+            source.load_state_dict(state)
+            self.assertEqual(samples(source.epoch()), expected)
+
+    def test_loops_over_limits_and_single_minibatches(self):
+        with self.open(max_sweeps=2, minibatch_size=50) as source:
+            source.next_minibatch()
+            state = source.get_state()
+            expected = samples(source)
+            more = samples(source)
+        with self.open(max_sweeps=2, minibatch_size=50) as other:
+            other.set_state(state)
+            self.assertEqual(samples(other), expected)
+            self.assertEqual(samples(other), more)
+
+    def test_lengths_after_resuming(self):
+        with self.open(self.short, minibatch_size=64) as source:
+            loop = iter(source.epoch())
+            for _ in range(3):
+                next(loop)
+            state = source.state_dict()
+        with self.open(self.short, minibatch_size=64) as other:
+            other.load_state_dict(state)
+            epoch = other.epoch()
+            self.assertEqual(len(epoch), 13)
+            self.assertEqual(len(list(epoch)), 13)
+
+    def test_another_number_of_workers(self):
+        everything = sorted(samples(self.open(randomize=False).epoch(50)))
+        for options in (GLOBAL, {"randomize": False, **GLOBAL}):
+            for before, after in ((1, 3), (2, 1), (2, 3), (3, 2)):
+                with self.subTest(options, before=before, after=after):
+                    sources = [
+                        self.open(minibatch_size=60, workers=before, rank=rank, **options) for rank in range(before)
+                    ]
+                    loops = [iter(source.epoch()) for source in sources]
+                    seen = [value for _ in range(4) for loop in loops for value in samples([next(loop)])]
+                    state = self.passed_on(sources[0].state_dict())
+                    for rank in range(after):
+                        other = self.open(minibatch_size=60, workers=after, rank=rank, **options)
+                        other.load_state_dict(state)
+                        seen += samples(other.epoch())
+                    self.assertEqual(sorted(seen), everything)
+
+    def test_another_number_of_workers_at_the_end_of_an_epoch(self):
+        everything = sorted(samples(self.open(randomize=False).epoch(50)))
+        for options in MODES:
+            with self.subTest(options):
+                source = self.open(minibatch_size=50, workers=2, rank=1, **options)
+                samples(source.epoch())
+                state = source.state_dict()
+                seen = []
+                for rank in range(3):
+                    other = self.open(minibatch_size=50, workers=3, rank=rank, **options)
+                    other.load_state_dict(state)
+                    epoch = other.epoch()
+                    seen += samples(epoch)
+                    self.assertEqual(epoch.index, 1)
+                self.assertEqual(sorted(seen), everything)
+
+    def test_states_that_do_not_fit(self):
+        with self.open(minibatch_size=50, workers=2, rank=0) as source:
+            next(iter(source.epoch()))
+            state = source.state_dict()
+        for workers, rank in ((2, 1), (3, 0)):
+            with self.open(minibatch_size=50, workers=workers, rank=rank) as other:
+                with self.assertRaisesRegex(ReaderValueError, f"and this is worker {rank} of {workers}"):
+                    other.load_state_dict(state)
+                # The source is as before.
+                self.assertTrue(samples(other.epoch()))
+        with self.open(minibatch_size=50, workers=2, randomization_seed=5) as other:
+            self.assertRaisesRegex(ReaderError, "seed", other.load_state_dict, state)
+        with self.open() as other:
+            for wrong in ({}, {**state, "version": 9}, {**state, "checkpoint": "?"}, {**state, "span": [1]}, []):
+                with self.assertRaisesRegex(ReaderValueError, "This is not a state of a source") as caught:
+                    other.load_state_dict(wrong)
+                self.assertEqual(caught.exception.kind, "checkpoint")
+
+
+def read_all(source, connection):
+    """The work of a process."""
+    try:
+        connection.send(samples(source.epoch(50)))
+    except ReaderError as error:
+        connection.send(error.kind)
+
+
+def reopen_and_read_all(source, connection):
+    """The work of a process that was forked."""
+    assert not source.is_of_this_process
+    read_all(source.reopen(), connection)
+
+
+class Processes(WithFiles):
+    def in_process(self, method, work, source):
+        context = multiprocessing.get_context(method)
+        here, there = context.Pipe()
+        process = context.Process(target=work, args=(source, there))
+        process.start()
+        self.assertTrue(here.poll(50), "the process does not answer")
+        received = here.recv()
+        process.join(10)
+        self.assertEqual(process.exitcode, 0)
+        return received
+
+    def test_spawned_processes_get_a_source_of_their_own(self):
+        with self.open() as source:
+            expected = samples(source.epoch(50))
+            self.assertEqual(self.in_process("spawn", read_all, source), expected)
+
+    def test_forked_processes(self):
+        with self.open() as source:
+            expected = samples(source.epoch(50))
+            self.assertEqual(self.in_process("fork", read_all, source), "state")
+            self.assertEqual(self.in_process("fork", reopen_and_read_all, source), expected)
+            self.assertEqual(samples(source.epoch(50, index=0)), expected)
+
+    def test_users_deserializers(self):
+        with MinibatchSource(Listing(), minibatch_size=7, workers=2, rank=1) as source:
+            copy = pickle.loads(pickle.dumps(source))
+            self.assertEqual(samples(copy.epoch()), samples(source.epoch()))
+
+
+if __name__ == "__main__":
+    unittest.main()
