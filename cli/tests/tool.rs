@@ -64,6 +64,15 @@ const DAMAGED: &str = "\
 6 |x 1 2 3
 ";
 
+/// A configuration of text files, each with its streams.
+fn configuration(files: &[(&str, &str)]) -> String {
+    let one = |(file, input): &(&str, &str)| {
+        let kind = r#"type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader""#;
+        format!("[ {kind} ; file = {file} ; input = [ {input} ] ]")
+    };
+    format!("deserializers = ( {} )", files.iter().map(one).collect::<Vec<_>>().join(" : "))
+}
+
 const CONFIGURATION: &str = r#"
 deserializers = (
     [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "a.ctf"
@@ -124,7 +133,7 @@ fn info_of_an_indexed_file_reads_only_some_of_it() {
     for member in ["name", "type", "bytes", "sequences", "samples", "chunks", "lengths", "streams"] {
         assert_eq!(full[member], brief[member], "{member}");
     }
-    assert_eq!([&brief["sequences"], &brief["index"]["state"]], [&json!(1000), &json!("fresh")]);
+    assert_eq!([&brief["sequences"], &brief["index"]["state"]], [&json!(1000), &json!("fits")]);
     // The file without its configuration has the same cache.
     let bare = tool.run(&["info", "a.ctf", "--format", "json"]).json();
     assert_eq!([&bare["deserializers"][0]["sequences"], &bare["complete"]], [&json!(1000), &json!(false)]);
@@ -132,7 +141,39 @@ fn info_of_an_indexed_file_reads_only_some_of_it() {
     tool.file("a.ctf", DAMAGED);
     let changed = tool.run(&["info", "a.ctf", "--format", "json"]).json();
     assert_eq!(changed["complete"], json!(true));
-    assert_eq!(changed["deserializers"][0]["index"]["state"], json!("stale"));
+    assert_eq!(changed["deserializers"][0]["index"]["state"], json!("unfit"));
+}
+
+#[test]
+fn info_of_indexed_files_reads_only_some_of_them() {
+    let tool = Tool::new();
+    for (name, sequences) in [("a1.ctf", 700), ("a2.ctf", 50), ("a3.ctf", 300)] {
+        let lines = (0..sequences * 2).map(|line| format!("{} |x {line} 1 2 |y {}:1\n", line / 2, line % 9));
+        tool.file(name, &lines.collect::<String>());
+    }
+    let files = configuration(&[(
+        r#""a*.ctf" ; cacheIndex = true ; chunkSizeInBytes = 4000"#,
+        r#"x = [ dim = 3 ; format = "dense" ] ; y = [ dim = 9 ; format = "sparse" ]"#,
+    )]);
+    tool.file("a.cntk", &files);
+    let info =
+        |options: &[&str]| tool.run(&[&["info", "a.cntk", "--format", "json"], options].concat()).json();
+    // The first look indexes the files and makes their caches.
+    let first = info(&[]);
+    assert_eq!(
+        [&first["complete"], &first["deserializers"][0]["index"]["state"]],
+        [&json!(true), &json!("fits")]
+    );
+    let (full, brief) = (info(&["--full"]), info(&[]));
+    assert_eq!([&full["complete"], &brief["complete"]], [&json!(true), &json!(false)]);
+    let (full, brief) = (&full["deserializers"][0], &brief["deserializers"][0]);
+    for member in ["name", "type", "bytes", "sequences", "samples", "chunks", "lengths", "streams"] {
+        assert_eq!(full[member], brief[member], "{member}");
+    }
+    assert_eq!(brief["sequences"], json!(1050));
+    // One of them is another file now.
+    tool.file("a2.ctf", "1 |x 1 2 3 |y 1:1\n2 |x 1 2 3 |y 1:1\n");
+    assert_eq!(info(&[])["complete"], json!(true));
 }
 
 #[test]
@@ -229,15 +270,12 @@ fn validate_reports_in_the_order_of_the_file() {
 #[test]
 fn validate_compares_deserializers_by_key() {
     let tool = Tool::new();
-    let two = r#"
-deserializers = (
-    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "a.ctf"
-      input = [ x = [ dim = 1 ; format = "dense" ] ] ] :
-    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "b.ctf"
-      input = [ y = [ dim = 2 ; format = "dense" ] ] ] )
-"#;
+    let two = configuration(&[
+        ("a.ctf", r#"x = [ dim = 1 ; format = "dense" ]"#),
+        ("b.ctf", r#"y = [ dim = 2 ; format = "dense" ]"#),
+    ]);
     tool.file("a.ctf", "1 |x 1\n2 |x 1\n3 |x 1\n3 |x 2\n").file("b.ctf", "3 |y 1 2\n5 |y 1 2\n1 |y 1 2\n");
-    let ran = tool.file("a.cntk", two).run(&["validate", "a.cntk", "--format", "ndjson"]);
+    let ran = tool.file("a.cntk", &two).run(&["validate", "a.cntk", "--format", "ndjson"]);
     let lines = ran.lines();
     let found: Vec<_> = lines[..lines.len() - 1]
         .iter()
@@ -251,17 +289,14 @@ deserializers = (
 #[test]
 fn many_lengths_that_differ_are_counted() {
     let tool = Tool::new();
-    let two = r#"
-deserializers = (
-    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "a.ctf"
-      input = [ w = [ dim = 9 ; format = "sparse" ] ] ] :
-    [ type = "CNTKTextFormatDeserializer" ; module = "CNTKTextFormatReader" ; file = "b.ctf"
-      input = [ l = [ dim = 2 ; format = "sparse" ] ] ] )
-"#;
+    let two = configuration(&[
+        ("a.ctf", r#"w = [ dim = 9 ; format = "sparse" ]"#),
+        ("b.ctf", r#"l = [ dim = 2 ; format = "sparse" ]"#),
+    ]);
     let words: String = (0..100).map(|key| format!("{key} |w 1:1\n{key} |w 2:1\n")).collect();
     let labels: String = (0..100).map(|key| format!("{key} |l 1:1\n")).collect();
     let ran =
-        tool.file("a.cntk", two).file("a.ctf", &words).file("b.ctf", &labels).run(&["validate", "a.cntk"]);
+        tool.file("a.cntk", &two).file("a.ctf", &words).file("b.ctf", &labels).run(&["validate", "a.cntk"]);
     assert_eq!((ran.exit, ran.out.lines().count()), (Some(0), 11), "{}", ran.out);
     assert!(ran.out.contains("note: 90 other sequences have other numbers of samples"), "{}", ran.out);
 }

@@ -1,7 +1,7 @@
 //! What is known of data at once, from the caches of their indexes.
 
 use super::inspector::{Extent, memory_of_all};
-use super::{Lengths, OutlineStream, TextOutline, WindowUse};
+use super::{Lengths, TextOutline, WindowUse};
 use crate::Result;
 use crate::config::options::{DeserializerOptions, ReaderSettings, TextOptions};
 use crate::corpus::Corpus;
@@ -13,6 +13,10 @@ use crate::file::DataFile;
 use crate::pool::Pool;
 use crate::reader::build;
 use crate::stream::StreamInfo;
+use rayon::prelude::*;
+
+/// Files of a list whose samples are looked at.
+const LOOKED_AT: usize = 8;
 
 /// What index caches say of data: see [`Builder::brief`](crate::Builder::brief).
 ///
@@ -27,13 +31,13 @@ pub struct Brief {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct BriefMember {
-    /// Its file.
+    /// Its file; or a pattern, or a list of both.
     pub name: String,
     /// Its `type` in the configuration.
     pub type_name: String,
-    /// Bytes of the file.
+    /// Bytes of its files.
     pub bytes: u64,
-    /// Where the cache is.
+    /// Where the cache is: the first one of several files.
     pub cache: String,
     /// Number of chunks; about, if there are very many.
     pub chunks: u64,
@@ -79,42 +83,38 @@ impl Brief {
 
 impl BriefMember {
     fn open(text: &TextOptions, type_name: &str, corpus: &Corpus) -> Result<Option<BriefMember>> {
-        // Of several files there is nothing that is known at once.
-        if files::named(&text.file)? != [text.file.as_str()] {
-            return Ok(None);
-        }
-        let file = DataFile::open(&text.file)?;
+        let paths = files::named(&text.file)?;
         let options = IndexOptions::of(text);
-        let pool = Pool::shared()?;
-        let Some(IndexBrief { bytes, sequences, chunks, lengths }) =
-            pool.install(|| brief::brief(&file, &options, corpus))?
-        else {
-            return Ok(None);
-        };
-        let Some((cache, _)) = brief::state(&file, &options, corpus) else { return Ok(None) };
-        let seen = TextOutline::of_sample(&text.file)?;
-        let seen_of = |alias: &str| -> StreamStatistics {
-            let found = seen.streams.iter().find(|stream: &&OutlineStream| stream.name == alias);
-            found.map_or_else(StreamStatistics::default, |stream| stream.seen)
-        };
+        let brief = |path: &String| brief::brief(&DataFile::open(path)?, &options, corpus);
+        let briefs: Result<Option<Vec<IndexBrief>>> =
+            Pool::shared()?.install(|| paths.par_iter().map(brief).collect::<Vec<_>>()).into_iter().collect();
+        let Some(briefs) = briefs? else { return Ok(None) };
+        let Some(cache) = briefs.first().map(|first| first.cache.clone()) else { return Ok(None) };
+        let mut lengths = Lengths::default();
+        briefs.iter().for_each(|one| lengths.add_some(&one.lengths, one.sequences));
         Ok(Some(BriefMember {
             name: text.file.clone(),
             type_name: type_name.to_owned(),
-            bytes,
+            bytes: briefs.iter().map(|one| one.bytes).sum(),
             cache,
-            chunks,
-            lengths: Lengths::of_some(&lengths, sequences),
-            streams: text
-                .streams
-                .iter()
-                .map(|stream| StreamInfo {
-                    storage: stream.storage,
-                    element: text.element,
-                    defines_mb_size: stream.defines_mb_size,
-                    ..StreamInfo::dense(&stream.name, &[stream.dim as usize])
-                })
-                .collect(),
-            statistics: text.streams.iter().map(|stream| seen_of(&stream.alias)).collect(),
+            chunks: briefs.iter().map(|one| one.chunks).sum(),
+            lengths,
+            streams: text.stream_infos(),
+            statistics: statistics(text, &paths)?,
         }))
     }
+}
+
+/// What the samples of the streams are like in some places of some of the files.
+fn statistics(text: &TextOptions, paths: &[String]) -> Result<Vec<StreamStatistics>> {
+    let mut statistics = vec![StreamStatistics::default(); text.streams.len()];
+    for path in paths.iter().step_by(paths.len().div_ceil(LOOKED_AT).max(1)) {
+        let seen = TextOutline::of_sample(path)?;
+        for (own, stream) in statistics.iter_mut().zip(&text.streams) {
+            if let Some(found) = seen.streams.iter().find(|found| found.name == stream.alias) {
+                own.add(&found.seen);
+            }
+        }
+    }
+    Ok(statistics)
 }

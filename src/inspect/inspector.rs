@@ -4,8 +4,8 @@ use super::Lengths;
 use crate::config::options::{DeserializerOptions, Order, ReaderSettings, TextOptions, WindowSize};
 use crate::corpus::Corpus;
 use crate::deserialize::check::{StreamStatistics, memory_of};
-use crate::deserialize::text::index::IndexOptions;
-use crate::deserialize::text::index::brief::{self, IndexState};
+use crate::deserialize::files;
+use crate::deserialize::text::index::{CacheState, IndexOptions, brief};
 use crate::deserialize::{AnyDeserializer, Deserializer};
 use crate::file::DataFile;
 use crate::pool::Pool;
@@ -29,7 +29,7 @@ pub struct InspectedMember {
     name: String,
     kind: String,
     opened: Result<Arc<dyn Deserializer>>,
-    cache: Option<(String, IndexState)>,
+    cache: Option<(String, CacheState)>,
 }
 
 /// What the randomization window of a reader keeps in memory.
@@ -153,9 +153,16 @@ pub(super) fn memory_of_all(streams: &[StreamInfo], seen: &[StreamStatistics], s
     u64::try_from(u128::from(bytes) * u128::from(samples) / u128::from(looked_at)).unwrap_or(u64::MAX)
 }
 
-/// The cache of a text file's index.
-fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, IndexState)> {
-    brief::state(&DataFile::open(&text.file).ok()?, &IndexOptions::of(text), corpus)
+/// The cache of a text file's index. Of several files the first one that does not fit, or else the first one.
+fn cache_of(text: &TextOptions, corpus: &Corpus) -> Option<(String, CacheState)> {
+    let options = IndexOptions::of(text);
+    let mut caches = files::named(&text.file)
+        .ok()?
+        .into_iter()
+        .map(|path| brief::state(&DataFile::open(&path).ok()?, &options, corpus))
+        .collect::<Option<Vec<_>>>()?;
+    let bad = caches.iter().position(|(_, state)| *state != CacheState::Fits).unwrap_or(0);
+    (bad < caches.len()).then(|| caches.swap_remove(bad))
 }
 
 impl InspectedMember {
@@ -198,8 +205,9 @@ impl InspectedMember {
         self.opened()?.file_bytes()
     }
 
-    /// Where the cache of its index is, or would be, and whether it is there; `None` for formats without such caches.
-    pub fn index_cache(&self) -> Option<(&str, IndexState)> {
+    /// Where the cache of its index is, or would be, and whether it can be used, as far as its header and the ends of the data show.
+    /// Of several files it is the first cache that cannot be used, if there is one. `None` for formats without such caches.
+    pub fn index_cache(&self) -> Option<(&str, CacheState)> {
         self.cache.as_ref().map(|(path, state)| (path.as_str(), *state))
     }
 

@@ -10,7 +10,7 @@ pub struct Lengths {
     short: Vec<u64>,
     /// Number of sequences of each greater length.
     long: BTreeMap<u32, u64>,
-    /// Sequences that were counted: all, or some.
+    /// Sequences that were counted: all, or about all.
     counted: u64,
     sequences: u64,
     samples: u64,
@@ -32,13 +32,15 @@ impl Lengths {
         lengths
     }
 
-    /// The lengths of `sequences` sequences, of which some have these lengths: if these are not all, the rest is alike, about.
-    pub(super) fn of_some(some: &[u32], sequences: u64) -> Lengths {
-        let mut lengths = Lengths::default();
-        some.iter().for_each(|&length| lengths.add(length, 1));
-        let samples =
-            u128::from(lengths.samples) * u128::from(sequences) / u128::from(lengths.counted.max(1));
-        Lengths { sequences, samples: u64::try_from(samples).unwrap_or(u64::MAX), ..lengths }
+    /// Adds `sequences` sequences, of which some have these lengths: if these are not all, the rest is alike, about.
+    pub(super) fn add_some(&mut self, some: &[u32], sequences: u64) {
+        let Some(weight) = sequences.checked_div(some.len() as u64) else { return };
+        let before = (self.sequences, self.samples);
+        some.iter().for_each(|&length| self.add(length, weight));
+        let counted = u128::from(weight) * some.len() as u128;
+        let samples = u128::from(self.samples - before.1) * u128::from(sequences) / counted.max(1);
+        self.sequences = before.0 + sequences;
+        self.samples = before.1.saturating_add(u64::try_from(samples).unwrap_or(u64::MAX));
     }
 
     fn add(&mut self, length: u32, sequences: u64) {
@@ -102,5 +104,15 @@ mod tests {
             assert_eq!(lengths.quantile(share), Some(sorted[rank - 1]), "{percent} %");
         }
         assert_eq!(Lengths::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn some_sequences_stand_for_all() {
+        let mut lengths = Lengths::default();
+        lengths.add_some(&[5], 100);
+        lengths.add_some(&[], 0);
+        lengths.add_some(&[1, 3], 1001);
+        assert_eq!((lengths.sequences(), lengths.samples()), (1101, 500 + 2002));
+        assert_eq!([0.0, 0.4, 0.8, 1.0].map(|share| lengths.quantile(share)), [1, 1, 3, 5].map(Some));
     }
 }

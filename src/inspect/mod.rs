@@ -34,7 +34,6 @@ mod outline;
 mod sequences;
 
 pub use crate::deserialize::check::{Finding, Severity, StreamStatistics, UnknownName};
-pub use crate::deserialize::text::index::brief::IndexState;
 pub use brief::{Brief, BriefMember};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
 pub use inspector::{InspectedMember, Inspector, WindowUse};

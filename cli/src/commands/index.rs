@@ -80,20 +80,14 @@ pub fn run(options: &Index, global: &Global) -> Outcome {
 
 fn make(cache: &IndexCache, options: &Index) -> cntk_reader::Result<Made> {
     let found = cache.state()?;
-    let (state, reason) = match found {
-        CacheState::Fits => ("fits", None),
-        CacheState::Missing => ("missing", None),
-        CacheState::Outdated => ("outdated", None),
-        CacheState::Unfit(reason) => ("unfit", Some(reason)),
-        _ => ("unfit", None),
-    };
+    let reason = if let CacheState::Unfit(reason) = found { Some(reason) } else { None };
     let is_made = !options.check && (options.force || found != CacheState::Fits);
     let begun = Instant::now();
     let size = if is_made { Some(cache.build()?) } else { None };
     Ok(Made {
         file: cache.file().to_owned(),
         cache: cache.path()?,
-        state,
+        state: found.name(),
         reason,
         is_made,
         sequences: size.map(|size| size.sequences),

@@ -5,8 +5,9 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::input::{Checked, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
+use cntk_reader::index::CacheState;
 use cntk_reader::inspect::{
-    Brief, CheckOptions, CheckProgress, IndexState, Lengths, StreamStatistics, TextOutline, WindowUse,
+    Brief, CheckOptions, CheckProgress, Lengths, StreamStatistics, TextOutline, WindowUse,
 };
 use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Storage, StreamInfo};
 use serde::Serialize;
@@ -70,7 +71,7 @@ struct Deserializer {
 
 #[derive(Serialize)]
 struct Index {
-    /// Of the cache: `missing`, `stale` or `fresh`; none for formats without one.
+    /// Of the cache: `fits`, `missing`, `outdated` or `unfit`; none for formats without one.
     state: Option<&'static str>,
     /// Where the cache is or would be.
     cache: Option<String>,
@@ -195,7 +196,7 @@ impl Report {
                 chunks: member.chunks(),
                 lengths: quantiles(&lengths),
                 index: Index {
-                    state: cache.map(|(_, state)| name_of(state)),
+                    state: cache.map(|(_, state)| state.name()),
                     cache: cache.map(|(path, _)| path.to_owned()),
                     memory: Some(member.index_memory()),
                 },
@@ -226,7 +227,7 @@ impl Report {
             chunks: member.chunks,
             lengths: quantiles(&member.lengths),
             index: Index {
-                state: Some(name_of(IndexState::Fresh)),
+                state: Some(CacheState::Fits.name()),
                 cache: Some(member.cache.clone()),
                 memory: None,
             },
@@ -248,14 +249,6 @@ impl Report {
             errors: 0,
             warnings: 0,
         }
-    }
-}
-
-fn name_of(state: IndexState) -> &'static str {
-    match state {
-        IndexState::Fresh => "fresh",
-        IndexState::Stale => "stale",
-        _ => "missing",
     }
 }
 
@@ -307,7 +300,10 @@ fn table(output: &mut Output, report: &Report) -> std::io::Result<()> {
             ))?;
         }
         let memory = one.index.memory.map(|memory| format!("{} of memory", bytes(memory)));
-        let cache = one.index.state.map(|state| format!("its cache is {state}"));
+        let cache = one.index.state.map(|state| match state {
+            "fits" => "its cache fits".to_owned(),
+            state => format!("its cache is {state}"),
+        });
         let index: Vec<String> = memory.into_iter().chain(cache).collect();
         output.line(&format!("  index: {}", index.join(", ")))?;
         let heading = ["stream", "storage", "element", "dim", "dim seen", "samples", "values", "density"];

@@ -8,7 +8,7 @@ pub use image::{
 };
 
 use super::{Section, Written};
-use crate::stream::{ElementType, Storage};
+use crate::stream::{ElementType, Storage, StreamInfo};
 
 /// Everything a reader is built from.
 #[derive(Debug, Clone, PartialEq)]
@@ -234,6 +234,21 @@ pub struct TextOptions {
     pub element: ElementType,
     /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
     pub strict_sequences: bool,
+}
+
+impl TextOptions {
+    /// The streams as the deserializer offers them.
+    pub fn stream_infos(&self) -> Vec<StreamInfo> {
+        let info = |stream: &TextStream| StreamInfo {
+            name: stream.name.clone(),
+            storage: stream.storage,
+            element: self.element,
+            shape: vec![stream.dim as usize],
+            defines_mb_size: stream.defines_mb_size,
+            is_binary: false,
+        };
+        self.streams.iter().map(info).collect()
+    }
 }
 
 /// A stream of the text deserializer.

@@ -196,18 +196,6 @@ impl TextDeserializer {
         index: Index,
         common: Arc<Common>,
     ) -> Self {
-        let streams = options
-            .streams
-            .iter()
-            .map(|stream| StreamInfo {
-                name: stream.name.clone(),
-                storage: stream.storage,
-                element: options.element,
-                shape: vec![stream.dim as usize],
-                defines_mb_size: stream.defines_mb_size,
-                is_binary: false,
-            })
-            .collect();
         let kept =
             options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
         let shared = TextFile {
@@ -222,7 +210,7 @@ impl TextDeserializer {
             narrow: false,
             common,
         };
-        TextDeserializer { streams, shared: Arc::new(shared), kept }
+        TextDeserializer { streams: options.stream_infos(), shared: Arc::new(shared), kept }
     }
 }
 

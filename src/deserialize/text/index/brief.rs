@@ -1,7 +1,7 @@
 //! What an index cache says of a file without being loaded: in milliseconds, however large the file is.
 
 use super::IndexOptions;
-use super::cache::{Cache, HEADER, RECORD, read_header, words};
+use super::cache::{Cache, CacheState, Checked, HEADER, RECORD, Refusal, words};
 use super::source::Source;
 use super::start::Start;
 use crate::Result;
@@ -9,21 +9,11 @@ use crate::corpus::Corpus;
 use crate::file::DataFile;
 use rayon::prelude::*;
 
-/// What there is of an index cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum IndexState {
-    /// There is no cache.
-    Missing,
-    /// There is one that does not fit the file, for example because the file has changed since.
-    Stale,
-    /// There is one that fits.
-    Fresh,
-}
-
 /// What a cache says in brief.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IndexBrief {
+    /// Path of the cache.
+    pub cache: String,
     /// Bytes of the data file.
     pub bytes: u64,
     /// Number of sequences.
@@ -46,14 +36,10 @@ const COUNTED: u64 = 10_000;
 
 /// The path of the cache of a file, whether or not it is there, and its state. `None` if there can be no cache, because keys are
 /// numbered anew by each process.
-pub fn state(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<(String, IndexState)> {
+pub fn state(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Option<(String, CacheState)> {
     let cache = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus)?;
-    let state = match open(file, &cache, options, corpus) {
-        Ok(Some(_)) => IndexState::Fresh,
-        Ok(None) | Err(_) if std::fs::exists(cache.path()).unwrap_or(false) => IndexState::Stale,
-        _ => IndexState::Missing,
-    };
-    Some((cache.path().to_owned(), state))
+    let state = CacheState::of(open(file, &cache, options, corpus));
+    Some((cache.path().to_owned(), state.unwrap_or(CacheState::Unfit("the data cannot be read"))))
 }
 
 /// What the cache of a file says, if there is one that fits the file at its ends.
@@ -61,7 +47,11 @@ pub fn brief(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result
     let Some(cache) = Cache::beside(file, &IndexOptions { cache: true, ..options.clone() }, corpus) else {
         return Ok(None);
     };
-    let Some(records) = open(file, &cache, options, corpus)? else { return Ok(None) };
+    let records = match open(file, &cache, options, corpus) {
+        Ok(records) => records,
+        Err(Refusal::Failed(error)) => return Err(error),
+        Err(_) => return Ok(None),
+    };
     let lengths = match records.by_line {
         true => vec![1],
         false => records.lengths()?,
@@ -71,7 +61,8 @@ pub fn brief(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result
         few if few <= COUNTED => records.chunks(options.chunk_size)?,
         many => many,
     };
-    Ok(Some(IndexBrief { bytes, sequences: records.count as u64, chunks, lengths }))
+    let cache = cache.path().to_owned();
+    Ok(Some(IndexBrief { cache, bytes, sequences: records.count as u64, chunks, lengths }))
 }
 
 /// The records of a cache.
@@ -82,15 +73,9 @@ struct Records {
 }
 
 /// Opens a cache that fits the file at its ends.
-fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Result<Option<Records>> {
+fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Checked<Records> {
     let source = Source::new(data)?;
-    let Ok(file) = DataFile::open(cache.path()) else { return Ok(None) };
-    let state = file.state()?;
-    // Whole seconds, as CNTK compares.
-    if state.modified.0 < source.state.modified.0 || state.size < HEADER as u64 {
-        return Ok(None);
-    }
-    let Ok(count) = read_header(&file, state.size) else { return Ok(None) };
+    let (file, count) = cache.open(&source)?;
     let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
     let records = Records { file, count, by_line: start.by_line };
     // Lines that lack the main stream belong to no sequence, and may stand at the ends of the file.
@@ -102,7 +87,7 @@ fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus)
         (Some(last), Some(_)) => records.get(last)?.end() <= source.size(),
         (None, main_stream) => main_stream.is_some(),
     };
-    Ok(fits.then_some(records))
+    if fits { Ok(records) } else { Err(Refusal::Unfit("it does not fit the file's start or end")) }
 }
 
 /// One sequence.
@@ -195,7 +180,7 @@ mod tests {
             for chunk_size in [100, 1000, 1 << 20] {
                 let options = options(chunk_size);
                 let index = Index::open(&file, &options, &corpus).expect("an index");
-                assert_eq!(state(&file, &options, &corpus).map(|(_, state)| state), Some(IndexState::Fresh));
+                assert_eq!(state(&file, &options, &corpus).map(|(_, state)| state), Some(CacheState::Fits));
                 let brief = brief(&file, &options, &corpus).expect("it is read").expect("a brief");
                 let chunks = index.chunks();
                 assert_eq!(brief.chunks, chunks.len() as u64, "{chunk_size}");
@@ -210,13 +195,14 @@ mod tests {
             // Another file in its place: the cache does not fit, however old it is.
             std::fs::write(path, "1 |x 1\n").expect("writing");
             let file = DataFile::open(path).expect("a file");
-            assert_eq!(state(&file, &options(100), &corpus).map(|(_, state)| state), Some(IndexState::Stale));
+            let changed = state(&file, &options(100), &corpus).map(|(_, state)| state);
+            assert!(matches!(changed, Some(CacheState::Unfit(_) | CacheState::Outdated)), "{changed:?}");
             assert!(brief(&file, &options(100), &corpus).expect("it is read").is_none());
             let (cache, _) = state(&file, &options(100), &corpus).expect("a path");
             std::fs::remove_file(cache).expect("removing");
             assert_eq!(
                 state(&file, &options(100), &corpus).map(|(_, state)| state),
-                Some(IndexState::Missing)
+                Some(CacheState::Missing)
             );
         }
     }

@@ -53,6 +53,10 @@ pub(super) struct Cache {
 }
 
 /// Whether an index cache can be used.
+///
+/// [`IndexCache::state`](super::IndexCache::state) reads all of the cache for it;
+/// [`InspectedMember::index_cache`](crate::inspect::InspectedMember::index_cache) looks at its header and at the ends of the data, which
+/// takes no time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheState {
@@ -69,6 +73,7 @@ pub enum CacheState {
 /// Why a cache is not used, or an error that has nothing to do with the cache.
 pub(super) enum Refusal {
     Missing,
+    Outdated,
     Unfit(&'static str),
     Failed(crate::Error),
 }
@@ -78,6 +83,30 @@ pub(super) type Checked<T> = std::result::Result<T, Refusal>;
 impl From<crate::Error> for Refusal {
     fn from(error: crate::Error) -> Self {
         Refusal::Failed(error)
+    }
+}
+
+impl CacheState {
+    /// Its name in results of programs: `fits`, `missing`, `outdated` or `unfit`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheState::Fits => "fits",
+            CacheState::Missing => "missing",
+            CacheState::Outdated => "outdated",
+            CacheState::Unfit(_) => "unfit",
+        }
+    }
+
+    /// The state of a cache that was checked.
+    pub(super) fn of<T>(checked: Checked<T>) -> Result<CacheState> {
+        match checked {
+            Ok(_) => Ok(CacheState::Fits),
+            Err(Refusal::Missing) => Ok(CacheState::Missing),
+            Err(Refusal::Outdated) => Ok(CacheState::Outdated),
+            Err(Refusal::Unfit(reason)) => Ok(CacheState::Unfit(reason)),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
     }
 }
 
@@ -106,13 +135,19 @@ impl Cache {
 
     /// Whether it can be used.
     pub fn state(&self, scan: &Scan<'_>, start: &Start) -> Result<CacheState> {
-        match self.try_load(scan, start, u64::MAX) {
-            Ok(_) => Ok(CacheState::Fits),
-            Err(Refusal::Missing) if fs::exists(&self.path).unwrap_or(false) => Ok(CacheState::Outdated),
-            Err(Refusal::Missing) => Ok(CacheState::Missing),
-            Err(Refusal::Unfit(reason)) => Ok(CacheState::Unfit(reason)),
-            Err(Refusal::Failed(error)) => Err(error),
+        CacheState::of(self.try_load(scan, start, u64::MAX))
+    }
+
+    /// Opens a cache that is not older than its data, and checks its header; gives the number of records.
+    pub fn open(&self, source: &Source<'_>) -> Checked<(DataFile, usize)> {
+        let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
+        let state = file.state().map_err(|_| Refusal::Missing)?;
+        // Whole seconds, as CNTK compares.
+        if state.modified.0 < source.state.modified.0 {
+            return Err(Refusal::Outdated);
         }
+        let sequences = read_header(&file, state.size)?;
+        Ok((file, sequences))
     }
 
     /// Loads the cache. `None` if there is none that is fresh and fits.
@@ -125,7 +160,7 @@ impl Cache {
     ) -> Result<Option<Table>> {
         match self.try_load(scan, start, chunk_size) {
             Ok(table) => Ok(Some(table)),
-            Err(Refusal::Missing) => Ok(None),
+            Err(Refusal::Missing | Refusal::Outdated) => Ok(None),
             Err(Refusal::Failed(error)) => Err(error),
             Err(Refusal::Unfit(reason)) => {
                 log.write(Level::Warning, &format!("The index cache '{}' is not used: {reason}.", self.path));
@@ -135,13 +170,7 @@ impl Cache {
     }
 
     fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<Table> {
-        let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
-        let state = file.state().map_err(|_| Refusal::Missing)?;
-        // Whole seconds, as CNTK compares.
-        if state.modified.0 < scan.source.state.modified.0 {
-            return Err(Refusal::Missing);
-        }
-        let sequences = read_header(&file, state.size)?;
+        let (file, sequences) = self.open(scan.source)?;
         let mut fit = Fit::new(scan, start);
         let mut builder = Builder::new(chunk_size, start.by_line);
         builder.reserve(sequences);
@@ -199,7 +228,7 @@ impl Cache {
 }
 
 /// Checks the header; gives the number of records.
-pub(super) fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
+fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
     let mut header = [0; HEADER];
     file.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
     let [magic, version, sequences, offset] = words(&header);
