@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Union
 
-import numpy as np
-
 from . import _library as lib
 from ._epoch import Epoch, Share, SourceState, Span
-from ._figures import Member, Memory, Progress, Sizes, known
-from ._minibatch import Minibatch, StreamInformation
-from ._recipe import Causes, Recipe, compose
+from ._minibatch import Minibatch
+from ._opened import OpenReader
+from ._recipe import Recipe, compose
 from ._speech import FileDeserializer
-from ._transform import Transform, TransformBridge
-from ._user import Bridge, Streams, UserDeserializer, inside_callback
+from ._transform import Transform
+from ._user import UserDeserializer
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
 INFINITELY_REPEAT = 2**64 - 1
@@ -31,9 +27,6 @@ _LOCAL_SWEEP = "baseSweepCount"
 
 State = Union[Mapping[str, int], bytes]
 
-_describe = lib.checked("describe", quick=True)
-_describe_member = lib.checked("member_describe", quick=True)
-_describe_stream = lib.checked("stream_describe", quick=True)
 _start_epoch = lib.checked("epoch_start")
 _set_configuration = lib.checked("configuration_set")
 _get_configuration = lib.checked("configuration_get")
@@ -42,24 +35,7 @@ _save_checkpoint = lib.checked("checkpoint_save")
 _restore_checkpoint = lib.checked("checkpoint_restore")
 _get_state = lib.checked("state_get")
 _set_state = lib.checked("state_set")
-_get_progress = lib.checked("progress_get", quick=True)
-_get_memory = lib.checked("memory_get", quick=True)
-_suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
-
-
-def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
-    """Destroys a reader. Its users' deserializers are kept alive until that is done."""
-
-    def work() -> None:
-        lib.destroy(handle)
-        bridges.clear()
-
-    if inside_callback():
-        # The collector ran here, on a thread that the destruction waits for.
-        threading.Thread(target=work).start()
-    else:
-        work()
 
 
 def _limits(max_samples: int, max_sweeps: int) -> Span:
@@ -77,7 +53,7 @@ def _reopened(
     return source
 
 
-class MinibatchSource:
+class MinibatchSource(OpenReader):
     """Delivers minibatches, as CNTK's class of that name does: the same data in the same order.
 
     ``deserializers`` is one deserializer or a list of them: files, joined by sequence key, or users' classes.
@@ -168,18 +144,11 @@ class MinibatchSource:
 
     def _open(self, recipe: Recipe, limits: Span, minibatch_size: int | None, workers: int, rank: int) -> None:
         self._limits = limits
-        self._recipe = recipe
         self.minibatch_size = minibatch_size
         self.workers = workers
         self.rank = rank
-        self._handle, self._bridges = recipe.open()
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        # Also called when the interpreter ends, while the library's threads can still call users' code.
-        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
+        self._open_reader(recipe)
         self._forget()
-        #: The streams, by name and as attributes.
-        self.streams = Streams({info.name: info for info in self._describe()})
 
     def reopen(self) -> MinibatchSource:
         """Another source with the same configuration, at its beginning. It belongs to the process that calls this.
@@ -193,11 +162,6 @@ class MinibatchSource:
 
     def _settings(self) -> tuple[Recipe, Span, int | None, int, int]:
         return self._recipe, self._limits, self.minibatch_size, self.workers, self.rank
-
-    @property
-    def is_of_this_process(self) -> bool:
-        """Whether this process opened the source, and may read from it. In the child of a fork :meth:`reopen` it."""
-        return self._process == os.getpid()
 
     def _forget(self) -> None:
         """As if nothing had been read."""
@@ -215,87 +179,6 @@ class MinibatchSource:
         self._resumes = False
         #: Counts loops over epochs, to recognize one that another has taken the place of.
         self._loops = getattr(self, "_loops", 0) + 1
-
-    def _describe(self) -> list[StreamInformation]:
-        infos = []
-        for index in range(self._info().stream_count):
-            info = lib.StreamInfo()
-            _describe_stream(self._handle, index, byref(info))
-            infos.append(
-                StreamInformation(
-                    name=info.name.decode(),
-                    stream_id=info.id,
-                    storage_format="sparse" if info.storage == 1 else "dense",
-                    dtype=np.dtype(np.float32 if info.element == 1 else np.float64),
-                    shape=tuple(info.shape[: info.shape_rank][::-1]),
-                    defines_mb_size=info.defines_mb_size != 0,
-                    is_binary=info.is_binary != 0,
-                )
-            )
-        return infos
-
-    def stream_infos(self) -> list[StreamInformation]:
-        """The streams, by number."""
-        return list(self.streams.values())
-
-    def _info(self) -> lib.Info:
-        info = lib.Info()
-        with self._exclusive():
-            _describe(self._handle, byref(info))
-        return info
-
-    @property
-    def has_numeric_keys(self) -> bool:
-        """Whether sequence keys are numbers in the data."""
-        return bool(self._info().numeric_keys)
-
-    @property
-    def sizes(self) -> Sizes:
-        """How much data there is: of several deserializers the sequences that all of them have."""
-        return Sizes.of(self._info())
-
-    @property
-    def members(self) -> list[Member]:
-        """The deserializers, in the order of the configuration."""
-        members = []
-        for index in range(self._info().member_count):
-            info = lib.MemberInfo()
-            with self._exclusive():
-                _describe_member(self._handle, index, byref(info))
-            members.append(Member(info.name.decode(), info.type_name.decode(), Sizes.of(info)))
-        return members
-
-    @property
-    def progress(self) -> Progress:
-        """How far the epoch has come with the minibatch read last. Before the first one that is an error."""
-        progress = lib.Progress()
-        with self._exclusive():
-            _get_progress(self._handle, byref(progress))
-        return Progress(progress.delivered, known(progress.expected), progress.sweep)
-
-    @property
-    def memory(self) -> Memory:
-        """The memory that the source holds now, in bytes."""
-        memory = lib.Memory()
-        with self._exclusive():
-            _get_memory(self._handle, byref(memory))
-        return Memory(memory.window, memory.buffers, memory.index)
-
-    def suggest_chunk_size(self, workers: int) -> int:
-        """A ``chunkSizeInBytes`` with which this many workers share the data evenly."""
-        size = ctypes.c_uint64()
-        with self._exclusive():
-            _suggest_chunk_size(self._handle, workers, byref(size))
-        return size.value
-
-    def __getitem__(self, name: str) -> StreamInformation:
-        return self.streams[name]
-
-    def _causes(self) -> Causes:
-        return Causes(self._bridges)
-
-    def _exclusive(self) -> _Exclusive:
-        return _Exclusive(self)
 
     def next_minibatch(
         self,
@@ -564,38 +447,3 @@ class MinibatchSource:
         for entry, (key, value) in zip(entries, state.items()):
             entry.key, entry.key_length, entry.value = key.encode(), lib.NUL_TERMINATED, value
         _set_state(self._handle, entries, len(entries))
-
-    def close(self) -> None:
-        """Ends the source; waits for a user's deserializer that is loading. May be called again."""
-        if not self._finalizer.alive:
-            return
-        with self._exclusive():
-            self._finalizer()
-            self._bridges.clear()
-
-    def __enter__(self) -> MinibatchSource:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _Exclusive:
-    """One thread at a time: the library would say so too, but destruction has to be kept away from calls."""
-
-    __slots__ = ("source",)
-
-    def __init__(self, source: MinibatchSource) -> None:
-        self.source = source
-
-    def __enter__(self) -> None:
-        if not self.source._lock.acquire(blocking=False):
-            raise lib.state_error(
-                "The source is in use, by another thread or by the call that this callback came from."
-            )
-        if not self.source._finalizer.alive:
-            self.source._lock.release()
-            raise lib.state_error("The source is closed.")
-
-    def __exit__(self, *_: object) -> None:
-        self.source._lock.release()
