@@ -1,0 +1,197 @@
+"""A dataset for PyTorch: ready minibatches as tensors, from the library's threads or from workers of DataLoader.
+
+from torch.utils.data import DataLoader
+from cntk_reader.torch import Dataset
+
+dataset = Dataset(source, minibatch_size=256)
+for epoch in range(10):
+    for minibatch in dataset:                      # or: DataLoader(dataset, batch_size=None, num_workers=2)
+        train(minibatch["features"], minibatch["labels"])
+
+Without workers it is fastest: the library reads ahead on threads of its own. Workers help where ``convert`` is slow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ._minibatch import Minibatch
+from ._process import set_threads
+from ._source import MinibatchSource
+
+#: Workers of one DataLoader that have a place in the table of epochs.
+_MOST_WORKERS = 256
+
+
+def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
+    """The streams as tensors by name, of shape (steps, lanes, *shape of a sample); sparse streams as CSR matrices."""
+    return {name: _tensor(stream) for name, stream in minibatch.items()}
+
+
+def _tensor(stream: Any) -> torch.Tensor:
+    if not stream.is_sparse:
+        return torch.from_numpy(stream.array.copy())
+    matrix = stream.csr
+    offsets, indices, values = (torch.from_numpy(part.copy()) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return torch.sparse_csr_tensor(offsets, indices, values, size=matrix.shape)
+
+
+class Dataset(IterableDataset[Any]):
+    """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
+
+    ``source`` is a :class:`MinibatchSource`, or a function without arguments that makes one, which is called in the process that
+    reads. ``minibatch_size`` is in samples of all ranks together, as everywhere in this package; its default is the source's.
+
+    Ranks: those of ``torch.distributed`` if it is initialized and the source does not name its own ``workers``. DataLoader's workers
+    share out what is left for their rank, and each makes whole minibatches of the rank's size. Nothing is delivered twice or
+    left out. Randomized data are shared out by chunks, so make at least as many of them as ranks times workers. Pass
+    ``batch_size=None`` to DataLoader: minibatches are ready.
+
+    The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers, and can be saved with
+    :meth:`state_dict` directly where there are no workers.
+
+    ``convert`` gets a :class:`Minibatch` and returns what the loop gets; with workers that has to be picklable. ``device``: tensors
+    in its result are copied there from pinned memory, without waiting. Workers cannot do that: pass ``pin_memory=True`` to
+    DataLoader, and copy in the loop.
+    """
+
+    def __init__(
+        self,
+        source: MinibatchSource | Callable[[], MinibatchSource],
+        minibatch_size: int | None = None,
+        *,
+        samples: int | None = None,
+        convert: Callable[[Minibatch], Any] = to_tensors,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self._given = source
+        self._minibatch_size = minibatch_size
+        self._samples = samples
+        self._convert = convert
+        self._device = None if device is None else torch.device(device)
+        #: Rank and number of ranks, if this is the dataset of another process than the one that knows them.
+        self._ranks: tuple[int, int] | None = None
+        #: By worker: a mark of the loop over DataLoader that it last took part in (39 bits of the seed that all workers of the
+        #: loop have), and the epoch that it read there (24 bits). In shared memory, so that workers which are made anew for each loop
+        #: read one epoch after the other. Each worker writes its own number only, and all of them come to the same epoch
+        #: whatever the order in which they begin.
+        self._rounds = torch.full((_MOST_WORKERS,), -1, dtype=torch.int64)
+        self._rounds.share_memory_()  # type: ignore[no-untyped-call]
+        self._source: MinibatchSource | None = None
+        #: The epoch that the next iteration begins; None: the source decides.
+        self._next: int | None = None
+        #: A state was loaded, which the next iteration continues.
+        self._is_loaded = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ranks": self._find_ranks(), "_source": None}
+
+    @property
+    def source(self) -> MinibatchSource:
+        """The source of this process, opened if need be: for its sizes, streams and progress."""
+        if self._source is None or not self._source.is_of_this_process:
+            self._source = self._open()
+        return self._source
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
+        self._next = epoch
+        self._rounds.fill_(epoch - 1)
+
+    def _find_ranks(self) -> tuple[int, int]:
+        if self._ranks is not None:
+            return self._ranks
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank(), distributed.get_world_size()
+        return 0, 1
+
+    def _open(self) -> MinibatchSource:
+        info = get_worker_info()
+        if info is not None and "CNTK_READER_THREADS" not in os.environ:
+            # The workers share the processors among each other.
+            set_threads(max(1, len(os.sched_getaffinity(0)) // info.num_workers))
+        given = self._given
+        if not isinstance(given, MinibatchSource):
+            source = given()
+        else:
+            source = given if given.is_of_this_process else given.reopen()
+        rank, ranks = (source.rank, source.workers) if source.workers > 1 else self._find_ranks()
+        size = source.minibatch_size if self._minibatch_size is None else self._minibatch_size
+        if size is None:
+            raise ValueError("No minibatch size was given, neither to the dataset nor to the source.")
+        if info is not None:
+            if self._device is not None:
+                raise ValueError(
+                    f"A worker of DataLoader cannot copy to {self._device}: leave `device` out, pass pin_memory=True to DataLoader, "
+                    "and copy in the loop with .to(device, non_blocking=True)."
+                )
+            # Each worker makes whole minibatches.
+            rank, ranks, size = rank * info.num_workers + info.id, ranks * info.num_workers, size * info.num_workers
+        source.rank, source.workers, source.minibatch_size = rank, ranks, size
+        return source
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        if info is None:
+            return self._read()
+        # The epoch is settled now, while all workers of the loop begin, and not when the first minibatch is asked for.
+        source, mark, is_over = self.source, (info.seed - info.id) & ((1 << 39) - 1), False
+        if not self._is_loaded:
+            epoch = self._next = self._follow(mark, info.id)
+        elif self._next is not None or source._span is None:
+            epoch = self._next = self._next or 0
+        else:
+            epoch, is_over = source._span.number, source._finished
+        self._is_loaded = False
+        self._rounds[info.id % _MOST_WORKERS] = mark << 24 | epoch
+        return iter(()) if is_over else self._read()
+
+    def _follow(self, mark: int, worker: int) -> int:
+        """The epoch of a new loop: that of other workers which take part in it already, else the one that follows."""
+        rounds = [(entry >> 24, entry & 0xFFFFFF) if entry >= 0 else (-1, -1) for entry in self._rounds.tolist()]
+        own_mark, own_epoch = rounds[worker % _MOST_WORKERS]
+        if own_mark == mark:
+            # Persistent workers, and loops that begin with one seed.
+            return own_epoch + 1
+        joined = [epoch for other, epoch in rounds if other == mark]
+        return joined[0] if joined else 1 + max(epoch for _, epoch in rounds)
+
+    def _read(self) -> Iterator[Any]:
+        source = self.source
+        index, self._next = self._next, None
+        self._is_loaded = False
+        for minibatch in source.epoch(samples=self._samples, index=index):
+            converted = self._convert(minibatch)
+            yield converted if self._device is None else _copied(converted, self._device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
+        return {"next": self._next, "source": self.source.state_dict()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """The next iteration delivers the rest of the epoch that the state was taken in.
+
+        A state of another number of ranks loads under the conditions of :meth:`MinibatchSource.load_state_dict`.
+        """
+        self.source.load_state_dict(state_dict["source"])
+        self._next = state_dict["next"]
+        self._is_loaded = True
+
+
+def _copied(value: Any, device: torch.device) -> Any:
+    """The value with its tensors on the device."""
+    if isinstance(value, torch.Tensor):
+        pinned = value.pin_memory() if device.type == "cuda" else value
+        return pinned.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return {key: _copied(item, device) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([_copied(item, device) for item in value])
+    return value

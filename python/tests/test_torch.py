@@ -1,0 +1,228 @@
+"""cntk_reader.torch: in one process, in workers of DataLoader, with torchdata's StatefulDataLoader, in torch.distributed."""
+
+import pickle
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+
+try:
+    import torch
+    from cntk_reader.torch import Dataset
+    from torch.utils.data import DataLoader
+except ImportError as error:
+    raise unittest.SkipTest(f"torch is not installed: {error}") from None
+try:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+except ImportError:
+    StatefulDataLoader = None
+
+COUNT = 600
+
+
+def ids(minibatch):
+    """What workers send: the values, with gaps left out."""
+    return torch.cat([torch.from_numpy(part.copy()) for part in minibatch["x"].as_sequences()]).ravel().int()
+
+
+class Opener:
+    """Makes sources in the process that reads."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self):
+        return open_source(self.path)
+
+
+def open_source(path, **options):
+    data = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=200)
+    return MinibatchSource(data, **options)
+
+
+def flat(loader):
+    return [value for minibatch in loader for value in minibatch.tolist()]
+
+
+class WithFile(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.path = Path(folder.name) / "x.ctf"
+        # 200 sequences of 1 to 5 samples; no number comes twice.
+        lengths = [1 + i % 5 for i in range(COUNT // 3)]
+        cls.path.write_text("".join(f"{i} |x {10 * i + j}\n" for i, n in enumerate(lengths) for j in range(n)))
+        cls.everything = sorted(10 * i + j for i, n in enumerate(lengths) for j in range(n))
+        # Warnings of torch about forking a process that has threads are about its own threads.
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+    def dataset(self, **options):
+        return Dataset(open_source(self.path, **options), 30, convert=ids)
+
+
+class InOneProcess(WithFile):
+    def test_epochs(self):
+        dataset = self.dataset()
+        loops = [flat(dataset) for _ in range(3)]
+        for loop in loops:
+            self.assertEqual(sorted(loop), self.everything)
+        self.assertNotEqual(loops[0], loops[1])
+        dataset.set_epoch(1)
+        self.assertEqual(flat(DataLoader(dataset, batch_size=None)), loops[1])
+        self.assertEqual(flat(dataset), loops[2])
+
+    def test_tensors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "two.ctf"
+            path.write_text("|x 1 2 |s 3:4\n|x 5 6 |s 0:7\n")
+            streams = StreamDefs(x=StreamDef(shape=2), s=StreamDef(shape=5, is_sparse=True))
+            dataset = Dataset(MinibatchSource(CTFDeserializer(path, streams), randomize=False), 2, device="cpu")
+            (minibatch,) = list(dataset)
+        self.assertEqual(minibatch["x"].tolist(), [[[1, 2], [5, 6]]])
+        self.assertEqual(minibatch["s"].to_dense().tolist(), [[0, 0, 0, 4, 0], [7, 0, 0, 0, 0]])
+        minibatch["x"] += 1
+
+    def test_states(self):
+        dataset = self.dataset()
+        flat(dataset)
+        loop = iter(dataset)
+        for _ in range(4):
+            next(loop)
+        state = pickle.loads(pickle.dumps(dataset.state_dict()))
+        expected = [flat(loop), flat(dataset)]
+        other = self.dataset()
+        other.load_state_dict(state)
+        self.assertEqual([flat(other), flat(other)], expected)
+        # At the end of an epoch, and before the first one.
+        for state, index in ((dataset.state_dict(), 3), (self.dataset().state_dict(), 0)):
+            other.load_state_dict(state)
+            loop, fresh = flat(other), self.dataset()
+            fresh.set_epoch(index)
+            self.assertEqual(loop, flat(fresh))
+
+    def test_mistakes(self):
+        with self.assertRaisesRegex(ValueError, "No minibatch size"):
+            next(iter(Dataset(open_source(self.path))))
+        loader = DataLoader(Dataset(open_source(self.path), 30, device="cuda"), batch_size=None, num_workers=1)
+        with self.assertRaisesRegex(ValueError, "cannot copy to cuda"):
+            next(iter(loader))
+
+
+class InWorkers(WithFile):
+    def test_nothing_twice_and_nothing_left_out(self):
+        for method, numbers in (("fork", (1, 3)), ("spawn", (2,))):
+            for workers in numbers:
+                with self.subTest(method, workers=workers):
+                    dataset = self.dataset()
+                    # The source is in use before the workers are made.
+                    flat(dataset)
+                    dataset.set_epoch(0)
+                    loader = DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
+                    loops = [flat(loader) for _ in range(2)]
+                    for loop in loops:
+                        self.assertEqual(sorted(loop), self.everything)
+                    self.assertNotEqual(*loops)
+
+    def test_whole_minibatches(self):
+        loader = DataLoader(self.dataset(), batch_size=None, num_workers=2)
+        sizes = [len(minibatch) for minibatch in loader]
+        # Minibatches of at most 30 samples, filled up to a sequence of at most 5; each worker has a last one.
+        self.assertTrue(all(size <= 30 for size in sizes))
+        self.assertLessEqual(sum(size < 26 for size in sizes), 2)
+
+    def test_each_loop_is_the_next_epoch(self):
+        for options in ({}, {"persistent_workers": True}):
+            with self.subTest(options):
+                loader = DataLoader(self.dataset(), batch_size=None, num_workers=2, **options)
+                loops = []
+                for i in range(4):
+                    if i == 2:
+                        # Loops that begin with one seed, and one that is left early.
+                        torch.manual_seed(1)
+                        next(iter(loader))
+                        torch.manual_seed(1)
+                    loops.append(flat(loader))
+                again = self.dataset()
+                again.set_epoch(1)
+                second = flat(DataLoader(again, batch_size=None, num_workers=2))
+                for loop in loops:
+                    self.assertEqual(sorted(loop), self.everything)
+                self.assertEqual(len(set(map(tuple, loops))), 4)
+                self.assertEqual(loops[1], second)
+
+    def test_a_function_that_makes_the_source(self):
+        for method, workers in (("fork", 2), ("spawn", 1)):
+            dataset = Dataset(Opener(self.path), 30, convert=ids)
+            loader = DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
+            self.assertEqual(sorted(flat(loader)), self.everything)
+            self.assertIsNone(dataset._source)
+
+    def test_ranks_times_workers(self):
+        seen = []
+        for rank in range(2):
+            dataset = self.dataset(workers=2, rank=rank)
+            seen += flat(DataLoader(dataset, batch_size=None, num_workers=2))
+        self.assertEqual(sorted(seen), self.everything)
+
+
+@unittest.skipIf(StatefulDataLoader is None, "torchdata is not installed")
+class Stateful(WithFile):
+    def loader(self, workers, **options):
+        return StatefulDataLoader(self.dataset(), batch_size=None, num_workers=workers, **options)
+
+    def test_in_the_middle(self):
+        for options in ({}, {"persistent_workers": True}):
+            for workers in (0, 1, 3) if not options else (2,):
+                for stop in (1, 19):
+                    with self.subTest(workers=workers, stop=stop):
+                        loader = self.loader(workers, **options)
+                        flat(loader)
+                        loop = iter(loader)
+                        seen = [value for _ in range(stop) for value in next(loop).tolist()]
+                        state = pickle.loads(pickle.dumps(loader.state_dict()))
+                        rest = flat(loop)
+                        self.assertEqual(sorted(seen + rest), self.everything)
+                        other = self.loader(workers, **options)
+                        other.load_state_dict(state)
+                        self.assertEqual(flat(other), rest)
+                        self.assertEqual(flat(other), flat(loader))
+
+    def test_at_the_end_and_at_the_start(self):
+        for workers in (0, 2):
+            with self.subTest(workers=workers):
+                loader = self.loader(workers)
+                start = loader.state_dict()
+                loops = [flat(loader)]
+                end = loader.state_dict()
+                loops.append(flat(loader))
+                self.assertEqual(sorted(loops[1]), self.everything)
+                for state, expected in ((start, loops), (end, loops[1:])):
+                    other = self.loader(workers)
+                    other.load_state_dict(state)
+                    self.assertEqual([flat(other) for _ in expected], expected)
+
+
+def rank_of_several(rank, ranks, path, store, folder):
+    """One process of a group."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+    dataset = Dataset(open_source(path), 30, convert=ids)
+    loops = [flat(dataset), flat(DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="spawn"))]
+    torch.save(loops, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+class Distributed(WithFile):
+    def test_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = (2, self.path, f"{folder}/store", folder)
+            torch.multiprocessing.spawn(rank_of_several, arguments, nprocs=2)
+            ranks = [torch.load(f"{folder}/{rank}.pt") for rank in range(2)]
+        for number in range(2):
+            self.assertEqual(sorted(ranks[0][number] + ranks[1][number]), self.everything)
+
+
+if __name__ == "__main__":
+    unittest.main()
