@@ -227,6 +227,18 @@ impl Error {
         self
     }
 
+    /// Adds the parts of a place that are not known yet. A line without the file and offset that it belongs to is no place, so
+    /// these three are added together, or not at all.
+    #[must_use]
+    pub(crate) fn completed(mut self, place: Location) -> Self {
+        let own = &mut self.0.location;
+        if own.file.is_none() && own.line.is_none() {
+            (own.file, own.line, own.offset) = (place.file, place.line, place.offset);
+        }
+        own.key = own.key.take().or(place.key);
+        self
+    }
+
     /// Adds the sequence's key.
     #[must_use]
     pub fn for_key(mut self, key: impl Into<String>) -> Self {

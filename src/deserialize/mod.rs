@@ -29,6 +29,7 @@ pub use crate::sequence::Loaded;
 
 use crate::Result;
 use crate::corpus::Corpus;
+use crate::error::Location;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use loader::Loader;
@@ -172,6 +173,12 @@ pub trait ChunkSource: Send + Sync {
     /// the library's pool, as [`ChunkSource::load`].
     fn check(&self, _chunk: ChunkId, _most: usize) -> Option<check::ChunkCheck> {
         None
+    }
+
+    /// Where the data of a sequence in a stream lie, as far as that is known: file, line and offset. For messages only: the file
+    /// may be read to count its lines.
+    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
+        Location::default()
     }
 
     /// Called when the end of a sweep was delivered. Logs a summary of the warnings that were not written one by one.

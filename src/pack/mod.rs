@@ -9,6 +9,7 @@ mod block;
 mod buffer;
 mod check;
 mod copy;
+pub(crate) mod explain;
 mod feed;
 mod first_fit;
 pub mod layout;

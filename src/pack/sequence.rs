@@ -1,11 +1,11 @@
 //! Packing whole sequences side by side, in as few lanes as first fit finds.
 
+use super::explain::Explain;
 use super::feed::Feed;
 use super::limits::{Limits, PackConfig};
 use super::minibatch::Minibatch;
 use super::packer::{Packer, Queue};
 use super::spec::{PackScratch, PackSpec, Packed};
-use crate::config::Written;
 use crate::deserialize::Chunk;
 use crate::memory::Meter;
 use crate::pool::Pool;
@@ -33,11 +33,11 @@ impl SequencePacker {
         SequencePacker::with(PackSpec::new(streams, true), local_timeline)
     }
 
-    /// Makes errors about frames name the key of the configuration that asked for them.
+    /// Makes errors about single sequences name their places.
     #[must_use]
-    pub(crate) fn blaming(mut self, key: Written) -> SequencePacker {
+    pub(crate) fn explained(mut self, explain: Explain) -> SequencePacker {
         if let Some(spec) = Arc::get_mut(&mut self.spec) {
-            spec.blame(key);
+            spec.explain(explain);
         }
         self
     }

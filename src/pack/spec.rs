@@ -1,10 +1,10 @@
 //! Packing one minibatch of whole sequences: what to do ([`PackSpec`]) and the memory to do it in ([`PackScratch`]).
 
+use super::explain::{self, Explain};
 use super::feed::LoadedSelection;
 use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
-use crate::config::Written;
 use crate::deserialize::{Ahead, Loaded};
 use crate::memory::Meter;
 use crate::pool::Pool;
@@ -21,8 +21,7 @@ const TOGETHER: usize = 32;
 pub struct PackSpec {
     streams: Vec<StreamInfo>,
     frames: bool,
-    /// Where `frameMode` was set.
-    key: Written,
+    explain: Explain,
 }
 
 /// The working memory of one thread that packs.
@@ -140,12 +139,12 @@ impl PackScratch {
 impl PackSpec {
     /// How to pack these streams. `frames`: each sequence must be one sample.
     pub(super) fn new(streams: Vec<StreamInfo>, frames: bool) -> PackSpec {
-        PackSpec { streams, frames, key: Written::default() }
+        PackSpec { streams, frames, explain: Explain::default() }
     }
 
-    /// Makes errors about frames name the key of the configuration that asked for them.
-    pub(super) fn blame(&mut self, key: Written) {
-        self.key = key;
+    /// Makes errors about single sequences name their places.
+    pub(super) fn explain(&mut self, explain: Explain) {
+        self.explain = explain;
     }
 
     /// Takes over the shapes that the data have revealed.
@@ -181,7 +180,9 @@ impl PackSpec {
         minibatch.end_of_sweep = loaded.end_of_sweep;
         minibatch.end_of_epoch = loaded.end_of_epoch;
         for (i, (info, input)) in self.streams.iter().zip(inputs).enumerate() {
-            let nnz = self.check(info, input).map_err(|error| error.in_stream(&info.name))?;
+            let nnz = self.check(info, input).map_err(|(error, position)| {
+                self.locate(error.in_stream(&info.name), i, position, inputs, &scratch.sequences, loaded)
+            })?;
             let (before, rest) = minibatch.streams.split_at_mut(i);
             let Some(stream) = rest.first_mut() else { continue };
             // Streams of equal lengths have equal layouts, unless one of them is binary.
@@ -215,45 +216,77 @@ impl PackSpec {
     }
 
     /// Checks one stream's sequences against its description, so that copying cannot leave its bounds. Returns the total
-    /// number of their values if the stream is sparse, else 0.
-    fn check(&self, info: &StreamInfo, input: &StreamInput<'_>) -> Result<usize> {
+    /// number of their values if the stream is sparse, else 0; or an error and the number of the sequence that it is about.
+    fn check(
+        &self,
+        info: &StreamInfo,
+        input: &StreamInput<'_>,
+    ) -> std::result::Result<usize, (Error, Option<usize>)> {
         let (element, sample_size) = (info.element.size(), info.sample_size());
         let mut nnz = 0;
-        for view in &input.views {
+        for (number, view) in input.views.iter().enumerate() {
+            let of_sequence = |error| Err((error, Some(number)));
             if self.frames && view.samples != 1 && !info.is_binary {
                 let message =
                     format!("Detected a non-frame sequence of size {} in frame mode.", view.samples);
-                let detail = format!(
-                    "'frameMode = true' needs sequences of one sample in each stream, and '{}' has longer ones. If each line is \
-                     a sample of its own, set 'skipSequenceIds = true' in the section of the text file, or remove the ids from \
-                     it. If sequences belong together, as many words with one label do, remove 'frameMode': whole sequences are \
-                     packed then, each stream in a layout of its own.",
-                    info.name
-                );
-                return Err(self.key.blame(Error::data(message).with_detail(detail)));
+                return of_sequence(Error::data(message));
             }
             if view.samples == 0 {
-                return Err(check::empty_sequence(&info.name));
+                return of_sequence(check::empty_sequence(&info.name));
             }
             if info.is_binary && (view.form != ValueForm::Whole || !matches!(view.kind, ViewKind::Dense)) {
-                return Err(Error::internal(
+                return of_sequence(Error::internal(
                     "A chunk has a sequence of a binary stream that is not plain bytes.",
                 ));
             }
             if view.sparse().is_some() != (info.storage == Storage::SparseCsc) {
-                return Err(Error::internal(
+                return of_sequence(Error::internal(
                     "A chunk has a dense sequence of a sparse stream, or the other way round.",
                 ));
             }
-            nnz += check::sizes(view, element, sample_size)?;
+            nnz += check::sizes(view, element, sample_size).or_else(of_sequence)?;
         }
         if nnz > i32::MAX as usize {
-            return Err(Error::data(format!(
-                "Minibatch NNZ count ({nnz}) exceeds the maximum allowed value ({})",
-                i32::MAX
-            )));
+            let message =
+                format!("Minibatch NNZ count ({nnz}) exceeds the maximum allowed value ({})", i32::MAX);
+            let detail =
+                "Sparse minibatches number their values with 32 bits: choose a smaller minibatch size.";
+            return Err((Error::data(message).with_detail(detail), None));
         }
         Ok(nnz)
+    }
+
+    /// An error of [`PackSpec::check`] with the place of its sequence, and with what to do about a sequence that is no frame.
+    #[cold]
+    fn locate(
+        &self,
+        error: Error,
+        stream: usize,
+        number: Option<usize>,
+        inputs: &[StreamInput<'_>],
+        sequences: &[SequenceId],
+        loaded: &LoadedSelection<'_>,
+    ) -> Error {
+        let Some((number, id)) = number.and_then(|number| Some((number, *sequences.get(number)?))) else {
+            return error;
+        };
+        let key = loaded.fetched.and_then(|(fetched, _)| {
+            let fetched = fetched.get(loaded.sequences.iter().position(|other| *other == id)?)?;
+            (0..self.streams.len()).find_map(|stream| fetched.key(stream))
+        });
+        let error = self.explain.locate(error, id, stream, key);
+        let samples = |input: &StreamInput<'_>| input.lengths.get(number).copied().unwrap_or(0);
+        if !self.frames || samples(&inputs[stream]) <= 1 {
+            return error;
+        }
+        let detail = format!(
+            "{} 'frameMode = true' needs sequences of one sample in each stream. If each line is a sample of its own, set \
+             'skipSequenceIds = true' in the section of the text file, or remove the ids from it. If sequences belong together, \
+             as many words with one label do, remove 'frameMode': whole sequences are packed then, each stream in a layout of \
+             its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts.",
+            explain::lengths(self.streams.iter().zip(inputs.iter().map(samples)))
+        );
+        self.explain.blame(error.with_detail(detail))
     }
 }
 

@@ -7,13 +7,13 @@
 mod slot;
 
 use super::copy::{self, Columns};
+use super::explain::{self, Explain};
 use super::feed::Feed;
 use super::layout::{GAP, Record};
 use super::limits::PackConfig;
 use super::minibatch::{Minibatch, MinibatchPool, StreamMinibatch};
 use super::packer::{Packer, Queue};
 use super::{check, limits};
-use crate::config::Written;
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
@@ -32,8 +32,7 @@ pub struct TruncatedPacker {
     slots: Vec<Slot>,
     /// The minibatch's sequences, by their numbers in it.
     sequences: Vec<SequenceId>,
-    /// Where `truncated` was set.
-    key: Written,
+    explain: Explain,
 }
 
 /// Sequences that a slot has memory for from the start, at most. A slot of short sequences holds one for each step of a
@@ -49,14 +48,14 @@ impl TruncatedPacker {
             config: None,
             slots: Vec::new(),
             sequences: Vec::new(),
-            key: Written::default(),
+            explain: Explain::default(),
         }
     }
 
-    /// Makes errors about the lengths of sequences name the key of the configuration that asked for truncation.
+    /// Makes errors about single sequences name their places.
     #[must_use]
-    pub(crate) fn blaming(self, key: Written) -> TruncatedPacker {
-        TruncatedPacker { key, ..self }
+    pub(crate) fn explained(self, explain: Explain) -> TruncatedPacker {
+        TruncatedPacker { explain, ..self }
     }
 
     /// Makes the packer report the memory of its minibatches to `meter`.
@@ -93,7 +92,7 @@ impl TruncatedPacker {
             feed.release();
             feed.count_invalid(invalid, first.is_some())?;
             if let Some((id, chunk)) = first {
-                let samples = length(&*chunk, id, &self.streams).map_err(|error| self.key.blame(error))?;
+                let samples = self.length(&*chunk, id)?;
                 if samples > 0 {
                     barren = 0;
                 }
@@ -104,6 +103,49 @@ impl TruncatedPacker {
             }
         }
         Ok(())
+    }
+
+    /// Number of samples of a sequence that is present in all streams, which must agree on it. It may be 0: CNTK 2.7 complains
+    /// only when the sequence's turn comes. This checks all that copying relies on, once per sequence rather than for every
+    /// minibatch that takes a piece of a long one.
+    fn length(&self, chunk: &dyn Chunk, id: SequenceId) -> Result<usize> {
+        let mut length: Option<u32> = None;
+        for (stream, info) in self.streams.iter().enumerate() {
+            let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
+            let first = *length.get_or_insert(view.samples);
+            let check = || {
+                check::sizes(&view, info.element.size(), info.sample_size())?;
+                if first != view.samples {
+                    return Err(self.different(chunk, id));
+                }
+                view.sparse().map_or(Ok(()), |sparse| check::ascending(sparse.offsets))
+            };
+            check().map_err(|error| {
+                let error = self.explain.locate(error.in_stream(&info.name), id, stream, None);
+                // All others are mistakes of a deserializer.
+                if error.kind() == ErrorKind::Data { self.explain.blame(error) } else { error }
+            })?;
+        }
+        Ok(length.unwrap_or(0) as usize)
+    }
+
+    /// The error of a sequence whose streams have different numbers of samples.
+    #[cold]
+    fn different(&self, chunk: &dyn Chunk, id: SequenceId) -> Error {
+        let message = "For BPTT sequences between different input stream should have the same length.";
+        let lengths = self.streams.iter().enumerate().filter_map(|(stream, info)| {
+            match chunk.sequence(stream, id.index) {
+                Loaded::Data(view) => Some((info, view.samples)),
+                _ => None,
+            }
+        });
+        Error::data(message).with_detail(format!(
+            "{} 'truncated = true' cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
+             for many words, remove 'truncated' and 'truncationLength': whole sequences are packed then, each stream in a layout \
+             of its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts. Or write a \
+             label for each word.",
+            explain::lengths(lengths)
+        ))
     }
 
     /// Writes one lane of the minibatch. Records go to the first stream's layout. Returns whether a sequence that carries
@@ -287,7 +329,7 @@ impl Packer for TruncatedPacker {
                 if !matches!(presence(&*chunk, id, self.streams.len()), Presence::Whole) {
                     return Err(damaged());
                 }
-                let samples = length(&*chunk, id, &self.streams)?;
+                let samples = self.length(&*chunk, id)?;
                 slot.push(QueuedSequence { id, chunk, samples, end_of_sweep });
             }
             // The cursor lies within the first sequence. It is 0 if there is none or if it is empty.
@@ -326,34 +368,6 @@ fn presence(chunk: &dyn Chunk, id: SequenceId, streams: usize) -> Presence {
         }
     }
     presence
-}
-
-/// Number of samples of a sequence that is present in all streams, which must agree on it. It may be 0: CNTK 2.7 complains
-/// only when the sequence's turn comes. This checks all that copying relies on, once per sequence rather than for every
-/// minibatch that takes a piece of a long one.
-fn length(chunk: &dyn Chunk, id: SequenceId, streams: &[StreamInfo]) -> Result<usize> {
-    let mut length: Option<(u32, &str)> = None;
-    for (stream, info) in streams.iter().enumerate() {
-        let Loaded::Data(view) = chunk.sequence(stream, id.index) else { continue };
-        check::sizes(&view, info.element.size(), info.sample_size())
-            .map_err(|error| error.in_stream(&info.name))?;
-        let &mut (samples, other) = length.get_or_insert((view.samples, &info.name));
-        if samples != view.samples {
-            let message = "For BPTT sequences between different input stream should have the same length.";
-            let detail = format!(
-                "A sequence has {samples} samples in '{other}' and {} in '{}'. 'truncated = true' cuts all streams after the same \
-                 number of steps, so each sample needs its partner. With one label for many words, remove 'truncated' and \
-                 'truncationLength': whole sequences are packed then, each stream in a layout of its own. Or write a label \
-                 for each word.",
-                view.samples, info.name
-            );
-            return Err(Error::data(message).with_detail(detail).in_stream(&info.name));
-        }
-        if let Some(sparse) = view.sparse() {
-            check::ascending(sparse.offsets)?;
-        }
-    }
-    Ok(length.map_or(0, |(samples, _)| samples) as usize)
 }
 
 /// Adds a record to the layout that all streams share: it is made in the first stream and copied to the others at the end.

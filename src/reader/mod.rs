@@ -179,7 +179,7 @@ impl Reader {
         let prefetch = Prefetch::of(options, &*source);
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
-            Box::new(Pipeline::new(options, &deserializer, &shapes, pool, packing_threads, &meter));
+            Box::new(Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads, &meter));
         let delivered = pipeline.progress(Progress::default());
         Reader {
             streams,

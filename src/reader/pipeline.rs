@@ -10,9 +10,11 @@ use super::position::{ReaderPosition, local_position_of, samples_of};
 use super::prefetch_batch::{Assembled, PrefetchBatch};
 use super::store::ChunkStore;
 use crate::config::options::{Order, Packing, ReaderSettings};
+use crate::corpus::Corpus;
 use crate::deserialize::{AnyDeserializer, Chunk, ChunkSource};
 use crate::error::ExceptionClass;
 use crate::memory::Meter;
+use crate::pack::explain::Explain;
 use crate::pack::{
     Feed, Limits, LoadedSelection, Minibatch, PackConfig, PackSpec, Packer, Queue, SequencePacker,
     TruncatedPacker,
@@ -71,11 +73,13 @@ impl Pipeline {
     pub(super) fn new(
         options: &ReaderSettings,
         deserializer: &AnyDeserializer,
+        corpus: &Arc<Corpus>,
         shapes: &Arc<LateShapes>,
         pool: Pool,
         packing_threads: usize,
         meter: &Meter,
     ) -> Self {
+        let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
         let timeline = TimelineSource::new(options.order, deserializer, pool);
@@ -88,16 +92,15 @@ impl Pipeline {
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {
                 let packer = SequencePacker::new(streams, options.local_timeline);
-                Box::new(packer.metered(meter).helped_by(helpers))
+                Box::new(packer.metered(meter).helped_by(helpers).explained(explain))
             }
             Packing::Frame => {
-                let packer = SequencePacker::of_frames(streams, options.local_timeline)
-                    .blaming(options.packing_key.clone());
-                Box::new(packer.metered(meter).helped_by(helpers))
+                let packer = SequencePacker::of_frames(streams, options.local_timeline);
+                Box::new(packer.metered(meter).helped_by(helpers).explained(explain))
             }
             Packing::Truncated { .. } => {
                 let packer = TruncatedPacker::new(streams, options.local_timeline);
-                Box::new(packer.metered(meter).blaming(options.packing_key.clone()))
+                Box::new(packer.metered(meter).explained(explain))
             }
         };
         let source = Source {

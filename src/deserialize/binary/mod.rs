@@ -26,7 +26,7 @@ use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -217,6 +217,10 @@ impl ChunkSource for BinaryDeserializer {
         let tables = size_of_val(self.chunks.as_slice()) + size_of_val(header.chunks.as_slice());
         let index = (tables + lengths.bytes()) as u64 + handle.memory();
         SourceMemory { chunks: common.buffers.held(), index }
+    }
+
+    fn location(&self, _sequence: SequenceId, _stream: usize) -> Location {
+        Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() }
     }
 
     fn file_bytes(&self) -> Option<u64> {

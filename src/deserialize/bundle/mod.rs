@@ -20,7 +20,7 @@ use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
@@ -106,7 +106,12 @@ impl Bundle {
 
     /// The partner of a sequence in the last member.
     fn in_last(&self, id: SequenceId) -> Option<SequenceId> {
-        let partner = self.map.join.chunks[id.chunk as usize].partners.last()?;
+        self.partner(self.secondaries.len().checked_sub(1)?, id)
+    }
+
+    /// The partner of a sequence in a secondary member.
+    fn partner(&self, secondary: usize, id: SequenceId) -> Option<SequenceId> {
+        let partner = self.map.join.chunks[id.chunk as usize].partners.get(secondary)?;
         let (chunk, index) = partner.places.get(id.index);
         Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
@@ -220,6 +225,19 @@ impl ChunkSource for Bundle {
         let own = SourceMemory { chunks: 0, index: self.map.join.bytes() as u64 };
         let secondaries = self.secondaries.iter().map(|secondary| secondary.deserializer().memory());
         secondaries.fold(self.primary.memory() + own, |sum, memory| sum + memory)
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let (member, inner) = self.map.routes[stream];
+        let Some(number) = member.checked_sub(1) else {
+            let joined = &self.map.join.chunks[sequence.chunk as usize];
+            let own = SequenceId { chunk: joined.primary, index: joined.primary_index(sequence.index) };
+            return self.primary.location(own, inner);
+        };
+        match self.partner(number, sequence) {
+            Some(own) => self.secondaries[number].deserializer().location(own, inner),
+            None => Location::default(),
+        }
     }
 
     fn end_sweep(&self) {

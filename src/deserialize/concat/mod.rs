@@ -17,6 +17,7 @@ use super::check::ChunkCheck;
 use super::fingerprint::{SEED, mix};
 use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
 use crate::corpus::Corpus;
+use crate::error::Location;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -385,6 +386,11 @@ impl<F: Format> ChunkSource for Concat<F> {
             chunks: file.chunks,
             index: sum.index + file.index,
         })
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let place = self.owner(sequence.chunk);
+        place.file.location(SequenceId { chunk: sequence.chunk - place.first, ..sequence }, stream)
     }
 
     fn check(&self, chunk: ChunkId, most: usize) -> Option<ChunkCheck> {

@@ -14,6 +14,7 @@ use super::fingerprint::mix;
 use super::loader::Loader;
 use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory};
 use crate::corpus::Corpus;
+use crate::error::Location;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -135,6 +136,11 @@ impl ChunkSource for Frames {
 
     fn is_fetched_ahead(&self) -> bool {
         self.inner.is_fetched_ahead()
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        let utterance = self.utterances(&[sequence]).first().copied();
+        utterance.map_or_else(Location::default, |utterance| self.inner.location(utterance, stream))
     }
 
     fn fingerprint(&self) -> u64 {

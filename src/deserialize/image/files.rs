@@ -13,7 +13,7 @@ use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
 };
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::file;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -143,6 +143,11 @@ impl ChunkSource for FileImages {
 
     fn is_fetched_ahead(&self) -> bool {
         true
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let line = u64::from(self.line(sequence.chunk)) + 1;
+        Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }
     }
 
     fn fingerprint(&self) -> u64 {

@@ -26,7 +26,7 @@ use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, SequenceId, SequenceKey};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
@@ -177,6 +177,13 @@ impl ChunkSource for KaldiDeserializer {
 
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         self.keys(sequences, keys);
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let index = &self.shared.index;
+        let entry = &index.entries[index.ordinal(sequence)];
+        let file = Some(index.files.path(entry.file).to_owned());
+        Location { file, offset: Some(entry.offset), ..Location::default() }
     }
 
     fn fingerprint(&self) -> u64 {

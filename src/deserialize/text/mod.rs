@@ -28,6 +28,7 @@ use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory,
 };
+use crate::error::Location;
 use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
@@ -273,6 +274,16 @@ impl ChunkSource for TextDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.shared.index.fingerprint()
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let mut place = Location { file: Some(self.shared.handle.path().to_owned()), ..Location::default() };
+        let index = sequence.index..sequence.index + 1;
+        if let Some(span) = self.shared.index.spans(sequence.chunk, index).next() {
+            place.offset = Some(span.offset);
+            place.line = self.shared.handle.get().ok().and_then(|file| file.line_at(span.offset));
+        }
+        place
     }
 
     fn end_sweep(&self) {

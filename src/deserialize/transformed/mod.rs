@@ -17,6 +17,7 @@ use super::{
 use crate::config::options::TransformedStream;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
+use crate::error::Location;
 use crate::image::{Image, Pixels};
 use crate::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
@@ -235,6 +236,10 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
 
     fn loads_at_once(&self) -> bool {
         self.inner.loads_at_once()
+    }
+
+    fn location(&self, sequence: SequenceId, stream: usize) -> Location {
+        self.inner.location(sequence, stream)
     }
 
     fn fingerprint(&self) -> u64 {

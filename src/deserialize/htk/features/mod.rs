@@ -19,7 +19,7 @@ use crate::deserialize::buffer::BufferPool;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, Storage, StreamInfo};
@@ -258,6 +258,13 @@ impl ChunkSource for HtkFeatureDeserializer {
 
     fn fingerprint(&self) -> u64 {
         self.shared.table.fingerprint()
+    }
+
+    /// The line of the script file, which names the file of the frames.
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let table = &self.shared.table;
+        let (file, line) = table.line(table.position(sequence));
+        Location { file: Some(file.to_owned()), line: Some(line.into()), ..Location::default() }
     }
 
     fn memory(&self) -> SourceMemory {

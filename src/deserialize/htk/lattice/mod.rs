@@ -15,7 +15,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};
@@ -166,6 +166,15 @@ impl ChunkSource for LatticeDeserializer {
         match truncated {
             true => keys.resize(keys.len() + sequences.len(), 0),
             false => self.keys(sequences, keys),
+        }
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let span = &self.shared.chunks[sequence.chunk as usize];
+        Location {
+            file: Some(self.shared.paths[span.path as usize].to_string()),
+            offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
+            ..Location::default()
         }
     }
 

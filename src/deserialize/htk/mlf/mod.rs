@@ -29,7 +29,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
-use crate::error::ExceptionClass;
+use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::log::{Level, Logger, Repeated};
 use crate::memory::Meter;
@@ -167,6 +167,20 @@ impl ChunkSource for MlfDeserializer {
     /// CNTK 2.7 hands out label sequences that are not marked with a key: they read as key 0.
     fn reported_keys(&self, sequences: &[SequenceId], _truncated: bool, keys: &mut Vec<SequenceKey>) {
         keys.resize(keys.len() + sequences.len(), 0);
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let Some(file) = self.shared.files.get(self.shared.table.file(sequence.chunk)) else {
+            return Location::default();
+        };
+        let first = self.shared.table.positions(sequence.chunk).start;
+        let offset = self.shared.table.entry(first + sequence.index as usize).offset;
+        Location {
+            file: Some(file.data.path().to_owned()),
+            line: if file.is_binary { None } else { file.data.line_at(offset) },
+            offset: Some(offset),
+            ..Location::default()
+        }
     }
 
     fn end_sweep(&self) {

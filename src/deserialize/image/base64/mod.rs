@@ -19,6 +19,7 @@ use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
 };
+use crate::error::Location;
 use crate::file::DataFile;
 use crate::image::Region;
 use crate::log::{Level, Repeated};
@@ -169,6 +170,18 @@ impl ChunkSource for Base64Images {
 
     fn is_fetched_ahead(&self) -> bool {
         true
+    }
+
+    fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
+        let Shared { file, index, common, .. } = &*self.shared;
+        let line = sequence.index / common.copies;
+        let offset = index.spans(sequence.chunk, line..line + 1).next().map(|span| span.offset);
+        Location {
+            file: Some(file.path().to_owned()),
+            line: offset.and_then(|offset| file.line_at(offset)),
+            offset,
+            ..Location::default()
+        }
     }
 
     fn fingerprint(&self) -> u64 {
