@@ -9,6 +9,7 @@ with MinibatchSource(CTFDeserializer("digits.train.ctf", streams), max_sweeps=1)
 """
 
 from . import transforms
+from ._arrays import ArrayDeserializer, OneHot, from_arrays, one_hot
 from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, StreamDef, StreamDefs
 from ._convert import (
     htk_to_kaldi,
@@ -49,11 +50,12 @@ from ._speech import (
     LatticeDeserializer,
 )
 from ._transform import ImageInfo, Transform
-from ._user import ComposableUserDeserializer, SequenceList, UserDeserializer
+from ._user import ComposableUserDeserializer, SequenceArray, SequenceList, UserDeserializer
 
 __version__ = _version_text().decode()
 
 __all__ = [
+    "ArrayDeserializer",
     "Base64ImageDeserializer",
     "CBFDeserializer",
     "CTFDeserializer",
@@ -84,10 +86,12 @@ __all__ = [
     "MinibatchSource",
     "Progress",
     "RECORD",
+    "OneHot",
     "ReaderError",
     "ReaderValueError",
     "Scale",
     "RemoteFile",
+    "SequenceArray",
     "SequenceList",
     "Sizes",
     "StreamDef",
@@ -99,6 +103,7 @@ __all__ = [
     "UserDeserializer",
     "WARNING",
     "compress",
+    "from_arrays",
     "get_threads",
     "htk_to_kaldi",
     "htk_to_numpy",
@@ -110,6 +115,7 @@ __all__ = [
     "mlf_to_numpy",
     "mlf_to_text",
     "mount",
+    "one_hot",
     "set_log_callback",
     "set_threads",
     "text_to_mlf",

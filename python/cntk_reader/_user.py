@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from . import _library as lib
 from ._minibatch import StreamInformation
 
 _ARRAY = np.dtype(lib.UserArray)
-_SAMPLES, _ARRAYS = 0, 2  # of cntk_reader_grouping
+_SAMPLES, _SEQUENCES, _ARRAYS = 0, 1, 2  # of cntk_reader_grouping
 _ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
 
 _callbacks = threading.local()
@@ -77,6 +77,7 @@ class UserDeserializer:
         """The data of a chunk: for each stream, by name,
 
         * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence, or
+        * one of the two with the samples of all sequences, and their lengths: a :class:`SequenceArray`, or
         * a list of sequences, each an array (samples, *shape), an array of the sample's shape, or a CSR matrix.
 
         Values have the stream's dtype. All streams have the same number of sequences. May be called again for the same
@@ -115,6 +116,23 @@ class SequenceList:
     count: int
     lengths: Sequence[int] | np.ndarray[Any, Any] | None = None
     keys: Sequence[int] | Sequence[str] | np.ndarray[Any, Any] | None = None
+
+
+class Csr(NamedTuple):
+    """A CSR matrix of samples, without SciPy: row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``."""
+
+    data: np.ndarray[Any, Any]
+    indices: np.ndarray[Any, Any]
+    indptr: np.ndarray[Any, Any]
+    shape: tuple[int, int]
+    format: str = "csr"
+
+
+class SequenceArray(NamedTuple):
+    """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other."""
+
+    values: Any
+    lengths: Sequence[int] | np.ndarray[Any, Any]  #: samples of each sequence
 
 
 class ComposableUserDeserializer(UserDeserializer):
@@ -167,7 +185,9 @@ def _sparse(matrix: Any, info: StreamInformation) -> tuple[dict[str, Any], list[
     ]
     indices, offsets = integers
     if len(offsets) != matrix.shape[0] + 1:
-        raise ValueError(f"The matrix has {matrix.shape[0]} rows, but {len(offsets)} entries in indptr instead of one more.")
+        raise ValueError(
+            f"The matrix has {matrix.shape[0]} rows, but {len(offsets)} entries in indptr instead of one more."
+        )
     values = {
         "values": data.__array_interface__["data"][0],
         "values_size": data.nbytes,
@@ -221,11 +241,15 @@ class _ChunkMemory:
         return name.decode() if isinstance(name, bytes) else name
 
     def _add(self, part: lib.UserStreamData, value: Any, info: StreamInformation) -> None:
+        lengths = None
+        if isinstance(value, SequenceArray):
+            value, lengths = value.values, np.ascontiguousarray(value.lengths, np.uint32)
+            part.lengths, part.length_count = lengths.ctypes.data, len(lengths)
         if isinstance(value, list):
             part.grouping = _ARRAYS
             described = [_sequence(item, info) for item in value]
         elif _is_csr(value) if info.is_sparse else isinstance(value, np.ndarray):
-            part.grouping = _SAMPLES
+            part.grouping = _SAMPLES if lengths is None else _SEQUENCES
             described = [_sparse(value, info) if info.is_sparse else _dense(value, info)]
         elif _is_csr(value) or isinstance(value, np.ndarray):
             raise TypeError(f"Unexpected data type '{type(value).__name__}' for a {info.storage_format} stream.")
@@ -234,7 +258,7 @@ class _ChunkMemory:
         table = np.zeros(len(described), _ARRAY)
         for field in {key for values, _ in described for key in values}:
             table[field] = [values.get(field, 0) for values, _ in described]
-        self.keep.append((table, [kept for _, kept in described]))
+        self.keep.append((table, lengths, [kept for _, kept in described]))
         part.arrays = table.ctypes.data
         part.array_count = len(table)
 

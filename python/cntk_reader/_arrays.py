@@ -1,0 +1,380 @@
+"""Tables in memory as deserializers: arrays of NumPy, matrices of SciPy, columns of Arrow and pandas.
+
+A chunk is a slice of the arrays, which the library reads where they lie. Python runs once for each chunk, and never for a
+sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _arrow
+from ._minibatch import StreamInformation
+from ._user import ComposableUserDeserializer, Csr, SequenceArray, SequenceList
+
+#: Chunks that the data are divided into: CNTK's default window, so that all data are randomized together.
+CHUNKS = 128
+
+#: Types that are converted to float32, chunk by chunk, without loss.
+_SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)}
+
+Lengths = Union[Sequence[int], npt.NDArray[Any], None]
+Keys = Union[Sequence[int], Sequence[str], npt.NDArray[Any], None]
+
+
+class OneHot(NamedTuple):
+    """Numbers that stand for one-hot vectors: see :func:`one_hot`."""
+
+    ids: Any
+    size: int | None
+
+
+def one_hot(ids: Any, size: int | None = None) -> OneHot:
+    """Numbers of words or classes, for :func:`from_arrays`: a sparse stream of one-hot vectors of this ``size``.
+
+    ``ids`` has one integer from 0 to ``size - 1`` for each sample, as an array or a column of Arrow or pandas, also one of lists.
+    int32 is read in place. ``size`` may be left out for categories (pandas) and dictionaries (Arrow).
+    """
+    return OneHot(ids, size)
+
+
+class _Column:
+    """The samples of a stream, in consecutive pieces."""
+
+    def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
+        self.pieces = pieces
+        self.firsts = np.cumsum([0, *(len(piece) for piece in pieces)])
+        self.samples = int(self.firsts[-1])
+
+    def cut(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Samples ``begin`` to ``end``; a copy only where they lie in several pieces."""
+        place = int(np.searchsorted(self.firsts, begin, "right")) - 1
+        parts = []
+        while True:
+            first = int(self.firsts[place])
+            parts.append(self.pieces[place][max(begin - first, 0) : end - first])
+            place += 1
+            if place == len(self.pieces) or int(self.firsts[place]) >= end:
+                return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class _Dense(_Column):
+    is_sparse = False
+
+    def __init__(self, pieces: list[npt.NDArray[Any]]) -> None:
+        super().__init__(pieces)
+        kind = pieces[0].dtype
+        if kind not in (np.float32, np.float64) and kind not in _SMALL:
+            raise TypeError(
+                f"Values of the type {kind} cannot be delivered: streams have float32 or float64. If they are numbers of words or "
+                "classes, pass one_hot(values, size); if they are measurements, values.astype('float32')."
+            )
+        self.element = np.dtype(np.float32) if kind in _SMALL else kind
+        self.shape = pieces[0].shape[1:]
+
+    def take(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Samples ``begin`` to ``end`` as the library takes them."""
+        return self.cut(begin, end).astype(self.element, copy=False)
+
+
+class _Ids(_Column):
+    is_sparse = True
+    element = np.dtype(np.float32)
+
+    def __init__(self, pieces: list[npt.NDArray[Any]], size: int | None) -> None:
+        super().__init__(pieces)
+        if pieces[0].dtype.kind not in "iu" or pieces[0].ndim != 1:
+            raise TypeError(
+                f"Numbers of classes are one integer for each sample, not {pieces[0].dtype} of {pieces[0].ndim} dimensions."
+            )
+        if size is None:
+            raise ValueError("The number of classes is not known: pass it as the second argument of one_hot.")
+        self.shape = (size,)
+        #: As many ones as a chunk has samples, and the offsets of samples with one value each. All chunks use them.
+        self.filled = np.ones(0, np.float32), np.zeros(1, np.int32)
+
+    def take(self, begin: int, end: int) -> Csr:
+        """Samples ``begin`` to ``end`` as the library takes them."""
+        count = end - begin
+        # Several threads may be here; each uses the lists that it sees.
+        ones, offsets = self.filled
+        if count > len(ones):
+            self.filled = ones, offsets = np.ones(count, np.float32), np.arange(count + 1, dtype=np.int32)
+        ids = self.cut(begin, end)
+        if ids.dtype not in (np.int32, np.int64):
+            ids = ids.astype(np.int32 if ids.dtype.itemsize < 4 else np.int64)
+        return Csr(ones[:count], ids, offsets[: count + 1], (count, self.shape[0]))
+
+
+class _Sparse:
+    is_sparse = True
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.samples, size = matrix.shape
+        self.shape = (size,)
+        self.element = matrix.data.dtype
+        if self.element not in (np.float32, np.float64):
+            raise TypeError(f"Values of the type {self.element} cannot be delivered: pass matrix.astype('float32').")
+
+    def take(self, begin: int, end: int) -> Csr:
+        """Samples ``begin`` to ``end`` as the library takes them."""
+        offsets = self.matrix.indptr[begin : end + 1]
+        first, last = int(offsets[0]), int(offsets[-1])
+        values, indices = self.matrix.data[first:last], self.matrix.indices[first:last]
+        return Csr(values, indices, offsets - offsets[0], (end - begin, self.shape[0]))
+
+
+def _columns(value: Any) -> _arrow.Column:
+    """Pieces, lengths and categories of anything but sparse matrices."""
+    dtype = getattr(value, "dtype", None)
+    categories = getattr(dtype, "categories", None)
+    if categories is not None and hasattr(value, "cat"):
+        codes = value.cat.codes.to_numpy()
+        if len(codes) and codes.min() < 0:
+            raise ValueError(f"{int((codes < 0).sum())} values have no category: fill them, or leave them out.")
+        return _arrow.Column([codes], None, len(categories))
+    if (
+        _arrow.is_arrow(value)
+        and not (isinstance(dtype, np.dtype) and dtype != np.dtype(object))
+        and not hasattr(value, "dtypes")
+    ):
+        return _arrow.read(value)
+    if isinstance(value, (list, tuple)):
+        raise TypeError(
+            "A list was given for a stream. Join sequences to one array, and pass the number of samples of each: "
+            "x=np.concatenate(sequences), lengths=[len(sequence) for sequence in sequences]."
+        )
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.ndim == 0:
+        raise TypeError(
+            f"{type(value).__name__} with values of the type {array.dtype} cannot be read as an array of samples."
+        )
+    return _arrow.Column([array], None, None)
+
+
+def _read(value: Any) -> tuple[_Dense | _Ids | _Sparse, npt.NDArray[np.int64] | None]:
+    """A stream, and the lengths of its sequences if it has lengths of its own."""
+    if getattr(value, "format", None) == "csr" and hasattr(value, "indptr"):
+        return _Sparse(value), None
+    is_one_hot = isinstance(value, OneHot)
+    column = _columns(value.ids if is_one_hot else value)
+    if not is_one_hot and column.categories is None:
+        return _Dense(column.pieces), column.lengths
+    size = column.categories if not is_one_hot or value.size is None else value.size
+    return _Ids(column.pieces, size), column.lengths
+
+
+def _lengths(
+    samples: int, own: npt.NDArray[np.int64] | None, given: Lengths, is_for_this_stream: bool
+) -> npt.NDArray[np.int64] | None:
+    """The lengths of a stream's sequences, from the lengths that it has and those that were given; None: all are 1."""
+    if given is not None:
+        wanted = np.asarray(given)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu":
+            raise ValueError(f"Lengths are a list of integers, not {wanted.dtype} of {wanted.ndim} dimensions.")
+        wanted = wanted.astype(np.int64)
+        if own is not None and not np.array_equal(own, wanted):
+            raise ValueError("The lists of the column have other lengths than `lengths`: leave `lengths` out.")
+        # One sample for each sequence, such as a label.
+        is_single = own is None and samples == len(wanted) and not is_for_this_stream
+        own = np.ones(samples, np.int64) if is_single else wanted
+        _check_positive(wanted)
+    if own is None:
+        return None
+    _check_positive(own)
+    if int(own.sum()) != samples:
+        raise ValueError(
+            f"The lengths of {len(own)} sequences add up to {int(own.sum())}, but the stream has {samples} samples."
+        )
+    return None if (own == 1).all() else own
+
+
+def _check_positive(lengths: npt.NDArray[np.int64]) -> None:
+    if len(lengths) and lengths.min() < 1:
+        place = int(np.argmax(lengths < 1))
+        raise ValueError(f"Sequence {place} has the length {lengths[place]}: a sequence has at least one sample.")
+
+
+class ArrayDeserializer(ComposableUserDeserializer):
+    """Arrays in memory as a deserializer: see :func:`from_arrays`, whose ``arrays`` are a mapping here."""
+
+    thread_safe = True
+
+    def __init__(
+        self,
+        arrays: Mapping[str, Any],
+        *,
+        lengths: Lengths | Mapping[str, Lengths] = None,
+        keys: Keys = None,
+        minibatch_stream: str | None = None,
+        chunk_size: int | None = None,
+    ) -> None:
+        if not arrays:
+            raise ValueError("No arrays were given: from_arrays(x=values) has one stream, 'x'.")
+        given = dict(lengths) if isinstance(lengths, Mapping) else dict.fromkeys(arrays, lengths)
+        for name in (*given, *([] if minibatch_stream is None else [minibatch_stream])):
+            if name not in arrays:
+                raise ValueError(f"There is no array '{name}'. The arrays are {', '.join(map(repr, arrays))}.")
+        self._streams: dict[str, _Dense | _Ids | _Sparse] = {}
+        own_lengths: dict[str, npt.NDArray[np.int64] | None] = {}
+        for name, value in arrays.items():
+            try:
+                stream, own = _read(value)
+                own_lengths[name] = _lengths(stream.samples, own, given.get(name), isinstance(lengths, Mapping))
+                self._streams[name] = stream
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"Stream '{name}': {error}") from None
+        counts = {
+            name: stream.samples if own is None else len(own)
+            for (name, stream), own in zip(self._streams.items(), own_lengths.values())
+        }
+        self._count = next(iter(counts.values()))
+        if len(set(counts.values())) > 1 or self._count == 0:
+            listed = ", ".join(f"'{name}' has {number}" for name, number in counts.items())
+            raise ValueError(
+                f"All streams need the same number of sequences, at least 1: {listed}. Where sequences have several samples, "
+                "pass `lengths`, the number of samples of each."
+            )
+        if (
+            not isinstance(lengths, Mapping)
+            and lengths is not None
+            and all(own is None for own in own_lengths.values())
+        ):
+            total = int(np.sum(lengths))
+            if total != self._count:
+                raise ValueError(
+                    f"The lengths add up to {total}, but no array has {total} samples: {_listed(self._streams)}."
+                )
+        #: By stream, the first sample of each sequence and the end of the last one; None: each sample is a sequence.
+        self._offsets = {name: None if own is None else _offsets(own) for name, own in own_lengths.items()}
+        self._lengths = self._declared(own_lengths, minibatch_stream)
+        self._keys = _checked_keys(keys, self._count)
+        self._bounds = self._chunks(chunk_size)
+        self._defines = minibatch_stream
+
+    def _declared(
+        self, lengths: Mapping[str, npt.NDArray[np.int64] | None], defines: str | None
+    ) -> npt.NDArray[np.uint32] | None:
+        """What sequences count in minibatch sizes: their samples in the stream that defines it, else in the longest one."""
+        if defines is not None:
+            counted = [lengths[defines]]
+        else:
+            counted = list(lengths.values())
+        longest = None
+        for own in counted:
+            if own is not None:
+                longest = own if longest is None else np.maximum(longest, own)
+        return None if longest is None else longest.astype(np.uint32)
+
+    def _chunks(self, chunk_size: int | None) -> npt.NDArray[np.int64]:
+        """The sequences at which chunks begin, and the end of the last one."""
+        if chunk_size is not None and chunk_size <= 0:
+            raise ValueError(f"Chunks of {chunk_size} samples were asked for: at least 1.")
+        ends = np.arange(1, self._count + 1) if self._lengths is None else np.cumsum(self._lengths, dtype=np.int64)
+        size = -(-int(ends[-1]) // CHUNKS) if chunk_size is None else chunk_size
+        bounds = np.searchsorted(ends, np.arange(0, int(ends[-1]), size), "right")
+        made: npt.NDArray[np.int64] = np.unique(np.append(bounds, self._count)).astype(np.int64)
+        return made
+
+    def stream_infos(self) -> list[StreamInformation]:
+        """The streams, in the order of the arrays."""
+        return [
+            StreamInformation(
+                name,
+                number,
+                "sparse" if stream.is_sparse else "dense",
+                stream.element,
+                stream.shape,
+                name == self._defines,
+            )
+            for number, (name, stream) in enumerate(self._streams.items())
+        ]
+
+    def num_chunks(self) -> int:
+        """The number of chunks."""
+        return len(self._bounds) - 1
+
+    def get_sequences(self, chunk_id: int) -> SequenceList:
+        """The sequences of a chunk."""
+        begin, end = self._bounds[chunk_id : chunk_id + 2]
+        lengths = None if self._lengths is None else self._lengths[begin:end]
+        return SequenceList(int(end - begin), lengths, None if self._keys is None else self._keys[begin:end])
+
+    def get_chunk(self, chunk_id: int) -> dict[str, Any]:
+        """The data of a chunk: slices of the arrays."""
+        begin, end = (int(bound) for bound in self._bounds[chunk_id : chunk_id + 2])
+        return {name: self._slice(name, begin, end) for name in self._streams}
+
+    def _slice(self, name: str, begin: int, end: int) -> Any:
+        stream, offsets = self._streams[name], self._offsets[name]
+        if offsets is None:
+            return stream.take(begin, end)
+        own = offsets[begin : end + 1]
+        return SequenceArray(stream.take(int(own[0]), int(own[-1])), np.diff(own).astype(np.uint32))
+
+
+def _listed(streams: Mapping[str, Any]) -> str:
+    return ", ".join(f"'{name}' has {stream.samples}" for name, stream in streams.items())
+
+
+def _offsets(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def _checked_keys(keys: Keys, count: int) -> Any:
+    if keys is None:
+        return None
+    made = np.asarray(keys)
+    if made.shape != (count,):
+        raise ValueError(f"There are {made.size} keys for {count} sequences.")
+    if made.dtype.kind in "iu":
+        if made.dtype.kind == "i" and made.min() < 0:
+            raise ValueError(f"The key {int(made.min())} is negative: keys are texts or numbers from 0.")
+        return made.astype(np.uint64, copy=False)
+    if made.dtype.kind not in "UOT":
+        raise TypeError(f"Keys of the type {made.dtype} cannot be used: keys are texts or integers from 0.")
+    return [str(key) for key in made.tolist()]
+
+
+def from_arrays(
+    *,
+    lengths: Lengths | Mapping[str, Lengths] = None,
+    keys: Keys = None,
+    minibatch_stream: str | None = None,
+    chunk_size: int | None = None,
+    **arrays: Any,
+) -> ArrayDeserializer:
+    """A deserializer of arrays in memory, which are not copied: one stream for each named array.
+
+    Each array has one sample after the other, the samples of all sequences:
+
+    * NumPy, or what ``np.asarray`` takes without a copy: shape (samples, *shape of a sample), float32 or float64; smaller types
+      (bool, 8 and 16 bits) become float32 chunk by chunk;
+    * a CSR matrix of SciPy: one row a sample, a sparse stream;
+    * :func:`one_hot` of integers: a sparse stream of words or classes;
+    * a column of pandas; categories become one-hot vectors;
+    * a column of Arrow, from pyarrow, Polars and others: numbers, lists of a fixed size (one sample each), lists (one sequence each);
+      dictionaries become one-hot vectors.
+
+    ``lengths``: the number of samples of each sequence, for all arrays, or by name. An array with as many samples as there are
+    lengths has one sample for each sequence. Without ``lengths`` each sample is a sequence, except in Arrow's lists, which have
+    lengths of their own. ``keys``: numbers or texts, one for each sequence, to join the data with those of other
+    deserializers; without them a key is the sequence's number. ``minibatch_stream``: the stream whose samples count in minibatch sizes,
+    instead of the longest one.
+
+    ``chunk_size``: samples of a chunk, the unit in which data are randomized and shared out among workers. The default makes 128
+    chunks, which is the default window.
+
+    Arrays must not change while a source reads them. :class:`ArrayDeserializer` takes names that are no Python names, or that this
+    function has a meaning for.
+    """
+    return ArrayDeserializer(
+        arrays, lengths=lengths, keys=keys, minibatch_stream=minibatch_stream, chunk_size=chunk_size
+    )

@@ -1,0 +1,342 @@
+"""Arrays in memory as deserializers: the same minibatches as from a file, in place, of every kind of table."""
+
+import gc
+import importlib.util
+import json
+import pickle
+import tempfile
+import threading
+import unittest
+import weakref
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from cntk_reader import (
+    ArrayDeserializer,
+    CTFDeserializer,
+    MinibatchSource,
+    ReaderError,
+    StreamDef,
+    StreamDefs,
+    from_arrays,
+    one_hot,
+)
+
+MODES = [
+    {},
+    {"randomize": False},
+    {"randomization_window_in_samples": 50},
+    {"truncation_length": 4},
+    {"workers": 2, "rank": 0},
+    {"randomize": False, "options": {"localTimeline": False}, "workers": 3, "rank": 0},
+]
+
+
+def needs(module):
+    """Skips a test where a package is not installed."""
+    return unittest.skipIf(importlib.util.find_spec(module) is None, f"{module} is not installed")
+
+
+def contents(source, epochs=2):
+    """All that minibatches are made of."""
+    parts = []
+    for _ in range(epochs):
+        for minibatch in source.epoch(20):
+            for name, stream in sorted(minibatch.items()):
+                parts.append((name, stream.asarray().tolist(), stream.records.tolist()))
+            parts.append(minibatch.keys_of_sequences.tolist())
+    return parts
+
+
+def delivered(deserializer, stream="x"):
+    """The sequences of a stream in the data's order."""
+    with MinibatchSource(deserializer, randomize=False) as source:
+        return [
+            (part.toarray() if hasattr(part, "toarray") else part).tolist()
+            for minibatch in source.epoch(7)
+            for part in minibatch[stream].as_sequences()
+        ]
+
+
+class SameAsText(unittest.TestCase):
+    """A file in CTF and arrays with its data give equal minibatches."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        random = np.random.default_rng(7)
+        cls.lengths = random.integers(1, 9, 60)
+        total = int(cls.lengths.sum())
+        cls.x = random.integers(-50, 50, (total, 3)).astype(np.float32)
+        cls.words = random.integers(0, 30, total).astype(np.int32)
+        cls.labels = random.integers(0, 4, 60).astype(np.int64)
+        cls.path = Path(cls.folder.name) / "data.ctf"
+        lines, at = [], 0
+        for number, length in enumerate(cls.lengths):
+            for step in range(length):
+                line = f"{number} |x {' '.join(map(str, map(int, cls.x[at])))} |w {cls.words[at]}:1"
+                lines.append(line + (f" |y {cls.labels[number]}:1" if step == 0 else "") + "\n")
+                at += 1
+        cls.path.write_text("".join(lines))
+
+    def file(self):
+        sparse = {"w": StreamDef(shape=30, is_sparse=True), "y": StreamDef(shape=4, is_sparse=True)}
+        return CTFDeserializer(self.path, StreamDefs(x=StreamDef(shape=3), **sparse))
+
+    def arrays(self, chunk_size=1 << 20):
+        return from_arrays(
+            x=self.x, w=one_hot(self.words, 30), y=one_hot(self.labels, 4), lengths=self.lengths, chunk_size=chunk_size
+        )
+
+    def test_sequences(self):
+        for options in MODES:
+            options = dict(options)
+            if "truncation_length" in options:
+                # Labels of sequences are not truncated with the words.
+                self.assertRaises(ReaderError, contents, MinibatchSource(self.file(), truncation_length=4))
+                continue
+            with self.subTest(options), MinibatchSource(self.file(), **options) as file:
+                with MinibatchSource(self.arrays(), **options) as arrays:
+                    expected = contents(file)
+                    self.assertTrue(expected)
+                    self.assertEqual(contents(arrays), expected)
+                    self.assertEqual(arrays.sizes, file.sizes)
+
+    def test_the_datas_order_with_many_chunks(self):
+        with MinibatchSource(self.file(), randomize=False) as file:
+            expected = contents(file)
+        for size in (None, 1, 10):
+            with MinibatchSource(self.arrays(size), randomize=False) as arrays:
+                self.assertEqual(contents(arrays), expected)
+                self.assertGreater(arrays.sizes.chunks, 20)
+
+    def test_truncation(self):
+        streams = StreamDefs(x=StreamDef(shape=3), w=StreamDef(shape=30, is_sparse=True))
+        for randomize in (False, True):
+            options = {"truncation_length": 4, "randomize": randomize}
+            arrays = from_arrays(x=self.x, w=one_hot(self.words, 30), lengths=self.lengths, chunk_size=1 << 20)
+            with MinibatchSource(CTFDeserializer(self.path, streams), **options) as file:
+                self.assertEqual(contents(MinibatchSource(arrays, **options)), contents(file))
+
+    def test_frames(self):
+        path = Path(self.folder.name) / "frames.ctf"
+        path.write_text("".join(f"|x {' '.join(map(str, map(int, row)))}\n" for row in self.x))
+        for options in ({"frame_mode": True}, {}, {"randomize": False}):
+            file = MinibatchSource(CTFDeserializer(path, StreamDefs(x=StreamDef(shape=3))), **options)
+            arrays = MinibatchSource(from_arrays(x=self.x, chunk_size=1 << 20), **options)
+            self.assertEqual(contents(arrays), contents(file))
+            self.assertEqual(len(arrays.epoch(20)), len(file.epoch(20)))
+
+    def test_joined_with_a_file(self):
+        keys = np.arange(60, dtype=np.int64)[::-1]
+        file = CTFDeserializer(self.path, StreamDefs(x=StreamDef(shape=3)))
+        for given in (keys, [str(key) for key in keys]):
+            weights = from_arrays(weight=keys.astype(np.float32)[:, None], keys=given)
+            with MinibatchSource([file, weights]) as source:
+                for minibatch in source.epoch(50):
+                    self.assertEqual(minibatch["weight"].array.ravel().tolist(), minibatch.keys_of_sequences.tolist())
+
+    def test_states(self):
+        with MinibatchSource(self.arrays(10)) as source:
+            loop = iter(source.epoch(20))
+            next(loop)
+            state = json.loads(json.dumps(source.state_dict()))
+            expected = [minibatch["x"].array.tolist() for minibatch in loop]
+        with MinibatchSource(pickle.loads(pickle.dumps(self.arrays(10)))) as source:
+            source.load_state_dict(state)
+            self.assertEqual([minibatch["x"].array.tolist() for minibatch in source.epoch(20)], expected)
+
+
+class Kinds(unittest.TestCase):
+    def test_numpy(self):
+        base = np.arange(48, dtype=np.float64).reshape(8, 6)
+        for values in (base, base[::2, 1:3], base[::-1], np.asfortranarray(base), base.reshape(8, 2, 3), base[:, 0]):
+            self.assertEqual([part[0] for part in delivered(from_arrays(x=values))], values.tolist())
+            lengths = [2] * (len(values) // 2)
+            joined = delivered(from_arrays(x=values, lengths=lengths))
+            self.assertEqual(joined, values.reshape(-1, 2, *values.shape[1:]).tolist())
+
+    def test_small_types_become_float(self):
+        for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16):
+            values = np.array([[0, 1], [1, 0]], kind)
+            source = MinibatchSource(from_arrays(x=values), randomize=False)
+            self.assertEqual(source["x"].dtype, np.float32)
+            self.assertEqual(next(iter(source.epoch(2)))["x"].array[0].tolist(), values.astype(float).tolist())
+
+    def test_arrays_are_used_in_place(self):
+        values = np.zeros((4, 2), np.float32)
+        words = np.zeros(4, np.int32)
+        arrays = from_arrays(x=values, w=one_hot(words, 9), chunk_size=1)
+        with MinibatchSource(arrays, randomize=False, options={"prefetch": False}) as source:
+            values[:], words[:] = 5, 7
+            minibatch = next(iter(source.epoch(4)))
+        self.assertTrue((minibatch["x"].array == 5).all())
+        self.assertEqual(minibatch["w"].csr.indices.tolist(), [7] * 4)
+        given = arrays.get_chunk(2)
+        self.assertTrue(np.shares_memory(given["x"], values))
+        self.assertTrue(np.shares_memory(given["w"].indices, words))
+
+    def test_python_does_not_run_for_sequences(self):
+        class Counting(ArrayDeserializer):
+            calls = 0
+
+            def get_chunk(self, chunk_id):
+                type(self).calls += 1
+                return super().get_chunk(chunk_id)
+
+        arrays = Counting({"x": np.zeros(50_000, np.float32)})
+        with MinibatchSource(arrays) as source:
+            self.assertEqual(sum(minibatch["x"].num_samples for minibatch in source.epoch(100)), 50_000)
+            self.assertEqual(source.sizes, (50_000, 50_000, 128))
+        self.assertLessEqual(Counting.calls, 256)
+
+    def test_sparse_matrices(self):
+        matrix = sp.random(9, 5, 0.4, "csr", np.float32, np.random.default_rng(1))
+        for given in (matrix, sp.csr_array(matrix), matrix.astype(np.float64)):
+            self.assertEqual(
+                [part[0] for part in delivered(from_arrays(x=given, chunk_size=2))], matrix.toarray().tolist()
+            )
+        long = delivered(from_arrays(x=matrix, lengths=[4, 5], chunk_size=1))
+        self.assertEqual(long, [matrix.toarray()[:4].tolist(), matrix.toarray()[4:].tolist()])
+
+    def test_ids(self):
+        for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+            made = delivered(from_arrays(x=one_hot(np.array([2, 0, 1], kind), 3), lengths=[2, 1]))
+            self.assertEqual(made, [[[0, 0, 1], [1, 0, 0]], [[0, 1, 0]]])
+
+    def test_streams_of_different_lengths(self):
+        x, y = np.arange(10, dtype=np.float32), np.arange(6, dtype=np.float32)
+        arrays = from_arrays(x=x, y=y, lengths={"x": [5, 2, 3], "y": [1, 4, 1]}, minibatch_stream="y")
+        with MinibatchSource(arrays, randomize=False) as source:
+            self.assertEqual((source.sizes.samples, source.sizes.sequences), (6, 3))
+            self.assertEqual([minibatch["x"].num_samples for minibatch in source.epoch(5)], [7, 3])
+
+    def test_mistakes(self):
+        x = np.zeros((4, 2), np.float32)
+        for message, work in (
+            ("No arrays were given", lambda: from_arrays()),
+            ("'x' has 4, 'y' has 3", lambda: from_arrays(x=x, y=x[:3])),
+            ("'x' has 0", lambda: from_arrays(x=x[:0])),
+            ("add up to 5, but the stream has 4", lambda: from_arrays(x=x, lengths=[2, 3])),
+            ("add up to 7, but no array has 7 samples", lambda: from_arrays(x=x, lengths=[1, 2, 2, 2])),
+            ("Sequence 1 has the length 0", lambda: from_arrays(x=x, lengths=[4, 0])),
+            ("Lengths are a list of integers", lambda: from_arrays(x=x, lengths=[1.5])),
+            ("There is no array 'z'", lambda: from_arrays(x=x, lengths={"z": [4]})),
+            ("There is no array 'z'", lambda: from_arrays(x=x, minibatch_stream="z")),
+            ("There are 2 keys for 4 sequences", lambda: from_arrays(x=x, keys=[1, 2])),
+            ("The key -1 is negative", lambda: from_arrays(x=x, keys=[-1, 2, 3, 4])),
+            ("at least 1", lambda: from_arrays(x=x, chunk_size=0)),
+            ("'x': Values of the type int64 cannot be delivered.*one_hot", lambda: from_arrays(x=np.arange(3))),
+            ("'x': A list was given", lambda: from_arrays(x=[x, x])),
+            ("cannot be read as an array", lambda: from_arrays(x=np.array(["a", "b"]))),
+            ("number of classes is not known", lambda: from_arrays(x=one_hot(np.arange(3)))),
+            ("one integer for each sample", lambda: from_arrays(x=one_hot(x, 3))),
+        ):
+            with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
+                work()
+        with MinibatchSource(from_arrays(x=one_hot(np.array([0, 9]), 3))) as source:
+            with self.assertRaisesRegex(ReaderError, "index 9, but a sample has 3 values"):
+                list(source.epoch(5))
+
+    def test_data_are_freed_with_the_source(self):
+        values = np.zeros((4, 2), np.float32)
+        watched = weakref.ref(values)
+        source = MinibatchSource(from_arrays(x=values))
+        del values
+        list(source.epoch(2))
+        self.assertIsNotNone(watched())
+        source.close()
+        del source
+        gc.collect()
+        for _ in range(100):
+            if watched() is None:
+                break
+            threading.Event().wait(0.01)
+        self.assertIsNone(watched())
+
+
+class Tables(unittest.TestCase):
+    @needs("pyarrow")
+    def test_arrow(self):
+        import pyarrow as pa
+
+        numbers = pa.array([0.0, 1, 2, 3, 4, 5], pa.float32())
+        lists = pa.array([[1.0, 2], [3], [4, 5, 6]], pa.list_(pa.float32()))
+        vectors = pa.array([[1.0, 2], [3, 4], [5, 6], [7, 8]], pa.list_(pa.float32(), 2))
+        of_vectors = pa.array([[[1.0, 2]], [[3, 4], [5, 6]]], pa.list_(pa.list_(pa.float32(), 2)))
+        for value, expected in (
+            (numbers, [[0], [1], [2], [3], [4], [5]]),
+            (numbers[2:5], [[2], [3], [4]]),
+            (pa.chunked_array([numbers[:2], numbers[2:]]), [[0], [1], [2], [3], [4], [5]]),
+            (lists, [[1, 2], [3], [4, 5, 6]]),
+            (lists[1:], [[3], [4, 5, 6]]),
+            (lists.cast(pa.large_list(pa.float32()))[1:], [[3], [4, 5, 6]]),
+            (pa.chunked_array([lists, lists[:1]]), [[1, 2], [3], [4, 5, 6], [1, 2]]),
+            (vectors, [[[1, 2]], [[3, 4]], [[5, 6]], [[7, 8]]]),
+            (vectors[1:3], [[[3, 4]], [[5, 6]]]),
+            (of_vectors, [[[1, 2]], [[3, 4], [5, 6]]]),
+            (of_vectors[1:], [[[3, 4], [5, 6]]]),
+        ):
+            for size in (1, None, 100):
+                with self.subTest(value=value, size=size):
+                    self.assertEqual(delivered(from_arrays(x=value, chunk_size=size)), expected)
+        words = pa.array([[2, 0], [1]], pa.list_(pa.int32()))
+        self.assertEqual(delivered(from_arrays(x=one_hot(words, 3))), [[[0, 0, 1], [1, 0, 0]], [[0, 1, 0]]])
+        categories = pa.array(["b", "a", "b"]).dictionary_encode()
+        self.assertEqual(delivered(from_arrays(x=categories)), [[[1, 0]], [[0, 1]], [[1, 0]]])
+        in_place = from_arrays(x=numbers).get_chunk(0)["x"]
+        self.assertEqual(in_place.ctypes.data, numbers.buffers()[1].address)
+        for value, message in (
+            (pa.array([1.0, None]), "1 nulls among 2"),
+            (pa.array([[1.0], None]), "1 nulls among 2"),
+            (pa.array([[1.0], [None]]), "1 nulls among 2"),
+            (pa.array(["a"]), "format 'u' cannot be read"),
+            (pa.array([[[1.0]]]), "format '\\+l' cannot be read"),
+            (pa.array([1, 2]), "one_hot"),
+            (pa.chunked_array([], pa.float32()), "'x' has 0"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex((ValueError, TypeError), message):
+                from_arrays(x=value)
+
+    @needs("pyarrow")
+    def test_arrow_is_released(self):
+        import pyarrow as pa
+
+        gc.collect()
+        before = pa.total_allocated_bytes()
+        for _ in range(3):
+            column = pa.chunked_array([pa.array(np.zeros(1000, np.float32)), pa.array(np.zeros(1000, np.float32))])
+            copy = pa.chunked_array([pa.concat_arrays([chunk, chunk]) for chunk in column.chunks])
+            arrays = from_arrays(x=copy)
+            del copy, column
+            self.assertEqual(len(delivered(arrays)), 4000)
+            del arrays
+            gc.collect()
+        self.assertEqual(pa.total_allocated_bytes(), before)
+
+    @needs("pandas")
+    def test_pandas(self):
+        import pandas as pd
+
+        table = pd.DataFrame({"a": np.float32([1, 2, 3]), "b": np.float32([4, 5, 6]), "c": ["x", "y", "x"]})
+        self.assertEqual(delivered(from_arrays(x=table["a"])), [[1], [2], [3]])
+        self.assertEqual(delivered(from_arrays(x=table[["a", "b"]])), [[[1, 4]], [[2, 5]], [[3, 6]]])
+        category = table["c"].astype("category")
+        self.assertEqual(delivered(from_arrays(x=category)), [[[1, 0]], [[0, 1]], [[1, 0]]])
+        self.assertRaisesRegex(
+            ValueError, "1 values have no category", from_arrays, x=category.where([True, True, False])
+        )
+        self.assertRaises(TypeError, from_arrays, x=table)
+
+    @needs("torch")
+    def test_torch(self):
+        import torch
+
+        values = torch.arange(6.0).reshape(3, 2)
+        self.assertEqual(delivered(from_arrays(x=values)), [[[0, 1]], [[2, 3]], [[4, 5]]])
+
+
+if __name__ == "__main__":
+    unittest.main()
