@@ -1766,9 +1766,9 @@ typedef struct {
    */
   uint32_t number_ids;
   /**
-   * 0.
+   * For compressing by zstd: the level, from 1, the fastest, to 22, the smallest; 0 for the default, 9.
    */
-  uint32_t reserved2;
+  uint32_t compression_level;
 } cntk_reader_conversion;
 
 /**

@@ -185,7 +185,7 @@ pub mod speech {
 /// scheme is opened by it. Files whose names end in `.zst` or `.gz` are read like the plain files, and
 /// [`compress`](files::compress) writes those that are read fastest. The guide `docs/storage.md` has more.
 pub mod files {
-    pub use crate::convert::{Listener, Progress, compress};
+    pub use crate::convert::{CompressOptions, Listener, Progress, compress, compress_with};
     pub use crate::file::mounted::{FileSystem, RemoteFile, mount, unmount};
 }
 

@@ -86,26 +86,69 @@ fn a_failed_conversion_leaves_the_earlier_file() {
 }
 
 #[test]
-fn a_killed_conversion_leaves_nothing_and_can_be_repeated() {
-    let (folder, _) = data(60_000);
+fn outputs_are_compressed_by_their_names() {
+    let (folder, path) = data(30_000);
     let folder = folder.path();
-    let whole = ["convert", "data.ctf", "data.npz", "--format", "json"];
-    assert_eq!(run(folder, &whole).0, 0);
-    let expected = std::fs::read(folder.join("data.npz")).expect("a file");
-    std::fs::remove_file(folder.join("data.npz")).expect("removing");
-    for milliseconds in [1, 20, 50, 100, 150, 200, 300] {
-        let mut child = tool(folder, &whole).stdout(Stdio::null()).spawn().expect("the tool runs");
-        std::thread::sleep(Duration::from_millis(milliseconds));
-        child.kill().expect("killing");
-        child.wait().expect("its end");
-        // Killed late, it had its output complete.
-        if let Ok(found) = std::fs::read(folder.join("data.npz")) {
-            assert!(found == expected, "half a file after {milliseconds} ms");
-        }
+    let convert = |input: &str, output: &str, options: &[&str]| {
+        let arguments = [&["convert", input, output, "--format", "json"], options].concat();
+        let (code, report, errors) = run(folder, &arguments);
+        assert_eq!((code, errors.as_str()), (0, ""), "{input} to {output}");
+        json(&report)
+    };
+    // A file is compressed as it is.
+    let copied = convert("data.ctf", "data.ctf.zst", &[]);
+    assert_eq!((&copied["is_verified"], &copied["sequences"]), (&true.into(), &Value::Null));
+    let size = |name: &str| std::fs::metadata(folder.join(name)).expect("a file").len();
+    assert_eq!(copied["bytes"], size("data.ctf.zst"));
+    assert!(size("data.ctf.zst") < size("data.ctf") / 3);
+    // What is converted is compressed on its way.
+    let plain = convert("data.ctf", "plain.cbf", &[]);
+    let packed = convert("data.ctf.zst", "packed.cbf.zst", &["--compress", "zstd", "--level", "1"]);
+    assert_eq!((&plain["digest"], &plain["sequences"]), (&packed["digest"], &30_000.into()));
+    let back = convert("packed.cbf.zst", "back.ctf.zst", &[]);
+    assert_eq!((&back["digest"], &back["is_verified"]), (&plain["digest"], &true.into()));
+    assert_eq!(run(folder, &["head", "data.ctf"]).1, run(folder, &["head", "data.ctf.zst"]).1);
+    let (_, found, _) = run(folder, &["info", "packed.cbf.zst", "--format", "json"]);
+    assert_eq!(json(&found)["deserializers"][0]["sequences"], 30_000);
+    // Readers could not recognize these, and NumPy could not read that.
+    for (output, options) in [
+        ("a.ctf", &["--compress", "zstd"][..]),
+        ("a.ctf", &["--level", "3"]),
+        ("a.npz.zst", &[]),
+        ("a.ctf.zst", &["--level", "23"]),
+        ("data.ctf", &[]),
+    ] {
+        assert_eq!(run(folder, &[&["convert", "data.ctf", output], options].concat()).0, 2, "{output}");
     }
-    assert_eq!(run(folder, &whole).0, 0);
-    assert!(std::fs::read(folder.join("data.npz")).expect("a file") == expected);
-    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 3);
+    assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 6);
+    drop(path);
+}
+
+#[test]
+fn a_killed_conversion_leaves_nothing_and_can_be_repeated() {
+    for (output, options) in
+        [("data.npz", &[][..]), ("data.ctf.zst", &["--level", "19"]), ("data.cbf.zst", &["--level", "19"])]
+    {
+        let (folder, _) = data(60_000);
+        let folder = folder.path();
+        let whole = [&["convert", "data.ctf", output, "--format", "json"], options].concat();
+        assert_eq!(run(folder, &whole).0, 0);
+        let expected = std::fs::read(folder.join(output)).expect("a file");
+        std::fs::remove_file(folder.join(output)).expect("removing");
+        for milliseconds in [1, 20, 50, 100, 150, 200, 300] {
+            let mut child = tool(folder, &whole).stdout(Stdio::null()).spawn().expect("the tool runs");
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            child.kill().expect("killing");
+            child.wait().expect("its end");
+            // Killed late, it had its output complete.
+            if let Ok(found) = std::fs::read(folder.join(output)) {
+                assert!(found == expected, "half a file after {milliseconds} ms");
+            }
+        }
+        assert_eq!(run(folder, &whole).0, 0);
+        assert!(std::fs::read(folder.join(output)).expect("a file") == expected);
+        assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 3);
+    }
 }
 
 #[test]

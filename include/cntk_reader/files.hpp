@@ -142,10 +142,12 @@ inline void MountFileSystem(std::string_view scheme, std::shared_ptr<const FileS
 }
 
 /// Compresses any file by zstd, in frames that are unpacked one by one: a reader reads it like the plain file
-/// if its name ends in ".zst". `progress` gets frames in place of sequences.
+/// if its name ends in ".zst". `progress` gets frames in place of sequences. `level` is zstd's, from 1, the
+/// fastest, to 22, the smallest; 0 is the default, 9.
 inline void CompressFile(const std::string& input, const std::string& output,
-                         const ProgressCallback& progress = {}) {
+                         const ProgressCallback& progress = {}, std::uint32_t level = 0) {
   cntk_reader_conversion conversion = CNTK_READER_CONVERSION_INIT;
+  conversion.compression_level = level;
   detail::Convert(CNTK_READER_DIRECTION_TO_ZSTD, input, output, conversion, progress);
 }
 

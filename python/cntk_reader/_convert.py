@@ -31,6 +31,7 @@ def convert(
     script: Path | None = None,
     states: Path | None = None,
     number_ids: bool = False,
+    compression_level: int = 0,
 ) -> None:
     raised: list[BaseException] = []
 
@@ -50,6 +51,7 @@ def convert(
         script=_encoded(script),
         states=_encoded(states),
         number_ids=number_ids,
+        compression_level=compression_level,
     )
     try:
         _run(byref(conversion))

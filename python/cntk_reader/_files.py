@@ -207,9 +207,12 @@ def unmount(scheme: str) -> None:
     _mount(encoded, len(encoded), None)
 
 
-def compress(input: Path, output: Path, progress: Progress = None) -> None:
+def compress(input: Path, output: Path, progress: Progress = None, level: int = 9) -> None:
     """Compresses any file by zstd, in frames that are unpacked one by one.
 
     A reader reads ``output`` like the plain file if its name ends in ".zst". ``progress`` gets frames in place of sequences.
+    ``level`` is zstd's, from 1, the fastest, to 22, the smallest.
     """
-    convert(_TO_ZSTD, input, output, progress)
+    if not 1 <= level <= 22:
+        raise ValueError(f"zstd has no level {level} of compression: levels go from 1 to 22")
+    convert(_TO_ZSTD, input, output, progress, compression_level=level)

@@ -381,7 +381,7 @@ class Conversion(Sized):
         ("script", c_char_p),
         ("states", c_char_p),
         ("number_ids", c_uint32),
-        ("reserved2", c_uint32),
+        ("compression_level", c_uint32),
     ]
 
 

@@ -104,6 +104,10 @@ class StorageTest(unittest.TestCase):
             compress(DIGITS, packed, lambda *progress: seen.append(progress))
             self.assertEqual(seen[-1][:2], (DIGITS.stat().st_size,) * 2)
             self.assertLess(packed.stat().st_size, DIGITS.stat().st_size / 2)
+            compress(DIGITS, Path(folder) / "small.ctf.zst", level=19)
+            self.assertLess((Path(folder) / "small.ctf.zst").stat().st_size, packed.stat().st_size)
+            with self.assertRaises(ValueError):
+                compress(DIGITS, packed, level=23)
             np.testing.assert_array_equal(values(packed), values(DIGITS))
             os.environ["CNTK_READER_CACHE"] = folder + "/cache"
             zipped = Path(folder) / "digits.ctf.gz"

@@ -6,7 +6,7 @@ use super::sized::{self, Sized};
 use super::status::cntk_reader_status;
 use super::text::{self, NUL_TERMINATED};
 use crate::convert::speech::{self, SpeechConversion};
-use crate::convert::{self, Listener, Progress, TextToBinary};
+use crate::convert::{self, CompressOptions, Listener, Progress, TextToBinary};
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
@@ -91,8 +91,8 @@ pub struct cntk_reader_conversion {
     pub states: *const c_char,
     /// For labels to text: 1 to number sequences from 0 on, 0 to give them the utterances' keys as ids.
     pub number_ids: u32,
-    /// 0.
-    pub reserved2: u32,
+    /// For compressing by zstd: the level, from 1, the fastest, to 22, the smallest; 0 for the default, 9.
+    pub compression_level: u32,
 }
 
 // SAFETY: integers, pointers and an optional function; all of them may be zero.
@@ -117,7 +117,7 @@ impl Default for cntk_reader_conversion {
             script: null(),
             states: null(),
             number_ids: 0,
-            reserved2: 0,
+            compression_level: 0,
         }
     }
 }
@@ -145,7 +145,13 @@ impl cntk_reader_conversion {
                 convert::text_to_binary(&options, &mut report).map(drop)
             }
             1 => convert::binary_to_text(input, output, &mut report).map(drop),
-            11 => convert::compress(input, output, &mut report).map(drop),
+            11 => {
+                let mut options = CompressOptions::default();
+                if self.compression_level != 0 {
+                    options.level = self.compression_level;
+                }
+                convert::compress_with(input, output, &options, &mut report).map(drop)
+            }
             other => {
                 let Some(&convert) = SPEECH.get(other as usize - 2) else {
                     return Err(Error::argument(format!(

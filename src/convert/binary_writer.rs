@@ -64,8 +64,7 @@ pub(super) struct BinaryWriter {
 }
 
 impl BinaryWriter {
-    pub fn create(path: &str, streams: Vec<BinaryStream>) -> Result<BinaryWriter> {
-        let mut output = Output::create(path)?;
+    pub fn create(mut output: Output, streams: Vec<BinaryStream>) -> Result<BinaryWriter> {
         output.write(&MAGIC.to_le_bytes())?;
         output.write(&VERSION.to_le_bytes())?;
         let columns = streams.iter().map(|_| BinaryColumn::default()).collect();

@@ -84,7 +84,10 @@ impl<'a> Writer<'a> {
             dim: rule.dim,
             element: options.element,
         };
-        let binary = BinaryWriter::create(&options.output, options.streams.iter().map(stream).collect())?;
+        let binary = BinaryWriter::create(
+            Output::create(&options.output)?,
+            options.streams.iter().map(stream).collect(),
+        )?;
         Ok(Writer { options, binary, estimate: 0, estimate_open: 0, id: None, entries: Vec::new() })
     }
 

@@ -27,11 +27,12 @@
 
 mod binary;
 mod binary_writer;
-#[cfg(feature = "compression")]
 mod compress;
 mod data;
 mod digest;
 mod digits;
+#[cfg_attr(not(feature = "compression"), path = "no_frames.rs")]
+mod frame_writer;
 mod items;
 mod numpy;
 mod output;
@@ -45,8 +46,7 @@ mod transfer;
 mod transfer_tests;
 
 pub use binary::binary_to_text;
-#[cfg(feature = "compression")]
-pub use compress::compress;
+pub use compress::{CompressOptions, compress, compress_with};
 pub use data::Data;
 pub use digest::Digest;
 pub use items::{TextToBinary, text_to_binary};
@@ -83,13 +83,6 @@ fn report(listener: &mut Listener<'_>, progress: Progress) -> Result<()> {
             Err(Error::new(ErrorKind::User, ExceptionClass::Runtime, "The conversion was stopped."))
         }
     }
-}
-
-/// Compresses a file by zstd: not in this build.
-#[cfg(not(feature = "compression"))]
-pub fn compress(_input: &str, _output: &str, _listener: &mut Listener<'_>) -> Result<Progress> {
-    let error = Error::argument("This build of the library cannot compress files by zstd.");
-    Err(error.with_detail("Build it with the feature 'compression', which is on by default."))
 }
 
 /// Refuses to write over the file that is read.

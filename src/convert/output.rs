@@ -4,6 +4,7 @@
 //! happens. File systems that cannot do this get a file with a temporary name beside the output, which is removed on
 //! every way out but a kill. What a kill leaves is replaced by the next conversion to that output.
 
+use super::frame_writer::FrameWriter;
 use crate::error::ExceptionClass;
 use crate::{Error, ErrorKind, Result};
 use std::ffi::CString;
@@ -17,13 +18,18 @@ use std::path::{Path, PathBuf};
 /// Bytes gathered for one write.
 const BUFFER: usize = 1 << 20;
 
+/// Where this process finds the files that it has open.
+const DESCRIPTORS: &str = "/proc/self/fd";
+
 /// The output. If it is dropped without [`Output::commit`], no file is left.
 pub struct Output {
     path: String,
     file: File,
     buffer: Vec<u8>,
-    /// Bytes written so far.
+    /// Bytes written so far, before they are compressed.
     at: u64,
+    /// What compresses the bytes, if they are to be.
+    packer: Option<FrameWriter>,
     /// The temporary name ...
     temporary: PathBuf,
     /// ... and whether the file has it; otherwise the file has no name.
@@ -33,6 +39,13 @@ pub struct Output {
 impl Output {
     pub fn create(path: &str) -> Result<Output> {
         Self::open(path, "", false)
+    }
+
+    /// An output whose bytes are compressed by zstd, if a level is given.
+    pub fn create_packed(path: &str, level: Option<u32>) -> Result<Output> {
+        let mut output = Self::create(path)?;
+        output.packer = level.map(FrameWriter::new).transpose()?;
+        Ok(output)
     }
 
     /// A file in the folder of an output, for what is going to be copied into the output. `part` distinguishes the parts.
@@ -56,7 +69,7 @@ impl Output {
         let nameless = options.clone().custom_flags(libc::O_TMPFILE).open(folder);
         let (file, named) = match nameless {
             // Through this folder `commit` gives the file its name.
-            Ok(file) if !named && Path::new("/proc/self/fd").exists() => (file, false),
+            Ok(file) if !named && Path::new(DESCRIPTORS).exists() => (file, false),
             _ => (claim(options.create(true), &temporary, path)?, true),
         };
         Ok(Output {
@@ -64,18 +77,32 @@ impl Output {
             file,
             buffer: Vec::with_capacity(BUFFER),
             at: 0,
+            packer: None,
             temporary,
             named,
         })
     }
 
-    /// Bytes written so far.
+    /// Bytes written so far; of a compressed output those before they are compressed.
     pub fn at(&self) -> u64 {
         self.at
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
+        match &mut self.packer {
+            None => self.store(bytes),
+            Some(packer) => packer.add(bytes)?.iter().try_for_each(|frame| self.store(frame)),
+        }
+    }
+
+    /// Writes what is left to be compressed. Nothing can be added any more.
+    fn end_packing(&mut self) -> Result<()> {
+        let Some(packer) = self.packer.take() else { return Ok(()) };
+        packer.finish()?.iter().try_for_each(|part| self.store(part))
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<()> {
         if self.buffer.len() + bytes.len() > BUFFER {
             self.flush()?;
         }
@@ -109,17 +136,20 @@ impl Output {
         }
     }
 
-    /// A path by which this process can read what was written.
+    /// A path by which this process can read what was written. The system's name of the open file is preferred, because the temporary
+    /// name does not say that the file is compressed.
     pub fn readable_path(&mut self) -> Result<String> {
+        self.end_packing()?;
         self.flush()?;
-        Ok(match self.named {
+        Ok(match self.named && !Path::new(DESCRIPTORS).exists() {
             true => self.temporary.display().to_string(),
-            false => format!("/proc/self/fd/{}", self.file.as_raw_fd()),
+            false => format!("{DESCRIPTORS}/{}", self.file.as_raw_fd()),
         })
     }
 
     /// Gives the complete file its name. An earlier file of this name is replaced.
     pub fn commit(mut self) -> Result<()> {
+        self.end_packing()?;
         self.flush()?;
         // Otherwise a crash of the machine could leave the name without the data.
         self.file.sync_data().map_err(|cause| self.error(&cause))?;
@@ -181,7 +211,7 @@ fn claim(options: &OpenOptions, temporary: &Path, path: &str) -> Result<File> {
 
 /// Gives a file without a name the name `name`.
 fn link(file: &File, name: &Path) -> io::Result<()> {
-    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let from = CString::new(format!("{DESCRIPTORS}/{}", file.as_raw_fd()))?;
     let to = CString::new(name.as_os_str().as_bytes())?;
     let (here, flags) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
     // SAFETY: `from` and `to` are `CString`s, so NUL-terminated, and live until the end of this function; the call reads

@@ -7,6 +7,7 @@ use super::numpy::{NumpyOptions, NumpyWriter};
 use super::output::Output;
 use super::text::write_batch;
 use super::{Listener, Progress, report};
+use crate::file;
 use crate::pool::Pool;
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{CbfDeserializer, CtfDeserializer, Error, Reader, ReaderOptions, Result};
@@ -37,11 +38,14 @@ pub struct ConvertOptions {
     pub chunk_size: u64,
     /// Whether the output is read again and compared with the data before it gets its name.
     pub verify: bool,
+    /// For text and binary files: zstd's level to compress the output with, from 1 to 22; `None`: it is not compressed. Readers recognize
+    /// compressed files by their names, so this needs a path that ends in `.zst`.
+    pub compression: Option<u32>,
 }
 
 impl Default for ConvertOptions {
     fn default() -> ConvertOptions {
-        ConvertOptions { chunk_size: 32 << 20, verify: true }
+        ConvertOptions { chunk_size: 32 << 20, verify: true, compression: None }
     }
 }
 
@@ -148,15 +152,28 @@ enum Sink {
 impl Sink {
     fn create(data: &Data, format: Format, path: &str, options: &ConvertOptions) -> Result<Sink> {
         let streams = data.streams();
+        let level = options.compression;
+        if level.is_some() && !matches!(format, Format::Text | Format::Binary) {
+            let error = Error::argument(
+                "Arrays of NumPy are not compressed by zstd, because NumPy does not read them.",
+            );
+            return Err(error.with_detail("Text and binary files can be compressed."));
+        }
+        if level.is_some() && !file::is_named_as_zstd(path) {
+            let error = Error::argument(format!("The name '{path}' does not end in '.zst'."));
+            let detail =
+                "Readers recognize a compressed file by its name and its content. Give it the ending '.zst'.";
+            return Err(error.with_detail(detail));
+        }
         Ok(match format {
             Format::Text => {
                 streams.iter().try_for_each(|stream| super::binary::check_name(&stream.name))?;
-                let output = Output::create(path)?;
+                let output = Output::create_packed(path, level)?;
                 Sink::Text { output, streams: streams.to_vec(), pool: Pool::shared()? }
             }
             Format::Binary => {
                 let streams = streams.iter().map(BinaryStream::of).collect::<Result<Vec<_>>>()?;
-                let writer = BinaryWriter::create(path, streams)?;
+                let writer = BinaryWriter::create(Output::create_packed(path, level)?, streams)?;
                 Sink::Binary { writer, chunk_size: options.chunk_size, chunk: 0 }
             }
             Format::NumpyArray => Sink::Numpy(NumpyWriter::array(path, streams)?),

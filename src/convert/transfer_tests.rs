@@ -28,9 +28,13 @@ fn cbf(path: &str, element: ElementType) -> Builder {
 }
 
 fn run(data: Data, format: Format, path: &str) -> Result<Digest> {
-    convert(data, format, path, &ConvertOptions { chunk_size: 1000, verify: true }, &mut |_| {
-        ControlFlow::Continue(())
-    })
+    convert(
+        data,
+        format,
+        path,
+        &ConvertOptions { chunk_size: 1000, ..ConvertOptions::default() },
+        &mut |_| ControlFlow::Continue(()),
+    )
 }
 
 fn path(folder: &Path, name: &str) -> String {
@@ -61,6 +65,39 @@ fn every_format_keeps_every_bit() {
         assert_eq!(run(numpy(&arrays), Format::Text, &text_out).expect("text"), digest);
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 5);
     }
+}
+
+#[cfg(feature = "compression")]
+#[test]
+fn outputs_are_compressed_and_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [input, plain, binary] = ["in.ctf", "plain.cbf", "out.cbf.zst"].map(|name| path(folder.path(), name));
+    std::fs::write(&input, text()).expect("writing");
+    let data = || Data::of_reader(ctf(&input, ElementType::Float)).expect("data");
+    let digest = Digest::of(&mut data()).expect("a digest");
+    let compressed =
+        |level| ConvertOptions { chunk_size: 1000, compression: Some(level), ..ConvertOptions::default() };
+    let run_with = |data, format, path: &str, options: &ConvertOptions| {
+        convert(data, format, path, options, &mut |_| ControlFlow::Continue(()))
+    };
+    assert_eq!(run_with(data(), Format::Binary, &binary, &compressed(1)).expect("binary"), digest);
+    // Unpacked, it is the binary file that would have been written.
+    run(data(), Format::Binary, &plain).expect("binary");
+    let file = crate::file::DataFile::open(&binary).expect("a compressed file");
+    let mut bytes = vec![0; file.size().expect("a size") as usize];
+    file.read_exact_at(0, &mut bytes).expect("it reads");
+    assert_eq!(bytes, std::fs::read(&plain).expect("a file"));
+    assert!(std::fs::metadata(&binary).expect("a file").len() < bytes.len() as u64);
+    let text = path(folder.path(), "out.ctf.zst");
+    let from_binary = Data::of_reader(cbf(&binary, ElementType::Float)).expect("data");
+    assert_eq!(run_with(from_binary, Format::Text, &text, &compressed(9)).expect("text"), digest);
+    for (format, name, level) in
+        [(Format::Text, "out.ctf", 9), (Format::NumpyArchive, "out.zst", 9), (Format::Text, "a.zst", 23)]
+    {
+        let path = path(folder.path(), name);
+        assert!(run_with(data(), format, &path, &compressed(level)).is_err(), "{name}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 4);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod zstd;
 
 #[cfg(feature = "compression")]
 pub(crate) use frames::{FrameTable, pack};
+pub(crate) use packed::is_named_as_zstd;
 pub use retry::with_retry;
 
 use crate::{Error, Result};

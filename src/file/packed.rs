@@ -24,13 +24,26 @@ const ENDINGS: [(&[u8], Compression); 4] = [
     (b".zstd", Compression::Zstd),
 ];
 
+/// Names of the files that this process has open.
+const DESCRIPTORS: &[u8] = b"/proc/self/fd/";
+
+/// Whether the name of a file is one of those that files compressed by zstd have.
+pub fn is_named_as_zstd(path: &str) -> bool {
+    ENDINGS.iter().any(|(ending, kind)| *kind == Compression::Zstd && path.as_bytes().ends_with(ending))
+}
+
 impl Compression {
     /// How a file is compressed, if it is. Both its name and its first bytes have to say so: other files cost no look at their
-    /// bytes, and a plain file is read as it is whatever its name, as CNTK reads it.
+    /// bytes, and a plain file is read as it is whatever its name, as CNTK reads it. An open file that is named by its descriptor
+    /// has no name of its own, so its bytes alone say it.
     pub(super) fn of(file: &DataFile, path: &OsStr) -> Result<Option<Compression>> {
         let path = path.as_bytes();
         let named = ENDINGS.iter().find(|(ending, _)| path.ends_with(ending));
-        let Some(&(_, compression)) = named else { return Ok(None) };
+        let compression = match named {
+            Some(&(_, compression)) => compression,
+            None if path.starts_with(DESCRIPTORS) => Compression::Zstd,
+            None => return Ok(None),
+        };
         let mut magic = [0; 4];
         let count = file.read_at(0, &mut magic)?;
         Ok((count == magic.len() && compression.begins_with(magic)).then_some(compression))

@@ -4,9 +4,10 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, number};
+use crate::output::{Output, SCHEMA, bytes, number};
 use crate::progress::Progress;
 use cntk_reader::convert::{ConvertOptions, Data, Format, NumpyOptions, convert};
+use cntk_reader::files::{CompressOptions, compress_with};
 use cntk_reader::speech::{self, SpeechConversion};
 use cntk_reader::{ElementType, FileFormat, ReaderOptions};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::time::Instant;
 /// Convert data from one format to another
 ///
 /// From anything that a configuration reads, a text file (ctf), a binary file (cbf) or arrays of NumPy (npy, npz) to text, binary or
-/// arrays; and speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them to npz. The output is read
+/// arrays, text and binary files also compressed by zstd; and speech data: features between htk and kaldi, labels between mlf, kaldi and ctf, all of them to npz. The output is read
 /// again and its digest compared with that of the input (but for speech formats) before it gets its name; an interrupted conversion
 /// leaves nothing.
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,8 @@ use std::time::Instant;
 Examples:
   cntk-reader convert train.ctf train.cbf                      about ten times as fast to read
   cntk-reader convert train.cbf train.ctf                      and back, to the same bits
+  cntk-reader convert train.ctf train.ctf.zst                  the same bytes, compressed
+  cntk-reader convert train.ctf train.cbf.zst --level 15       both at once, and smaller
   cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
   cntk-reader convert digits.npz train.ctf --one-hot labels=10
   cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
@@ -61,9 +64,17 @@ pub struct Convert {
     #[arg(long)]
     number_ids: bool,
 
-    /// Bytes of a chunk of a binary file
-    #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
-    chunk_size: u64,
+    /// Bytes of a chunk of a binary file [default: 33554432]
+    #[arg(long, value_name = "BYTES")]
+    chunk_size: Option<u64>,
+
+    /// Compress the text or binary file that is written [default: if its name ends in .zst]
+    #[arg(long, value_enum, value_name = "METHOD")]
+    compress: Option<Compress>,
+
+    /// Level of compression, from 1, the fastest, to 22, the smallest [default: 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=22))]
+    level: Option<u32>,
 
     /// Do not read the output again
     #[arg(long)]
@@ -106,6 +117,13 @@ enum Precision {
     Double,
 }
 
+/// Methods of compression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Compress {
+    /// Frames that readers unpack one by one
+    Zstd,
+}
+
 #[derive(Serialize)]
 struct Report {
     schema: u32,
@@ -114,11 +132,14 @@ struct Report {
     from: Kind,
     output: String,
     to: Kind,
-    sequences: u64,
+    /// Not counted where a file is only compressed.
+    sequences: Option<u64>,
     samples: Option<u64>,
     values: Option<u64>,
     digest: Option<String>,
     is_verified: bool,
+    /// Bytes of the output.
+    bytes: u64,
     seconds: f64,
 }
 
@@ -132,10 +153,15 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
     let from = options.kind_of_input()?;
     let to = options.kind_of_output()?;
     let begun = Instant::now();
+    let compression = options.compression(to)?;
     let mut report = match format(to).filter(|_| is_data(from)) {
-        Some(format) => options.convert_data(from, to, format, global)?,
+        Some(_) if from == to && compression.is_some() && options.keeps_all() => {
+            options.compress_file(to, compression, global)?
+        }
+        Some(format) => options.convert_data(from, to, format, compression, global)?,
         None => options.convert_speech(from, to, global)?,
     };
+    report.bytes = std::fs::metadata(&options.output).map_or(0, |file| file.len());
     report.seconds = begun.elapsed().as_secs_f64();
     let mut output = Output::new(global, Form::Table);
     match output.form {
@@ -200,7 +226,12 @@ impl Convert {
         if let Some(kind) = self.to {
             return Ok(kind);
         }
-        let end = self.output.extension().map(|end| end.to_string_lossy().to_lowercase());
+        // What is compressed has the ending of its format before that of the compression.
+        let name = match self.is_named_as_compressed() {
+            true => Path::new(self.output.file_stem().unwrap_or_default()),
+            false => &self.output,
+        };
+        let end = name.extension().map(|end| end.to_string_lossy().to_lowercase());
         Ok(match end.as_deref() {
             Some("ctf" | "txt") => Kind::Ctf,
             Some("cbf" | "bin") => Kind::Cbf,
@@ -219,16 +250,67 @@ impl Convert {
         })
     }
 
-    fn convert_data(&self, from: Kind, to: Kind, format: Format, global: &Global) -> Result<Report, Failure> {
-        let output = text(&self.output)?;
-        if std::fs::canonicalize(&self.output)
-            .ok()
-            .is_some_and(|path| std::fs::canonicalize(&self.input).is_ok_and(|input| input == path))
-        {
-            return Err(Failure::Usage(
-                "Input and output are the same file. Choose another output.".to_owned(),
-            ));
+    fn is_named_as_compressed(&self) -> bool {
+        self.output.extension().is_some_and(|end| end == "zst" || end == "zstd")
+    }
+
+    /// The level of compression, if the output is to be compressed.
+    fn compression(&self, to: Kind) -> Result<Option<u32>, Failure> {
+        let is_asked_for = self.compress.is_some() || self.level.is_some();
+        let message = match self.is_named_as_compressed() {
+            false if is_asked_for => {
+                "Give a compressed output a name that ends in .zst: readers recognize it by that. Or leave out --compress and --level."
+            }
+            false => return Ok(None),
+            true if !matches!(to, Kind::Ctf | Kind::Cbf) => {
+                "Only text and binary files (ctf, cbf) are compressed. Choose another name for the output, without .zst."
+            }
+            true => return Ok(Some(self.level.unwrap_or(CompressOptions::DEFAULT_LEVEL))),
+        };
+        Err(Failure::Usage(message.to_owned()))
+    }
+
+    /// Whether the output has all that the input has, unchanged.
+    fn keeps_all(&self) -> bool {
+        let is_selected = !self.stream.is_empty() || !self.one_hot.is_empty();
+        !is_selected && self.precision.is_none() && !self.number_ids && self.chunk_size.is_none()
+    }
+
+    fn check_different(&self) -> Result<(), Failure> {
+        let same = std::fs::canonicalize(&self.output)
+            .is_ok_and(|path| std::fs::canonicalize(&self.input).is_ok_and(|input| input == path));
+        match same {
+            true => {
+                Err(Failure::Usage("Input and output are the same file. Choose another output.".to_owned()))
+            }
+            false => Ok(()),
         }
+    }
+
+    /// Compresses the bytes of the input as they are.
+    fn compress_file(&self, kind: Kind, level: Option<u32>, global: &Global) -> Result<Report, Failure> {
+        self.check_different()?;
+        let mut options = CompressOptions::default();
+        options.level = level.unwrap_or(options.level);
+        options.verify = !self.no_verify;
+        let progress = Progress::bytes(global, "Compressing");
+        compress_with(&text(&self.input)?, &text(&self.output)?, &options, &mut |at| {
+            progress.set(at.bytes, at.total);
+            ControlFlow::Continue(())
+        })?;
+        Ok(Report { is_verified: options.verify, ..self.report(kind, kind) })
+    }
+
+    fn convert_data(
+        &self,
+        from: Kind,
+        to: Kind,
+        format: Format,
+        compression: Option<u32>,
+        global: &Global,
+    ) -> Result<Report, Failure> {
+        let output = text(&self.output)?;
+        self.check_different()?;
         let mut data = match from {
             Kind::Npy | Kind::Npz => {
                 let mut numpy = NumpyOptions::default();
@@ -259,7 +341,8 @@ impl Convert {
             data.number_keys();
         }
         let mut options = ConvertOptions::default();
-        options.chunk_size = self.chunk_size;
+        options.chunk_size = self.chunk_size.unwrap_or(options.chunk_size);
+        options.compression = compression;
         options.verify = !self.no_verify;
         let progress = Progress::sequences(global, "Converting");
         let digest = convert(data, format, &output, &options, &mut |at| {
@@ -267,7 +350,7 @@ impl Convert {
             ControlFlow::Continue(())
         })?;
         Ok(Report {
-            sequences: digest.sequences,
+            sequences: Some(digest.sequences),
             samples: Some(digest.samples),
             values: Some(digest.values),
             digest: Some(digest.to_string()),
@@ -320,7 +403,7 @@ impl Convert {
             progress.set(at.bytes, at.total);
             ControlFlow::Continue(())
         })?;
-        Ok(Report { sequences: done.sequences, ..self.report(from, to) })
+        Ok(Report { sequences: Some(done.sequences), ..self.report(from, to) })
     }
 
     fn report(&self, from: Kind, to: Kind) -> Report {
@@ -331,11 +414,12 @@ impl Convert {
             from,
             output: self.output.display().to_string(),
             to,
-            sequences: 0,
+            sequences: None,
             samples: None,
             values: None,
             digest: None,
             is_verified: false,
+            bytes: 0,
             seconds: 0.0,
         }
     }
@@ -343,12 +427,19 @@ impl Convert {
 
 impl Report {
     fn line(&self) -> String {
-        let sequences = number(self.sequences);
-        let digest = match (&self.digest, self.is_verified) {
-            (Some(digest), true) => format!(", digest {digest}, verified"),
-            (Some(digest), false) => format!(", digest {digest}, not verified"),
-            (None, _) => String::new(),
+        let sequences =
+            self.sequences.map_or_else(String::new, |count| format!("{} sequences, ", number(count)));
+        let digest = self.digest.as_ref().map_or_else(String::new, |digest| format!(", digest {digest}"));
+        let verified = match self.is_verified {
+            true => ", verified",
+            false if self.digest.is_some() => ", not verified",
+            false => "",
         };
-        format!("{}: {sequences} sequences in {:.2} s{digest}", self.output, self.seconds)
+        format!(
+            "{}: {sequences}{} in {:.2} s{digest}{verified}",
+            self.output,
+            bytes(self.bytes),
+            self.seconds
+        )
     }
 }

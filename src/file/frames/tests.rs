@@ -18,7 +18,7 @@ fn packed(data: &[u8], sizes: &[usize], with_table: bool) -> Vec<u8> {
     let (mut file, mut table, mut rest) = (Vec::new(), FrameTable::default(), data);
     for &size in sizes {
         let (frame, others) = rest.split_at(size);
-        let bytes = pack(frame).expect("a frame");
+        let bytes = pack(frame, 9).expect("a frame");
         table.add(bytes.len(), size).expect("an entry");
         file.extend(bytes);
         rest = others;

@@ -5,8 +5,8 @@ use crate::file::zstd::Packer;
 use crate::{Error, Result};
 
 /// Compresses the bytes of one frame.
-pub fn pack(bytes: &[u8]) -> Result<Vec<u8>> {
-    let packed = Packer::new().and_then(|mut packer| packer.pack(bytes));
+pub fn pack(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
+    let packed = Packer::new(level).and_then(|mut packer| packer.pack(bytes));
     packed.map_err(|reason| Error::internal(format!("zstd does not compress: {reason}.")))
 }
 
