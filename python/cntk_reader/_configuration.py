@@ -5,11 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, Union, runtime_checkable
 
-Section = dict[str, Any]
+from ._explain import explained
+
+if TYPE_CHECKING:
+    from ._transform import Transform
+
+#: Values in the configuration language: numbers, texts, sections, lists.
+Value = Union[bool, int, float, str, "Mapping[str, Value]", "Sequence[Value]"]
+#: Keys and values of a section. Users' transforms stand in it as themselves until their source gives them names.
+Section = dict[str, object]
+Path = Union[str, "os.PathLike[str]"]
+Paths = Union[Path, Sequence[Path]]
 
 
+@runtime_checkable
+class HasSection(Protocol):
+    """What has keys and values in the configuration language."""
+
+    def section(self) -> Section:
+        """Its keys and values."""
+        ...
+
+
+#: One of the library's transforms, one of the user's own, or keys of the configuration.
+AnyTransform = Union[HasSection, "Transform", Mapping[str, Value]]
+
+_STREAMS = "StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))"
+
+
+@explained(_STREAMS)
 @dataclass(frozen=True)
 class StreamDef:
     """A stream of a file: its name in the file, and the shape of its samples."""
@@ -19,18 +45,31 @@ class StreamDef:
     is_sparse: bool = False
     defines_mb_size: bool = False
     context: tuple[int, int] | None = None  #: of speech: neighbouring frames of a sample, before and after
-    scp: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None  #: of speech: script files
-    mlf: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None  #: of speech: files of labels
-    ark: str | os.PathLike[str] | None = None  #: of speech: an archive of Kaldi's
+    scp: Paths | None = None  #: of speech: script files
+    mlf: Paths | None = None  #: of speech: files of labels
+    ark: Path | None = None  #: of speech: an archive of Kaldi's
     broadcast: bool = False  #: of speech: the only frame is repeated for each sample of the first stream
     max_sequence_length: int | None = None  #: of speech: longer utterances are left out
-    transforms: Sequence[Any] | None = None  #: of images: what becomes of each, such as ``[Scale(224, 224, 3)]``
+    transforms: Sequence[AnyTransform] | None = None  #: of images: what becomes of each: ``[Scale(224, 224, 3)]``
+
+    def __post_init__(self) -> None:
+        shape = self.shape if isinstance(self.shape, tuple) else () if self.shape is None else (self.shape,)
+        if any(isinstance(size, (bool, float)) or not hasattr(size, "__index__") for size in shape):
+            raise TypeError(
+                f"A shape is a number of values or a tuple of numbers, and {self.shape!r} is neither. For example: "
+                "StreamDef(shape=64), StreamDef(shape=(28, 28))"
+            )
+        if self.field is not None and not isinstance(self.field, str):
+            raise TypeError(
+                f"The first argument of StreamDef is the stream's name in the file, and {self.field!r} is no name. For "
+                "example: StreamDef(shape=64), StreamDef('x', 64)"
+            )
 
     @property
     def size(self) -> int:
         """Values of a sample."""
         if self.shape is None:
-            raise ValueError("This stream needs a shape.")
+            raise ValueError("This stream needs a shape. For example: StreamDef(shape=64)")
         shape = (self.shape,) if isinstance(self.shape, int) else self.shape
         size = 1
         for dimension in shape:
@@ -42,16 +81,27 @@ class StreamDefs(dict[str, StreamDef]):
     """Streams by name: ``StreamDefs(features=StreamDef("x", 10), labels=StreamDef("y", 2, is_sparse=True))``."""
 
     def __init__(self, **streams: StreamDef) -> None:
-        super().__init__(streams)
+        super().__init__(check_streams(streams))
 
 
+def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
+    """The streams, if they are streams by name."""
+    if not isinstance(streams, Mapping):
+        raise TypeError(f"Streams are given by name, and {streams!r} has no names. For example: {_STREAMS}")
+    for name, stream in streams.items():
+        if not isinstance(stream, StreamDef):
+            raise TypeError(f"The stream {name!r} is {stream!r}, not a StreamDef. For example: {_STREAMS}")
+    return streams
+
+
+@explained('Deserializer("ImageDeserializer", "ImageReader", {"file": "images.map"})')
 @dataclass(frozen=True)
 class Deserializer:
     """An element of ``deserializers`` with any keys, for deserializers that have no class here."""
 
     type: str
     module: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Value] = field(default_factory=dict)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -65,18 +115,22 @@ def _transforms(stream: StreamDef) -> Section:
     if not isinstance(stream.shape, tuple) or len(stream.shape) != 3:
         raise ValueError("A stream with transforms needs a shape of three dimensions: rows, columns, channels.")
     rows, columns, channels = stream.shape
-    keep = [one.section() if hasattr(one, "section") else one for one in stream.transforms]
-    transforms = [one.section() if hasattr(one, "section") else one for one in stream.transforms]
-    return {"imageShape": [channels, columns, rows], "transforms": transforms}
+    return {"imageShape": [channels, columns, rows], "transforms": transform_sections(stream.transforms)}
 
 
-def _file(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> str | list[str]:
+def transform_sections(transforms: Sequence[AnyTransform]) -> list[object]:
+    """The sections of transforms; those of users stay what they are until their source gives them names."""
+    return [one.section() if isinstance(one, HasSection) else one for one in transforms]
+
+
+def _file(files: Paths) -> str | list[str]:
     """The value of ``file``: a path or a pattern, or a list of them."""
     if isinstance(files, (str, os.PathLike)):
         return os.fspath(files)
     return [os.fspath(path) for path in files]
 
 
+@explained(f'CTFDeserializer("train.ctf", {_STREAMS})')
 @dataclass(frozen=True)
 class CTFDeserializer:
     """One or several files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of both.
@@ -84,7 +138,7 @@ class CTFDeserializer:
     The other settings are described with the keys of the configuration.
     """
 
-    filename: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    filename: Paths
     streams: Mapping[str, StreamDef]
     max_errors: int = 0
     chunk_size_in_bytes: int | None = None
@@ -93,6 +147,9 @@ class CTFDeserializer:
     keep_data_in_memory: bool = False
     strict_sequences: bool = True
     shared_ids: bool = False
+
+    def __post_init__(self) -> None:
+        check_streams(self.streams)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -127,6 +184,7 @@ class CTFDeserializer:
         return section
 
 
+@explained('CBFDeserializer("train.cbf")')
 @dataclass(frozen=True)
 class CBFDeserializer:
     """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
@@ -134,10 +192,13 @@ class CBFDeserializer:
     ``streams`` renames: ``{"features": StreamDef("name in the file")}``.
     """
 
-    filename: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    filename: Paths
     streams: Mapping[str, StreamDef] = field(default_factory=dict)
     keep_data_in_memory: bool = False
     shared_ids: bool = False
+
+    def __post_init__(self) -> None:
+        check_streams(self.streams)
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -146,7 +207,7 @@ class CBFDeserializer:
             "module": "CNTKBinaryReader",
             "file": _file(self.filename),
         }
-        renamed = {name: {"alias": stream.field} for name, stream in self.streams.items() if stream.field}
+        renamed: Section = {name: {"alias": stream.field} for name, stream in self.streams.items() if stream.field}
         if renamed:
             section["input"] = renamed
         if self.keep_data_in_memory:
@@ -169,7 +230,7 @@ def _string(text: str) -> str:
     return f'"{text}"'
 
 
-def render_value(value: Any) -> str:
+def render_value(value: object) -> str:
     """A value in the configuration language."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -184,6 +245,6 @@ def render_value(value: Any) -> str:
     raise TypeError(f"{value!r} cannot be written in a configuration.")
 
 
-def render(section: Mapping[str, Any]) -> str:
+def render(section: Mapping[str, object]) -> str:
     """The keys of a section in the configuration language, one to a line."""
     return "".join(f"{_name(key)} = {render_value(value)}\n" for key, value in section.items())

@@ -6,12 +6,12 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
-from ._configuration import Section, StreamDef
+from ._configuration import Path, Section, StreamDef, check_streams, transform_sections
+from ._explain import explained
 from ._transform import Transform
 
-Path = Union[str, "os.PathLike[str]"]
 Range = Union[float, tuple[float, float]]
 
 _MODULE = "ImageReader"
@@ -24,11 +24,12 @@ def _range(value: Range) -> str:
     return f"{least!r}:{greatest!r}"
 
 
-def _section(kind: str, **keys: Any) -> Section:
+def _section(kind: str, **keys: object) -> Section:
     """The section of a transform: its type, and the keys that are given."""
     return {"type": kind, **{key: value for key, value in keys.items() if value is not None}}
 
 
+@explained('Crop("RandomSide", side_ratio=(0.8, 1.0), jitter=True)')
 @dataclass(frozen=True)
 class Crop:
     """Cuts a part out of images, whose size is either given or a share of the image's; without either, the whole image.
@@ -59,6 +60,7 @@ class Crop:
         )
 
 
+@explained("Scale(224, 224, 3)")
 @dataclass(frozen=True)
 class Scale:
     """Gives images a size. ``channels`` is the number that they have."""
@@ -94,6 +96,7 @@ class Mean:
         return _section("Mean", meanFile=os.fspath(self.filename))
 
 
+@explained("Color(brightness=0.2)")
 @dataclass(frozen=True)
 class Color:
     """Changes colors at random. Each radius is from 0, which changes nothing, to 1."""
@@ -147,18 +150,7 @@ class Cast:
         return _section("Cast")
 
 
-#: An element of ``StreamDef(transforms=...)``: one of the library's, one of the user's own, or a hand-built dictionary.
-AnyTransform = Union[Crop, Scale, Mean, Color, Intensity, Transpose, Cast, Transform, Mapping[str, Any]]
-
-
-def transform_sections(transforms: Sequence[Any]) -> list[Any]:
-    """The sections of transforms; those of users stay what they are until their source gives them names."""
-    return [
-        transform if isinstance(transform, (Transform, Mapping)) else transform.section() for transform in transforms
-    ]
-
-
-def name_transforms(value: Any, users: dict[str, Transform]) -> Any:
+def name_transforms(value: object, users: dict[str, Transform]) -> object:
     """A section with the names of users' transforms in their places. Adds the transforms to ``users``."""
     if isinstance(value, Transform):
         known = next((name for name, user in users.items() if user is value), None)
@@ -175,9 +167,9 @@ def name_transforms(value: Any, users: dict[str, Transform]) -> Any:
 
 def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> Section:
     """The section of a deserializer of images."""
-    streams: dict[str, Section] = {}
+    streams: Section = {}
     found = set()
-    for name, stream in images.streams.items():
+    for name, stream in check_streams(images.streams).items():
         if stream.field == "image":
             transforms = transform_sections(stream.transforms or ())
             if images.transpose:
@@ -204,6 +196,7 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     return section
 
 
+@explained('ImageDeserializer("images.map", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)]), labels=StreamDef("label", 1000)))')
 @dataclass(frozen=True)
 class ImageDeserializer:
     """Images in files, or in zip files, which a map file lists with their classes.
@@ -225,6 +218,7 @@ class ImageDeserializer:
         return _images("ImageDeserializer", self)
 
 
+@explained('Base64ImageDeserializer("images.txt", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)])))')
 @dataclass(frozen=True)
 class Base64ImageDeserializer:
     """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`."""

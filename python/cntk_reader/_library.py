@@ -419,18 +419,16 @@ def _candidates() -> list[str]:
     if chosen:
         return [chosen]
     here = Path(__file__).resolve().parent
-    places = [here / "libcntk_reader.so"]
-    # A checkout's examples/python/cntk_reader.
-    if len(here.parents) > 1:
-        places.append(here.parents[1] / "target" / "dist" / "lib" / "libcntk_reader.so")
+    # Wheels have the library beside this file. In a checkout this file is python/cntk_reader/_library.py.
+    places = [here / "libcntk_reader.so", here.parents[1] / "target" / "dist" / "lib" / "libcntk_reader.so"]
     found = [str(place) for place in places if place.exists()]
     on_path = ctypes.util.find_library("cntk_reader")
     return found + ([on_path] if on_path else []) + ["libcntk_reader.so.1"]
 
 
 _HELP = (
-    "Build it with `cargo xtask build`, and set CNTK_READER_LIBRARY to the path of libcntk_reader.so if it is neither "
-    "beside this module, nor in target/dist/lib of its checkout, nor on the loader's path."
+    "Install the package's wheel, which has the library inside. In a checkout, `cargo xtask build` makes the library. The path "
+    "of any other libcntk_reader.so goes into CNTK_READER_LIBRARY."
 )
 
 
@@ -494,7 +492,13 @@ _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
 
 def _function(name: str, quick: bool = False) -> Callable[..., Any]:
     """A function of the library."""
-    made = getattr(quick_library if quick else library, "cntk_reader_" + name)
+    symbol = "cntk_reader_" + name
+    try:
+        made = getattr(quick_library if quick else library, symbol)
+    except AttributeError:
+        raise ImportError(
+            f"The library {path} has no function {symbol}, which this package calls: it is of another version. {_HELP}"
+        ) from None
     if name in _PLAIN_PROTOTYPES:
         made.restype, made.argtypes = _PLAIN_PROTOTYPES[name]
     else:

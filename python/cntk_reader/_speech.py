@@ -5,13 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Union
 
-from ._configuration import CBFDeserializer, CTFDeserializer, Deserializer, Section, StreamDef
+from ._configuration import (
+    CBFDeserializer,
+    CTFDeserializer,
+    Deserializer,
+    Path,
+    Paths,
+    Section,
+    StreamDef,
+    check_streams,
+)
+from ._explain import explained
 from ._images import Base64ImageDeserializer, ImageDeserializer
-
-Path = Union[str, "os.PathLike[str]"]
-Paths = Union[Path, Sequence[Path]]
 
 _MODULE = "HTKDeserializers"
 
@@ -23,7 +30,7 @@ def _paths(paths: Paths) -> list[str]:
 
 
 def _only(streams: Mapping[str, StreamDef], kind: str) -> tuple[str, StreamDef]:
-    if len(streams) != 1:
+    if len(check_streams(streams)) != 1:
         raise ValueError(f"A {kind} reads one stream, and {len(streams)} were given. Use one for each stream.")
     return next(iter(streams.items()))
 
@@ -48,6 +55,7 @@ def _sizes(stream: StreamDef) -> Section:
     return section
 
 
+@explained('HTKFeatureDeserializer(StreamDefs(features=StreamDef(shape=40, scp="train.scp")))')
 @dataclass(frozen=True)
 class HTKFeatureDeserializer:
     """Features in HTK archives: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``, one stream.
@@ -64,7 +72,7 @@ class HTKFeatureDeserializer:
         if not stream.scp:
             raise ValueError("HTKFeatureDeserializer needs the path of a script file, StreamDef(scp=...).")
         scripts = _paths(stream.scp)
-        keys = {"scpFile": scripts[0] if len(scripts) == 1 else scripts, **_frames(stream)}
+        keys: Section = {"scpFile": scripts[0] if len(scripts) == 1 else scripts, **_frames(stream)}
         if self.prefix_path is not None:
             keys["prefixPathInSCP"] = self.prefix_path
         return {
@@ -84,6 +92,7 @@ def _labels(kind: str, streams: Mapping[str, StreamDef], keys: Section) -> Secti
     return {"type": kind, "module": _MODULE, "input": {name: {**file, "dim": stream.size, **keys}}}
 
 
+@explained('HTKMLFDeserializer("states.txt", StreamDefs(labels=StreamDef(shape=132, mlf="train.mlf")))')
 @dataclass(frozen=True)
 class HTKMLFDeserializer:
     """Labels of frames as text: ``{"labels": StreamDef(shape=132, mlf="train.mlf")}``, one stream.
@@ -106,6 +115,7 @@ class HTKMLFDeserializer:
         return _labels("HTKMLFDeserializer", self.streams, keys)
 
 
+@explained('HTKMLFBinaryDeserializer(StreamDefs(labels=StreamDef(shape=132, mlf="train.bin")))')
 @dataclass(frozen=True)
 class HTKMLFBinaryDeserializer:
     """Labels of frames in CNTK's binary files: ``{"labels": StreamDef(shape=132, mlf="train.bin")}``, one stream.
@@ -120,6 +130,7 @@ class HTKMLFBinaryDeserializer:
         return _labels("HTKMLFBinaryDeserializer", self.streams, {})
 
 
+@explained('LatticeDeserializer("lattices.txt")')
 @dataclass(frozen=True)
 class LatticeDeserializer:
     """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features."""
@@ -137,6 +148,7 @@ class LatticeDeserializer:
         }
 
 
+@explained('KaldiDeserializer(StreamDefs(features=StreamDef(shape=40, scp="feats.scp")))')
 @dataclass(frozen=True)
 class KaldiDeserializer:
     """Kaldi archives: ``{"features": StreamDef(shape=40, scp="feats.scp")}`` or ``StreamDef(..., ark="feats.ark")``.
@@ -149,7 +161,7 @@ class KaldiDeserializer:
     def section(self) -> Section:
         """Its keys and values."""
         name, stream = _only(self.streams, "KaldiDeserializer")
-        files: dict[str, Any] = {"scpFile": stream.scp, "arkFile": stream.ark}
+        files: dict[str, Paths | None] = {"scpFile": stream.scp, "arkFile": stream.ark}
         given = {key: _paths(paths) for key, paths in files.items() if paths}
         if len(given) != 1 or any(len(paths) != 1 for paths in given.values()):
             raise ValueError("KaldiDeserializer needs one path, StreamDef(scp=...) or StreamDef(ark=...).")

@@ -5,6 +5,7 @@ use crate::cmake::install;
 use crate::header;
 use crate::portable::{self, Library};
 use crate::project::{Project, empty_folder};
+use crate::run::Run;
 use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -33,9 +34,28 @@ impl Dist {
     }
 }
 
+/// A command of cargo's in release mode. Messages of panics name source files, so the folder of this machine in which cargo keeps
+/// the sources of crates is left out of their paths.
+pub fn release(project: &Project, command: &str) -> Run {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
+    let registries = home.into_iter().flat_map(|home| std::fs::read_dir(home.join("registry/src"))).flatten();
+    let mut flags: Vec<String> = match std::env::var("CARGO_ENCODED_RUSTFLAGS") {
+        Ok(encoded) => encoded.split('\x1f').map(str::to_owned).collect(),
+        Err(_) => {
+            std::env::var("RUSTFLAGS").unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+        }
+    };
+    flags.extend(
+        registries.flatten().map(|folder| format!("--remap-path-prefix={}=", folder.path().display())),
+    );
+    flags.retain(|flag| !flag.is_empty());
+    project.cargo(command).arg("--release").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
+}
+
 /// Builds the library in release mode and installs it into target/dist.
 pub fn build(project: &Project) -> Result<Dist> {
-    project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()?;
+    release(project, "build").args(["--package", "cntk-reader", "--lib"]).go()?;
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let dist =
         Dist { folder: project.target.join("dist"), version: version(project)?, abi: header::abi(project)? };
@@ -49,13 +69,23 @@ pub fn build(project: &Project) -> Result<Dist> {
 /// Builds the command-line tool and installs it beside the library, with its manual pages and completions.
 ///
 /// It has a target folder of its own: its dependencies enable features of crates that the library has too, so in one folder
-/// either would be built anew after the other.
+/// either would be built anew after the other. It runs on older systems than this one.
 pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
-    let target = project.target.join("tool");
-    let build = project.cargo("build").args(["--release", "--package", "cntk-reader-cli", "--target-dir"]);
-    build.arg(&target).go()?;
-    let tool = dist.folder.join("bin/cntk-reader");
-    install(&target.join("release/cntk-reader"), &tool)?;
+    tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
+    let (target, scratch) = (project.target.join("tool"), project.target.join("xtask/tool"));
+    std::fs::create_dir_all(&scratch)?;
+    let compiler = portable::compiler();
+    let stubs = portable::all_stubs(project, &compiler, &scratch)?;
+    let objects = [newer_names(project, &compiler, &scratch)?, start(project, &compiler, &scratch)?];
+    let mut options = vec!["-nostartfiles".to_owned(), format!("-L{}", stubs.display())];
+    options.extend(objects.iter().map(|object| object.display().to_string()));
+    options.extend(["-lgcc".to_owned(), "-l:libc_nonshared.a".to_owned()]);
+    let build = release(project, "rustc").args(["--package", "cntk-reader-cli", "--bin", "cntk-reader"]);
+    let build = build.arg("--target-dir").arg(&target).arg("--");
+    build.args(options.iter().map(|option| format!("-Clink-arg={option}"))).go()?;
+    let (built, tool) = (target.join("release/cntk-reader"), dist.folder.join("bin/cntk-reader"));
+    portable::check(project, &built, None)?;
+    install(&built, &tool)?;
     let share = dist.folder.join("share");
     project.run(&tool.to_string_lossy()).arg("man").arg(share.join("man/man1")).go()?;
     for (shell, path) in [
@@ -113,11 +143,8 @@ fn link(project: &Project, dist: &Dist, from: &Path) -> Result<PathBuf> {
     let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(&made).output()?;
     let exports = symbols.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
     let exports: Vec<String> = exports.collect();
-    let compat = scratch.join("newer_names.o");
     let compiler = portable::compiler();
-    let run = project.run(&compiler).args(["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"]);
-    let run = run.args(["-ffunction-sections", "-c", "dropin/compat/newer_names.cpp", "-o"]);
-    run.arg(&compat).go()?;
+    let compat = newer_names(project, &compiler, &scratch)?;
     let mut inputs = vec![format!("-Wl,-soname,{}", dist.soname())];
     inputs.extend(exports.iter().map(|name| format!("-Wl,-u,{name}")));
     inputs.extend([portable::text(&from.join("libcntk_reader.a"))?, portable::text(&compat)?]);
@@ -126,6 +153,22 @@ fn link(project: &Project, dist: &Dist, from: &Path) -> Result<PathBuf> {
     library.link(project, &compiler, &scratch)?;
     portable::check(project, &file, None)?;
     Ok(file)
+}
+
+/// Names that old systems lack, as an object file in `scratch`.
+fn newer_names(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
+    compile(project, compiler, "dropin/compat/newer_names.cpp", scratch.join("newer_names.o"))
+}
+
+/// The start of programs that old systems run, as an object file in `scratch`.
+fn start(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
+    compile(project, compiler, "dropin/compat/start.cpp", scratch.join("start.o"))
+}
+
+fn compile(project: &Project, compiler: &str, source: &str, object: PathBuf) -> Result<PathBuf> {
+    let run = project.run(compiler).args(["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden"]);
+    run.args(["-ffunction-sections", "-c", source, "-o"]).arg(&object).go()?;
+    Ok(object)
 }
 
 /// CMake package and pkg-config file, from the templates in cmake/.

@@ -1,6 +1,7 @@
 //! `cargo xtask dropin`: the modules that unmodified CNTK loads in place of its own.
 
 use crate::cmake::install;
+use crate::dist;
 use crate::host_golden;
 use crate::portable::{self, Library, compiler, text};
 use crate::project::Project;
@@ -184,7 +185,7 @@ pub fn build_for(project: &Project, version: &str) -> Result<()> {
 pub fn engine(project: &Project) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
     project.part("library, release mode", || {
-        project.cargo("build").args(["--release", "--package", "cntk-reader", "--lib"]).go()
+        dist::release(project, "build").args(["--package", "cntk-reader", "--lib"]).go()
     })?;
     Ok(project.target.join("release/libcntk_reader.a"))
 }

@@ -33,6 +33,7 @@ mod swap;
 mod symbols;
 mod test;
 mod tools;
+mod wheel;
 
 use anyhow::{Result, bail};
 use lexopt::Parser;
@@ -95,6 +96,8 @@ cargo xtask COMMAND [OPTIONS]
       --version V          2.7 (default), 2.6, 2.5.1, or all
       --short              the cases of the step in `cargo xtask test`
       --below-original     CNTK's composite module over this project's others
+  wheel                    the Python package as one file under target/wheel, library and command-line tool inside
+      --sdist              its sources instead, which pip builds by cargo
   header                   writes include/cntk_reader.h from the Rust code
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
@@ -125,6 +128,7 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         "fuzz" => fuzz::command(&project, parser),
         "dropin" => dropin::command(&project, parser),
         "cntk-python" => cntk_python::command(&project, parser),
+        "wheel" => wheel::command(&project, parser),
         "header" => no_more(parser).and_then(|()| header::command(&project)),
         "abi" => no_more(parser).and_then(|()| abi::command(&project)),
         "fmt" => no_more(parser).and_then(|()| fmt::command(&project)),

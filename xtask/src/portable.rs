@@ -3,7 +3,7 @@
 //! A shared library needs the versions of symbols that it was linked against. So a library built on a new system does not
 //! load on an old one, though nearly all symbols exist there in an older version. Therefore libraries are linked against
 //! stubs: libraries with the names of the system's, which have of each symbol only the newest version that the oldest
-//! supported system has. The versions that exist are read from the system's own libraries.
+//! supported system has. The versions that exist are read from the system's own libraries. Programs are linked in this way too.
 
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
@@ -90,9 +90,7 @@ impl Library<'_> {
         let versions = versions(project, compiler)?;
         let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
         for &symbol in undefined {
-            let known = versions.get(symbol).into_iter().flatten();
-            let newest = known.filter_map(|(library, version)| Some((number(version)?, library, version)));
-            if let Some((_, library, version)) = newest.max() {
+            if let Some((library, version)) = versions.get(symbol).and_then(|known| newest(known)) {
                 by_library.entry(home(symbol, library)).or_default().push((symbol, Some(version)));
             }
         }
@@ -103,6 +101,29 @@ impl Library<'_> {
         }
         Ok(stubs)
     }
+}
+
+/// Makes stubs of all that the system's libraries have, under the names that linkers look for (`libc.so`), for programs.
+pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<PathBuf> {
+    let versions = versions(project, compiler)?;
+    let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
+    for (symbol, known) in &versions {
+        if let Some((library, version)) = newest(known) {
+            by_library.entry(home(symbol, library)).or_default().push((symbol, Some(version)));
+        }
+    }
+    for (library, symbols) in by_library {
+        let made = stub(project, compiler, library, symbols.into_iter(), scratch)?;
+        let (name, _) = library.split_once(".so").context("a shared library is named .so")?;
+        std::fs::copy(&made, made.with_file_name(format!("{name}.so")))?;
+    }
+    Ok(scratch.join("stubs"))
+}
+
+/// The newest of a symbol's versions that old systems have, with its library.
+fn newest(known: &[(String, String)]) -> Option<(&str, &str)> {
+    let numbered = known.iter().filter_map(|(library, version)| Some((number(version)?, library, version)));
+    numbered.max().map(|(_, library, version)| (library.as_str(), version.as_str()))
 }
 
 /// The library that has a symbol on old systems. New systems have threads and dynamic loading in libc.so.6.

@@ -1,17 +1,42 @@
 //! The Python module under python: its environment, and its tests.
 
-use crate::dist::Dist;
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
-use crate::{dist, tools};
-use anyhow::{Context, Result};
+use crate::{dist, portable, tools, wheel};
+use anyhow::{Context, Result, ensure};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Packages that tests and examples need. setuptools builds wheels without other packages from 70.1 on.
-const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "setuptools>=70.1"];
+/// Packages that tests and examples need, and the build of the package itself before Python 3.11.
+const PACKAGES: [&str; 4] = ["numpy", "scipy", "pandas", "tomli>=1.1; python_version < '3.11'"];
 
 /// The oldest Python that the module runs on.
 const OLDEST: &str = "3.9";
+
+/// The Pythons that one wheel is for, by the names of their programs. `t`: without the global lock.
+const PYTHONS: [&str; 8] = [
+    "python3.9",
+    "python3.10",
+    "python3.11",
+    "python3.12",
+    "python3.13",
+    "python3.13t",
+    "python3.14",
+    "python3.14t",
+];
+
+/// What a user runs first. It needs nothing but NumPy.
+const FIRST_PROGRAM: &str = "
+import os, sys
+import cntk_reader
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+package = os.path.dirname(cntk_reader.__file__)
+assert os.path.dirname(cntk_reader.library_path) == package, cntk_reader.library_path
+assert os.path.exists(os.path.join(package, 'py.typed'))
+digits = CTFDeserializer(sys.argv[1], StreamDefs(features=StreamDef(shape=64)))
+with MinibatchSource(digits, max_sweeps=1) as source:
+    assert sum(minibatch['features'].num_samples for minibatch in source.minibatches(512)) == 1437
+";
 
 /// A Python with [`PACKAGES`], in target/python/venv; or the reason why there is none.
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
@@ -29,9 +54,8 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     }
     std::fs::create_dir_all(&folder)?;
     let made = project.part(&format!("Python with {}", PACKAGES.join(", ")), || {
-        project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
-        let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
-        pip.arg("--disable-pip-version-check").args(PACKAGES).go()
+        make(project, "python3", &folder.join("venv"))?;
+        pip(project, &python, PACKAGES)
     });
     match made {
         Ok(_) => {
@@ -61,37 +85,111 @@ pub fn variables(project: &Project, library: &Path) -> [(&'static str, PathBuf);
     ]
 }
 
-/// The tests, and the module as pip installs it.
+/// Makes an empty environment in a folder.
+fn make(project: &Project, python: &str, folder: &Path) -> Result<()> {
+    // `venv --clear` would empty the folder that a link leads to.
+    if folder.symlink_metadata().is_ok() {
+        std::fs::remove_dir_all(folder)?;
+    }
+    project.run(python).args(["-m", "venv"]).arg(folder).go().map(drop)
+}
+
+/// Has pip install something.
+fn pip<'a>(project: &Project, python: &Path, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    pip.arg("--disable-pip-version-check").args(arguments).go().map(drop)
+}
+
+/// The tests, in the checkout and with the wheel, and the installed wheel in each Python.
 pub fn step(project: &Project) -> Result<Tally> {
     let python = match environment(project)? {
-        Ok(python) => python.to_string_lossy().into_owned(),
+        Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
     let dist = dist::build(project)?;
-    let run = project.run(&python).args(["-m", "unittest", "discover"]);
-    let run =
-        variables(project, &dist.library()).into_iter().fold(run, |run, (name, value)| run.env(name, value));
-    let output = run.args(["-s", "python/tests", "-t", "python"]).go()?;
-    let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
-    let count: usize =
-        line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
-    installed(project, &dist, &python)?;
-    Tally::passed(count + 1)
+    let checkout = variables(project, &dist.library()).map(|(name, value)| (name, value.into_os_string()));
+    let in_checkout = tests(project, &python, &checkout)?;
+    let wheel = wheel::build(project)?;
+    let checks = wheel::check(project, &wheel)?;
+    let with_wheel = tests_of_wheel(project, &python, &wheel)?;
+    from_source(project, &python)?;
+    let tally = Tally::passed(in_checkout + checks + with_wheel + 1)?;
+    Ok(tally.and(in_each_python(project, &wheel)?))
 }
 
-/// Installs the module with the library in it, and imports it from there.
-fn installed(project: &Project, dist: &Dist, python: &str) -> Result<()> {
-    let scratch = project.target.join("python/installed");
-    empty_folder(&scratch)?;
-    // pip leaves files in the folder that it builds.
-    let source = scratch.join("source");
-    project.run("cp").args(["-r", "python"]).arg(&source).go()?;
-    std::fs::copy(dist.library(), source.join("cntk_reader/libcntk_reader.so"))?;
-    let site = scratch.join("site");
-    let pip = project.run(python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
-    pip.args(["--no-build-isolation", "--no-deps", "--target"]).arg(&site).arg(&source).go()?;
-    let test = "import cntk_reader, os, sys; sys.exit(not os.path.samefile(os.path.dirname(cntk_reader.library_path), \
-                os.path.dirname(cntk_reader.__file__)))";
-    project.run(python).folder(&scratch).env("PYTHONPATH", &site).args(["-c", test]).go()?;
-    Ok(())
+/// Runs the tests with these variables; returns their number.
+fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<usize> {
+    let run = project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover"]);
+    let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
+    let output = run.args(["-s", "python/tests", "-t", "python"]).go()?;
+    let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
+    line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")
+}
+
+/// Runs the tests with the package as the wheel installs it.
+fn tests_of_wheel(project: &Project, python: &Path, wheel: &Path) -> Result<usize> {
+    let site = project.target.join("python/site");
+    empty_folder(&site)?;
+    let (target, file) = (portable::text(&site)?, portable::text(wheel)?);
+    pip(project, python, ["--no-deps", "--no-index", "--target", &target, &file])?;
+    // unittest adds the tests' folder to the front of the path, unless it is there.
+    let path = std::env::join_paths([&site, &project.path("python")])?;
+    let variables = [("PYTHONPATH", path), ("PYTHONDONTWRITEBYTECODE", "1".into())];
+    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &variables[0].1);
+    let digits = project.path("examples/data/digits.train.ctf");
+    run.args(["-c", FIRST_PROGRAM]).arg(&digits).go().context("The package does not come from the wheel")?;
+    tests(project, python, &variables)
+}
+
+/// Has pip build the package from its sources, quickly, and uses it.
+fn from_source(project: &Project, python: &Path) -> Result<()> {
+    let sources = wheel::source(project)?;
+    let site = project.target.join("python/site-from-source");
+    empty_folder(&site)?;
+    let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+    let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
+    let pip = pip.env("CARGO_TARGET_DIR", project.target.join("xtask/from-source"));
+    let pip = pip.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    let pip =
+        pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+    pip.arg("--target").arg(&site).arg(&sources).go()?;
+    let run = project.run(&python.to_string_lossy()).env("PYTHONPATH", &site);
+    run.args(["-c", FIRST_PROGRAM]).arg(project.path("examples/data/digits.train.ctf")).go()?;
+    project.run(&site.join("bin/cntk-reader").to_string_lossy()).arg("--version").go().map(drop)
+}
+
+/// Installs the wheel in an empty environment of each Python that is here, with nothing but NumPy, and uses package and tool.
+fn in_each_python(project: &Project, wheel: &Path) -> Result<Tally> {
+    let (mut used, mut missing) = (0, Vec::new());
+    for name in PYTHONS {
+        // Programs of version managers may be there and refuse to start.
+        let starts = tools::on_path(name).is_some()
+            && project.run(name).args(["-c", "import venv"]).silent().go().is_ok();
+        if !starts {
+            missing.push(name);
+            continue;
+        }
+        let folder = project.target.join("python/plain").join(name);
+        let (python, ready) = (folder.join("bin/python"), folder.join("ready"));
+        if !ready.exists() {
+            std::fs::create_dir_all(folder.parent().context("an environment has a folder")?)?;
+            make(project, name, &folder)?;
+            pip(project, &python, ["numpy"])?;
+            std::fs::write(&ready, "")?;
+        }
+        let run = |program: &Path| project.run(&program.to_string_lossy()).folder(&project.target);
+        run(&python).args(["-m", "pip", "uninstall", "-q", "-y", "cntk-reader"]).go()?;
+        // Fails if the package needs more than NumPy.
+        pip(project, &python, ["--no-index", &portable::text(wheel)?])?;
+        let digits = project.path("examples/data/digits.train.ctf");
+        run(&python).args(["-c", FIRST_PROGRAM]).arg(&digits).go().context(name)?;
+        let shown = run(&folder.join("bin/cntk-reader")).arg("info").arg(&digits).output()?;
+        ensure!(shown.contains("1,437 sequences"), "{name}: the tool printed\n{shown}");
+        used += 1;
+    }
+    let tally = Tally::passed(used)?;
+    if missing.is_empty() {
+        return Ok(tally);
+    }
+    Ok(tally.and(Tally::skipped(format!("the wheel in {}, which are not here", missing.join(", ")))?))
 }

@@ -111,7 +111,11 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
-    step("python", "the Python module: golden records, users' deserializers, installing", python::step),
+    step(
+        "python",
+        "the Python package, in the checkout and as its wheel installs it in each Python",
+        python::step,
+    ),
     step("oracle", "golden and random cases against real CNTK", |project| {
         built(project)?;
         oracle::step(project)
