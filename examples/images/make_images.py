@@ -129,7 +129,10 @@ def png(rows):
 
 def write_intensity(path):
     """Eigenvalues and eigenvectors of the colors of pixels, blue before green before red, in OpenCV's XML."""
-    matrices = {"EigVal": ["0.2175 0.0188 0.0045"], "EigVec": ["-0.5675 0.7192 0.4009", "-0.5808 -0.0045 -0.8140", "-0.5836 -0.6948 0.4203"]}
+    matrices = {
+        "EigVal": ["0.2175 0.0188 0.0045"],
+        "EigVec": ["-0.5675 0.7192 0.4009", "-0.5808 -0.0045 -0.8140", "-0.5836 -0.6948 0.4203"],
+    }
     text = '<?xml version="1.0"?>\n<opencv_storage>\n'
     for name, rows in matrices.items():
         size = f"<rows>{len(rows)}</rows><cols>3</cols><dt>f</dt>"

@@ -58,7 +58,9 @@ class Native(NamedTuple):
     strip: str
 
 
-def build_wheel(wheel_directory: str, config_settings: ConfigSettings = None, metadata_directory: str | None = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: ConfigSettings = None, metadata_directory: str | None = None
+) -> str:
     """Builds the library and the tool, and packs the wheel; returns its name."""
     return write_wheel(Path(wheel_directory), compile_native())
 

@@ -92,7 +92,7 @@ class _Owned(Generic[Struct]):
     """A struct that was filled for us, and is released when nothing refers to it any more."""
 
     def __init__(self, struct: Struct) -> None:
-        self.struct = struct
+        self.struct: Struct = struct
 
     def __del__(self) -> None:
         if self.struct.release:

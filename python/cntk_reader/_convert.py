@@ -117,9 +117,7 @@ def mlf_to_text(
     convert(_MLF_TO_TEXT, input, output, progress, stream, states=states, number_ids=number_ids)
 
 
-def text_to_mlf(
-    input: Path, output: Path, stream: str, states: Path | None = None, progress: Progress = None
-) -> None:
+def text_to_mlf(input: Path, output: Path, stream: str, states: Path | None = None, progress: Progress = None) -> None:
     """Converts the one-hot ``stream`` of a text file (CTF) to a label file. Ids become keys."""
     convert(_TEXT_TO_MLF, input, output, progress, stream, states=states)
 

@@ -46,4 +46,4 @@ class Memory(NamedTuple):
 
     window: int  #: chunks
     buffers: int  #: minibatches
-    index: int  #: tables of chunks, sequences and keys
+    index: int  # type: ignore[assignment]  #: tables of chunks, sequences and keys

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _library as lib
 from ._convert import Path, Progress, convert
+from ._types import FsspecLike
 from ._user import enter_callback, leave_callback
 
 _mount = lib.checked("file_system_mount")
@@ -179,7 +180,7 @@ _mounted: dict[int, _Bridge] = {}
 _finalizer = lib.Finalizer(lambda number: _mounted.pop(number, None) and None)
 
 
-def mount(scheme: str, file_system: Any) -> None:
+def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
     """Has ``file_system`` open all data files whose paths begin with ``scheme://``, from now on, in the whole process.
 
     ``file_system`` is a :class:`FileSystem`, or a file system of fsspec: ``mount("s3", fsspec.filesystem("s3"))``. It takes the

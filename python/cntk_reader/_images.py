@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -69,7 +69,9 @@ class Scale:
     height: int
     channels: int
     interpolation: str = "linear"  #: ``"nearest"``, ``"linear"``, ``"cubic"`` or ``"lanczos"``
-    mode: str = "fill"  #: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
+    mode: str = (
+        "fill"  #: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
+    )
     pad_value: int = -1  #: what ``"pad"`` adds; -1: the values at the border
 
     def section(self) -> Section:
@@ -196,7 +198,10 @@ def _images(kind: str, images: ImageDeserializer | Base64ImageDeserializer) -> S
     return section
 
 
-@explained('ImageDeserializer("images.map", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)]), labels=StreamDef("label", 1000)))')
+@explained(
+    'ImageDeserializer("images.map", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)]), '
+    'labels=StreamDef("label", 1000)))'
+)
 @dataclass(frozen=True)
 class ImageDeserializer:
     """Images in files, or in zip files, which a map file lists with their classes.
@@ -210,7 +215,9 @@ class ImageDeserializer:
     grayscale: bool = False
     multi_view_crop: bool = False  #: each image is delivered in the ten views of ``Crop("MultiView10")``
     max_pixels: int | None = None  #: most columns times rows of an image that are decoded
-    reproducible_transforms: bool = False  #: random transforms depend on nothing but their seed, the sweep and the sequence
+    reproducible_transforms: bool = (
+        False  #: random transforms depend on nothing but their seed, the sweep and the sequence
+    )
     transpose: bool = True
 
     def section(self) -> Section:
@@ -218,7 +225,9 @@ class ImageDeserializer:
         return _images("ImageDeserializer", self)
 
 
-@explained('Base64ImageDeserializer("images.txt", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)])))')
+@explained(
+    'Base64ImageDeserializer("images.txt", StreamDefs(features=StreamDef("image", transforms=[Scale(224, 224, 3)])))'
+)
 @dataclass(frozen=True)
 class Base64ImageDeserializer:
     """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`."""

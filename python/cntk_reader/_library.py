@@ -13,7 +13,6 @@ from ctypes import (
     c_char_p,
     c_int,
     c_int32,
-    c_int64,
     c_size_t,
     c_uint32,
     c_uint64,
@@ -96,7 +95,8 @@ class Configuration(Sized):
 
 
 class Epoch(Sized):
-    _fields_ = Configuration._fields_ + [
+    _fields_ = [
+        *Configuration._fields_,
         ("samples", c_uint64),
         ("sweeps", c_uint64),
         ("index", c_uint64),
@@ -275,12 +275,8 @@ class TransformTable(Sized):
 
 OpenFile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, POINTER(c_void_p), c_void_p)
 GetFileSize = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(c_uint64), c_void_p)
-ReadFile = CFUNCTYPE(
-    c_int32, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t, POINTER(c_size_t), c_void_p
-)
-GetFileIdentity = CFUNCTYPE(
-    c_int32, c_void_p, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p
-)
+ReadFile = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint64, c_void_p, c_size_t, POINTER(c_size_t), c_void_p)
+GetFileIdentity = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_void_p, c_size_t, POINTER(c_size_t), c_void_p)
 CloseFile = CFUNCTYPE(None, c_void_p, c_void_p)
 
 

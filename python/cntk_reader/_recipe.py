@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Union
 
 from . import _library as lib
-from ._configuration import render
-from ._images import name_transforms, transform_sections
+from ._configuration import HasSection, Section, Value, render, transform_sections
+from ._images import name_transforms
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
@@ -23,6 +23,9 @@ DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 #: Settings by which all workers follow one sequence of minibatches, and by which sequences are cut into pieces.
 _GLOBAL = re.compile(r"\blocalTimeline\s*=\s*(false|f|0|no)\b", re.IGNORECASE)
 _TRUNCATED = re.compile(r"\btruncated\s*=\s*(true|t|1|yes)\b", re.IGNORECASE)
+
+#: What a source can read.
+AnyDeserializer = Union[FileDeserializer, UserDeserializer]
 
 _open = lib.checked("open")
 
@@ -94,7 +97,7 @@ class Recipe:
 
 
 def compose(
-    deserializers: FileDeserializer | UserDeserializer | Sequence[FileDeserializer | UserDeserializer],
+    deserializers: AnyDeserializer | Sequence[AnyDeserializer],
     *,
     randomization_window_in_chunks: int | None,
     randomization_window_in_samples: int,
@@ -105,12 +108,11 @@ def compose(
     precision: str,
     max_errors: int,
     trace_level: int,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, Value] | None,
 ) -> Recipe:
     """The recipe of a source that is described by deserializers and settings: see ``MinibatchSource``."""
-    if not isinstance(deserializers, Sequence):
-        deserializers = [deserializers]
-    if not deserializers:
+    given = list(deserializers) if isinstance(deserializers, (list, tuple)) else [deserializers]
+    if not given:
         raise ValueError("A source needs a deserializer.")
     in_chunks = randomization_window_in_chunks
     if in_chunks is None:
@@ -120,7 +122,7 @@ def compose(
     if frame_mode and truncation_length:
         raise ValueError("Truncation and frame mode are mutually exclusive.")
     window = in_chunks or randomization_window_in_samples
-    configuration: dict[str, Any] = {"randomize": bool(randomize and window)}
+    configuration: Section = {"randomize": bool(randomize and window)}
     if configuration["randomize"]:
         configuration["randomizationWindow"] = window
         configuration["sampleBasedRandomizationWindow"] = not in_chunks
@@ -136,19 +138,24 @@ def compose(
     configuration.update(options or {})
     users: dict[str, UserDeserializer] = {}
     transforms: dict[str, Transform] = {}
-    sections: list[Any] = []
-    for number, deserializer in enumerate(deserializers):
+    sections: list[object] = []
+    for number, deserializer in enumerate(given):
         if isinstance(deserializer, UserDeserializer):
             name = f"user{number}"
             users[name] = deserializer
-            section: dict[str, Any] = {"type": name}
+            section: Section = {"type": name}
             if deserializer.transforms:
                 section["input"] = {
                     stream: {"transforms": transform_sections(chain)}
                     for stream, chain in deserializer.transforms.items()
                 }
             sections.append(section)
-        else:
+        elif isinstance(deserializer, HasSection):
             sections.append(deserializer.section())
+        else:
+            raise TypeError(
+                f"A source reads deserializers, and {deserializer!r} is none. For example: "
+                'MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))))'
+            )
     configuration["deserializers"] = name_transforms(sections, transforms)
     return Recipe(text=render(configuration), users=users, transforms=transforms)

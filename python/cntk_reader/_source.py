@@ -9,11 +9,12 @@ from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Union
 
 from . import _library as lib
+from ._configuration import Value
 from ._epoch import Epoch, Share, SourceState, Span
+from ._explain import explained
 from ._minibatch import Minibatch
 from ._opened import OpenReader
-from ._recipe import Recipe, compose
-from ._speech import FileDeserializer
+from ._recipe import AnyDeserializer, Recipe, compose
 from ._transform import Transform
 from ._user import UserDeserializer
 
@@ -38,11 +39,13 @@ _set_state = lib.checked("state_set")
 _buffer_bytes = lib.checked("buffer_get_bytes", quick=True)
 
 
-def _limits(max_samples: int, max_sweeps: int) -> Span:
-    if max_samples != INFINITELY_REPEAT and max_sweeps != INFINITELY_REPEAT:
+def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
+    unlimited = (None, INFINITELY_REPEAT)
+    if max_samples not in unlimited and max_sweeps not in unlimited:
         raise ValueError("max_samples and max_sweeps are mutually exclusive.")
-    named = {INFINITELY_REPEAT: lib.UNLIMITED_SAMPLES, FULL_DATA_SWEEP: lib.ONE_SWEEP}
-    return Span(named.get(max_samples, max_samples), max_sweeps, 0, False)
+    samples = lib.UNLIMITED_SAMPLES if max_samples is None or max_samples == INFINITELY_REPEAT else max_samples
+    samples = lib.ONE_SWEEP if samples == FULL_DATA_SWEEP else samples
+    return Span(samples, lib.UNLIMITED_SWEEPS if max_sweeps is None else max_sweeps, 0, False)
 
 
 def _reopened(
@@ -53,12 +56,13 @@ def _reopened(
     return source
 
 
+@explained('MinibatchSource(CTFDeserializer("train.ctf", StreamDefs(features=StreamDef(shape=64))), max_sweeps=1)')
 class MinibatchSource(OpenReader):
     """Delivers minibatches, as CNTK's class of that name does: the same data in the same order.
 
     ``deserializers`` is one deserializer or a list of them: files, joined by sequence key, or users' classes.
 
-    ``max_samples`` and ``max_sweeps`` limit what is delivered (one of them at most); ``randomization_window_in_chunks``
+    ``max_samples`` and ``max_sweeps`` limit what is delivered (one of them at most; None: no limit); ``randomization_window_in_chunks``
     (default 128) or ``randomization_window_in_samples`` is the window of the randomizer; ``randomize=False`` gives the
     data's order; ``truncation_length`` makes minibatches of this many steps; with ``frame_mode`` every sequence is one
     sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
@@ -71,10 +75,10 @@ class MinibatchSource(OpenReader):
 
     def __init__(
         self,
-        deserializers: FileDeserializer | UserDeserializer | Sequence[FileDeserializer | UserDeserializer],
+        deserializers: AnyDeserializer | Sequence[AnyDeserializer],
         *,
-        max_samples: int = INFINITELY_REPEAT,
-        max_sweeps: int = INFINITELY_REPEAT,
+        max_samples: int | None = None,
+        max_sweeps: int | None = None,
         randomization_window_in_chunks: int | None = None,
         randomization_window_in_samples: int = 0,
         randomization_seed: int = 0,
@@ -84,7 +88,7 @@ class MinibatchSource(OpenReader):
         precision: str = "float",
         max_errors: int = 0,
         trace_level: int = 1,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, Value] | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
         rank: int = 0,
@@ -111,8 +115,8 @@ class MinibatchSource(OpenReader):
         users: Mapping[str, UserDeserializer] | None = None,
         transforms: Mapping[str, Transform] | None = None,
         *,
-        max_samples: int = INFINITELY_REPEAT,
-        max_sweeps: int = INFINITELY_REPEAT,
+        max_samples: int | None = None,
+        max_sweeps: int | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
         rank: int = 0,
@@ -131,8 +135,8 @@ class MinibatchSource(OpenReader):
         cls,
         path: str | os.PathLike[str],
         *,
-        max_samples: int = INFINITELY_REPEAT,
-        max_sweeps: int = INFINITELY_REPEAT,
+        max_samples: int | None = None,
+        max_sweeps: int | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
         rank: int = 0,

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _library as lib
+from ._types import Array
 from ._user import enter_callback, leave_callback
 
-_DTYPES: dict[int, np.dtype[Any]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
+_DTYPES: dict[int, np.dtype[np.generic]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
 
 
@@ -25,7 +26,7 @@ class ImageInfo(NamedTuple):
     width: int
     height: int
     channels: int
-    dtype: np.dtype[Any]  #: uint8 at first; float32 or float64 after transforms that calculate
+    dtype: np.dtype[np.generic]  #: uint8 at first; float32 or float64 after transforms that calculate
     is_planar: bool = False  #: the array has the shape (channels, height, width), not (height, width, channels)
 
     @property
@@ -46,7 +47,7 @@ class Transform:
         """What becomes of such an image; the same by default. Called several times for each image."""
         return image
 
-    def apply(self, image: np.ndarray[Any, Any], random: int) -> np.ndarray[Any, Any]:
+    def apply(self, image: Array, random: int) -> Array:
         """The transformed image, as :meth:`result` has said. ``image`` must not be changed, nor kept.
 
         ``random`` was drawn for this image, from 0 to 2**64 - 1: what is random has to depend on nothing else.

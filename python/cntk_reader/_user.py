@@ -12,14 +12,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union, cast
 
 import numpy as np
 
 from . import _library as lib
+from ._configuration import AnyTransform
+from ._explain import unknown
 from ._minibatch import StreamInformation
+from ._types import Array, CsrLike
 
-_ARRAY = np.dtype(lib.UserArray)
+_ARRAY = cast("np.dtype[np.void]", np.dtype(lib.UserArray))
 _SAMPLES, _SEQUENCES, _ARRAYS = 0, 1, 2  # of cntk_reader_grouping
 _ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
 
@@ -48,7 +51,10 @@ class Streams(dict[str, StreamInformation]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"There is no stream '{name}'.") from None
+            raise AttributeError(unknown("stream", name, self)) from None
+
+    def __missing__(self, name: str) -> StreamInformation:
+        raise KeyError(unknown("stream", name, self))
 
 
 class UserDeserializer:
@@ -61,7 +67,7 @@ class UserDeserializer:
     #: Set it to True if several threads may be inside :meth:`get_chunk` at once.
     thread_safe = False
     #: Transforms of dense streams by name, if samples are images (row, column, channel): ``{"features": [Scale(8, 8, 3)]}``.
-    transforms: Mapping[str, Sequence[Any]] = {}
+    transforms: Mapping[str, Sequence[AnyTransform]] = {}
 
     _described: tuple[int, Streams] | None = None
 
@@ -73,7 +79,7 @@ class UserDeserializer:
         """The number of chunks, at least 1. Called once."""
         raise NotImplementedError
 
-    def get_chunk(self, chunk_id: int) -> Mapping[str, Any]:
+    def get_chunk(self, chunk_id: int) -> Mapping[str, ChunkValue]:
         """The data of a chunk: for each stream, by name,
 
         * an array (samples, *shape) or a CSR matrix (samples, values): each sample is a sequence, or
@@ -114,16 +120,16 @@ class SequenceList:
     """
 
     count: int
-    lengths: Sequence[int] | np.ndarray[Any, Any] | None = None
-    keys: Sequence[int] | Sequence[str] | np.ndarray[Any, Any] | None = None
+    lengths: Sequence[int] | Array | None = None
+    keys: Sequence[int] | Sequence[str] | Array | None = None
 
 
 class Csr(NamedTuple):
     """A CSR matrix of samples, without SciPy: row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``."""
 
-    data: np.ndarray[Any, Any]
-    indices: np.ndarray[Any, Any]
-    indptr: np.ndarray[Any, Any]
+    data: Array
+    indices: Array
+    indptr: Array
     shape: tuple[int, int]
     format: str = "csr"
 
@@ -131,8 +137,12 @@ class Csr(NamedTuple):
 class SequenceArray(NamedTuple):
     """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other."""
 
-    values: Any
-    lengths: Sequence[int] | np.ndarray[Any, Any]  #: samples of each sequence
+    values: Array | CsrLike
+    lengths: Sequence[int] | Array  #: samples of each sequence
+
+
+#: A stream's part of a chunk: see :meth:`UserDeserializer.get_chunk`.
+ChunkValue = Union[Array, CsrLike, SequenceArray, list[Array], list[CsrLike]]
 
 
 class ComposableUserDeserializer(UserDeserializer):

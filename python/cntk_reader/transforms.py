@@ -25,7 +25,9 @@ def _number(value: float) -> str:
 def _pair(values: Any, name: str, write: Any) -> str:
     first, second = values if isinstance(values, Sequence) else (values, values)
     if first > second and name.endswith("ratio"):
-        raise ValueError(f"{name}: the first number must not be greater than the second one, found {first} and {second}")
+        raise ValueError(
+            f"{name}: the first number must not be greater than the second one, found {first} and {second}"
+        )
     return f"{write(first)}:{write(second)}"
 
 

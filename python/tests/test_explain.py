@@ -3,7 +3,15 @@
 import unittest
 
 import cntk_reader
-from cntk_reader import CBFDeserializer, CTFDeserializer, Crop, KaldiDeserializer, MinibatchSource, StreamDef, StreamDefs
+from cntk_reader import (
+    CBFDeserializer,
+    Crop,
+    CTFDeserializer,
+    KaldiDeserializer,
+    MinibatchSource,
+    StreamDef,
+    StreamDefs,
+)
 
 
 class Explain(unittest.TestCase):

@@ -193,7 +193,7 @@ class Views(unittest.TestCase):
         self.assertEqual(labels.asarray().shape, (1, 100, 10))
         self.assertTrue((labels.asarray().sum(axis=2) == 1).all())
         with self.assertRaises(TypeError):
-            labels.array
+            _ = labels.array
 
     def test_arrays_outlive_minibatch_and_source(self):
         source = digits(randomize=False)

@@ -77,7 +77,9 @@ class Sections(unittest.TestCase):
         }
         self.assertEqual(transforms.crop(), expected)
         crop = transforms.crop("randomside", 5, (0.123456789, 0.8), aspect_ratio=(0.75, 4 / 3), jitter_type="uniratio")
-        self.assertEqual((crop["cropSize"], crop["sideRatio"], crop["aspectRatio"]), ("5:5", "0.123457:0.8", "0.75:1.33333"))
+        self.assertEqual(
+            (crop["cropSize"], crop["sideRatio"], crop["aspectRatio"]), ("5:5", "0.123457:0.8", "0.75:1.33333")
+        )
         self.assertRaises(ValueError, transforms.crop, side_ratio=(0.8, 0.1))
 
     def test_deserializers(self):
@@ -99,7 +101,9 @@ class Sections(unittest.TestCase):
         section = Base64ImageDeserializer(
             "train.txt", {"x": StreamDef("image")}, multi_view_crop=True, transpose=False, cache_index=True
         ).section()
-        self.assertEqual((section["type"], section["multiViewCrop"], section["cacheIndex"]), ("Base64ImageDeserializer", True, True))
+        self.assertEqual(
+            (section["type"], section["multiViewCrop"], section["cacheIndex"]), ("Base64ImageDeserializer", True, True)
+        )
         self.assertEqual(section["input"].pop("x"), {"transforms": []})
         ((name, labels),) = section["input"].items()
         self.assertTrue(name.startswith("_ignore_labels_"))

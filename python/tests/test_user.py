@@ -11,6 +11,7 @@ import unittest
 import weakref
 from pathlib import Path
 
+import cntk_reader
 import numpy as np
 import scipy.sparse as sp
 from cntk_reader import (
@@ -342,7 +343,7 @@ class Lifetimes(unittest.TestCase):
         user = Chunks([chunk] * 50, x=("dense", (2,)))
         with MinibatchSource(user, randomize=False, max_sweeps=1) as source:
             most = 0
-            for part in source.minibatches(4):
+            for part in source.minibatches(4):  # noqa: B007 (used below)
                 most = max(most, alive())
         self.assertLess(most, 10)
         self.assertEqual(alive(), 0)
@@ -440,9 +441,10 @@ class Lifetimes(unittest.TestCase):
 
 class Processes(unittest.TestCase):
     def run_python(self, program, **variables):
-        environment = {**os.environ, "PYTHONPATH": str(EXAMPLES), **variables}
+        path = os.pathsep.join([str(Path(cntk_reader.__file__).parents[1]), str(EXAMPLES)])
+        environment = {**os.environ, "PYTHONPATH": path, **variables}
         command = [sys.executable, "-c", program]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=False)
 
     def test_the_interpreter_ends_while_chunks_are_loaded(self):
         program = (

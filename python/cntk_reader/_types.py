@@ -1,0 +1,60 @@
+"""Types of arrays and of what looks like them, in public signatures."""
+
+from __future__ import annotations
+
+from typing import Protocol, Union
+
+import numpy as np
+import numpy.typing as npt
+
+#: An array of numbers of any type.
+Array = npt.NDArray[np.generic]
+#: Values of samples.
+Floats = Union[npt.NDArray[np.float32], npt.NDArray[np.float64]]
+#: An element of a dictionary that can be written as JSON, or pickled.
+Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
+
+
+class CsrLike(Protocol):
+    """A CSR matrix, such as SciPy's: row r has ``data`` and ``indices`` from ``indptr[r]`` to ``indptr[r + 1]``."""
+
+    @property
+    def data(self) -> Array:
+        """The values."""
+        ...
+
+    @property
+    def indices(self) -> Array:
+        """The column of each value."""
+        ...
+
+    @property
+    def indptr(self) -> Array:
+        """Where the values of each row begin, and where those of the last one end."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+
+class FsspecLike(Protocol):
+    """What is needed of a file system of fsspec."""
+
+    @property
+    def protocol(self) -> str | tuple[str, ...]:
+        """The names of its schemes."""
+        ...
+
+    def info(self, path: str) -> dict[str, object]:
+        """Facts about a file, with ``size``."""
+        ...
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None) -> bytes:
+        """Bytes of a file."""
+        ...
+
+    def ukey(self, path: str) -> str:
+        """A text that changes with the file."""
+        ...
