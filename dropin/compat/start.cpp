@@ -1,6 +1,6 @@
-// How a program starts that was linked here and runs on older systems. The start code of C libraries since glibc 2.34 leaves
-// the call of initializers to the C library's newer start function, which older ones do not have. This one hands over a
-// function that makes the calls, as the start code before glibc 2.34 did.
+// How a program starts that was linked here and runs on older systems. The start code of C libraries since
+// glibc 2.34 leaves the call of initializers to the C library's newer start function, which older ones do not
+// have. This one hands over a function that makes the calls, as the start code before glibc 2.34 did.
 
 using Initializer = void (*)(int, char**, char**);
 
@@ -20,7 +20,8 @@ extern "C" {
 }
 }
 
-// __libc_start_main(main, count, arguments, initialize, finish = nothing, finish of the dynamic linker, end of the stack).
+// __libc_start_main(main, count, arguments, initialize, finish = nothing, finish of the dynamic linker, end
+// of the stack).
 #if defined(__x86_64__)
 asm(R"(
 .globl _start
