@@ -180,6 +180,11 @@ _mounted: dict[int, _Bridge] = {}
 _finalizer = lib.Finalizer(lambda number: _mounted.pop(number, None) and None)
 
 
+def is_mounted() -> bool:
+    """Whether any file system of Python is in use."""
+    return bool(_mounted)
+
+
 def mount(scheme: str, file_system: FileSystem | FsspecLike) -> None:
     """Has ``file_system`` open all data files whose paths begin with ``scheme://``, from now on, in the whole process.
 

@@ -12,7 +12,9 @@ from typing import Union
 
 from . import _library as lib
 from ._configuration import HasSection, Section, Value, render, transform_sections
+from ._files import is_mounted
 from ._images import name_transforms
+from ._interrupt import Call, is_interruptible
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
@@ -47,6 +49,9 @@ class Causes:
             error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)
 
 
+Opened = tuple[c_void_p, list[Union[Bridge, TransformBridge]]]
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A configuration, as text or as a file, and users' deserializers and transforms by the names that it has for them.
@@ -59,8 +64,19 @@ class Recipe:
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
 
-    def open(self) -> tuple[c_void_p, list[Bridge | TransformBridge]]:
-        """A reader, and the tables of callbacks that have to live as long as it."""
+    def open(self) -> Opened:
+        """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C interrupts it."""
+        if not is_interruptible():
+            return self._open()
+        call = Call(self._open, self.runs_python)
+        try:
+            call.start()
+            return call.result()
+        except KeyboardInterrupt:
+            call.abandon(lambda opened: lib.destroy(opened[0]))
+            raise
+
+    def _open(self) -> Opened:
         handle = c_void_p()
         bridges = [Bridge(user, name) for name, user in self.users.items()]
         pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
@@ -81,6 +97,11 @@ class Recipe:
         with Causes(tables):
             _open(byref(source), byref(handle))
         return handle, tables
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether reading may run Python code on threads of the library."""
+        return bool(self.users or self.transforms or is_mounted())
 
     @property
     def has_global_timeline(self) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
+from functools import partial
 from typing import Any, Union
 
 from . import _library as lib
 from ._configuration import Value
 from ._epoch import Epoch, Share, SourceState, Span
 from ._explain import explained
+from ._interrupt import Call, is_interruptible
 from ._minibatch import Minibatch
-from ._opened import OpenReader
+from ._opened import OpenReader, Unfinished
 from ._recipe import AnyDeserializer, Recipe, compose
 from ._transform import Transform
 from ._user import UserDeserializer
@@ -25,6 +28,9 @@ FULL_DATA_SWEEP = 2**64 - 2
 
 #: Key of CNTK's state that only data have whose chunks list their sequences when they are loaded.
 _LOCAL_SWEEP = "baseSweepCount"
+#: Seconds after which a read counts as slow. The next one then runs on a thread of its own, at 0.1 ms more, so that Ctrl-C
+#: interrupts it.
+_SLOW = 0.02
 
 State = Union[Mapping[str, int], bytes]
 
@@ -183,6 +189,10 @@ class MinibatchSource(OpenReader):
         self._resumes = False
         #: Counts loops over epochs, to recognize one that another has taken the place of.
         self._loops = getattr(self, "_loops", 0) + 1
+        #: An epoch was started, and nothing of it was read.
+        self._is_unread = False
+        #: The next read may take long: the last one did, or it is the first one.
+        self._is_slow = True
 
     def next_minibatch(
         self,
@@ -198,11 +208,10 @@ class MinibatchSource(OpenReader):
         share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         if self._in_force is None:
             self._begin(self._limits, share)
-        handle = c_void_p()
         with self._exclusive(), self._causes():
             if self._in_force != share:
                 self._configure(share)
-            _read_minibatch(self._handle, byref(handle))
+            handle = self._read()
         if any(info.shape == (lib.UNKNOWN_DIMENSION,) for info in self.streams.values()):
             # Shapes that the configuration leaves open become known with the first data.
             self.streams.update({info.name: info for info in self._describe()})
@@ -210,6 +219,31 @@ class MinibatchSource(OpenReader):
         if minibatch.end_of_epoch and not minibatch:
             self._finished = True
         return minibatch
+
+    def _read(self) -> c_void_p:
+        began = time.perf_counter()
+        if self._is_slow and is_interruptible():
+            # What was begun and not read yet is begun again, which is cheaper than a checkpoint.
+            undo = self._start if self._is_unread else partial(self._restore, self._save())
+            call = Call(self._read_now, self._recipe.runs_python)
+            self._reading.append(Unfinished(call, undo))
+            call.start()
+            try:
+                handle = call.result()
+            except Exception:
+                self._reading.clear()
+                raise
+            self._reading.clear()
+        else:
+            handle = self._read_now()
+        self._is_unread = False
+        self._is_slow = time.perf_counter() - began > _SLOW
+        return handle
+
+    def _read_now(self) -> c_void_p:
+        handle = c_void_p()
+        _read_minibatch(self._handle, byref(handle))
+        return handle
 
     def _share(self, size: int | None, workers: int | None, rank: int | None) -> Share:
         """Arguments of a call, with the source's own values in place of those that are None."""
@@ -237,19 +271,23 @@ class MinibatchSource(OpenReader):
         )
         with self._exclusive(), self._causes():
             state = self._state() if span.number else {}
-            if _LOCAL_SWEEP in state:
-                self._begin_local(span, epoch, state)
-            else:
-                _start_epoch(self._handle, byref(epoch))
-            self._in_force = share
-            self._span = span
+            first = self._local_state(span, epoch, state) if _LOCAL_SWEEP in state else self._pending
+            self._start_with = epoch, share, first
+            self._start()
+            self._span, self._pending = span, None
             self._finished = self._is_restored = False
-            if self._pending is not None:
-                pending, self._pending = self._pending, None
-                self._set_state(pending)
+            self._is_unread = self._is_slow = True
 
-    def _begin_local(self, span: Span, epoch: lib.Epoch, state: dict[str, int]) -> None:
-        """Goes to a later part of data whose chunks list their sequences when they are loaded.
+    def _start(self) -> None:
+        """Starts an epoch of the library."""
+        epoch, share, state = self._start_with
+        _start_epoch(self._handle, byref(epoch))
+        self._in_force = share
+        if state is not None:
+            self._set_state(state)
+
+    def _local_state(self, span: Span, epoch: lib.Epoch, state: dict[str, int]) -> dict[str, int]:
+        """Where a later part begins of data whose chunks list their sequences when they are loaded, as CNTK's state.
 
         The library knows only the first epoch of such data, but every sweep can be begun: the state that CNTK has there is
         known. Where samples come to lie is known only after reading, so a part that is measured in samples has to be the next
@@ -260,17 +298,14 @@ class MinibatchSource(OpenReader):
             sweeps = 1 if span.sweeps == lib.UNLIMITED_SWEEPS else span.sweeps
             first = sweeps * span.number
             epoch.samples, epoch.sweeps = lib.UNLIMITED_SAMPLES, first + sweeps
-            state = {key: first if key in ("sweepIndex", _LOCAL_SWEEP) else 0 for key in state}
-        elif self._span != span.at(span.number - 1) or not self._finished:
+            return {key: first if key in ("sweepIndex", _LOCAL_SWEEP) else 0 for key in state}
+        if self._span != span.at(span.number - 1) or not self._finished:
             raise lib.state_error(
                 f"Epoch {span.number} of {span.samples} samples cannot be begun here: its first sample is known only to a source "
                 "that has just read the epoch before it to its end, because these data list their sequences when they are "
                 "loaded. Read epochs of one sweep, or make the deserializer a ComposableUserDeserializer."
             )
-        else:
-            state["baseSampleCount"] = 0
-        _start_epoch(self._handle, byref(epoch))
-        self._set_state(state)
+        return {**state, "baseSampleCount": 0}
 
     def _configure(self, share: Share) -> None:
         # The truncation in force stays.
@@ -381,7 +416,7 @@ class MinibatchSource(OpenReader):
         """
         with self._exclusive(), self._causes():
             if isinstance(checkpoint, (bytes, bytearray, memoryview)):
-                self._restore(bytes(checkpoint))
+                self._resume(bytes(checkpoint))
                 self._is_restored = True
             elif self._in_force is None:
                 self._pending = {str(key): int(value) for key, value in checkpoint.items()}
@@ -389,11 +424,17 @@ class MinibatchSource(OpenReader):
                 self._set_state(checkpoint)
                 self._finished = False
 
+    def _resume(self, checkpoint: bytes) -> None:
+        """Restores a checkpoint that knows nothing of what was read here before."""
+        self._restore(checkpoint)
+        in_force = self._in_force
+        self._forget()
+        self._in_force = in_force
+
     def _restore(self, checkpoint: bytes) -> None:
         _restore_checkpoint(self._handle, checkpoint, len(checkpoint))
         configuration = lib.Configuration()
         _get_configuration(self._handle, byref(configuration))
-        self._forget()
         self._in_force = Share(configuration.minibatch_size, configuration.workers, configuration.rank)
 
     def state_dict(self) -> dict[str, Any]:
@@ -429,7 +470,7 @@ class MinibatchSource(OpenReader):
                     "its own, its state fits no other one. Load the state of the worker with this rank, save states at the end of an "
                     "epoch, or let the workers have one timeline: options={'localTimeline': False}."
                 )
-            self._restore(state.checkpoint)
+            self._resume(state.checkpoint)
             self._span, self._finished = state.span, state.finished
             self._is_restored = state.span is None
             self._resumes = not state.finished
