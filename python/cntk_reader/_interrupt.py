@@ -56,7 +56,7 @@ class Call(Generic[Result]):
             if discard is not None:
                 discard(result)
         # It is raised in the thread that waits.
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             self._error = error
         finally:
             self._ended.set()
