@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from io import BytesIO
+from typing import BinaryIO, Dict, List, Sequence, Tuple
 
 import numpy as np
 import pandas as pd
@@ -20,23 +21,23 @@ class CSVDeserializer(UserDeserializer):
     ``chunk_size`` bytes; a line belongs to the piece that it begins in.
     """
 
-    def __init__(self, filename, columns, chunk_size=32 * 1024 * 1024):
+    def __init__(self, filename: str, columns: Sequence[Tuple[str, int]], chunk_size: int = 32 * 1024 * 1024) -> None:
         super().__init__()
         self._filename = filename
         self._columns = columns
         self._chunk_size = chunk_size
         self._file_size = os.path.getsize(filename)
 
-    def stream_infos(self):
+    def stream_infos(self) -> List[StreamInformation]:
         return [
             StreamInformation(name, place, "dense", np.float32, (width,))
             for place, (name, width) in enumerate(self._columns)
         ]
 
-    def num_chunks(self):
+    def num_chunks(self) -> int:
         return max(1, math.ceil(self._file_size / self._chunk_size))
 
-    def get_chunk(self, chunk_id):
+    def get_chunk(self, chunk_id: int) -> "Dict[str, np.ndarray]":
         with open(self._filename, "rb") as file:
             begin = self._line_start(file, chunk_id * self._chunk_size)
             end = self._line_start(file, (chunk_id + 1) * self._chunk_size)
@@ -56,7 +57,7 @@ class CSVDeserializer(UserDeserializer):
             first += width
         return chunk
 
-    def _line_start(self, file, offset):
+    def _line_start(self, file: BinaryIO, offset: int) -> int:
         """The offset of the first line that begins at this offset or after it."""
         if offset == 0:
             return 0
@@ -65,7 +66,7 @@ class CSVDeserializer(UserDeserializer):
         return file.tell()
 
 
-def main():
+def main() -> None:
     filename, columns = sys.argv[1], int(sys.argv[2])
     deserializer = CSVDeserializer(filename, [("label", 1), ("features", columns - 1)])
     source = MinibatchSource([deserializer], randomize=False, max_sweeps=1)

@@ -143,7 +143,8 @@ def _check(stream: _Stream, status: int) -> None:
 
 def _join(columns: list[Column]) -> Column:
     first = columns[0]
-    lengths = None if first.lengths is None else np.concatenate([column.lengths for column in columns])
+    listed = [column.lengths for column in columns if column.lengths is not None]
+    lengths = np.concatenate(listed) if listed else None
     return Column([piece for column in columns for piece in column.pieces], lengths, first.categories)
 
 

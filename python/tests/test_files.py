@@ -1,8 +1,10 @@
 """Files: golden records, layout, checkpoints, workers, errors, the README's programs."""
 
 import contextlib
+import importlib.util
 import io
 import json
+import os
 import re
 import tempfile
 import unittest
@@ -363,16 +365,44 @@ class Errors(unittest.TestCase):
 
 
 class Readme(unittest.TestCase):
+    TEXT = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+
     def test_programs_print_what_it_says(self):
-        text = (Path(__file__).resolve().parents[1] / "README.md").read_text()
-        programs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", text, re.DOTALL)
-        self.assertEqual(len(programs), 2)
-        for program, expected in programs:
-            program = program.replace("examples/data/digits.train.ctf", str(DIGITS))
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile(program, "README.md", "exec"), {})
-            self.assertEqual(printed.getvalue(), expected)
+        """All programs, in one folder, one after the other."""
+        programs = re.findall(r"```python\n(.*?)```(?:\n\n```(?:text)?\n(.*?)```)?", self.TEXT, re.DOTALL)
+        self.assertGreaterEqual(len(programs), 3)
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                for program, expected in programs:
+                    with self.subTest(program=program):
+                        self.check(program, expected)
+            finally:
+                os.chdir(before)
+
+    def check(self, program, expected):
+        for package in ("jax", "torch"):
+            needed = re.search(rf"^(import|from) (cntk_reader\.)?{package}\b", program, re.MULTILINE)
+            if needed and importlib.util.find_spec(package) is None:
+                self.skipTest(f"{package} is not installed")
+        program = program.replace("examples/data/digits.train.ctf", str(DIGITS))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(program, "README.md", "exec"), {"__name__": "__main__"})
+        self.assertEqual(printed.getvalue(), expected)
+
+    def test_links_lead_somewhere_from_everywhere(self):
+        """The text is shown outside of the repository too, so all links are whole."""
+        links = re.findall(r"\]\(([^)]+)\)", self.TEXT)
+        self.assertGreater(len(links), 3)
+        base = "https://github.com/cntk-reader/cntk-reader/blob/main/"
+        for link in links:
+            if link.startswith("#"):
+                continue
+            self.assertTrue(link.startswith("https://"), link)
+            if link.startswith(base):
+                self.assertTrue((ROOT / link[len(base) :].split("#")[0]).exists(), link)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
     }
     tools::need(project, &build::TOOLS)?;
-    let environment = python::environment(project)?;
+    let environment = python::environment_with_wheel(project)?;
     let dist = dist::build(project)?;
     let pictures = match &environment {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,

@@ -18,6 +18,7 @@ mod guide;
 mod header;
 mod host_golden;
 mod images;
+mod lint;
 mod machine;
 mod mpi;
 mod oracle;

@@ -40,10 +40,20 @@ with MinibatchSource(digits, max_sweeps=1) as source:
 
 /// A Python with [`PACKAGES`], in target/python/venv; or the reason why there is none.
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    environment_with(project, "venv", &PACKAGES)
+}
+
+/// A Python with these packages, in a folder below target/python; or the reason why there is none.
+pub fn environment_with(
+    project: &Project,
+    name: &str,
+    packages: &[&str],
+) -> Result<std::result::Result<PathBuf, String>> {
     let folder = project.target.join("python");
-    let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
-    let packages = PACKAGES.join(" ");
-    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == packages) {
+    let python = folder.join(name).join("bin/python");
+    let ready = folder.join(if name == "venv" { "ready".to_owned() } else { format!("ready-{name}") });
+    let wanted = packages.join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
         return Ok(Ok(python));
     }
     let test = format!("import sys; sys.exit(sys.version_info < ({}))", OLDEST.replace('.', ", "));
@@ -53,13 +63,13 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
         return Ok(Err(format!("there is no python3, or it is older than {OLDEST}")));
     }
     std::fs::create_dir_all(&folder)?;
-    let made = project.part(&format!("Python with {}", PACKAGES.join(", ")), || {
-        make(project, "python3", &folder.join("venv"))?;
-        pip(project, &python, PACKAGES)
+    let made = project.part(&format!("Python with {}", packages.join(", ")), || {
+        make(project, "python3", &folder.join(name))?;
+        pip(project, &python, packages.iter().copied())
     });
     match made {
-        Ok(_) => {
-            std::fs::write(ready, packages)?;
+        Ok(()) => {
+            std::fs::write(ready, wanted)?;
             Ok(Ok(python))
         }
         Err(error) => {
@@ -69,6 +79,16 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
             Ok(Err(format!("Python's packages cannot be installed: {line}")))
         }
     }
+}
+
+/// A Python with [`PACKAGES`] and the wheel of this checkout; or the reason why there is none.
+pub fn environment_with_wheel(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    let made = environment_with(project, "with-wheel", &PACKAGES)?;
+    if let Ok(python) = &made {
+        let wheel = portable::text(&wheel::build(project)?)?;
+        pip(project, python, ["--force-reinstall", "--no-deps", "--no-index", &wheel])?;
+    }
+    Ok(made)
 }
 
 /// Whether the environment is there.

@@ -4,8 +4,8 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    abi, bench, build, cntk_python, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, mpi,
-    oracle, python, replay, repository, speech, symbols,
+    abi, bench, build, cntk_python, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, lint,
+    mpi, oracle, python, replay, repository, speech, symbols,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -111,6 +111,7 @@ pub const ALL: &[Step] = &[
         built(project)?;
         replay::check(project, 1, &[])
     }),
+    step("python-lint", "style and types of the Python package", lint::step),
     step(
         "python",
         "the Python package, in the checkout and as its wheel installs it in each Python",

@@ -1,0 +1,45 @@
+//! The step `python-lint`: style and types of the Python package, its tests and the examples.
+
+use crate::project::Project;
+use crate::python;
+use crate::steps::Tally;
+use anyhow::Result;
+
+/// The tools. Their versions are fixed, because newer ones report more.
+const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];
+
+const CONFIGURATION: &str = "python/pyproject.toml";
+
+/// What is formatted in one way, and linted.
+const STYLED: [&str; 2] = ["python", "examples"];
+
+/// What has types without exception.
+const TYPED: [&str; 3] = ["python/cntk_reader", "python/_build/backend.py", "examples/python"];
+
+/// Runs the tools.
+pub fn step(project: &Project) -> Result<Tally> {
+    let python = match python::environment(project)? {
+        Ok(python) => python,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let tools = match python::environment_with(project, "lint", &TOOLS)? {
+        Ok(tools) => tools.with_file_name(""),
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
+    let cache = |name: &str| project.target.join("python").join(name);
+    for (command, check) in [("check", "--quiet"), ("format", "--check")] {
+        let ruff = tool("ruff").args([command, check, "--config", CONFIGURATION]);
+        ruff.arg("--cache-dir").arg(cache("ruff-cache")).args(STYLED).go()?;
+    }
+    let mypy = tool("mypy").args(["--config-file", CONFIGURATION]).arg("--python-executable").arg(&python);
+    mypy.arg("--cache-dir").arg(cache("mypy-cache")).args(TYPED).go()?;
+    let pyright = tool("pyright").args(["--project", "python"]).arg("--pythonpath").arg(&python);
+    // The Python package of pyright fetches the program itself when it runs for the first time.
+    if tool("pyright").arg("--version").silent().go().is_err() {
+        let without = Tally::skipped("pyright, which cannot be fetched here")?;
+        return Ok(Tally::passed(3)?.and(without));
+    }
+    pyright.go()?;
+    Tally::passed(4)
+}
