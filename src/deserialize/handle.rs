@@ -1,7 +1,7 @@
 //! A deserializer's file between two uses: open, or closed to save its descriptor.
 
-use crate::file::{DataFile, FileState};
-use crate::{Error, Result};
+use crate::Result;
+use crate::file::{DataFile, FileState, changed};
 
 /// A file that is open, or that is opened again for each use. A process may have few descriptors, often 1024, and the list of
 /// files of a deserializer may be longer.
@@ -63,12 +63,4 @@ impl FileHandle {
             FileHandle::Closed { state, .. } => Ok(state.size),
         }
     }
-}
-
-/// The error of a file that had `before` bytes when the reader was opened, and has `now` bytes.
-pub fn changed(path: &str, before: u64, now: u64) -> Error {
-    let message = format!("The file '{path}' was changed while it was in use.");
-    let detail =
-        format!("It has {now} bytes, and had {before} when the reader was opened. Open the reader again.");
-    Error::data(message).with_detail(detail).in_file(path)
 }

@@ -34,7 +34,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind as IoErrorKind, Read, Seek};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
 /// more than `most` bytes, before memory is taken for them. Compressed files are not unpacked.
@@ -97,6 +97,12 @@ pub struct FileState {
     pub modified: (i64, i64),
 }
 
+impl FileState {
+    fn of(metadata: &std::fs::Metadata) -> FileState {
+        FileState { size: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+    }
+}
+
 /// An open file that is read at given offsets. Clones share the file; any thread may read at any time.
 #[derive(Debug, Clone)]
 pub struct DataFile(Arc<Opened>);
@@ -105,6 +111,8 @@ pub struct DataFile(Arc<Opened>);
 struct Opened {
     source: Source,
     path: String,
+    /// What the file was when it was opened; of a mounted file, when its state was asked for first.
+    first: OnceLock<FileState>,
 }
 
 /// Where the bytes of a file come from.
@@ -172,14 +180,13 @@ impl DataFile {
             let cause = io::Error::from_raw_os_error(libc::EISDIR);
             return Err(file.error(&cause));
         }
-        match local::check_regular(&metadata) {
-            Ok(()) => Ok(file),
-            Err(cause) => Err(refuse(&cause)),
-        }
+        local::check_regular(&metadata).map_err(|cause| refuse(&cause))?;
+        file.0.first.get_or_init(|| FileState::of(&metadata));
+        Ok(file)
     }
 
     fn from_source(source: Source, path: &str) -> DataFile {
-        DataFile(Arc::new(Opened { source, path: path.to_owned() }))
+        DataFile(Arc::new(Opened { source, path: path.to_owned(), first: OnceLock::new() }))
     }
 
     /// A file that is open already, for tests.
@@ -225,11 +232,14 @@ impl DataFile {
 
     /// Size and time of the last change, as they are now.
     pub fn state(&self) -> Result<FileState> {
+        let state = self.state_now()?;
+        self.0.first.get_or_init(|| state);
+        Ok(state)
+    }
+
+    fn state_now(&self) -> Result<FileState> {
         match &self.0.source {
-            Source::Local(file) => {
-                let metadata = self.metadata_of(file)?;
-                Ok(FileState { size: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) })
-            }
+            Source::Local(file) => Ok(FileState::of(&self.metadata_of(file)?)),
             Source::Mounted(file) => with_retry(|| {
                 #[cfg(test)]
                 faults::check(self.path(), faults::Operation::State)?;
@@ -242,6 +252,26 @@ impl DataFile {
             Source::Unpacked(packed, file) => {
                 Ok(FileState { size: self.metadata_of(file)?.len(), ..packed.state()? })
             }
+        }
+    }
+
+    /// A result of reading the file, unless the file was written to since it was opened: an index of what it was before would
+    /// give other bytes than those of the sequence that is meant. The error of such a file replaces any other.
+    ///
+    /// A file that another one replaced under its name is not changed: an open file goes on to be the old one.
+    pub fn if_unchanged<T>(&self, result: Result<T>) -> Result<T> {
+        #[cfg(feature = "compression")]
+        match &self.0.source {
+            Source::Frames(frames) => return frames.packed().if_unchanged(result),
+            // What is read is this library's own file.
+            Source::Unpacked(..) => return result,
+            _ => {}
+        }
+        let Some(&first) = self.0.first.get() else { return result };
+        match self.state_now() {
+            Ok(now) if now == first => result,
+            Ok(now) => Err(changed(self.path(), first.size, now.size)),
+            Err(error) => result.and(Err(error)),
         }
     }
 
@@ -388,6 +418,18 @@ impl DataFile {
         }
         Some(line)
     }
+}
+
+/// The error of a file that had `before` bytes when it was opened, and has `now` bytes.
+pub fn changed(path: &str, before: u64, now: u64) -> Error {
+    let message = format!("The file '{path}' was changed while it was in use.");
+    let found = match before == now {
+        true => format!("It was written to since the reader was opened, and still has {now} bytes."),
+        false => format!("It has {now} bytes, and had {before} when the reader was opened."),
+    };
+    let advice = "Open the reader again. To replace data that are in use, write a new file and rename it: a reader that is open \
+                  goes on with the old file.";
+    Error::data(message).with_detail(format!("{found} {advice}")).in_file(path)
 }
 
 /// The memory with zeros in it.

@@ -253,8 +253,12 @@ impl Deserializer for BinaryDeserializer {
 
 impl BinaryFile {
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<BinaryChunk> {
+        let file = self.handle.get()?;
+        file.if_unchanged(self.load_from(&file, id))
+    }
+
+    fn load_from(self: &Arc<Self>, file: &DataFile, id: ChunkId) -> Result<BinaryChunk> {
         let (header, record) = (&self.header, &self.header.chunks[id as usize]);
-        let file = &self.handle.get()?;
         let context = ChunkContext { file, header, record, first_key: self.lengths.first(id) };
         let range = record.start..record.end;
         // From here on the chunk's destructor returns the buffer to the pool.

@@ -4,9 +4,8 @@
 //! file that cannot be opened is an error of the call that asks for its first chunk.
 
 use super::{Files, Format};
-use crate::deserialize::handle::changed;
 use crate::deserialize::{ChunkSource, ChunkTable};
-use crate::file::DataFile;
+use crate::file::{DataFile, changed};
 use crate::pool::Pool;
 use crate::{Error, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};

@@ -171,11 +171,11 @@ impl KaldiChunk {
             };
             match step {
                 Step::Read { bytes, .. } => {
-                    let read = self.data.read(file, bytes);
+                    let read = file.if_unchanged(self.data.read(file, bytes));
                     read.map_err(|error| error.in_stream(&shared.info().name))?;
                 }
                 Step::Decode { ordinal } => {
-                    let decoded = decode(&shared, ordinal, file, &mut scratch);
+                    let decoded = file.if_unchanged(decode(&shared, ordinal, file, &mut scratch));
                     decoded.map_err(|error| shared.place(error, ordinal))?;
                     self.data.append(&scratch.decoded);
                 }

@@ -41,7 +41,8 @@ impl TextFile {
         let segments = (0..count)
             .into_par_iter()
             .map(|segment| self.check_segment::<T>(&file, id, self.range(sequences, shift, segment), most))
-            .collect::<Result<Vec<_>>>()?;
+            .collect::<Result<Vec<_>>>();
+        let segments = file.if_unchanged(segments)?;
         let mut check = ChunkCheck::default();
         segments.into_iter().for_each(|segment| check.append(segment, most));
         self.number_lines(&file, &mut check.findings);

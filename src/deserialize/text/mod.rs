@@ -40,7 +40,7 @@ use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
 use parking_lot::Mutex;
-use parse::fast::Fast;
+use parse::fast::{FRONT, Fast};
 use parse::report::{Failure, Report, limit_text};
 use parse::rules::Rules;
 use rayon::prelude::*;
@@ -312,21 +312,21 @@ impl Deserializer for TextDeserializer {
 impl TextFile {
     /// Loads a chunk. Fails here, and not only in [`Chunk::commit_errors`], if no number of errors that are left can be enough.
     fn load(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
-        match self.element {
-            ElementType::Float => self.load_as::<f32>(id),
-            ElementType::Double => self.load_as::<f64>(id),
-        }
+        let file = self.handle.get()?;
+        file.if_unchanged(match self.element {
+            ElementType::Float => self.load_as::<f32>(&file, id),
+            ElementType::Double => self.load_as::<f64>(&file, id),
+        })
     }
 
-    fn load_as<T: Scratched>(self: &Arc<Self>, id: ChunkId) -> Result<TextChunk> {
+    fn load_as<T: Scratched>(self: &Arc<Self>, file: &DataFile, id: ChunkId) -> Result<TextChunk> {
         let sequences = self.index.info(id).sequences;
         let shift = self.shift(id, sequences);
         let size = 1u64 << shift;
         let count = u64::from(sequences).div_ceil(size) as u32;
-        let file = self.handle.get()?;
         let mut segments = (0..count)
             .into_par_iter()
-            .map(|segment| self.load_segment::<T>(&file, id, self.range(sequences, shift, segment)))
+            .map(|segment| self.load_segment::<T>(file, id, self.range(sequences, shift, segment)))
             .collect::<Result<Vec<Segment>>>()?;
 
         // From here on everything is as if the segments had been read one after the other.
@@ -339,7 +339,7 @@ impl TextFile {
         for segment in &mut segments {
             used += 1;
             let (lines, counts) = (std::mem::take(&mut segment.lines), std::mem::take(&mut segment.counts));
-            self.warnings.write(&self.rules, &file, lines, counts, &mut in_chunk);
+            self.warnings.write(&self.rules, file, lines, counts, &mut in_chunk);
             errors += segment.errors;
             let stop = segment.stop.as_deref().cloned();
             if errors > tolerated || stop.as_ref().is_some_and(|stop| !stop.fatal) {
@@ -420,9 +420,11 @@ impl TextFile {
         report: &mut Report<'_>,
     ) -> Result<std::result::Result<(), parse::report::Stop>> {
         let (start, length) = self.read_segment(file, id, &sequences, scratch)?;
-        let spans = self.index.spans(id, sequences);
+        let spans = || self.index.spans(id, sequences.clone());
+        let bytes = &scratch.text[FRONT..FRONT + length];
+        self.index.check_ids(spans(), bytes, start).map_err(|error| error.in_file(file.path()))?;
         let text = (&*scratch.text, length, start);
-        Ok(segment::parse(&self.rules, &self.fast, spans, text, &mut scratch.output, report))
+        Ok(segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report))
     }
 
     /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.

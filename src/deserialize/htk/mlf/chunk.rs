@@ -161,7 +161,8 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
     let whole = span(positions.start).start..span(positions.end - 1).end;
     let size = (whole.end - whole.start) as usize;
     buffer.resize(size.max(buffer.len()), 0);
-    if let Err(error) = file.data.read_exact_at(whole.start, &mut buffer[..size]) {
+    let read = file.data.read_exact_at(whole.start, &mut buffer[..size]);
+    if let Err(error) = file.data.if_unchanged(read) {
         return (lines, Err(error));
     }
     for (position, labels) in positions.zip(labels) {

@@ -156,7 +156,7 @@ impl ChunkSource for Base64Images {
     fn load(&self, id: ChunkId) -> Result<Arc<dyn Chunk>> {
         let (shared, bytes) = (Arc::clone(&self.shared), self.shared.bytes(id));
         let mut buffer = shared.buffers.take(shared.file.path(), &bytes)?;
-        buffer.read(&shared.file, bytes.clone())?;
+        shared.file.if_unchanged(buffer.read(&shared.file, bytes.clone()))?;
         Ok(Arc::new(Base64Chunk { shared, id, start: bytes.start, buffer }))
     }
 

@@ -1,7 +1,7 @@
 //! What an index cache says of a file without being loaded: in milliseconds, however large the file is.
 
 use super::IndexOptions;
-use super::cache::{Cache, CacheState, Checked, HEADER, RECORD, Refusal, words};
+use super::cache::{Cache, CacheState, Checked, HEADER, OpenCache, RECORD, Refusal, words};
 use super::source::Source;
 use super::start::Start;
 use crate::Result;
@@ -75,7 +75,7 @@ struct Records {
 /// Opens a cache that fits the file at its ends.
 fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Checked<Records> {
     let source = Source::new(data)?;
-    let (file, count) = cache.open(&source)?;
+    let OpenCache { file, sequences: count, .. } = cache.open(&source)?;
     let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
     let records = Records { file, count, by_line: start.by_line };
     // Lines that lack the main stream belong to no sequence, and may stand at the ends of the file.

@@ -6,9 +6,13 @@
 //! - in line mode keys are line numbers: they count up, and skip lines exactly where bytes were left out;
 //! - with a main stream, what lies before the first record and after the last one is scanned again, together with these
 //!   two records, and must give them and nothing else;
-//! - some records in between must start a line, with their id.
+//! - some records in between must start a line, with their id;
+//! - the data have the size and the time of change that the cache records of them.
 //!
-//! What this does not detect is a file whose inside was changed within a second of its indexing, at the same size.
+//! The last is a record of this library's own after CNTK's, who ignores it (CNTK 2.7: bytes after the last sequence are not
+//! read). Caches that CNTK wrote lack it; of these the ids of all sequences are compared when chunks are loaded
+//! ([`super::Index::check_ids`]), so that what this does not detect is a file without ids whose inside was changed in the second in
+//! which CNTK indexed it, or was replaced by an older one, at the same size.
 
 use super::IndexOptions;
 use super::indexer::Scan;
@@ -18,7 +22,7 @@ use super::start::Start;
 use super::table::{Builder, Record, Table};
 use crate::Result;
 use crate::corpus::Corpus;
-use crate::file::DataFile;
+use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use byteorder::{ByteOrder, LE};
 use std::fs::{self, File};
@@ -26,6 +30,8 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x636e_746b_5f69_6478;
+/// Begins the record of the data: "dataFile".
+const DATA_MAGIC: u64 = 0x656c_6946_6174_6164;
 const VERSION: u64 = 1;
 /// Bytes of the header: magic, version, number of records, offset of the first one.
 pub(super) const HEADER: usize = 32;
@@ -50,6 +56,15 @@ pub(super) fn is_first(rank: &str) -> bool {
 /// The cache of a file.
 pub(super) struct Cache {
     path: String,
+}
+
+/// A cache that is open.
+pub(super) struct OpenCache {
+    pub file: DataFile,
+    /// Number of records.
+    pub sequences: usize,
+    /// It records the state of its data, which is the present one.
+    pub knows_data: bool,
 }
 
 /// Whether an index cache can be used.
@@ -138,8 +153,8 @@ impl Cache {
         CacheState::of(self.try_load(scan, start, u64::MAX))
     }
 
-    /// Opens a cache that is not older than its data, and checks its header; gives the number of records.
-    pub fn open(&self, source: &Source<'_>) -> Checked<(DataFile, usize)> {
+    /// Opens a cache that is not older than its data, and checks its header and its record of the data.
+    pub fn open(&self, source: &Source<'_>) -> Checked<OpenCache> {
         let file = DataFile::open(&self.path).map_err(|_| Refusal::Missing)?;
         let state = file.state().map_err(|_| Refusal::Missing)?;
         // Whole seconds, as CNTK compares.
@@ -147,17 +162,21 @@ impl Cache {
             return Err(Refusal::Outdated);
         }
         let sequences = read_header(&file, state.size)?;
-        Ok((file, sequences))
+        let recorded = read_data_state(&file, state.size, sequences)?;
+        if recorded.is_some_and(|recorded| !is_same(recorded, source.state)) {
+            return Err(Refusal::Unfit("the data were replaced or copied since it was written"));
+        }
+        Ok(OpenCache { file, sequences, knows_data: recorded.is_some() })
     }
 
-    /// Loads the cache. `None` if there is none that is fresh and fits.
+    /// Loads the cache, and gives whether it records the state of its data. `None` if there is none that is fresh and fits.
     pub fn load(
         &self,
         scan: &Scan<'_>,
         start: &Start,
         chunk_size: u64,
         log: &Logger,
-    ) -> Result<Option<Table>> {
+    ) -> Result<Option<(Table, bool)>> {
         match self.try_load(scan, start, chunk_size) {
             Ok(table) => Ok(Some(table)),
             Err(Refusal::Missing | Refusal::Outdated) => Ok(None),
@@ -169,8 +188,8 @@ impl Cache {
         }
     }
 
-    fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<Table> {
-        let (file, sequences) = self.open(scan.source)?;
+    fn try_load(&self, scan: &Scan<'_>, start: &Start, chunk_size: u64) -> Checked<(Table, bool)> {
+        let OpenCache { file, sequences, knows_data } = self.open(scan.source)?;
         let mut fit = Fit::new(scan, start);
         let mut builder = Builder::new(chunk_size, start.by_line);
         builder.reserve(sequences);
@@ -197,7 +216,7 @@ impl Cache {
         let table = builder.finish();
         fit.check_ends(&table)?;
         fit.probe(&table)?;
-        Ok(table)
+        Ok((table, knows_data))
     }
 
     /// Writes the cache, unless the file has changed while it was indexed. A failure is a warning, not an error.
@@ -212,7 +231,7 @@ impl Cache {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
-        let written = write_to(&temporary, table).and_then(|()| {
+        let written = write_to(&temporary, table, source.state).and_then(|()| {
             if source.is_unchanged() {
                 fs::rename(&temporary, &self.path)
             } else {
@@ -241,6 +260,25 @@ fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
     Ok(sequences as usize)
 }
 
+/// The state of the data that a cache records; `None` if CNTK wrote it.
+fn read_data_state(file: &DataFile, size: u64, sequences: usize) -> Checked<Option<FileState>> {
+    let at = (HEADER + RECORD * sequences) as u64;
+    if size - at != RECORD as u64 {
+        return Ok(None);
+    }
+    let mut bytes = [0; RECORD];
+    file.read_exact_at(at, &mut bytes).map_err(|_| Refusal::Unfit("it cannot be read"))?;
+    let [magic, size, seconds, nanoseconds] = words(&bytes);
+    let modified = (seconds.cast_signed(), nanoseconds.cast_signed());
+    Ok((magic == DATA_MAGIC).then_some(FileState { size, modified }))
+}
+
+/// Whether data are in the state that a cache records. Archives such as those of tar restore the time in whole seconds.
+fn is_same(recorded: FileState, now: FileState) -> bool {
+    let in_seconds = FileState { modified: (recorded.modified.0, 0), ..recorded };
+    now == recorded || now == in_seconds
+}
+
 /// The four numbers of a header or a record.
 pub(super) fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
     let mut words = [0; 4];
@@ -254,7 +292,7 @@ fn push_words(block: &mut Vec<u8>, words: [u64; 4]) {
     block.extend(bytes);
 }
 
-fn write_to(path: &str, table: &Table) -> io::Result<()> {
+fn write_to(path: &str, table: &Table, data: FileState) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).open(path)?;
     let mut block = Vec::with_capacity(HEADER + RECORD * BLOCK);
     push_words(&mut block, [MAGIC, VERSION, table.len() as u64, HEADER as u64]);
@@ -270,6 +308,8 @@ fn write_to(path: &str, table: &Table) -> io::Result<()> {
             }
         }
     }
+    let (seconds, nanoseconds) = data.modified;
+    push_words(&mut block, [DATA_MAGIC, data.size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()]);
     file.write_all(&block)
 }
 

@@ -39,7 +39,6 @@ pub use cache::CacheState;
 pub(crate) use cache::is_writer as is_cache_writer;
 pub use kept::{IndexCache, IndexSize};
 
-use crate::Result;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
@@ -48,9 +47,11 @@ use crate::file::DataFile;
 use crate::log::Logger;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
+use crate::{Error, Result};
 use incremental::IncrementalIndex;
 use indexer::Scan;
 use main_stream::Needle;
+use number::Digits;
 use parts::IndexParts;
 use scan::Cut;
 use source::Source;
@@ -116,6 +117,8 @@ pub struct Index {
     incremental: Option<IncrementalIndex>,
     /// Whether every line is a sequence; otherwise lines begin with ids.
     by_line: bool,
+    /// The cache that it came from, if that may have been made of other data, which ids would show.
+    doubtful_cache: Option<String>,
     /// The chunks of all parts; made when they are first asked for, if there can be several parts.
     chunks: OnceLock<Vec<ChunkInfo>>,
     fingerprint: OnceLock<u64>,
@@ -126,7 +129,8 @@ impl Index {
     /// pool, and writes the cache if that is asked for. When this returns, the cache is in place, or a warning says why it
     /// is not.
     pub fn open(file: &DataFile, options: &IndexOptions, corpus: &Corpus) -> Result<Index> {
-        Self::open_cut(file, options, corpus, Cut::default()).map_err(|error| error.in_file(file.path()))
+        let index = Self::open_cut(file, options, corpus, Cut::default());
+        file.if_unchanged(index).map_err(|error| error.in_file(file.path()))
     }
 
     /// Builds the start of the index from the file, at least one chunk if there is one. The rest is built in the background
@@ -173,8 +177,14 @@ impl Index {
             None => None,
         };
         let origin = if cached.is_some() { ", from its cache" } else { "" };
+        let mut doubtful_cache = None;
         let table = match cached {
-            Some(table) => table,
+            Some((table, knows_data)) => {
+                let shows_ids = !start.by_line && corpus.is_numeric();
+                doubtful_cache =
+                    cache.filter(|_| shows_ids && !knows_data).map(|cache| cache.path().to_owned());
+                table
+            }
             None => {
                 let table = scan.table(start, source.size(), options.chunk_size)?;
                 if let Some(cache) = cache.filter(|_| cache::is_writer()) {
@@ -185,6 +195,7 @@ impl Index {
         };
         table.check_keys(file, options.key_limit)?;
         let index = Self::of(Arc::new(IndexParts::whole(table)), start.by_line, None);
+        let index = Index { doubtful_cache, ..index };
         index.parts.announce(&log, file.path(), origin, begun.elapsed());
         if options.warns_of_repeats {
             warnings::of_repeats(&[(&FileHandle::Open(file.clone()), &index.parts)], corpus, &log);
@@ -193,7 +204,30 @@ impl Index {
     }
 
     fn of(parts: Arc<IndexParts>, by_line: bool, incremental: Option<IncrementalIndex>) -> Index {
-        Index { parts, incremental, by_line, chunks: OnceLock::new(), fingerprint: OnceLock::new() }
+        let (chunks, fingerprint) = Default::default();
+        Index { parts, incremental, by_line, doubtful_cache: None, chunks, fingerprint }
+    }
+
+    /// Fails if sequences do not begin with their ids in `text`, whose first byte has the offset `base` in the file. An index that
+    /// was built from the file is not compared, nor a cache that records the state of its data.
+    pub fn check_ids(&self, spans: impl Iterator<Item = SequenceSpan>, text: &[u8], base: u64) -> Result<()> {
+        let Some(cache) = &self.doubtful_cache else { return Ok(()) };
+        for span in spans {
+            let id = span.offset.checked_sub(base).and_then(|at| text.get(at as usize..));
+            let found = id.and_then(|id| Digits::read(id).value);
+            if found != Some(span.key) {
+                let message = format!("The index cache '{cache}' does not fit its file.");
+                let found = found.map_or_else(String::new, |found| format!(" and begins with {found} there"));
+                let detail = format!(
+                    "It says that sequence {} begins at this offset{found}. The file was replaced after the cache was written: \
+                     delete the cache, and it is written anew.",
+                    span.key
+                );
+                let key = span.key.to_string();
+                return Err(Error::data(message).with_detail(detail).at(span.offset, None).for_key(key));
+            }
+        }
+        Ok(())
     }
 
     /// Whether every line is a sequence, whose key is the number of the line; otherwise lines begin with ids.
