@@ -254,6 +254,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         self._offsets = {name: None if own is None else _offsets(own) for name, own in own_lengths.items()}
         self._lengths = self._declared(own_lengths, minibatch_stream)
         self._keys = _checked_keys(keys, self._count)
+        self.has_text_keys = isinstance(self._keys, list) and not all(key.isdecimal() for key in self._keys)
         self._bounds = self._chunks(chunk_size)
         self._defines = minibatch_stream
 

@@ -101,7 +101,13 @@ class OpenReader:
         self._reading: list[Unfinished] = []
         self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges), self._reading)
         #: The streams, by name and as attributes.
-        self.streams = Streams({info.name: info for info in self._describe()})
+        self.streams = Streams()
+        self._describe_streams()
+
+    def _describe_streams(self) -> None:
+        self.streams.update({info.name: info for info in self._describe()})
+        #: Shapes that the configuration leaves open become known with the first data.
+        self._has_open_shapes = any(info.shape == (lib.UNKNOWN_DIMENSION,) for info in self.streams.values())
 
     @property
     def is_of_this_process(self) -> bool:

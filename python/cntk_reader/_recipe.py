@@ -156,6 +156,8 @@ def compose(
     configuration["traceLevel"] = trace_level
     if max_errors:
         configuration["maxErrors"] = max_errors
+    if any(isinstance(one, UserDeserializer) and one.has_text_keys for one in given):
+        configuration["useNumericSequenceKeys"] = False
     configuration.update(options or {})
     users: dict[str, UserDeserializer] = {}
     transforms: dict[str, Transform] = {}

@@ -212,9 +212,8 @@ class MinibatchSource(OpenReader):
             if self._in_force != share:
                 self._configure(share)
             handle = self._read()
-        if any(info.shape == (lib.UNKNOWN_DIMENSION,) for info in self.streams.values()):
-            # Shapes that the configuration leaves open become known with the first data.
-            self.streams.update({info.name: info for info in self._describe()})
+        if self._has_open_shapes:
+            self._describe_streams()
         minibatch = Minibatch(handle, self.streams)
         if minibatch.end_of_epoch and not minibatch:
             self._finished = True

@@ -66,6 +66,8 @@ class UserDeserializer:
 
     #: Set it to True if several threads may be inside :meth:`get_chunk` at once.
     thread_safe = False
+    #: Set it to True if keys are texts other than numbers. A source then has text keys in all of its deserializers.
+    has_text_keys = False
     #: Transforms of dense streams by name, if samples are images (row, column, channel): ``{"features": [Scale(8, 8, 3)]}``.
     transforms: Mapping[str, Sequence[AnyTransform]] = {}
 

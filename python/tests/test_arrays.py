@@ -138,6 +138,17 @@ class SameAsText(unittest.TestCase):
                 for minibatch in source.epoch(50):
                     self.assertEqual(minibatch["weight"].array.ravel().tolist(), minibatch.keys_of_sequences.tolist())
 
+    def test_keys_that_are_texts(self):
+        others = from_arrays(y=np.float32([1, 2, 3]), keys=["one", "two", "three"])
+        words = from_arrays(x=np.float32([3, 1, 2]), keys=["three", "one", "two"])
+        with MinibatchSource([words, others]) as source:
+            (minibatch,) = list(source.epoch(3))
+        keys = [minibatch.key_text(i) for i in range(3)]
+        self.assertEqual(sorted(keys), ["one", "three", "two"])
+        numbers = [["one", "two", "three"].index(key) + 1 for key in keys]
+        self.assertEqual(minibatch["x"].array.ravel().tolist(), numbers)
+        self.assertEqual(minibatch["y"].array.ravel().tolist(), numbers)
+
     def test_states(self):
         with MinibatchSource(self.arrays(10)) as source:
             loop = iter(source.epoch(20))
