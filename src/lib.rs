@@ -121,6 +121,7 @@ mod exit;
 pub mod file;
 #[doc(hidden)]
 pub mod fork;
+mod forms;
 mod front;
 #[doc(hidden)]
 pub mod image;
@@ -161,10 +162,10 @@ pub use config::{
     ReaderOptions,
 };
 pub use error::{Cause, Error, ErrorKind, ExceptionClass, Location, Result};
-pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Reader};
+pub use front::{Builder, EpochIter, Minibatch, MinibatchStream, Packed, Padded, Reader};
 pub use log::{Level as LogLevel, set_sink as set_log_sink};
 pub use pack::SparseColumns;
-pub use pack::layout::{GAP, Layout, Record};
+pub use pack::layout::{Extent, GAP, Layout, Record, Run};
 pub use pool::{set_threads, threads};
 pub use reader::{Epoch, EpochProgress, Member, MemoryUse, ReadConfig, Sizes};
 pub use recognize::FileFormat;

@@ -1,5 +1,6 @@
 //! What a stream is: its name, storage, element type and sample shape.
 
+use std::ops::AddAssign;
 use std::sync::OnceLock;
 
 /// Type of one value.
@@ -24,7 +25,9 @@ impl ElementType {
 }
 
 /// A type of values: `f32` or `f64`.
-pub trait Element: Copy + PartialEq + std::fmt::Debug + Send + Sync + AnyBits + 'static {
+pub trait Element:
+    Copy + Default + PartialEq + AddAssign + From<u8> + std::fmt::Debug + Send + Sync + AnyBits + 'static
+{
     /// The element type of streams that have values of this type.
     const TYPE: ElementType;
 }

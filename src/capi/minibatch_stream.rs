@@ -40,6 +40,9 @@ const _: () = assert!(
 
 /// One stream's part of a minibatch. All pointers live as long as the minibatch.
 ///
+/// The library does not change them. A program may write to the values, indices and column offsets where they lie, if it holds
+/// all references to the minibatch and none of its threads uses them meanwhile.
+///
 /// The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
 /// t * lanes + s.
 /// Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
@@ -92,6 +95,14 @@ pub struct cntk_reader_minibatch_stream {
     pub block_size: usize,
     /// 1 if step t of lane s is column s * steps + t, else 0.
     pub sequence_major: u32,
+    /// 1 if the first `samples` columns are the sequences one after the other, without gaps between them, else 0.
+    pub is_packed: u32,
+    /// Samples of the longest sequence, of which in truncated mode the part in this minibatch counts.
+    pub longest: usize,
+    /// Shape of one sample, first dimension varying fastest (column-major).
+    pub shape: *const usize,
+    /// Dimensions in `shape`.
+    pub shape_rank: usize,
 }
 
 // SAFETY: integers and pointers, which may have all bits zero; the two enums are only ever written.
@@ -101,14 +112,19 @@ unsafe impl Sized for cntk_reader_minibatch_stream {
 }
 
 impl cntk_reader_minibatch {
-    fn stream(&self, index: usize) -> Result<cntk_reader_minibatch_stream> {
-        let part = self.content.streams.get(index).ok_or_else(|| {
+    pub(super) fn part(&self, index: usize) -> Result<&StreamMinibatch> {
+        self.content.streams.get(index).ok_or_else(|| {
             let count = self.content.streams.len();
             Error::argument(format!("There is no stream {index}: the minibatch has {count}."))
-        })?;
+        })
+    }
+
+    pub(super) fn stream(&self, index: usize) -> Result<cntk_reader_minibatch_stream> {
+        let part = self.part(index)?;
         let stream = self.shared()?.stream(index)?;
+        let shape = self.shared()?.shape(index)?;
         let (layout, block) = (&part.layout, part.block());
-        let (samples, sequences) = layout.counts();
+        let extent = layout.extent();
         let parts = match part.element() {
             ElementType::Float => Parts::of::<f32>(part),
             ElementType::Double => Parts::of::<f64>(part),
@@ -120,21 +136,25 @@ impl cntk_reader_minibatch {
             steps: layout.steps,
             lanes: layout.lanes,
             columns: layout.columns(),
-            samples,
-            sequences,
+            samples: extent.samples,
+            sequences: extent.sequences,
             records: layout.records.as_ptr().cast(),
             record_count: layout.records.len(),
             right_splice: layout.right_splice,
             storage: stream.storage,
             element: stream.element,
-            sample_size: self.shared()?.shape(index)?.iter().product(),
+            sample_size: shape.iter().product(),
             values: parts.values,
             value_count: parts.count,
             indices: parts.indices,
             column_offsets: parts.offsets,
-            block: block.as_ptr().cast(),
+            block: part.block_pointer().cast_const().cast(),
             block_size: block.len(),
             sequence_major: layout.sequence_major.into(),
+            is_packed: extent.is_packed.into(),
+            longest: extent.longest,
+            shape: shape.as_ptr(),
+            shape_rank: shape.len(),
         })
     }
 }
@@ -149,13 +169,20 @@ struct Parts {
 
 impl Parts {
     fn of<T: Element>(part: &StreamMinibatch) -> Option<Parts> {
+        let (start, base) = (part.block().as_ptr().addr(), part.block_pointer());
+        // The arrays in the block, by a pointer that callers may write through.
+        let array = |address: usize| base.wrapping_byte_add(address - start).cast_const();
         if let Some(values) = part.dense::<T>() {
-            let (values, count) = (values.as_ptr().cast(), values.len());
+            let (values, count) = (base.cast_const().cast(), values.len());
             return Some(Parts { values, count, indices: null(), offsets: null() });
         }
         let SparseColumns { values, indices, offsets } = part.sparse::<T>()?;
-        let (values, count) = (values.as_ptr().cast(), values.len());
-        Some(Parts { values, count, indices: indices.as_ptr(), offsets: offsets.as_ptr() })
+        Some(Parts {
+            values: array(values.as_ptr().addr()).cast(),
+            count: values.len(),
+            indices: array(indices.as_ptr().addr()).cast(),
+            offsets: array(offsets.as_ptr().addr()).cast(),
+        })
     }
 }
 

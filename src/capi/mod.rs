@@ -38,6 +38,8 @@ pub mod minibatch_handle;
 
 pub mod minibatch_stream;
 
+pub mod forms;
+
 pub mod checkpoint;
 
 pub mod state;

@@ -1,6 +1,7 @@
 //! Minibatches and their streams, found by name.
 
 use crate::corpus::Corpus;
+use crate::forms::Forms;
 use crate::pack::layout::Layout;
 use crate::pack::{self as packed, SparseColumns, StreamMinibatch};
 use crate::spelling::nearest;
@@ -56,7 +57,8 @@ impl Minibatch {
         let info = &self.descriptions.streams[number];
         let late = if info.has_late_shape() { self.descriptions.shapes.get(number) } else { None };
         let shape = late.unwrap_or(&info.shape);
-        MinibatchStream { info, shape, packed: self.packed.streams.get(number) }
+        let (packed, whole) = (self.packed.streams.get(number), &self.packed);
+        MinibatchStream { info, shape, packed, whole, corpus: &self.descriptions.corpus }
     }
 
     /// Whether it has no data: [`Reader::read`](crate::Reader::read) gives such ones, iterators do not. Its streams
@@ -120,6 +122,9 @@ pub struct MinibatchStream<'m> {
     shape: &'m [usize],
     /// `None` in a minibatch without data.
     packed: Option<&'m StreamMinibatch>,
+    /// For the keys of its sequences.
+    whole: &'m packed::Minibatch,
+    corpus: &'m Corpus,
 }
 
 static NO_COLUMNS: Layout =
@@ -188,14 +193,7 @@ impl<'m> MinibatchStream<'m> {
     pub fn sequences(
         &self,
     ) -> impl Iterator<Item = (usize, impl ExactSizeIterator<Item = usize> + use<>)> + use<'m> {
-        let layout = self.layout();
-        let (steps, stride) = (layout.steps, if layout.sequence_major { 1 } else { layout.lanes });
-        layout.records.iter().filter(|record| !record.is_gap()).map(move |record| {
-            let begin = usize::try_from(record.begin).unwrap_or(0);
-            let end = usize::try_from(record.end).unwrap_or(steps).min(steps);
-            let first = layout.column(0, record.lane as usize);
-            (record.id as usize, (begin..end).map(move |step| first + step * stride))
-        })
+        self.layout().runs().map(|run| (run.number, run.columns()))
     }
 
     /// The values of a dense stream: [`columns`](MinibatchStream::columns) times
@@ -218,6 +216,13 @@ impl<'m> MinibatchStream<'m> {
             return Ok(SparseColumns { values: &[], indices: &[], offsets: &[0] });
         };
         packed.sparse::<T>().ok_or_else(|| self.broken())
+    }
+
+    /// What makes the forms of its sequences; `None` if there is no data.
+    pub(super) fn forms<T: Element>(&self) -> Result<Option<Forms<'m>>> {
+        self.check(self.info.storage, T::TYPE)?;
+        let Some(packed) = self.packed else { return Ok(None) };
+        Ok(Some(Forms::new(self.whole, packed, &self.info.name, Some(self.corpus))))
     }
 
     fn check(&self, storage: Storage, element: ElementType) -> Result<()> {

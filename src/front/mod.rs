@@ -2,11 +2,13 @@
 //! engine's, [`crate::reader`].
 
 mod builder;
+mod forms;
 mod iter;
 mod minibatch;
 mod reader;
 
 pub use builder::Builder;
+pub use forms::{Packed, Padded};
 pub use iter::EpochIter;
 pub use minibatch::{Minibatch, MinibatchStream};
 pub use reader::Reader;

@@ -1,11 +1,17 @@
 //! Aligned memory for the data of minibatches.
 
 use crate::{Error, Result};
+use std::cell::UnsafeCell;
 
-/// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register.
-#[derive(Debug, Clone, Copy)]
+/// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,
+/// because those who hold a minibatch by the C ABI may write to it through [`AlignedBuffer::pointer`].
+#[derive(Debug)]
 #[repr(C, align(64))]
-struct CacheLine([u8; 64]);
+struct CacheLine(UnsafeCell<[u8; 64]>);
+
+// SAFETY: this library only reads what is shared. Who writes through `AlignedBuffer::pointer` answers for it that nobody else
+// uses the bytes meanwhile.
+unsafe impl Sync for CacheLine {}
 
 /// A growing run of bytes, aligned to 64 bytes.
 ///
@@ -23,7 +29,8 @@ impl AlignedBuffer {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `lines` owns `lines.len() * 64` bytes in one allocation. All are initialized, because `resize` fills new
         // lines with zeros and `CacheLine` has no padding (its one member has its size). `size` is at most that number:
-        // `resize` sets it after growing `lines` to `size.div_ceil(64)` or more. The result borrows `self`.
+        // `resize` sets it after growing `lines` to `size.div_ceil(64)` or more. The result borrows `self`, and nobody writes
+        // meanwhile: in this library that takes `&mut self`, and others have the contract of `pointer`.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.size) }
     }
 
@@ -32,6 +39,12 @@ impl AlignedBuffer {
         // SAFETY: the first `size` bytes of `lines` are allocated and initialized, for the reasons given in `bytes`. Any
         // bytes that the caller writes make valid `CacheLine`s, and `&mut self` keeps everyone else from `lines`.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
+    }
+
+    /// The address of the bytes, for callers of the C ABI. Where the buffer is shared, they may write there as long as nobody
+    /// else reads or writes.
+    pub fn pointer(&self) -> *mut u8 {
+        UnsafeCell::raw_get(self.lines.as_ptr().cast())
     }
 
     /// Sets the length to `size` bytes. The content is unspecified afterwards. Fails if there is not enough memory.
@@ -45,7 +58,7 @@ impl AlignedBuffer {
             let reserved = self.lines.try_reserve_exact(grown);
             reserved
                 .map_err(|_| Error::data(format!("There is no memory for a minibatch of {size} bytes.")))?;
-            self.lines.resize(grown, CacheLine([0; 64]));
+            self.lines.resize_with(grown, || CacheLine(UnsafeCell::new([0; 64])));
         }
         self.size = size;
         Ok(())

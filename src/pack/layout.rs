@@ -26,6 +26,42 @@ impl Record {
     }
 }
 
+/// What a layout has of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extent {
+    /// Columns with data.
+    pub samples: usize,
+    /// Sequences with data.
+    pub sequences: usize,
+    /// Samples of the longest sequence. Of a truncated sequence, the part in this minibatch counts.
+    pub longest: usize,
+    /// The columns of each sequence follow those of the sequence before it, without gaps between them: the first `samples`
+    /// columns are the sequences one after the other.
+    pub is_packed: bool,
+}
+
+/// The columns of one sequence: `samples` of them, `stride` apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Run {
+    /// Number of the sequence within the minibatch.
+    pub number: usize,
+    /// Column of the first sample.
+    pub first: usize,
+    /// From the column of one sample to that of the next.
+    pub stride: usize,
+    /// Number of samples.
+    pub samples: usize,
+}
+
+impl Run {
+    /// The columns in order.
+    pub fn columns(self) -> impl ExactSizeIterator<Item = usize> {
+        (0..self.samples).map(move |sample| self.first + sample * self.stride)
+    }
+}
+
 /// Layout of one stream's minibatch: `steps * lanes` columns. Step `t` of lane `s` is column `t * lanes + s`, or `s * steps + t`
 /// if the layout is sequence-major.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,18 +122,32 @@ impl Layout {
 
     /// Number of samples: columns with data.
     pub fn samples(&self) -> usize {
-        self.counts().0
+        self.extent().samples
     }
 
-    /// Numbers of samples and of sequences with data, in one pass: both are asked for with every minibatch.
-    pub fn counts(&self) -> (usize, usize) {
-        let (mut samples, mut sequences) = (0, 0);
-        for record in &self.records {
-            let is_data = u64::from(!record.is_gap());
-            let inside = record.end.min(self.steps as u64) as i64 - record.begin.max(0);
-            samples += inside.max(0) as u64 * is_data;
-            sequences += is_data;
+    /// What there is of data, in one pass over the records.
+    pub fn extent(&self) -> Extent {
+        let mut extent = Extent { samples: 0, sequences: 0, longest: 0, is_packed: true };
+        for run in self.runs() {
+            extent.is_packed &= run.first == extent.samples && (run.samples <= 1 || run.stride == 1);
+            extent.samples += run.samples;
+            extent.sequences += 1;
+            extent.longest = extent.longest.max(run.samples);
         }
-        (samples as usize, sequences as usize)
+        extent
+    }
+
+    /// The sequences, in the order of the records, which is that of their numbers. Of a truncated sequence it is the part that
+    /// this minibatch has.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let (step_stride, lane_stride) =
+            if self.sequence_major { (1, self.steps) } else { (self.lanes, 1) };
+        let data = self.records.iter().filter(|record| !record.is_gap());
+        data.map(move |record| {
+            let begin = record.begin.max(0) as usize;
+            let samples = (record.end.min(self.steps as u64) as usize).saturating_sub(begin);
+            let first = begin * step_stride + record.lane as usize * lane_stride;
+            Run { number: record.id as usize, first, stride: step_stride, samples }
+        })
     }
 }

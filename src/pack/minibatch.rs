@@ -147,6 +147,12 @@ impl StreamMinibatch {
         self.block.bytes()
     }
 
+    /// The address of the block. Where the minibatch is shared, callers of the C ABI may write there as long as nobody else
+    /// reads or writes.
+    pub fn block_pointer(&self) -> *mut u8 {
+        self.block.pointer()
+    }
+
     /// Makes the block as large as the layout needs, `nnz` being the number of stored values of a sparse stream, and hands it
     /// out to be written. Its content is unspecified.
     pub(super) fn allocate(

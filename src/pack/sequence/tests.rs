@@ -226,7 +226,8 @@ fn binary_streams_are_sequence_major() {
         ]
     );
     assert_eq!(layout.column(1, 3), 19);
-    assert_eq!(layout.counts(), (17, 5));
+    let extent = layout.extent();
+    assert_eq!((extent.samples, extent.sequences), (17, 5));
     // The features beside them are packed as ever.
     assert!(!minibatch.streams[0].layout.sequence_major);
     assert_eq!(records(&minibatch, 0).split(' ').count(), 7);

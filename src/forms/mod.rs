@@ -1,0 +1,224 @@
+//! Forms in which trainers want the sequences of a stream, where a minibatch has them side by side in lanes:
+//!
+//! * *padded*: an array (sequences, length) of samples, filled up at the end of each sequence, with a mask;
+//! * *packed*: all samples, one sequence after the other, with the offset of each sequence;
+//! * *indices*: of streams whose samples are one-hot, the index of the 1 in place of the sample, in both forms.
+//!
+//! Sequences come in the order of their numbers, which is that of the layout's records and of the minibatch's keys. Gaps are
+//! left out. Of a truncated sequence it is the part that the minibatch has.
+//!
+//! Each form is written from its start to its end into an [`Output`]: memory of the caller, or a vector. The samples are
+//! read through [`Samples`], which knows dense values, sparse values and the indices of one-hot samples.
+
+mod one_hot;
+mod output;
+mod samples;
+
+pub use output::Output;
+
+use crate::corpus::Corpus;
+use crate::pack::layout::{Layout, Run};
+use crate::pack::{Minibatch, StreamMinibatch};
+use crate::sequence::SequenceKey;
+use crate::stream::{Element, Storage};
+use crate::{Error, Result};
+use one_hot::{DenseOneHot, SparseOneHot};
+use samples::{DenseSamples, Samples, SparseSamples};
+
+/// Values that sparse samples become in a form, at most: 2^31. Samples of many thousands of values would fill the memory.
+const MOST_DENSIFIED: usize = 1 << 31;
+
+/// The forms of one stream of a minibatch.
+#[derive(Clone, Copy)]
+pub struct Forms<'m> {
+    stream: &'m StreamMinibatch,
+    name: &'m str,
+    keys: &'m [SequenceKey],
+    corpus: Option<&'m Corpus>,
+}
+
+impl<'m> Forms<'m> {
+    /// The forms of a stream of `minibatch`. `name` and, where keys can be looked up, `corpus` are for messages.
+    pub fn new(
+        minibatch: &'m Minibatch,
+        stream: &'m StreamMinibatch,
+        name: &'m str,
+        corpus: Option<&'m Corpus>,
+    ) -> Forms<'m> {
+        Forms { stream, name, keys: &minibatch.keys, corpus }
+    }
+
+    /// Number of values of a padded form with this length, `width` values a sample. An error if a sequence is longer, or if the
+    /// number exceeds the address space.
+    pub fn padded_size(&self, length: usize, width: usize) -> Result<usize> {
+        let extent = self.stream.layout.extent();
+        if length < extent.longest {
+            return Err(self.too_long(length));
+        }
+        let size = extent.sequences.checked_mul(length).and_then(|samples| samples.checked_mul(width));
+        self.bounded(size, width)
+    }
+
+    /// Number of values of a packed form, `width` values a sample.
+    pub fn packed_size(&self, width: usize) -> Result<usize> {
+        self.bounded(self.stream.layout.samples().checked_mul(width), width)
+    }
+
+    /// Writes the padded form of the values: (sequences, length, values of a sample). `length` is the longest sequence's or more.
+    pub fn pad<T: Element>(&self, length: usize, fill: T, out: &mut impl Output<T>) -> Result<()> {
+        let width = self.stream.sample_size();
+        self.check_room(out.room(), self.padded_size(length, width)?)?;
+        match self.stream.storage() {
+            Storage::Dense => self.pad_with(self.dense::<T>()?, length, fill, out),
+            Storage::SparseCsc => self.pad_with(self.sparse::<T>()?, length, fill, out),
+        }
+    }
+
+    /// Writes the padded form of one-hot samples: (sequences, length) indices.
+    pub fn pad_indices<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
+        self.check_room(out.room(), self.padded_size(length, 1)?)?;
+        match self.stream.storage() {
+            Storage::Dense => self.pad_with(DenseOneHot(self.dense::<T>()?), length, fill, out),
+            Storage::SparseCsc => self.pad_with(self.one_hot::<T>()?, length, fill, out),
+        }
+    }
+
+    /// Writes the mask of a padded form: (sequences, length), true where there is a sample.
+    pub fn mask(&self, length: usize, out: &mut impl Output<bool>) -> Result<()> {
+        self.check_room(out.room(), self.padded_size(length, 1)?)?;
+        for run in self.stream.layout.runs() {
+            out.repeat(true, run.samples);
+            out.repeat(false, length - run.samples);
+        }
+        Ok(())
+    }
+
+    /// Writes the packed form of the values: (samples, values of a sample).
+    pub fn pack<T: Element>(&self, out: &mut impl Output<T>) -> Result<()> {
+        self.check_room(out.room(), self.packed_size(self.stream.sample_size())?)?;
+        match self.stream.storage() {
+            Storage::Dense => self.pack_with(self.dense::<T>()?, out),
+            Storage::SparseCsc => self.pack_with(self.sparse::<T>()?, out),
+        }
+    }
+
+    /// Writes the packed form of one-hot samples: (samples) indices.
+    pub fn pack_indices<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {
+        self.check_room(out.room(), self.packed_size(1)?)?;
+        match self.stream.storage() {
+            Storage::Dense => self.pack_with(DenseOneHot(self.dense::<T>()?), out),
+            Storage::SparseCsc => self.pack_with(self.one_hot::<T>()?, out),
+        }
+    }
+
+    /// Writes the offsets of a packed form: for each sequence the number of its first sample, and the number of all samples.
+    pub fn offsets(&self, out: &mut impl Output<i32>) -> Result<()> {
+        let extent = self.layout().extent();
+        if i32::try_from(extent.samples).is_err() {
+            let message = format!("{} samples cannot be packed: offsets have 32 bits.", extent.samples);
+            let error = Error::argument(message).with_detail("Read smaller minibatches.");
+            return Err(error.in_stream(self.name));
+        }
+        self.check_room(out.room(), extent.sequences + 1)?;
+        let mut offset = 0;
+        out.repeat(0, 1);
+        for run in self.layout().runs() {
+            offset += run.samples as i32;
+            out.repeat(offset, 1);
+        }
+        Ok(())
+    }
+
+    fn layout(&self) -> &'m Layout {
+        &self.stream.layout
+    }
+
+    fn pad_with<V: Copy>(
+        &self,
+        mut samples: impl Samples<V>,
+        length: usize,
+        fill: V,
+        out: &mut impl Output<V>,
+    ) -> Result<()> {
+        let width = samples.width();
+        for run in self.layout().runs() {
+            samples.write(run, out)?;
+            out.repeat(fill, (length - run.samples) * width);
+        }
+        Ok(())
+    }
+
+    fn pack_with<V: Copy>(&self, mut samples: impl Samples<V>, out: &mut impl Output<V>) -> Result<()> {
+        self.layout().runs().try_for_each(|run| samples.write(run, out))
+    }
+
+    fn dense<T: Element>(&self) -> Result<DenseSamples<'m, '_, T>> {
+        let values = self.stream.dense().ok_or_else(|| self.broken())?;
+        Ok(DenseSamples { values, width: self.stream.sample_size(), forms: self })
+    }
+
+    fn sparse<T: Element>(&self) -> Result<SparseSamples<'m, '_, T>> {
+        let columns = self.stream.sparse().ok_or_else(|| self.broken())?;
+        Ok(SparseSamples::new(columns, self.stream.sample_size(), self))
+    }
+
+    fn one_hot<T: Element>(&self) -> Result<SparseOneHot<'m, '_, T>> {
+        let columns = self.stream.sparse().ok_or_else(|| self.broken())?;
+        Ok(SparseOneHot { columns, forms: self })
+    }
+
+    fn bounded(&self, size: Option<usize>, width: usize) -> Result<usize> {
+        let most = if width > 1 && self.stream.storage() == Storage::SparseCsc { MOST_DENSIFIED } else { usize::MAX >> 4 };
+        size.filter(|&size| size <= most).ok_or_else(|| {
+            let message = format!("The samples of the stream '{}' are too large for a dense form.", self.name);
+            let samples = self.layout().samples();
+            let error = Error::argument(message).with_detail(format!(
+                "{samples} samples of {width} values would be written. Ask for indices if the samples are one-hot, use the sparse \
+                 values as they are, or read smaller minibatches."
+            ));
+            error.in_stream(self.name)
+        })
+    }
+
+    fn check_room(&self, room: usize, needed: usize) -> Result<()> {
+        if room >= needed {
+            return Ok(());
+        }
+        let message = format!("There is room for {room} elements, and {needed} are to be written.");
+        Err(Error::argument(message).in_stream(self.name))
+    }
+
+    fn too_long(&self, length: usize) -> Error {
+        let longest = self.layout().runs().fold(None, |longest: Option<Run>, run| {
+            longest.filter(|longest| longest.samples >= run.samples).or(Some(run))
+        });
+        let (number, samples) = longest.map_or((0, 0), |run| (run.number, run.samples));
+        let message = format!("A sequence has {samples} samples and does not fit into {length}.");
+        let error = Error::argument(message).with_detail(format!(
+            "The length must be at least {samples}, or leave it out. To cut longer sequences, pad to the longest and slice."
+        ));
+        self.locate(error, number)
+    }
+
+    /// The error that a sample is not one-hot.
+    fn not_one_hot(&self, sequence: usize, sample: usize, found: &str) -> Error {
+        let message = format!("Sample {sample} of sequence {sequence} is not one-hot: it has {found}.");
+        let error = Error::argument(message).with_detail(
+            "Indices exist for samples with one value that is 1 and no others. Use the sparse or dense values of this stream, or \
+             its padded or packed form.",
+        );
+        self.locate(error, sequence)
+    }
+
+    fn locate(&self, error: Error, sequence: usize) -> Error {
+        let error = error.in_stream(self.name);
+        match (self.corpus, self.keys.get(sequence)) {
+            (Some(corpus), Some(&key)) => error.for_key(corpus.text_of(key)),
+            _ => error,
+        }
+    }
+
+    fn broken(&self) -> Error {
+        Error::internal("The data of a stream are not what its layout says.").in_stream(self.name)
+    }
+}

@@ -1,0 +1,91 @@
+//! The samples of a sequence as values: dense ones are copied, sparse ones become dense.
+
+use super::{Forms, Output};
+use crate::Result;
+use crate::pack::SparseColumns;
+use crate::pack::layout::Run;
+use crate::stream::Element;
+
+/// What a form has for each sample.
+pub(super) trait Samples<V> {
+    /// Elements of a sample in the form.
+    fn width(&self) -> usize;
+    /// Appends the samples of a sequence.
+    fn write(&mut self, run: Run, out: &mut impl Output<V>) -> Result<()>
+    where
+        V: Copy;
+}
+
+/// Dense values.
+#[derive(Clone, Copy)]
+pub(super) struct DenseSamples<'m, 'f, T> {
+    pub values: &'m [T],
+    pub width: usize,
+    pub forms: &'f Forms<'m>,
+}
+
+impl<'m, T> DenseSamples<'m, '_, T> {
+    /// The values of a run of columns that lie next to each other.
+    pub fn columns(&self, first: usize, count: usize) -> Result<&'m [T]> {
+        let range = first.checked_mul(self.width).zip((first + count).checked_mul(self.width));
+        let values = range.and_then(|(begin, end)| self.values.get(begin..end));
+        values.ok_or_else(|| self.forms.broken())
+    }
+}
+
+impl<T: Element> Samples<T> for DenseSamples<'_, '_, T> {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn write(&mut self, run: Run, out: &mut impl Output<T>) -> Result<()> {
+        if run.stride == 1 || run.samples == 1 {
+            out.append(self.columns(run.first, run.samples)?);
+            return Ok(());
+        }
+        if self.width == 1 {
+            let values = self.values.get(run.first..).ok_or_else(|| self.forms.broken())?;
+            out.extend(values.iter().step_by(run.stride).copied().take(run.samples));
+            return Ok(());
+        }
+        for column in run.columns() {
+            out.append(self.columns(column, 1)?);
+        }
+        Ok(())
+    }
+}
+
+/// Sparse values, written with all the zeros between them. Values with equal indices add up.
+pub(super) struct SparseSamples<'m, 'f, T> {
+    columns: SparseColumns<'m, T>,
+    forms: &'f Forms<'m>,
+    /// One sample; zeros between its uses.
+    sample: Vec<T>,
+}
+
+impl<'m, 'f, T: Element> SparseSamples<'m, 'f, T> {
+    pub fn new(columns: SparseColumns<'m, T>, width: usize, forms: &'f Forms<'m>) -> Self {
+        SparseSamples { columns, forms, sample: vec![T::default(); width] }
+    }
+}
+
+impl<T: Element> Samples<T> for SparseSamples<'_, '_, T> {
+    fn width(&self) -> usize {
+        self.sample.len()
+    }
+
+    fn write(&mut self, run: Run, out: &mut impl Output<T>) -> Result<()> {
+        for column in run.columns() {
+            let (indices, values) = self.columns.column(column).ok_or_else(|| self.forms.broken())?;
+            for (&index, &value) in indices.iter().zip(values) {
+                let place = usize::try_from(index).ok().and_then(|index| self.sample.get_mut(index));
+                *place.ok_or_else(|| self.forms.broken())? += value;
+            }
+            out.append(&self.sample);
+            for &index in indices {
+                self.sample[index as usize] = T::default();
+            }
+        }
+        Ok(())
+    }
+}
