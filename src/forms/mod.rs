@@ -75,7 +75,12 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the padded form of one-hot samples: (sequences, length) indices.
-    pub fn pad_indices<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
+    pub fn pad_indices<T: Element>(
+        &self,
+        length: usize,
+        fill: i32,
+        out: &mut impl Output<i32>,
+    ) -> Result<()> {
         self.check_room(out.room(), self.padded_size(length, 1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pad_with(DenseOneHot(self.dense::<T>()?), length, fill, out),
@@ -168,7 +173,11 @@ impl<'m> Forms<'m> {
     }
 
     fn bounded(&self, size: Option<usize>, width: usize) -> Result<usize> {
-        let most = if width > 1 && self.stream.storage() == Storage::SparseCsc { MOST_DENSIFIED } else { usize::MAX >> 4 };
+        let most = if width > 1 && self.stream.storage() == Storage::SparseCsc {
+            MOST_DENSIFIED
+        } else {
+            usize::MAX >> 4
+        };
         size.filter(|&size| size <= most).ok_or_else(|| {
             let message = format!("The samples of the stream '{}' are too large for a dense form.", self.name);
             let samples = self.layout().samples();

@@ -72,12 +72,10 @@ impl MinibatchStream<'_> {
     /// ```
     pub fn padded_indices(&self, fill: i32, length: Option<usize>) -> Result<Padded<i32>> {
         match self.info().element {
-            ElementType::Float => {
-                self.pad::<f32, i32>(length, 1, |forms, length, out| forms.pad_indices::<f32>(length, fill, out))
-            }
-            ElementType::Double => {
-                self.pad::<f64, i32>(length, 1, |forms, length, out| forms.pad_indices::<f64>(length, fill, out))
-            }
+            ElementType::Float => self
+                .pad::<f32, i32>(length, 1, |forms, length, out| forms.pad_indices::<f32>(length, fill, out)),
+            ElementType::Double => self
+                .pad::<f64, i32>(length, 1, |forms, length, out| forms.pad_indices::<f64>(length, fill, out)),
         }
     }
 
@@ -131,7 +129,8 @@ impl MinibatchStream<'_> {
     fn reserve<V>(&self, list: &mut Vec<V>, count: usize) -> Result<()> {
         list.try_reserve_exact(count).map_err(|_| {
             let bytes = count.saturating_mul(size_of::<V>());
-            let error = Error::data(format!("There is no memory for sequences of {bytes} bytes in one form."));
+            let error =
+                Error::data(format!("There is no memory for sequences of {bytes} bytes in one form."));
             error.with_detail("Read smaller minibatches.").in_stream(self.name())
         })
     }
@@ -258,7 +257,10 @@ mod tests {
         let error = stream("s").packed_indices().expect_err("samples without values");
         assert_eq!(error.location().stream.as_deref(), Some("s"));
         assert_eq!(error.location().key.as_deref(), Some("0"));
-        assert!(error.message().contains("Sample 0 of sequence 0 is not one-hot: it has no value."), "{error}");
+        assert!(
+            error.message().contains("Sample 0 of sequence 0 is not one-hot: it has no value."),
+            "{error}"
+        );
         let error = stream("x").padded_indices(0, None).expect_err("dense values");
         assert!(error.message().contains("it has no value but 0"), "{error}");
         let error = stream("x").padded(0.0f32, Some(3)).expect_err("too short");
@@ -274,7 +276,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.ctf");
         std::fs::write(&path, "|w 1:1\n").expect("a file");
-        let mut reader = Reader::builder().ctf(CtfDeserializer::new(&path).sparse("w", 7)).open().expect("a reader");
+        let mut reader =
+            Reader::builder().ctf(CtfDeserializer::new(&path).sparse("w", 7)).open().expect("a reader");
         reader.epoch(Epoch::sweeps(1).minibatch_size(1)).expect("an epoch").for_each(drop);
         let minibatch = reader.read().expect("nothing");
         let stream = minibatch.stream("w").expect("a stream");

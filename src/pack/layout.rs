@@ -140,8 +140,7 @@ impl Layout {
     /// The sequences, in the order of the records, which is that of their numbers. Of a truncated sequence it is the part that
     /// this minibatch has.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let (step_stride, lane_stride) =
-            if self.sequence_major { (1, self.steps) } else { (self.lanes, 1) };
+        let (step_stride, lane_stride) = if self.sequence_major { (1, self.steps) } else { (self.lanes, 1) };
         let data = self.records.iter().filter(|record| !record.is_gap());
         data.map(move |record| {
             let begin = record.begin.max(0) as usize;
