@@ -1583,6 +1583,9 @@ typedef struct {
 /**
  * One stream's part of a minibatch. All pointers live as long as the minibatch.
  *
+ * The library does not change them. A program may write to the values, indices and column offsets where they lie, if it holds
+ * all references to the minibatch and none of its threads uses them meanwhile.
+ *
  * The data are `columns` = `steps` * `lanes` columns of `sample_size` values; step t of lane s is column
  * t * lanes + s.
  * Every column is covered by exactly one record; columns of gap records hold no data (dense: zeros, sparse: nothing).
@@ -1672,6 +1675,22 @@ typedef struct {
    * 1 if step t of lane s is column s * steps + t, else 0.
    */
   uint32_t sequence_major;
+  /**
+   * 1 if the first `samples` columns are the sequences one after the other, without gaps between them, else 0.
+   */
+  uint32_t is_packed;
+  /**
+   * Samples of the longest sequence, of which in truncated mode the part in this minibatch counts.
+   */
+  size_t longest;
+  /**
+   * Shape of one sample, first dimension varying fastest (column-major).
+   */
+  const size_t *shape;
+  /**
+   * Dimensions in `shape`.
+   */
+  size_t shape_rank;
 } cntk_reader_minibatch_stream;
 
 /**
@@ -2227,6 +2246,18 @@ cntk_reader_status cntk_reader_minibatch_describe(const cntk_reader_minibatch *m
                                                   cntk_reader_error **error);
 
 /**
+ * Describes a minibatch and all its streams in one call. `info->struct_size` must be set. `streams` has room for `capacity`
+ * structs, and each of them is as large as `streams->struct_size` of the first one, which must be set and which the others get.
+ * Written are as many structs as the minibatch has streams (`info->stream_count`); it is an error if there are fewer places.
+ * May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_describe_streams(const cntk_reader_minibatch *minibatch,
+                                                          cntk_reader_minibatch_info *info,
+                                                          cntk_reader_minibatch_stream *streams,
+                                                          size_t capacity,
+                                                          cntk_reader_error **error);
+
+/**
  * Gives the key of a sequence as text, as CNTK shows it: UTF-8, as much of it as fits into `capacity` bytes, always with a
  * NUL if `capacity` is not 0; and its whole length in bytes without the NUL. `text` may be NULL if `capacity` is 0.
  * `sequence` is the number in the records. May be called from any thread.
@@ -2246,6 +2277,79 @@ cntk_reader_status cntk_reader_minibatch_stream_describe(const cntk_reader_minib
                                                          size_t index,
                                                          cntk_reader_minibatch_stream *stream,
                                                          cntk_reader_error **error);
+
+/**
+ * Writes the sequences of stream `index` side by side, filled up to `length` samples each.
+ *
+ * With `sequences`, `longest` and `sample_size` of cntk_reader_minibatch_stream: `values` gets sequences * length samples of
+ * `sample_size` values, of the stream's element type, and must have room for them: `value_capacity` values. `length` must not
+ * be less than `longest`. Past the end of a sequence the values are `fill`. `mask` gets sequences * length bytes, 1 for each sample
+ * of a sequence, else 0; it has room for `mask_capacity` bytes, and may be NULL if that is 0.
+ *
+ * The sequences are in the order of their numbers, which is that of the keys, and gaps are left out. Of a truncated sequence it
+ * is the part in this minibatch. Samples of a sparse stream become dense; more than 2^31 values of them are an error.
+ * May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_pad(const cntk_reader_minibatch *minibatch,
+                                                    size_t index,
+                                                    size_t length,
+                                                    double fill,
+                                                    void *values,
+                                                    size_t value_capacity,
+                                                    uint8_t *mask,
+                                                    size_t mask_capacity,
+                                                    cntk_reader_error **error);
+
+/**
+ * Writes the samples of stream `index`, one sequence after the other.
+ *
+ * With `sequences`, `samples` and `sample_size` of cntk_reader_minibatch_stream: `values` gets samples * sample_size values of the
+ * stream's element type, and has room for `value_capacity` of them. `offsets` gets sequences + 1 numbers: the number of each
+ * sequence's first sample, and at the end `samples`; it has room for `offset_capacity`. Either pointer may be NULL if its
+ * capacity is 0: its part is left out then. If `is_packed` is set, the packed values of a dense stream are those that the
+ * minibatch has, from their start.
+ *
+ * Order, truncated sequences and sparse streams are as for cntk_reader_minibatch_stream_pad. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_pack(const cntk_reader_minibatch *minibatch,
+                                                     size_t index,
+                                                     void *values,
+                                                     size_t value_capacity,
+                                                     int32_t *offsets,
+                                                     size_t offset_capacity,
+                                                     cntk_reader_error **error);
+
+/**
+ * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: sequences * length indices in the
+ * order of cntk_reader_minibatch_stream_pad, and `fill` past the end of a sequence. `indices` has room for `index_capacity` of
+ * them. A sample that is not one-hot is an error.
+ *
+ * The stream may be sparse or dense. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_pad_indices(const cntk_reader_minibatch *minibatch,
+                                                            size_t index,
+                                                            size_t length,
+                                                            int32_t fill,
+                                                            int32_t *indices,
+                                                            size_t index_capacity,
+                                                            uint8_t *mask,
+                                                            size_t mask_capacity,
+                                                            cntk_reader_error **error);
+
+/**
+ * Writes the index of the 1 in each sample of stream `index`, whose samples are one-hot: `samples` indices in the order of
+ * cntk_reader_minibatch_stream_pack. `indices` has room for `index_capacity` of them; `offsets` is as there. A sample that is not
+ * one-hot is an error.
+ *
+ * The stream may be sparse or dense. May be called from any thread.
+ */
+cntk_reader_status cntk_reader_minibatch_stream_pack_indices(const cntk_reader_minibatch *minibatch,
+                                                             size_t index,
+                                                             int32_t *indices,
+                                                             size_t index_capacity,
+                                                             int32_t *offsets,
+                                                             size_t offset_capacity,
+                                                             cntk_reader_error **error);
 
 /**
  * Saves a checkpoint that continues exactly in every mode: opaque bytes, versioned and checksummed, a few hundred in

@@ -25,6 +25,7 @@ from ._convert import (
 from ._epoch import Epoch
 from ._figures import Member, Memory, Progress, Sizes
 from ._files import FileSystem, RemoteFile, compress, mount, unmount
+from ._forms import Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._images import (
     Base64ImageDeserializer,
     Cast,
@@ -84,6 +85,10 @@ __all__ = [
     "Memory",
     "Minibatch",
     "MinibatchSource",
+    "Packed",
+    "PackedIndices",
+    "Padded",
+    "PaddedIndices",
     "Progress",
     "RECORD",
     "OneHot",
@@ -94,6 +99,7 @@ __all__ = [
     "SequenceArray",
     "SequenceList",
     "Sizes",
+    "Sparse",
     "StreamDef",
     "StreamDefs",
     "StreamInformation",

@@ -11,6 +11,7 @@ from ctypes import (
     Structure,
     byref,
     c_char_p,
+    c_double,
     c_int,
     c_int32,
     c_size_t,
@@ -135,6 +136,10 @@ class StreamMinibatch(Sized):
         ("block", c_void_p),
         ("block_size", c_size_t),
         ("sequence_major", c_uint32),
+        ("is_packed", c_uint32),
+        ("longest", c_size_t),
+        ("shape", POINTER(c_size_t)),
+        ("shape_rank", c_size_t),
     ]
 
 
@@ -461,8 +466,11 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "minibatch_read": [_HANDLE, _HANDLE_OUT],
     "checkpoint_save": [_HANDLE, _HANDLE_OUT],
     "checkpoint_restore": [_HANDLE, c_char_p, c_size_t],
-    "minibatch_describe": [_HANDLE, POINTER(MinibatchInfo)],
-    "minibatch_stream_describe": [_HANDLE, c_size_t, POINTER(StreamMinibatch)],
+    "minibatch_describe_streams": [_HANDLE, POINTER(MinibatchInfo), c_void_p, c_size_t],
+    "minibatch_stream_pad": [_HANDLE, c_size_t, c_size_t, c_double, c_void_p, c_size_t, c_void_p, c_size_t],
+    "minibatch_stream_pack": [_HANDLE, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],
+    "minibatch_stream_pad_indices": [_HANDLE, c_size_t, c_size_t, c_int32, c_void_p, c_size_t, c_void_p, c_size_t],
+    "minibatch_stream_pack_indices": [_HANDLE, c_size_t, c_void_p, c_size_t, c_void_p, c_size_t],
     "minibatch_get_key_text": [_HANDLE, c_size_t, c_char_p, c_size_t, POINTER(c_size_t)],
     "state_get": [_HANDLE, POINTER(StateEntry), c_size_t, POINTER(c_size_t)],
     "state_set": [_HANDLE, POINTER(StateEntry), c_size_t],

@@ -1,27 +1,39 @@
 """Minibatches: NumPy arrays and SciPy matrices over the library's memory, without copies.
 
-A minibatch's memory is given back when neither the :class:`Minibatch` nor any array made from it is alive any more.
-Arrays are read-only: the memory may be shared.
+A minibatch's memory is given back when neither the :class:`Minibatch` nor any array made from it is alive any more. A minibatch
+belongs to the program alone, so its values are writable, and frameworks take them over without a copy. The library reads them
+again only for the forms of sequences of the same minibatch. Records and keys are read-only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from ctypes import byref, c_size_t, c_void_p, create_string_buffer
+from ctypes import Array as CArray
+from ctypes import byref, c_size_t, c_void_p, create_string_buffer, sizeof
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
+from ._explain import unknown
+from ._forms import Forms, Packed, PackedIndices, Padded, PaddedIndices, Sparse
+from ._memory import Owner, view
+from ._types import Array, Floats, FloatType
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+    import jax
+    import torch
+    from jax.experimental.sparse import BCSR
+    from scipy.sparse import csr_array, csr_matrix
 
-_describe_minibatch = lib.checked("minibatch_describe", quick=True)
-_minibatch_stream = lib.checked("minibatch_stream_describe", quick=True)
+_describe = lib.checked("minibatch_describe_streams", quick=True)
 _key_text = lib.checked("minibatch_get_key_text")
+
+_FLOAT, _DOUBLE, _INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
+_KEY: np.dtype[np.uint64] = np.dtype(np.uint64)
+_PART_SIZE = sizeof(lib.StreamMinibatch)
 
 #: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
 RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
@@ -58,41 +70,6 @@ class StreamInformation:
         return size
 
 
-class _Owner:
-    """A reference to a minibatch of the library."""
-
-    __slots__ = ("handle",)
-
-    def __init__(self, handle: c_void_p) -> None:
-        self.handle = handle
-
-    def __del__(self, release: Any = lib.minibatch_release) -> None:
-        release(self.handle)
-
-
-class _Memory:
-    """Memory of a minibatch for NumPy. An array keeps this object alive, and this object the minibatch."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, owner: _Owner, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (address, True),
-            "shape": shape,
-            "typestr": dtype.str,
-            "descr": dtype.descr,
-        }
-
-
-def _view(owner: _Owner, address: int | None, shape: tuple[int, ...], dtype: Any) -> Any:
-    dtype = np.dtype(dtype)
-    if not address or 0 in shape:
-        return np.empty(shape, dtype)
-    return np.asarray(_Memory(owner, address, shape, dtype))
-
-
 class StreamMinibatch:
     """One stream's part of a minibatch.
 
@@ -102,72 +79,211 @@ class StreamMinibatch:
     Of a binary stream (``info.is_binary``), such as lattices, each sample is four opaque bytes, and in minibatches of whole
     sequences each sequence has a lane of its own in which its bytes are next to each other: step t of lane s is then
     column ``s * steps + t``.
+
+    The forms of sequences (:meth:`padded`, :meth:`packed`, :meth:`as_list`, and with indices) leave out gaps. They have the
+    sequences in the order of :attr:`Minibatch.keys_of_sequences`, in all streams. Of a truncated sequence they have the part that
+    this minibatch has.
     """
 
-    def __init__(self, owner: _Owner, info: StreamInformation) -> None:
+    def __init__(self, owner: Owner, info: StreamInformation, part: lib.StreamMinibatch) -> None:
         self._owner = owner
-        self._part = part = lib.StreamMinibatch()
-        _minibatch_stream(owner.handle, info.stream_id, byref(part))
+        self._part = part
         self.info = info
-        self.steps: int = part.steps
-        self.lanes: int = part.lanes
-        self.num_samples: int = part.samples
-        self.num_sequences: int = part.sequences
-        self.is_sparse: bool = part.storage == 1
-        self.dtype = np.dtype(np.float32 if part.element == 1 else np.float64)
-
-    def _of(self, address: int | None, count: int, dtype: Any) -> Any:
-        return _view(self._owner, address, (count,), dtype)
 
     @property
-    def records(self) -> npt.NDArray[Any]:
-        """Which columns belong to which sequence, of dtype :data:`RECORD`; gaps included. A view."""
-        return self._of(self._part.records, self._part.record_count, RECORD)  # type: ignore[no-any-return]
+    def steps(self) -> int:
+        """Steps of each lane."""
+        return self._part.steps  # type: ignore[no-any-return]
 
     @property
-    def array(self) -> npt.NDArray[Any]:
+    def lanes(self) -> int:
+        """Lanes, that is parallel sequences of the layout."""
+        return self._part.lanes  # type: ignore[no-any-return]
+
+    @property
+    def num_samples(self) -> int:
+        """Samples, without gaps."""
+        return self._part.samples  # type: ignore[no-any-return]
+
+    @property
+    def num_sequences(self) -> int:
+        """Sequences that have samples here."""
+        return self._part.sequences  # type: ignore[no-any-return]
+
+    @property
+    def longest(self) -> int:
+        """Samples of the longest sequence."""
+        return self._part.longest  # type: ignore[no-any-return]
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the values are sparse in this minibatch. Truncated minibatches have sparse streams dense."""
+        return self._part.storage == 1  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> FloatType:
+        """Type of the values."""
+        return _FLOAT if self._part.element == 1 else _DOUBLE
+
+    def _floats(self, *shape: int) -> Floats:
+        return cast(Floats, view(self._owner, self._part.values, shape, self.dtype))
+
+    def _ints(self, address: int | None, count: int) -> npt.NDArray[np.int32]:
+        return view(self._owner, address, (count,), _INT)
+
+    @property
+    def records(self) -> npt.NDArray[np.void]:
+        """Which columns belong to which sequence, of dtype :data:`RECORD`; gaps included. A read-only view."""
+        return view(self._owner, self._part.records, (self._part.record_count,), RECORD, False)
+
+    @property
+    def array(self) -> Floats:
         """Dense data, of shape (steps, lanes, *shape of a sample). A view, also where lanes come one after the other."""
-        if self.is_sparse:
-            raise TypeError(f"The stream '{self.info.name}' is sparse: use .csr, .asarray() or .as_sequences().")
-        if self._part.sequence_major:
-            shape = (self.lanes, self.steps, *self.info.shape)
-            return _view(self._owner, self._part.values, shape, self.dtype).swapaxes(0, 1)  # type: ignore[no-any-return]
-        shape = (self.steps, self.lanes, *self.info.shape)
-        return _view(self._owner, self._part.values, shape, self.dtype)  # type: ignore[no-any-return]
+        part = self._part
+        if part.storage == 1:
+            raise TypeError(
+                f"The stream '{self.info.name}' is sparse: use .sparse or .csr, .padded(), .packed(), .indices() if it is "
+                "one-hot, or .asarray()."
+            )
+        if part.sequence_major:
+            return self._floats(part.lanes, part.steps, *self.info.shape).swapaxes(0, 1)
+        return self._floats(part.steps, part.lanes, *self.info.shape)
+
+    @property
+    def sparse(self) -> Sparse:
+        """Sparse data as the arrays of a CSR matrix, with one row for each column of the layout. Views."""
+        part = self._part
+        if part.storage != 1:
+            raise TypeError(f"The stream '{self.info.name}' is dense: use .array, .padded() or .packed().")
+        return Sparse(
+            self._floats(part.value_count),
+            self._ints(part.indices, part.value_count),
+            self._ints(part.column_offsets, part.columns + 1),
+            (part.columns, part.sample_size),
+        )
 
     @property
     def csr(self) -> csr_matrix:
-        """Sparse data, a matrix with one row for each column of the layout, over the minibatch's own arrays.
+        """Sparse data as SciPy's ``csr_matrix``, over the minibatch's own arrays: see :class:`Sparse`.
 
-        Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up.
         ``csr.T`` is CNTK's CSC matrix, without copies too.
         """
-        values, indices, starts = self._sparse()
-        return self._matrix(values, indices, starts)
+        return self._matrix(*self.sparse[:3])
 
-    def _sparse(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        if not self.is_sparse:
-            raise TypeError(f"The stream '{self.info.name}' is dense: use .array or .as_sequences().")
-        part = self._part
-        return (
-            self._of(part.values, part.value_count, self.dtype),
-            self._of(part.indices, part.value_count, np.int32),
-            self._of(part.column_offsets, part.columns + 1, np.int32),
-        )
-
-    def _matrix(self, values: Any, indices: Any, starts: Any) -> csr_matrix:
+    def _matrix(self, values: Floats, indices: npt.NDArray[np.int32], starts: npt.NDArray[np.int32]) -> csr_matrix:
         from scipy.sparse import csr_matrix
 
         shape = (len(starts) - 1, self._part.sample_size)
         return csr_matrix((values, indices, starts), shape=shape, copy=False)
 
-    def asarray(self) -> npt.NDArray[Any]:
+    def to_scipy(self) -> csr_array:
+        """Sparse data as SciPy's ``csr_array`` (steps * lanes, values of a sample), over the minibatch's own arrays."""
+        from scipy.sparse import csr_array
+
+        data, indices, indptr, shape = self.sparse
+        return csr_array((data, indices, indptr), shape=shape, copy=False)
+
+    def to_torch(self) -> torch.Tensor:
+        """The data as a tensor of PyTorch over the minibatch's own memory.
+
+        Dense: (steps, lanes, *shape of a sample). Sparse: a CSR tensor (steps * lanes, values of a sample), whose indices are in the
+        data's order: sort them first for operations that want it.
+        """
+        import torch
+
+        if not self.is_sparse:
+            return torch.from_numpy(self.array)
+        data, indices, indptr, shape = self.sparse
+        parts = (torch.from_numpy(part) for part in (indptr, indices, data))
+        return torch.sparse_csr_tensor(*parts, size=shape, check_invariants=False)
+
+    def to_jax(self) -> jax.Array | BCSR:
+        """The data as an array of JAX (steps, lanes, *shape of a sample), or sparse as BCSR (steps * lanes, values of a sample).
+
+        By DLPack. A dense array in single precision lies in the minibatch's own memory: do not write there any more. Others are
+        copied by JAX, because it wants an alignment that the parts of sparse data do not have, and makes double precision single
+        unless ``jax_enable_x64`` is set.
+        """
+        from jax.dlpack import from_dlpack
+
+        if not self.is_sparse:
+            return from_dlpack(self.array)
+        from jax.experimental.sparse import BCSR
+
+        data, indices, indptr, shape = self.sparse
+        return BCSR((from_dlpack(data), from_dlpack(indices), from_dlpack(indptr)), shape=shape)
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+        array = np.asarray(self.array, dtype)
+        if copy is False and not np.shares_memory(array, self.array):
+            raise ValueError(f"The values of '{self.info.name}' are {self.dtype}: another type needs a copy.")
+        return array.copy() if copy and np.shares_memory(array, self.array) else array
+
+    def __dlpack__(self, **options: object) -> object:
+        """A capsule of DLPack with :attr:`array`, for ``torch.from_dlpack`` and others. NumPy makes it: versioned from 2.1 on.
+
+        ``options`` are those of the standard: ``stream``, ``max_version``, ``dl_device``, ``copy``.
+        """
+        return self.array.__dlpack__(**options)  # type: ignore[arg-type]
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU
+
+    def asarray(self) -> Floats:
         """All data, dense, of shape (steps, lanes, *shape of a sample): a view of dense data, a copy of sparse ones."""
         if not self.is_sparse:
             return self.array
         return self.csr.toarray().reshape(self.steps, self.lanes, *self.info.shape)  # type: ignore[no-any-return]
 
-    def as_sequences(self) -> list[Any]:
+    @property
+    def _forms(self) -> Forms:
+        return Forms(self._owner, self.info.stream_id, self._part, self.info.shape, self.dtype)
+
+    def padded(self, value: float = 0, length: int | None = None) -> Padded:
+        """The sequences side by side, filled up with ``value`` to the longest, or to ``length``, which must not be less.
+
+        ``array`` (sequences, length, *shape of a sample) and ``mask`` (sequences, length), true where there is a sample. Sparse
+        samples become dense; for one-hot samples of many values see :meth:`padded_indices`. The array is a copy, except of dense
+        sequences that all have this length and lie one after the other: then it is a view.
+        """
+        return self._forms.padded(value, length)
+
+    def packed(self) -> Packed:
+        """The samples of one sequence after the other: ``values``, ``offsets`` and ``longest``.
+
+        ``values`` (samples, *shape of a sample), int32 ``offsets`` (sequences + 1,). Sparse samples become dense. The values are a
+        view where the minibatch has dense sequences in this way, as with one sample each, and else a copy.
+
+        ``offsets`` are the ``cu_seqlens`` of attention over sequences of different lengths. PyTorch's jagged tensor over the values,
+        without a copy of them::
+
+            values, offsets, longest = stream.packed()
+            torch.nested.nested_tensor_from_jagged(torch.from_numpy(values), torch.from_numpy(offsets), max_seqlen=longest)
+        """
+        return self._forms.packed()
+
+    def as_list(self) -> list[Floats]:
+        """The sequences, each an array (samples, *shape of a sample): views of the values of :meth:`packed`."""
+        values, offsets, _ = self.packed()
+        bounds = offsets.tolist()
+        return [values[begin:end] for begin, end in zip(bounds, bounds[1:])]
+
+    def indices(self) -> npt.NDArray[np.int32]:
+        """The index of each one-hot sample, of shape (samples,): labels as a loss wants them, ids as an embedding wants them.
+
+        In the order of :meth:`packed`. The stream may be sparse or dense; samples that are not one-hot are an error.
+        """
+        return self.packed_indices().values
+
+    def padded_indices(self, value: int = 0, length: int | None = None) -> PaddedIndices:
+        """The indices of one-hot samples in the form of :meth:`padded`: int32 ``array`` and ``mask`` (sequences, length)."""
+        return self._forms.padded_indices(value, length)
+
+    def packed_indices(self) -> PackedIndices:
+        """The indices of one-hot samples in the form of :meth:`packed`: ``values`` (samples,), ``offsets``, ``longest``."""
+        return self._forms.packed_indices()
+
+    def as_sequences(self) -> list[Floats | csr_matrix]:
         """The sequences in the minibatch's order, each an array (samples, *shape of a sample) or a matrix (samples, values).
 
         Dense ones are views. So are the values of sparse ones, if their samples are next to each other (minibatches of
@@ -182,7 +298,7 @@ class StreamMinibatch:
         if not self.is_sparse:
             array = self.array
             return [array[begin:end, lane] for begin, end, lane in zip(begins, ends, lanes)]
-        values, indices, starts = self._sparse()
+        values, indices, starts, _ = self.sparse
         whole = None
         sequences = []
         for begin, end, lane in zip(begins, ends, lanes):
@@ -204,38 +320,52 @@ class StreamMinibatch:
         )
 
 
-class Minibatch(Mapping[Any, StreamMinibatch]):
+_NO_DATA = "The minibatch has no data: check it with `if minibatch:`, as the loops over minibatches do."
+
+
+class _Text(str):
+    """What a KeyError shows as it is, and not in quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Minibatch(Mapping[str, StreamMinibatch]):
     """A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty, and false.
 
     It may outlive its source, and be shared between threads.
     """
 
     def __init__(self, handle: c_void_p, streams: dict[str, StreamInformation]) -> None:
-        self._owner = _Owner(handle)
+        self._owner = Owner(handle)
         self._info = info = lib.MinibatchInfo()
-        _describe_minibatch(handle, byref(info))
+        self._parts: CArray[lib.StreamMinibatch] = (lib.StreamMinibatch * len(streams))()
+        if streams:
+            self._parts[0].struct_size = _PART_SIZE
+        _describe(handle, byref(info), self._parts, len(streams))
         self.end_of_sweep: bool = info.end_of_sweep != 0
         self.end_of_epoch: bool = info.end_of_epoch != 0
-        self._streams = streams if info.stream_count else {}
-        self._parts: dict[str, StreamMinibatch] = {}
+        self._infos = streams if info.stream_count else {}
 
     def __getitem__(self, stream: str | StreamInformation) -> StreamMinibatch:
         name = stream.name if isinstance(stream, StreamInformation) else stream
-        part = self._parts.get(name)
-        if part is None:
-            part = self._parts[name] = StreamMinibatch(self._owner, self._streams[name])
-        return part
+        info = self._infos.get(name)
+        if info is None:
+            raise KeyError(_Text(unknown("stream", name, self._infos) if self._infos else _NO_DATA))
+        return StreamMinibatch(self._owner, info, self._parts[info.stream_id])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._streams)
+        return iter(self._infos)
 
     def __len__(self) -> int:
-        return len(self._streams)
+        return len(self._infos)
 
     @property
     def keys_of_sequences(self) -> npt.NDArray[np.uint64]:
-        """The key of each sequence as a number, by the sequence's number in the records. A view."""
-        return _view(self._owner, self._info.keys, (self._info.key_count,), np.uint64)  # type: ignore[no-any-return]
+        """The key of each sequence as a number, by the sequence's number in the records. A read-only view."""
+        return view(self._owner, self._info.keys, (self._info.key_count,), _KEY, False)
 
     def key_text(self, sequence: int) -> str:
         """The key of a sequence as CNTK shows it."""

@@ -11,6 +11,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.generic]
 #: Values of samples.
 Floats = Union[npt.NDArray[np.float32], npt.NDArray[np.float64]]
+#: Type of such values.
+FloatType = Union["np.dtype[np.float32]", "np.dtype[np.float64]"]
 #: An element of a dictionary that can be written as JSON, or pickled.
 Json = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
 

@@ -253,7 +253,7 @@ impl<T: Real, const TAPS: usize> Kernel for Plain<T, TAPS> {
     fn blend(window: &[T], weights: &[f32], first: usize, step: usize) -> T {
         let mut sum = window[first] * T::from_f32(weights[0]);
         for tap in 1..TAPS {
-            sum = sum + window[first + tap * step] * T::from_f32(weights[tap]);
+            sum += window[first + tap * step] * T::from_f32(weights[tap]);
         }
         sum
     }
@@ -279,7 +279,7 @@ impl<T: Real, const TAPS: usize> Kernel for Plain<T, TAPS> {
         for (i, out) in out.iter_mut().enumerate() {
             let mut sum = rows[0][i] * T::from_f32(weights[0]);
             for tap in 1..TAPS {
-                sum = sum + rows[tap][i] * T::from_f32(weights[tap]);
+                sum += rows[tap][i] * T::from_f32(weights[tap]);
             }
             *out = sum;
         }

@@ -1,0 +1,138 @@
+"""Forms of a minibatch's sequences, each made by one call of the library: padded, packed, indices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library as lib
+from ._memory import Owner, view
+from ._types import Floats, FloatType
+
+_pad = lib.checked("minibatch_stream_pad")
+_pack = lib.checked("minibatch_stream_pack")
+_pad_indices = lib.checked("minibatch_stream_pad_indices")
+_pack_indices = lib.checked("minibatch_stream_pack_indices")
+
+#: Values that the library makes of sparse samples at most.
+_MOST_DENSIFIED = 2**31
+
+
+class Padded(NamedTuple):
+    """Sequences side by side, filled up to one length."""
+
+    array: Floats  #: (sequences, length, *shape of a sample)
+    mask: npt.NDArray[np.bool_]  #: (sequences, length): where there is a sample
+
+
+class PaddedIndices(NamedTuple):
+    """Indices of one-hot samples, filled up to one length."""
+
+    array: npt.NDArray[np.int32]  #: (sequences, length)
+    mask: npt.NDArray[np.bool_]  #: (sequences, length): where there is a sample
+
+
+class Packed(NamedTuple):
+    """Sequences one after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
+
+    The offsets are what attention over sequences of different lengths calls ``cu_seqlens``.
+    """
+
+    values: Floats  #: (samples, *shape of a sample)
+    offsets: npt.NDArray[np.int32]  #: (sequences + 1,)
+    longest: int  #: samples of the longest sequence
+
+
+class PackedIndices(NamedTuple):
+    """Indices of one-hot samples, one sequence after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``."""
+
+    values: npt.NDArray[np.int32]  #: (samples,)
+    offsets: npt.NDArray[np.int32]  #: (sequences + 1,)
+    longest: int  #: samples of the longest sequence
+
+
+class Sparse(NamedTuple):
+    """A CSR matrix with one row for each column of the layout: row r has the values from ``indptr[r]`` to ``indptr[r + 1]``.
+
+    Rows of gaps are empty. Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up.
+    """
+
+    data: Floats  #: (stored values,)
+    indices: npt.NDArray[np.int32]  #: (stored values,): the place of each value in its sample
+    indptr: npt.NDArray[np.int32]  #: (steps * lanes + 1,)
+    shape: tuple[int, int]  #: (steps * lanes, values of a sample)
+
+
+class Forms:
+    """Makes the forms of one stream of a minibatch."""
+
+    __slots__ = ("dtype", "number", "owner", "part", "shape")
+
+    def __init__(
+        self, owner: Owner, number: int, part: lib.StreamMinibatch, shape: tuple[int, ...], dtype: FloatType
+    ) -> None:
+        self.owner = owner
+        self.number = number
+        self.part = part
+        self.shape = shape
+        self.dtype = dtype
+
+    def padded(self, value: float, length: int | None) -> Padded:
+        """See :meth:`StreamMinibatch.padded`."""
+        part = self.part
+        mask_shape = self._padded_shape(length)
+        sequences, steps = mask_shape
+        shape = (sequences, steps, *self.shape)
+        if part.storage == 0 and part.is_packed and part.samples == sequences * steps:
+            # Every sequence is this long, and nothing lies between them.
+            return Padded(self._values(shape), np.ones(mask_shape, np.bool_))
+        size = sequences * steps * part.sample_size
+        if part.storage != 0 and size > _MOST_DENSIFIED:
+            # An error, which the library explains.
+            _pad(self.owner.handle, self.number, steps, value, None, 0, None, 0)
+        array, mask = cast(Floats, np.empty(shape, self.dtype)), np.empty(mask_shape, np.bool_)
+        _pad(self.owner.handle, self.number, steps, value, array.ctypes.data, size, mask.ctypes.data, mask.size)
+        return Padded(array, mask)
+
+    def padded_indices(self, value: int, length: int | None) -> PaddedIndices:
+        """See :meth:`StreamMinibatch.padded_indices`."""
+        shape = self._padded_shape(length)
+        array, mask = np.empty(shape, np.int32), np.empty(shape, np.bool_)
+        places = array.ctypes.data, array.size, mask.ctypes.data, mask.size
+        _pad_indices(self.owner.handle, self.number, shape[1], value, *places)
+        return PaddedIndices(array, mask)
+
+    def _padded_shape(self, length: int | None) -> tuple[int, int]:
+        """Sequences, and the length that they are filled up to."""
+        sequences: int = self.part.sequences
+        longest: int = self.part.longest
+        return sequences, longest if length is None else length
+
+    def packed(self) -> Packed:
+        """See :meth:`StreamMinibatch.packed`."""
+        part = self.part
+        samples, size = part.samples, part.samples * part.sample_size
+        offsets = np.empty(part.sequences + 1, np.int32)
+        if part.storage == 0 and part.is_packed:
+            _pack(self.owner.handle, self.number, None, 0, offsets.ctypes.data, offsets.size)
+            return Packed(self._values((samples, *self.shape)), offsets, part.longest)
+        if part.storage != 0 and size > _MOST_DENSIFIED:
+            # An error, which the library explains.
+            _pack(self.owner.handle, self.number, np.empty(1, self.dtype).ctypes.data, 1, None, 0)
+        values = cast(Floats, np.empty((samples, *self.shape), self.dtype))
+        _pack(self.owner.handle, self.number, values.ctypes.data, size, offsets.ctypes.data, offsets.size)
+        return Packed(values, offsets, part.longest)
+
+    def packed_indices(self) -> PackedIndices:
+        """See :meth:`StreamMinibatch.packed_indices`."""
+        part = self.part
+        values, offsets = np.empty(part.samples, np.int32), np.empty(part.sequences + 1, np.int32)
+        places = values.ctypes.data, values.size, offsets.ctypes.data, offsets.size
+        _pack_indices(self.owner.handle, self.number, *places)
+        return PackedIndices(values, offsets, part.longest)
+
+    def _values(self, shape: tuple[int, ...]) -> Floats:
+        """The first values of the minibatch where they lie."""
+        return cast(Floats, view(self.owner, self.part.values, shape, self.dtype))
