@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from . import _arrow
 from ._minibatch import StreamInformation
-from ._user import ComposableUserDeserializer, Csr, SequenceArray, SequenceList
+from ._types import Array, ColumnLike, CsrLike
+from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
 
 #: Chunks that the data are divided into: CNTK's default window, so that all data are randomized together.
 CHUNKS = 128
@@ -22,18 +23,22 @@ CHUNKS = 128
 #: Types that are converted to float32, chunk by chunk, without loss.
 _SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)}
 
-Lengths = Union[Sequence[int], npt.NDArray[Any], None]
-Keys = Union[Sequence[int], Sequence[str], npt.NDArray[Any], None]
+Lengths = Union[Sequence[int], Array, None]
+Keys = Union[Sequence[int], Sequence[str], Array, None]
 
 
 class OneHot(NamedTuple):
     """Numbers that stand for one-hot vectors: see :func:`one_hot`."""
 
-    ids: Any
+    ids: ColumnLike
     size: int | None
 
 
-def one_hot(ids: Any, size: int | None = None) -> OneHot:
+#: The samples of a stream: see :func:`from_arrays`.
+Samples = Union[ColumnLike, CsrLike, OneHot]
+
+
+def one_hot(ids: ColumnLike, size: int | None = None) -> OneHot:
     """Numbers of words or classes, for :func:`from_arrays`: a sparse stream of one-hot vectors of this ``size``.
 
     ``ids`` has one integer from 0 to ``size - 1`` for each sample, as an array or a column of Arrow or pandas, also one of lists.
@@ -207,7 +212,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
 
     def __init__(
         self,
-        arrays: Mapping[str, Any],
+        arrays: Mapping[str, Samples],
         *,
         lengths: Lengths | Mapping[str, Lengths] = None,
         keys: Keys = None,
@@ -306,7 +311,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
         lengths = None if self._lengths is None else self._lengths[begin:end]
         return SequenceList(int(end - begin), lengths, None if self._keys is None else self._keys[begin:end])
 
-    def get_chunk(self, chunk_id: int) -> dict[str, Any]:
+    def get_chunk(self, chunk_id: int) -> dict[str, ChunkValue]:
         """The data of a chunk: slices of the arrays."""
         begin, end = (int(bound) for bound in self._bounds[chunk_id : chunk_id + 2])
         return {name: self._slice(name, begin, end) for name in self._streams}
@@ -350,7 +355,7 @@ def from_arrays(
     keys: Keys = None,
     minibatch_stream: str | None = None,
     chunk_size: int | None = None,
-    **arrays: Any,
+    **arrays: Samples,
 ) -> ArrayDeserializer:
     """A deserializer of arrays in memory, which are not copied: one stream for each named array.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _library as lib
+from ._types import Json
 
 if TYPE_CHECKING:
     from ._minibatch import Minibatch
@@ -157,15 +158,15 @@ class SourceState(NamedTuple):
     finished: bool
     share: Share | None
 
-    def encode(self) -> dict[str, Any]:
+    def encode(self) -> dict[str, Json]:
         """As a dictionary of texts, numbers and lists."""
         return {
             "version": _VERSION,
             "checkpoint": None if self.checkpoint is None else base64.b64encode(self.checkpoint).decode(),
-            "cntk": None if self.cntk is None else dict(self.cntk),
-            "span": None if self.span is None else list(self.span),
+            "cntk": None if self.cntk is None else {**self.cntk},
+            "span": None if self.span is None else [*self.span],
             "finished": self.finished,
-            "share": None if self.share is None else list(self.share),
+            "share": None if self.share is None else [*self.share],
         }
 
     @classmethod

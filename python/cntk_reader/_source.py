@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_size_t, c_void_p
 from functools import partial
-from typing import Any, Union
+from typing import Union
 
 from . import _library as lib
 from ._configuration import Value
@@ -19,6 +19,7 @@ from ._minibatch import Minibatch
 from ._opened import OpenReader, Unfinished
 from ._recipe import AnyDeserializer, Recipe, compose
 from ._transform import Transform
+from ._types import Json
 from ._user import UserDeserializer
 
 #: For ``max_samples`` and ``max_sweeps``: no limit.
@@ -167,7 +168,7 @@ class MinibatchSource(OpenReader):
         """
         return _reopened(type(self), *self._settings())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _reopened, (type(self), *self._settings())
 
     def _settings(self) -> tuple[Recipe, Span, int | None, int, int]:
@@ -436,7 +437,7 @@ class MinibatchSource(OpenReader):
         _get_configuration(self._handle, byref(configuration))
         self._in_force = Share(configuration.minibatch_size, configuration.workers, configuration.rank)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch read last: texts, numbers and lists, so that it can be pickled or become JSON.
 
         :meth:`load_state_dict` of a source over the same data with the same settings continues exactly, in every mode.
@@ -446,7 +447,7 @@ class MinibatchSource(OpenReader):
         state = SourceState(checkpoint, self._pending, self._span, self._finished, self._in_force)
         return state.encode()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
 
         The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
@@ -474,11 +475,11 @@ class MinibatchSource(OpenReader):
             self._is_restored = state.span is None
             self._resumes = not state.finished
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Json]:
         """:meth:`state_dict`, by the name that Grain's iterators have for it."""
         return self.state_dict()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, object]) -> None:
         """:meth:`load_state_dict`, by the name that Grain's iterators have for it."""
         self.load_state_dict(state)
 

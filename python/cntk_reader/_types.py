@@ -60,3 +60,31 @@ class FsspecLike(Protocol):
     def ukey(self, path: str) -> str:
         """A text that changes with the file."""
         ...
+
+
+class HasArray(Protocol):
+    """What NumPy can look at as an array, such as a column of pandas."""
+
+    def __array__(self) -> Array:
+        """The array."""
+        ...
+
+
+class ArrowArrayLike(Protocol):
+    """A column of Arrow in one piece."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Capsules with the schema and the array."""
+        ...
+
+
+class ArrowStreamLike(Protocol):
+    """A column of Arrow in several pieces."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule with the stream."""
+        ...
+
+
+#: A column of numbers in memory.
+ColumnLike = Union[Array, HasArray, ArrowArrayLike, ArrowStreamLike]
