@@ -20,18 +20,8 @@ from ._source import MinibatchSource
 
 
 def to_arrays(minibatch: Minibatch) -> dict[str, Any]:
-    """The streams as arrays by name, of shape (steps, lanes, *shape of a sample); sparse streams as BCSR matrices."""
-    return {name: _array(stream) for name, stream in minibatch.items()}
-
-
-def _array(stream: Any) -> Any:
-    if not stream.is_sparse:
-        return jax.numpy.array(stream.array)
-    from jax.experimental.sparse import BCSR
-
-    matrix = stream.csr
-    parts = jax.numpy.array(matrix.data), jax.numpy.array(matrix.indices), jax.numpy.array(matrix.indptr)
-    return BCSR(parts, shape=matrix.shape)
+    """The streams by name, as :meth:`StreamMinibatch.to_jax` makes them: dense, or sparse as BCSR matrices."""
+    return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
 class Loader:

@@ -30,16 +30,8 @@ _MOST_WORKERS = 256
 
 
 def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
-    """The streams as tensors by name, of shape (steps, lanes, *shape of a sample); sparse streams as CSR matrices."""
-    return {name: _tensor(stream) for name, stream in minibatch.items()}
-
-
-def _tensor(stream: Any) -> torch.Tensor:
-    if not stream.is_sparse:
-        return torch.from_numpy(stream.array.copy())
-    matrix = stream.csr
-    offsets, indices, values = (torch.from_numpy(part.copy()) for part in (matrix.indptr, matrix.indices, matrix.data))
-    return torch.sparse_csr_tensor(offsets, indices, values, size=matrix.shape)
+    """The streams by name, as :meth:`StreamMinibatch.to_torch` makes them: dense, or sparse as CSR matrices."""
+    return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
 class Dataset(IterableDataset[Any]):

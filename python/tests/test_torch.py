@@ -6,7 +6,7 @@ import unittest
 import warnings
 from pathlib import Path
 
-from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs, mount, unmount
 
 try:
     import torch
@@ -42,6 +42,11 @@ def open_source(path, **options):
     return MinibatchSource(data, **options)
 
 
+def open_two(path):
+    streams = StreamDefs(x=StreamDef(shape=2), s=StreamDef(shape=5, is_sparse=True))
+    return MinibatchSource(CTFDeserializer(path, streams), randomize=False)
+
+
 def flat(loader):
     return [value for minibatch in loader for value in minibatch.tolist()]
 
@@ -56,8 +61,8 @@ class WithFile(unittest.TestCase):
         lengths = [1 + i % 5 for i in range(COUNT // 3)]
         cls.path.write_text("".join(f"{i} |x {10 * i + j}\n" for i, n in enumerate(lengths) for j in range(n)))
         cls.everything = sorted(10 * i + j for i, n in enumerate(lengths) for j in range(n))
-        # Warnings of torch about forking a process that has threads are about its own threads.
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        # torch warns of forks of a process that has threads, of sparse tensors, and of more workers than processors.
+        warnings.simplefilter("ignore")
 
     def dataset(self, **options):
         return Dataset(open_source(self.path, **options), 30, convert=ids)
@@ -78,12 +83,13 @@ class InOneProcess(WithFile):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "two.ctf"
             path.write_text("|x 1 2 |s 3:4\n|x 5 6 |s 0:7\n")
-            streams = StreamDefs(x=StreamDef(shape=2), s=StreamDef(shape=5, is_sparse=True))
-            dataset = Dataset(MinibatchSource(CTFDeserializer(path, streams), randomize=False), 2, device="cpu")
+            dataset = Dataset(open_two(path), 2, device="cpu")
             (minibatch,) = list(dataset)
-        self.assertEqual(minibatch["x"].tolist(), [[[1, 2], [5, 6]]])
-        self.assertEqual(minibatch["s"].to_dense().tolist(), [[0, 0, 0, 4, 0], [7, 0, 0, 0, 0]])
-        minibatch["x"] += 1
+            loader = DataLoader(Dataset(open_two(path), 2), batch_size=None, num_workers=1)
+            for tensors in (minibatch, *loader):
+                self.assertEqual(tensors["x"].tolist(), [[[1, 2], [5, 6]]])
+                self.assertEqual(tensors["s"].to_dense().tolist(), [[0, 0, 0, 4, 0], [7, 0, 0, 0, 0]])
+                tensors["x"] += 1
 
     def test_states(self):
         dataset = self.dataset()
@@ -159,6 +165,30 @@ class InWorkers(WithFile):
             loader = DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
             self.assertEqual(sorted(flat(loader)), self.everything)
             self.assertIsNone(dataset._source)
+
+    def test_files_of_fsspec_and_patterns(self):
+        try:
+            import fsspec
+        except ImportError:
+            self.skipTest("fsspec is not installed")
+        memory = fsspec.filesystem("memory")
+        lines = self.path.read_text().splitlines(keepends=True)
+        for part in range(4):
+            memory.pipe(f"/{part}.ctf", "".join(lines[part * 150 : (part + 1) * 150]).encode())
+            (self.path.parent / f"part-{part}.ctf").write_text("".join(lines[part * 150 : (part + 1) * 150]))
+        mount("memory", memory)
+        self.addCleanup(unmount, "memory")
+        for files in ([f"memory://{part}.ctf" for part in range(4)], self.path.parent / "part-*.ctf"):
+            with self.subTest(files):
+                dataset = Dataset(open_source(files), 30, convert=ids)
+                for workers in (0, 2):
+                    # A spawned worker would have to mount the file system itself.
+                    method = "fork" if workers else None
+                    loader = DataLoader(dataset, batch_size=None, num_workers=workers, multiprocessing_context=method)
+                    loops = [flat(loader) for _ in range(2)]
+                    for loop in loops:
+                        self.assertEqual(sorted(loop), self.everything)
+                    self.assertNotEqual(*loops)
 
     def test_ranks_times_workers(self):
         seen = []
