@@ -213,7 +213,7 @@ class StreamMinibatch:
         data, indices, indptr, shape = self.sparse
         return BCSR((from_dlpack(data), from_dlpack(indices), from_dlpack(indptr)), shape=shape)
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         array = np.asarray(self.array, dtype)
         if copy is False and not np.shares_memory(array, self.array):
             raise ValueError(f"The values of '{self.info.name}' are {self.dtype}: another type needs a copy.")
