@@ -2412,8 +2412,8 @@ cntk_reader_status cntk_reader_conversion_run(const cntk_reader_conversion *conv
 
 /**
  * Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 restores
- * the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. What a reader
- * delivers does not depend on it. May be called from any thread.
+ * the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. More than 1024
+ * threads are not started; a warning says so. What a reader delivers does not depend on it. May be called from any thread.
  */
 cntk_reader_status cntk_reader_threads_set(size_t threads,
                                            cntk_reader_error **error);

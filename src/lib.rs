@@ -153,6 +153,7 @@ mod spelling;
 pub mod stages;
 #[doc(hidden)]
 pub mod stream;
+mod thread;
 #[doc(hidden)]
 pub mod transform;
 

@@ -2,9 +2,12 @@
 
 use crate::error::ExceptionClass;
 use crate::fork::Process;
+use crate::log::{Level, Logger};
+use crate::thread;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use parking_lot::lock_api::RawMutex;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,25 +22,83 @@ pub struct Pool {
     process: Process,
 }
 
+/// Most threads of the pool: more than the CPUs of any machine that such data are read on. A larger number is a mistake, and
+/// opening a reader would take minutes.
+pub const MOST_THREADS: usize = 1024;
+
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the number of loading threads for readers that are created from now on; 0 restores the default
-/// ([`THREADS_VARIABLE`], else the CPUs this process may use).
+/// ([`THREADS_VARIABLE`], else the CPUs this process may use). Of a number above 1024, 1024 are started, with a warning.
 pub fn set_threads(threads: usize) {
     THREADS.store(threads, Ordering::Relaxed);
 }
 
 /// The number of threads that a pool created now would have.
 pub fn threads() -> usize {
+    started(&wanted())
+}
+
+/// How many threads are started if this many are wanted.
+fn started(wanted: &std::result::Result<usize, String>) -> usize {
+    match *wanted {
+        Ok(0) | Err(_) => cpus(),
+        Ok(threads) => threads.min(MOST_THREADS),
+    }
+}
+
+/// The number of threads that is set, 0 if none is; or the text of the environment variable, which is no number.
+fn wanted() -> std::result::Result<usize, String> {
     match THREADS.load(Ordering::Relaxed) {
-        0 => std::env::var(THREADS_VARIABLE)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .filter(|&threads: &usize| threads > 0)
-            // Honours CPU affinity and the quotas of control groups.
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |threads| threads.get())),
-        threads => threads,
+        0 => match std::env::var(THREADS_VARIABLE) {
+            Ok(text) => text.trim().parse().map_err(|_| text),
+            Err(_) => Ok(0),
+        },
+        threads => Ok(threads),
+    }
+}
+
+/// The CPUs that this process may use: CPU affinity and the quotas of control groups count.
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, |threads| threads.get())
+}
+
+/// Says if not as many threads are started as is set.
+fn warn_of_setting() {
+    let line = match wanted() {
+        Ok(wanted) if wanted > MOST_THREADS => {
+            format!(
+                "{wanted} loading threads are set; {MOST_THREADS}, the most that there can be, are started."
+            )
+        }
+        Err(text) => format!(
+            "{THREADS_VARIABLE} is '{text}', and should be the number of loading threads; one for each CPU is started."
+        ),
+        Ok(_) => return,
+    };
+    Logger::log_always(Level::Warning, &line);
+}
+
+/// Starts the threads of a pool: fewer than `wanted` if there cannot be as many now, for the reason that comes with them.
+fn start(wanted: usize) -> Result<(rayon::ThreadPool, Option<io::Error>)> {
+    let mut failure = None;
+    let mut threads = wanted;
+    loop {
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let started = builder.spawn_handler(|work| {
+            thread::start(&format!("cntk-reader-{}", work.index()), || work.run()).map(drop)
+        });
+        match started.build() {
+            Ok(pool) => return Ok((pool, failure)),
+            Err(cause) if threads == 1 => {
+                let message = format!("Cannot start the loading threads: {cause}.");
+                let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+                return Err(error.with_detail(thread::ADVICE));
+            }
+            Err(cause) => failure = Some(io::Error::other(cause)),
+        }
+        threads /= 2;
     }
 }
 
@@ -52,18 +113,14 @@ impl Pool {
         {
             return Ok(pool.clone());
         }
-        let threads = rayon::ThreadPoolBuilder::new()
-            .num_threads(wanted)
-            .thread_name(|i| format!("cntk-reader-{i}"))
-            .build()
-            .map_err(|cause| {
-                let message = format!("Cannot start the loading threads: {cause}");
-                Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
-            })?;
+        let (threads, failure) = start(wanted)?;
         let pool = Pool { threads: Arc::new(threads), process };
         let old = shared.replace(pool.clone());
         drop(shared);
         drop(old);
+        // Not under the lock: whoever gets the lines may open a reader.
+        warn_of_setting();
+        failure.iter().for_each(|cause| thread::warn_of_missing("cntk-reader-0", cause));
         Ok(pool)
     }
 
@@ -127,5 +184,23 @@ mod tests {
         let first = Pool::shared().expect("threads");
         assert!(Arc::ptr_eq(&first.threads, &Pool::shared().expect("threads").threads));
         assert_eq!(first.install(|| 2 + 2), 4);
+    }
+
+    #[test]
+    fn there_are_fewer_threads_if_no_more_can_be_started() {
+        for (failures, expected) in [(0, 8), (1, 4), (3, 1)] {
+            thread::faults::FAILURES.set(failures);
+            let (pool, failure) = start(8).expect("threads");
+            assert_eq!((pool.current_num_threads(), failure.is_some()), (expected, failures > 0));
+        }
+        thread::faults::FAILURES.set(4);
+        assert!(start(8).expect_err("no thread").detail().contains("ulimit"));
+    }
+
+    #[test]
+    fn a_number_of_threads_beyond_all_measure_is_bounded() {
+        assert_eq!(started(&Ok(3)), 3);
+        assert_eq!(started(&Ok(100_000)), MOST_THREADS);
+        assert_eq!((started(&Ok(0)), started(&Err("many".to_owned()))), (cpus(), cpus()));
     }
 }

@@ -7,8 +7,8 @@ use crate::pool;
 use std::mem::MaybeUninit;
 
 /// Sets the number of threads that load and parse data, for readers opened from now on; they share one pool. 0 restores
-/// the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. What a reader
-/// delivers does not depend on it. May be called from any thread.
+/// the default: the environment variable CNTK_READER_THREADS, or else the CPUs that this process may use. More than 1024
+/// threads are not started; a warning says so. What a reader delivers does not depend on it. May be called from any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cntk_reader_threads_set(
     threads: usize,

@@ -7,6 +7,7 @@ use crate::error::ExceptionClass;
 use crate::exit::{self, ForeignThreads};
 use crate::fork::Process;
 use crate::memory::{Held, Meter};
+use crate::thread;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -56,13 +57,18 @@ impl Loader {
         exit::end_with_process(group);
         for _ in 0..threads.max(1) {
             let shared = Arc::clone(&loader.shared);
-            let thread = std::thread::Builder::new()
-                .name("cntk-reader-user".to_owned())
-                .spawn(move || shared.work())
-                .map_err(|cause| {
-                    let message = format!("Cannot start the loading thread: {cause}");
-                    Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
-                })?;
+            let thread = match thread::start("cntk-reader-user", move || shared.work()) {
+                Ok(thread) => thread,
+                Err(cause) if loader.ids.is_empty() => {
+                    let message = format!("Cannot start the thread that calls the user's code: {cause}.");
+                    let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
+                    return Err(error.with_detail(thread::ADVICE));
+                }
+                Err(cause) => {
+                    thread::warn_of_missing("cntk-reader-user", &cause);
+                    break;
+                }
+            };
             loader.ids.push(thread.thread().id());
             loader.shared.threads.lock().push(thread);
         }

@@ -1,8 +1,8 @@
 //! A thread that works on what it is given, and gives it back. A thing belongs to one thread at a time: nothing is shared, so
 //! there is nothing to lock.
 
-use crate::error::ExceptionClass;
-use crate::{Error, ErrorKind, Result};
+use crate::thread;
+use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -24,7 +24,8 @@ pub(super) struct HandoffThread<T> {
 }
 
 impl<T: Send + 'static> HandoffThread<T> {
-    pub(super) fn start(name: &str, work: fn(&mut T)) -> Result<HandoffThread<T>> {
+    /// Starts the thread. If there can be none now, that is logged, and the caller does the work itself.
+    pub(super) fn start(name: &str, work: fn(&mut T)) -> Option<HandoffThread<T>> {
         let (orders, inbox) = sync_channel::<T>(1);
         let (outbox, results) = sync_channel(1);
         let work = move || {
@@ -36,11 +37,13 @@ impl<T: Send + 'static> HandoffThread<T> {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|cause| {
-            let message = format!("Cannot start the thread {name}: {cause}");
-            Error::new(ErrorKind::Io, ExceptionClass::Runtime, message)
-        })?;
-        Ok(HandoffThread { orders: Some(orders), results, thread: Some(thread) })
+        match thread::start(name, work) {
+            Ok(thread) => Some(HandoffThread { orders: Some(orders), results, thread: Some(thread) }),
+            Err(cause) => {
+                thread::warn_of_missing(name, &cause);
+                None
+            }
+        }
     }
 
     /// Gives a thing away to be worked on. The thread is known to wait: it has given back what it had before.

@@ -319,7 +319,7 @@ impl Reader {
         };
         if is_ahead {
             if engine.ahead.is_none() {
-                engine.ahead = Some(HandoffThread::start("cntk-reader-mb", PrefetchJob::read)?);
+                engine.ahead = HandoffThread::start("cntk-reader-mb", PrefetchJob::read);
             }
             if let Some(thread) = &engine.ahead {
                 return thread.give(PrefetchJob { pipeline, wanted: self.wanted, batch: spare });

@@ -113,11 +113,13 @@ impl ParallelPacker {
         mut deliver: impl FnMut(&PlannedMinibatch, Packed),
     ) -> Result<()> {
         let is_worth_it = self.each * planned.len() as u32 >= WORTH_IT;
-        let threads = if is_worth_it { self.threads.min(planned.len()).max(1) } else { 1 };
-        while self.helpers.len() < threads - 1 {
-            let thread = HandoffThread::start("cntk-reader-pack", |job: &mut Box<PackJob>| job.pack())?;
+        let wanted = if is_worth_it { self.threads.min(planned.len()).max(1) } else { 1 };
+        while self.helpers.len() < wanted - 1 {
+            let pack = |job: &mut Box<PackJob>| job.pack();
+            let Some(thread) = HandoffThread::start("cntk-reader-pack", pack) else { break };
             self.helpers.push(Helper { thread, job: Some(Box::new(PackJob::metered(&self.meter))) });
         }
+        let threads = wanted.min(self.helpers.len() + 1);
         // The last ones go first: the helpers are to start as soon as possible.
         for i in (1..threads).rev() {
             let helper = &mut self.helpers[i - 1];
