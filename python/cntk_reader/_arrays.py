@@ -250,7 +250,7 @@ class ArrayDeserializer(ComposableUserDeserializer):
             and lengths is not None
             and all(own is None for own in own_lengths.values())
         ):
-            total = int(np.sum(lengths))
+            total = int(np.asarray(lengths, np.int64).sum())
             if total != self._count:
                 raise ValueError(
                     f"The lengths add up to {total}, but no array has {total} samples: {_listed(self._streams)}."
