@@ -43,6 +43,8 @@ LEFT_OUT = ("[dev-dependencies]", "[[bench]]", "[[example]]", "[[test]]")
 PACKAGE_SOURCES = ("LICENSE", "README.md", "_build", "cntk_reader", "pyproject.toml")
 LIBRARY = "libcntk_reader.so"
 TOOL = "cntk-reader"
+#: The licences of what was compiled in, beside the project's own.
+THIRD_PARTY = "THIRD-PARTY.txt"
 
 ConfigSettings = Optional[Mapping[str, Any]]
 #: Files of an archive by name: their bytes, and whether they are programs.
@@ -77,11 +79,10 @@ def build_editable(
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: ConfigSettings = None) -> str:
     """Writes the wheel's metadata without compiling anything; returns the name of their folder."""
-    for name, (data, _) in dist_info(local_platform()).items():
-        path = Path(metadata_directory, name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return f"{stem()}.dist-info"
+    folder = Path(metadata_directory, f"{stem()}.dist-info")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "METADATA").write_text(metadata(), "utf-8")
+    return folder.name
 
 
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
@@ -128,14 +129,20 @@ def sources(root: Path, name: str) -> Files:
     return found
 
 
-def compile_native() -> Native:
-    """Builds the library and the tool by cargo, for this machine."""
+def find_cargo() -> str:
+    """The path of cargo."""
     cargo = os.environ.get("CARGO") or shutil.which("cargo")
     if cargo is None:
         raise SystemExit(
             "cntk-reader is built from source here, which takes Rust (cargo), and no cargo was found. Install Rust, or install "
             "the wheel that `cargo xtask wheel` makes on another machine: it needs no compiler."
         )
+    return cargo
+
+
+def compile_native() -> Native:
+    """Builds the library and the tool by cargo, for this machine."""
+    cargo = find_cargo()
     environment = {"CARGO_TARGET_DIR": str(RUST / "target" / "pip"), **os.environ}
     packages = ["--package", "cntk-reader", "--package", "cntk-reader-cli", "--lib", "--bins"]
     command = [cargo, "build", "--release", *packages, "--message-format=json-render-diagnostics"]
@@ -213,7 +220,41 @@ def dist_info(platform_name: str) -> Files:
         f"{folder}/METADATA": (metadata().encode(), False),
         f"{folder}/WHEEL": ("\n".join(lines).encode(), False),
         f"{folder}/licenses/LICENSE": ((RUST / "LICENSE").read_bytes(), False),
+        f"{folder}/licenses/{THIRD_PARTY}": (third_party().encode(), False),
     }
+
+
+def third_party() -> str:
+    """The licences of the crates that are compiled into the library and the tool, each text once."""
+    command = [find_cargo(), "metadata", "--format-version=1", "--filter-platform=x86_64-unknown-linux-gnu"]
+    run = subprocess.run(command, cwd=RUST, stdout=subprocess.PIPE, check=True)
+    graph = json.loads(run.stdout)
+    packages = {package["id"]: package for package in graph["packages"]}
+    nodes = {node["id"]: node["deps"] for node in graph["resolve"]["nodes"]}
+    reached: set[str] = set()
+    waiting = [key for key, package in packages.items() if package["name"] in ("cntk-reader", "cntk-reader-cli")]
+    while waiting:
+        key = waiting.pop()
+        if key not in reached:
+            reached.add(key)
+            # Crates that only build scripts and tests use have another kind.
+            waiting += [one["pkg"] for one in nodes[key] if any(kind["kind"] is None for kind in one["dep_kinds"])]
+    users: dict[str, list[str]] = {}
+    for package in sorted((packages[key] for key in reached), key=lambda package: str(package["name"])):
+        # What has no source is of this project.
+        for text in licences(Path(package["manifest_path"]).parent) if package["source"] else ():
+            users.setdefault(text, []).append(f"{package['name']} {package['version']} ({package['license']})")
+    head = "The library and the tool contain these Rust crates, and Rust's standard library (MIT OR Apache-2.0).\n"
+    rule = "\n" + "-" * 80 + "\n"
+    return head + "".join(f"{rule}{', '.join(names)}\n\n{text}\n" for text, names in users.items())
+
+
+def licences(folder: Path) -> list[str]:
+    """The texts of the licences in a crate's folder, and in those of C code that it carries along."""
+    names = ("license", "licence", "copying", "notice", "unlicense", "copyright")
+    found = [path for path in sorted([*folder.iterdir(), *folder.glob("*/*")]) if path.name.lower().startswith(names)]
+    texts = [path.read_text("utf-8", "replace").strip() for path in found if path.is_file() and path.suffix != ".rs"]
+    return list(dict.fromkeys(texts))
 
 
 def project() -> dict[str, Any]:
@@ -248,6 +289,7 @@ def metadata_fields(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "Summary", table["description"]
     yield "License-Expression", table["license"]
     yield "License-File", "LICENSE"
+    yield "License-File", THIRD_PARTY
     yield "Keywords", ",".join(table["keywords"])
     for classifier in table["classifiers"]:
         yield "Classifier", classifier
