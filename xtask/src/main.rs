@@ -99,6 +99,7 @@ cargo xtask COMMAND [OPTIONS]
       --below-original     CNTK's composite module over this project's others
   wheel                    the Python package as one file under target/wheel, library and command-line tool inside
       --sdist              its sources instead, which pip builds by cargo
+      --target aarch64     for this processor; takes a cross compiler and Rust's library for it
   header                   writes include/cntk_reader.h from the Rust code
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code

@@ -4,10 +4,12 @@
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::{dist, portable, python};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
+
+mod aarch64;
 
 /// The systems that the wheel is for, as in its name: glibc 2.17 or newer.
 const PLATFORM: &str = "manylinux_2_17_x86_64";
@@ -21,18 +23,24 @@ const PERMITTED: [&str; 6] =
 
 /// Makes the wheel, or the source distribution.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let mut is_source = false;
+    let (mut is_source, mut processor) = (false, "x86_64".to_owned());
     while let Some(argument) = parser.next()? {
         match argument {
             Long("sdist") => is_source = true,
+            Long("target") => processor = parser.value()?.string()?,
             option => return Err(option.unexpected().into()),
         }
     }
-    let file = if is_source { source(project)? } else { build(project)? };
-    if !is_source {
-        let checks = check(project, &file)?;
-        println!("\n{checks} checks of the programs in it passed");
-    }
+    let file = match (is_source, processor.as_str()) {
+        (true, _) => source(project)?,
+        (false, "x86_64") => {
+            let wheel = build(project)?;
+            println!("\n{} checks of the programs in it passed", check(project, &wheel)?);
+            wheel
+        }
+        (false, "aarch64") => aarch64::build(project)?,
+        (false, other) => bail!("There are wheels for x86_64 and aarch64, not for '{other}'"),
+    };
     println!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
     Ok(())
 }
