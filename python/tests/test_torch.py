@@ -220,6 +220,24 @@ class Stateful(WithFile):
                         self.assertEqual(flat(other), rest)
                         self.assertEqual(flat(other), flat(loader))
 
+    def test_where_one_worker_has_no_more(self):
+        def loader():
+            # Three chunks for two workers: one worker has about twice as much as the other.
+            data = CTFDeserializer(self.path, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=2300)
+            return StatefulDataLoader(Dataset(MinibatchSource(data), 30, convert=ids), batch_size=None, num_workers=2)
+
+        first = loader()
+        loop = iter(first)
+        states, minibatches = [], []
+        for minibatch in loop:
+            minibatches.append(minibatch.tolist())
+            states.append(pickle.loads(pickle.dumps(first.state_dict())))
+        for number in (-2, -4):
+            other = loader()
+            other.load_state_dict(states[number])
+            self.assertEqual([minibatch.tolist() for minibatch in other], minibatches[number + 1 :])
+            self.assertEqual(sorted(flat(other)), self.everything)
+
     def test_at_the_end_and_at_the_start(self):
         for workers in (0, 2):
             with self.subTest(workers=workers):
