@@ -251,8 +251,9 @@ class MinibatchSource(OpenReader):
         size = self.minibatch_size if size is None else size
         workers = self.workers if workers is None else workers
         rank = self.rank if rank is None else rank
-        if self._in_force == (size, workers, rank):
-            return self._in_force
+        in_force = self._in_force
+        if in_force is not None and in_force == (size, workers, rank):
+            return in_force
         if size is None:
             raise ValueError("No minibatch size was given, neither here nor to the source.")
         if size <= 0:
