@@ -87,6 +87,34 @@ TEST_F(MinibatchTest, SequencesOfDifferentLengths) {
   EXPECT_EQ(minibatch.Key(1), "8");
 }
 
+TEST_F(MinibatchTest, SequencesPaddedAndPacked) {
+  cr::Reader reader = Open(
+      "7 |x 1 1 |y 0:1\n7 |x 2 2 |y 1:1\n8 |x 4 4 |y 3:1\n9 |x 5 5 |y 2:1\n9 |x 6 6 |y 4:1\n9 |x 7 7 |y "
+      "0:1\n");
+  reader.StartEpoch(Sweep(6));
+  const cr::Minibatch minibatch = reader.GetMinibatch();
+  const cr::StreamMinibatch x = minibatch["x"];
+  EXPECT_EQ(x.Longest(), 3u);
+  EXPECT_FALSE(x.IsPacked());
+  EXPECT_EQ(Copy(x.Shape()), (std::vector<std::size_t>{2}));
+  const cr::PaddedSequences<float> padded = x.Padded<float>(-1);
+  EXPECT_EQ(padded.sequences, 3u);
+  EXPECT_EQ(padded.length, 3u);
+  EXPECT_EQ(padded.values, (std::vector<float>{1, 1, 2, 2, -1, -1, 4, 4, -1, -1, -1, -1, 5, 5, 6, 6, 7, 7}));
+  EXPECT_EQ(padded.mask, (std::vector<std::uint8_t>{1, 1, 0, 1, 0, 0, 1, 1, 1}));
+  const cr::PackedSequences<float> packed = x.Packed<float>();
+  EXPECT_EQ(packed.values, (std::vector<float>{1, 1, 2, 2, 4, 4, 5, 5, 6, 6, 7, 7}));
+  EXPECT_EQ(packed.offsets, (std::vector<std::int32_t>{0, 2, 3, 6}));
+  EXPECT_EQ(packed.longest, 3u);
+  const cr::StreamMinibatch y = minibatch["y"];
+  EXPECT_EQ(y.PackedIndices().values, (std::vector<std::int32_t>{0, 1, 3, 2, 4, 0}));
+  EXPECT_EQ(y.PaddedIndices(9, 4).values, (std::vector<std::int32_t>{0, 1, 9, 9, 3, 9, 9, 9, 2, 4, 0, 9}));
+  EXPECT_EQ(y.Padded<float>().values.size(), 3u * 3 * 5);
+  EXPECT_THROW(x.Padded<double>(), cr::Error);
+  EXPECT_THROW(x.Padded<float>(0, 2), cr::Error);
+  EXPECT_THROW(x.PackedIndices(), cr::Error);
+}
+
 // A text file may have textual keys, but each of their characters is an error that has to be tolerated
 // (CNTK 2.7).
 TEST_F(MinibatchTest, TextualKeysOfAnyLength) {

@@ -38,6 +38,23 @@ static_assert(sizeof(Record) == sizeof(cntk_reader_record) &&
               offsetof(Record, begin) == offsetof(cntk_reader_record, begin) &&
               offsetof(Record, end) == offsetof(cntk_reader_record, end));
 
+/// Sequences side by side, filled up to one length.
+template <typename T>
+struct PaddedSequences {
+  std::vector<T> values;  ///< sequences * length samples, of SampleSize() values each, or of one index.
+  std::vector<std::uint8_t> mask;  ///< sequences * length times 1 where there is a sample, else 0.
+  std::size_t sequences;           ///< Number of sequences.
+  std::size_t length;              ///< Samples of each, those that fill it up included.
+};
+
+/// Sequences one after the other.
+template <typename T>
+struct PackedSequences {
+  std::vector<T> values;              ///< The samples, of SampleSize() values each, or of one index.
+  std::vector<std::int32_t> offsets;  ///< Sequence i has the samples offsets[i] to before offsets[i + 1].
+  std::size_t longest;                ///< Samples of the longest sequence.
+};
+
 class StreamMinibatch;
 
 /// The steps of one sequence within a minibatch. A view.
@@ -152,6 +169,56 @@ class StreamMinibatch {
     return {parts_.column_offsets, parts_.column_offsets ? parts_.columns + 1 : 0};
   }
 
+  /// Samples of the longest sequence, of which in truncated mode the part in this minibatch counts.
+  std::size_t Longest() const noexcept { return parts_.longest; }
+  /// Whether the first Samples() columns are the sequences one after the other, without gaps between them.
+  bool IsPacked() const noexcept { return parts_.is_packed != 0; }
+  /// Shape of one sample, first dimension varying fastest (column-major).
+  Span<const std::size_t> Shape() const noexcept { return {parts_.shape, parts_.shape_rank}; }
+
+  /// The sequences in the order of their numbers, filled up with `value` to the longest, or to `length`,
+  /// which must not be less. Samples of a sparse stream become dense. T is the stream's element type, float
+  /// or double.
+  template <typename T>
+  PaddedSequences<T> Padded(T value = 0, std::size_t length = 0) const {
+    Values<T>();  // Checks the type.
+    PaddedSequences<T> padded = Room<T>(length, parts_.sample_size);
+    detail::Call(cntk_reader_minibatch_stream_pad, minibatch_, id_, padded.length, static_cast<double>(value),
+                 padded.values.data(), padded.values.size(), padded.mask.data(), padded.mask.size());
+    return padded;
+  }
+
+  /// The samples of one sequence after the other, in the order of their numbers. Samples of a sparse stream
+  /// become dense. T is the stream's element type, float or double.
+  template <typename T>
+  PackedSequences<T> Packed() const {
+    Values<T>();  // Checks the type.
+    PackedSequences<T> packed{std::vector<T>(parts_.samples * parts_.sample_size),
+                              std::vector<std::int32_t>(parts_.sequences + 1), parts_.longest};
+    detail::Call(cntk_reader_minibatch_stream_pack, minibatch_, id_, packed.values.data(),
+                 packed.values.size(), packed.offsets.data(), packed.offsets.size());
+    return packed;
+  }
+
+  /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Padded().
+  /// Samples that are not one-hot are an error.
+  PaddedSequences<std::int32_t> PaddedIndices(std::int32_t value = 0, std::size_t length = 0) const {
+    PaddedSequences<std::int32_t> padded = Room<std::int32_t>(length, 1);
+    detail::Call(cntk_reader_minibatch_stream_pad_indices, minibatch_, id_, padded.length, value,
+                 padded.values.data(), padded.values.size(), padded.mask.data(), padded.mask.size());
+    return padded;
+  }
+
+  /// The index of the 1 in each sample, of a stream whose samples are one-hot, in the form of Packed().
+  /// Samples that are not one-hot are an error.
+  PackedSequences<std::int32_t> PackedIndices() const {
+    PackedSequences<std::int32_t> packed{std::vector<std::int32_t>(parts_.samples),
+                                         std::vector<std::int32_t>(parts_.sequences + 1), parts_.longest};
+    detail::Call(cntk_reader_minibatch_stream_pack_indices, minibatch_, id_, packed.values.data(),
+                 packed.values.size(), packed.offsets.data(), packed.offsets.size());
+    return packed;
+  }
+
   /// The whole block as CNTK lays it out, for copying to a device in one piece.
   Span<const unsigned char> Block() const noexcept {
     return {static_cast<const unsigned char*>(parts_.block), parts_.block_size};
@@ -159,9 +226,24 @@ class StreamMinibatch {
 
  private:
   friend class Minibatch;
-  explicit StreamMinibatch(const cntk_reader_minibatch_stream& parts) noexcept : parts_(parts) {}
+  StreamMinibatch(const cntk_reader_minibatch* minibatch, std::size_t id) : minibatch_(minibatch), id_(id) {
+    detail::Call(cntk_reader_minibatch_stream_describe, minibatch, id, &parts_);
+  }
 
-  cntk_reader_minibatch_stream parts_;
+  /// Memory for a padded form, `width` values a sample; the longest sequence's length if `length` is 0.
+  template <typename T>
+  PaddedSequences<T> Room(std::size_t length, std::size_t width) const {
+    if (length == 0) length = parts_.longest;
+    const std::size_t samples = parts_.sequences * length;
+    // What does not fit in memory fails here; what is too short is the library's to explain.
+    const bool fits = length >= parts_.longest;
+    return {std::vector<T>(fits ? samples * width : 0), std::vector<std::uint8_t>(fits ? samples : 0),
+            parts_.sequences, length};
+  }
+
+  const cntk_reader_minibatch* minibatch_;
+  std::size_t id_;
+  cntk_reader_minibatch_stream parts_ = detail::Sized<cntk_reader_minibatch_stream>();
 };
 
 /// What a read delivers: the streams' data, the keys of the sequences, and flags. Copies share the data.
@@ -180,11 +262,7 @@ class Minibatch {
   std::size_t size() const noexcept { return content_.info.stream_count; }
 
   /// A stream by number.
-  StreamMinibatch operator[](std::size_t id) const {
-    auto parts = detail::Sized<cntk_reader_minibatch_stream>();
-    detail::Call(cntk_reader_minibatch_stream_describe, content_.handle, id, &parts);
-    return StreamMinibatch(parts);
-  }
+  StreamMinibatch operator[](std::size_t id) const { return StreamMinibatch(content_.handle, id); }
 
   /// A stream by name.
   StreamMinibatch operator[](std::string_view name) const {

@@ -1,0 +1,268 @@
+"""Minibatches: the forms of their sequences against plain loops, whose memory it is, and what takes it over."""
+
+import gc
+import importlib.util
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+from cntk_reader import GAP, CTFDeserializer, MinibatchSource, ReaderError, ReaderValueError, StreamDef, StreamDefs
+
+
+def needs(package):
+    return unittest.skipUnless(importlib.util.find_spec(package), f"{package} is not installed")
+
+
+def text(sequences=40):
+    """Sequences of 1 to 7 samples: dense x (2,), dense t (2, 3), sparse s (5) with 0 to 2 values, one-hot w (6)."""
+    lines = []
+    for key in range(sequences):
+        for step in range(1 + key * 5 % 7):
+            x, t = f"{key} {step}", " ".join(str(key + i) for i in range(6))
+            s = ["", "3:2", "4:1 0:0.5"][(key + step) % 3]
+            lines.append(
+                f"{key} |x {x} |t {t} |s {s} |w {(key + step) % 6}:1 |h {' '.join('01'[i == key % 3] for i in range(3))}\n"
+            )
+    return "".join(lines)
+
+
+STREAMS = StreamDefs(
+    x=StreamDef(shape=2),
+    t=StreamDef(shape=6),
+    s=StreamDef(shape=5, is_sparse=True),
+    w=StreamDef(shape=6, is_sparse=True),
+    h=StreamDef(shape=3),
+)
+ONE_HOT = ["w", "h"]
+
+#: Options of a source, and the size of its minibatches.
+MODES = {
+    "whole": ({}, 50),
+    "one sequence": ({}, 1),
+    "in order": ({"randomize": False}, 1000),
+    "double": ({"precision": "double"}, 50),
+    "truncated": ({"truncation_length": 3}, 12),
+    "worker": ({"workers": 2, "rank": 1, "randomize": False}, 80),
+}
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "x.ctf"
+
+    def open(self, content=None, streams=STREAMS, **options):
+        self.path.write_text(text() if content is None else content)
+        source = MinibatchSource(CTFDeserializer(str(self.path), streams), max_sweeps=1, **options)
+        self.addCleanup(source.close)
+        return source
+
+    def read(self, size=1000, **options):
+        return self.open(randomize=False, **options).next_minibatch(size)
+
+
+def sequences(stream):
+    """The samples of each sequence, record by record."""
+    columns = stream.asarray()
+    found = []
+    for number, lane, begin, end in stream.records.tolist():
+        if number != GAP:
+            found.append(columns[max(begin, 0) : min(end, stream.steps), lane])
+    return found
+
+
+class Forms(Test):
+    def test_every_form_has_the_samples_of_the_records(self):
+        views = 0
+        for name, (options, size) in MODES.items():
+            minibatches = list(self.open(**options).minibatches(size))
+            self.assertGreater(len(minibatches), 0)
+            for minibatch in minibatches:
+                for stream in minibatch.values():
+                    with self.subTest(name, stream=stream.info.name):
+                        views += self.check(stream)
+        self.assertGreater(views, 50)
+
+    def check(self, stream):
+        expected = sequences(stream)
+        lengths = [len(sequence) for sequence in expected]
+        self.assertEqual((stream.num_sequences, stream.longest), (len(lengths), max(lengths)))
+        shape = stream.info.shape
+        for length in (None, max(lengths) + 2):
+            array, mask = stream.padded(7, length)
+            steps = length or max(lengths)
+            self.assertEqual((array.shape, array.dtype), ((len(lengths), steps, *shape), stream.dtype))
+            np.testing.assert_array_equal(mask, np.arange(steps) < np.array(lengths)[:, None])
+            np.testing.assert_array_equal(array[mask], np.concatenate(expected))
+            self.assertTrue((array[~mask] == 7).all())
+        values, offsets, longest = stream.packed()
+        np.testing.assert_array_equal(values, np.concatenate(expected))
+        np.testing.assert_array_equal(offsets, np.cumsum([0, *lengths]))
+        self.assertEqual((offsets.dtype, longest), (np.int32, max(lengths)))
+        for one, other in zip(stream.as_list(), expected):
+            np.testing.assert_array_equal(one, other)
+        self.assertEqual(len(stream.as_list()), len(expected))
+        if stream.info.name in ONE_HOT:
+            indices = np.concatenate(expected).argmax(axis=1)
+            np.testing.assert_array_equal(stream.indices(), indices)
+            np.testing.assert_array_equal(stream.packed_indices().offsets, offsets)
+            array, mask = stream.padded_indices(-1)
+            np.testing.assert_array_equal(array[mask], indices)
+            self.assertTrue((array[~mask] == -1).all())
+            self.assertEqual((array.dtype, stream.indices().dtype), (np.int32, np.int32))
+        return not stream.is_sparse and np.shares_memory(values, stream.array)
+
+    def test_sequences_are_in_the_order_of_the_keys_in_every_stream(self):
+        minibatch = self.open().next_minibatch(60)
+        keys = minibatch.keys_of_sequences.tolist()
+        self.assertNotEqual(keys, sorted(keys))
+        self.assertEqual([sequence[0, 0] for sequence in minibatch["x"].as_list()], keys)
+        self.assertEqual(minibatch["t"].padded().array[:, 0, 0].tolist(), keys)
+        self.assertEqual(minibatch["w"].padded_indices().array[:, 0].tolist(), [key % 6 for key in keys])
+
+    def test_labels_of_frames_lie_where_they_are(self):
+        minibatch = self.read(
+            content="|x 1 2 |w 3:1\n|x 3 4 |w 0:1\n", streams=StreamDefs(x=STREAMS["x"], w=STREAMS["w"])
+        )
+        x = minibatch["x"]
+        self.assertEqual(minibatch["w"].indices().tolist(), [3, 0])
+        for array in (x.packed().values, x.padded().array):
+            self.assertTrue(np.shares_memory(array, x.array))
+        self.assertEqual(x.padded().array.tolist(), [[[1, 2]], [[3, 4]]])
+        self.assertEqual(x.padded().mask.tolist(), [[True], [True]])
+
+    def test_what_is_not_one_hot_is_an_error(self):
+        minibatch = self.read()
+        for name, found in (("s", "no value"), ("x", "no value but 0"), ("t", "5 values")):
+            with self.subTest(name), self.assertRaises(ReaderValueError) as caught:
+                minibatch[name].padded_indices()
+            error = caught.exception
+            self.assertIn(found, error.message)
+            self.assertIn("not one-hot", error.message)
+            self.assertIn("Use the sparse or dense values", error.detail)
+            self.assertEqual((error.stream, error.key), (name, "0"))
+        doubled = self.read(content="|w 3:2\n", streams=StreamDefs(w=STREAMS["w"]))
+        with self.assertRaisesRegex(ReaderValueError, "it has the value 2"):
+            doubled["w"].indices()
+
+    def test_lengths_that_are_too_short_and_samples_that_are_too_large(self):
+        with self.assertRaisesRegex(ReaderValueError, "7 samples and does not fit into 6"):
+            self.read()["x"].padded(length=6)
+        streams = StreamDefs(w=StreamDef(shape=2**30, is_sparse=True))
+        wide = self.read(content="0 |w 5:1\n0 |w 6:1\n0 |w 7:1\n", streams=streams)["w"]
+        for form in (wide.padded, wide.packed, wide.as_list):
+            with self.assertRaisesRegex(ReaderValueError, "too large for a dense form"):
+                form()
+        self.assertEqual(wide.padded_indices().array.tolist(), [[5, 6, 7]])
+
+    def test_values_that_the_program_has_changed(self):
+        minibatch = self.read()
+        minibatch["x"].array[:] = 3
+        self.assertTrue((minibatch["x"].packed().values == 3).all())
+        data, indices, indptr, _ = minibatch["w"].sparse
+        data[:] = 1
+        indices[:] = 2
+        self.assertTrue((minibatch["w"].indices() == 2).all())
+        # Nonsense is an error, and nothing worse.
+        indptr[:] = 2**31 - 1
+        for form in (minibatch["w"].indices, minibatch["w"].packed):
+            with self.assertRaises(ReaderError):
+                form()
+        indptr[:] = np.arange(len(indptr))
+        indices[:] = -5
+        with self.assertRaises(ReaderError):
+            minibatch["w"].packed()
+
+
+class Views(Test):
+    def test_sparse_data_are_the_arrays_of_a_csr_matrix(self):
+        minibatch = self.read()
+        stream = minibatch["s"]
+        data, indices, indptr, shape = stream.sparse
+        self.assertEqual(shape, (stream.steps * stream.lanes, 5))
+        self.assertEqual([array.dtype for array in (data, indices, indptr)], [np.float32, np.int32, np.int32])
+        dense = np.zeros(shape)
+        np.add.at(dense, (np.repeat(np.arange(shape[0]), np.diff(indptr)), indices), data)
+        np.testing.assert_array_equal(stream.asarray().reshape(shape), dense)
+        with self.assertRaisesRegex(TypeError, "is dense: use .array"):
+            _ = minibatch["x"].sparse
+        with self.assertRaisesRegex(TypeError, "is sparse: use .sparse"):
+            _ = stream.array
+
+    def test_values_are_writable_and_live_as_long_as_an_array(self):
+        array = self.read()["x"].array
+        gc.collect()
+        self.assertTrue(array.flags.writeable)
+        array += 1
+        self.assertEqual(array[0, 0].tolist(), [1, 1])
+        minibatch = self.read()
+        for array in (minibatch["x"].records, minibatch.keys_of_sequences):
+            self.assertFalse(array.flags.writeable)
+
+    def test_arrays_are_exported_by_numpy_and_dlpack(self):
+        stream = self.read()["x"]
+        self.assertTrue(np.shares_memory(np.asarray(stream), stream.array))
+        self.assertEqual(np.asarray(stream, np.float64).dtype, np.float64)
+        self.assertTrue(np.shares_memory(np.from_dlpack(stream), stream.array))
+        self.assertEqual(stream.__dlpack_device__(), (1, 0))
+        self.assertEqual(memoryview(stream.array).shape, stream.array.shape)
+        if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+            self.assertIn("dltensor_versioned", repr(stream.__dlpack__(max_version=(1, 0))))
+        self.assertIn('"dltensor"', repr(stream.__dlpack__()))
+
+    def test_streams_that_are_not_there(self):
+        minibatch = self.read()
+        with self.assertRaises(KeyError) as caught:
+            minibatch["ww"]
+        self.assertIn("'ww'. Did you mean 'w'? There are: h, s, t, w, x.", str(caught.exception))
+        self.assertNotIn("ww", minibatch)
+        self.assertIsNone(minibatch.get("ww"))
+        source = self.open(content="|x 1 2\n", streams=StreamDefs(x=STREAMS["x"]))
+        source.next_minibatch(5)
+        with self.assertRaisesRegex(KeyError, "has no data"):
+            source.next_minibatch(5)["x"]
+
+
+class Frameworks(Test):
+    @needs("scipy")
+    def test_scipy(self):
+        stream = self.read()["s"]
+        matrix = stream.to_scipy()
+        self.assertTrue(np.shares_memory(matrix.data, stream.sparse.data))
+        np.testing.assert_array_equal(matrix.toarray(), stream.csr.toarray())
+
+    @needs("torch")
+    def test_torch(self):
+        import torch
+
+        minibatch = self.read()
+        stream = minibatch["x"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for tensor in (stream.to_torch(), torch.from_dlpack(stream), torch.from_numpy(stream.array)):
+                self.assertEqual(tensor.data_ptr(), stream.array.ctypes.data)
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            sparse = minibatch["s"].to_torch()
+            values, offsets, longest = map(torch.as_tensor, stream.packed())
+            nested = torch.nested.nested_tensor_from_jagged(values, offsets, max_seqlen=int(longest))
+        np.testing.assert_array_equal(sparse.to_dense().numpy(), minibatch["s"].csr.toarray())
+        for one, other in zip(nested.unbind(), stream.as_list()):
+            np.testing.assert_array_equal(one.numpy(), other)
+        self.assertEqual(nested.values().data_ptr(), values.data_ptr())
+
+    @needs("jax")
+    def test_jax(self):
+        minibatch = self.read()
+        stream = minibatch["x"]
+        array = stream.to_jax()
+        np.testing.assert_array_equal(array, stream.array)
+        self.assertEqual(array.unsafe_buffer_pointer(), stream.array.ctypes.data)
+        np.testing.assert_array_equal(minibatch["s"].to_jax().todense(), minibatch["s"].csr.toarray())
+        self.assertEqual(self.read(precision="double")["x"].to_jax().shape, stream.array.shape)
+
+
+if __name__ == "__main__":
+    unittest.main()
