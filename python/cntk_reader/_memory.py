@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from ctypes import c_void_p
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +27,17 @@ class Owner:
         release(self.handle)
 
 
-class _Memory:
-    """Memory of a minibatch for NumPy. An array keeps this object alive, and this object the minibatch."""
+class _Memory(ctypes.Array[ctypes.c_char]):
+    """Memory of a minibatch for NumPy, from an address on. An array keeps this object alive, and this object the minibatch.
 
-    __slots__ = ("__array_interface__", "owner")
+    Its length is more than any minibatch has: one type serves all of them, and NumPy takes what the array's shape says. This
+    takes a third of the time of ``__array_interface__``, which matters for small minibatches.
+    """
 
-    def __init__(self, owner: Owner, interface: dict[str, object]) -> None:
-        self.owner = owner
-        self.__array_interface__ = interface
+    _type_ = ctypes.c_char  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    _length_ = 2**62  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+
+    owner: Owner
 
 
 def view(
@@ -42,12 +46,10 @@ def view(
     """An array of this shape at an address inside a minibatch."""
     if not address or 0 in shape:
         return np.empty(shape, dtype)
-    interface: dict[str, object] = {
-        "version": 3,
-        "data": (address, not writable),
-        "shape": shape,
-        "typestr": dtype.str,
-    }
-    if dtype.fields:
-        interface["descr"] = dtype.descr
-    return np.asarray(_Memory(owner, interface))
+    memory = _Memory.from_address(address)
+    memory.owner = owner
+    buffer: Any = memory  # A buffer, which not every version of NumPy's types knows of ctypes.
+    array: npt.NDArray[Scalar] = np.ndarray(shape, dtype, buffer)
+    if not writable:
+        array.flags.writeable = False
+    return array

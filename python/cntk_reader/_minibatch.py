@@ -34,6 +34,8 @@ _key_text = lib.checked("minibatch_get_key_text")
 _FLOAT, _DOUBLE, _INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 _KEY: np.dtype[np.uint64] = np.dtype(np.uint64)
 _PART_SIZE = sizeof(lib.StreamMinibatch)
+#: What the library fills in; copying it is faster than making it anew.
+_INFO = lib.MinibatchInfo()
 
 #: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
 RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
@@ -340,11 +342,12 @@ class Minibatch(Mapping[str, StreamMinibatch]):
 
     def __init__(self, handle: c_void_p, streams: dict[str, StreamInformation]) -> None:
         self._owner = Owner(handle)
-        self._info = info = lib.MinibatchInfo()
-        self._parts: CArray[lib.StreamMinibatch] = (lib.StreamMinibatch * len(streams))()
-        if streams:
+        self._info = info = lib.MinibatchInfo.from_buffer_copy(_INFO)
+        count = len(streams)
+        self._parts: CArray[lib.StreamMinibatch] = (lib.StreamMinibatch * count)()
+        if count:
             self._parts[0].struct_size = _PART_SIZE
-        _describe(handle, byref(info), self._parts, len(streams))
+        _describe(handle, byref(info), self._parts, count)
         self.end_of_sweep: bool = info.end_of_sweep != 0
         self.end_of_epoch: bool = info.end_of_epoch != 0
         self._infos = streams if info.stream_count else {}
