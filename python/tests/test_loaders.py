@@ -437,6 +437,11 @@ class Blocking(ComposableUserDeserializer):
 
 
 class Interrupts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Programs that a shell starts in the background ignore Ctrl-C.
+        cls.addClassCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+
     def test_reading(self):
         for options in ({}, {"randomize": False}):
             with self.subTest(options):
