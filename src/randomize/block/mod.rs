@@ -242,6 +242,15 @@ impl BlockRandomizer {
         })
     }
 
+    /// Goes past the sweeps that end within the epoch and the next `most` samples, in which this worker has nothing to select;
+    /// gives how many samples that were. Walking through a billion sweeps, as CNTK does, takes minutes.
+    fn skip_sweeps(&mut self, most: u64) -> u64 {
+        let end = self.epoch.end.min(self.samples.saturating_add(most));
+        let skipped = (end - end % self.sweep_samples).saturating_sub(self.samples);
+        self.samples += skipped;
+        skipped
+    }
+
     /// Keeps the chunks of the first `count` sequences: they were selected before the last sweep was entered.
     fn carry(&mut self, selection: &Selection, count: usize) {
         self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
@@ -289,7 +298,14 @@ impl Timeline for BlockRandomizer {
             self.samples = self.samples.max(self.epoch.end);
         }
         let (mut global_taken, mut local_taken, mut before, mut barren) = (0, 0, 0, 0);
-        loop {
+        let mut goes_on = true;
+        if is_idle && self.workers.cross_sweeps {
+            global_taken = self.skip_sweeps(global);
+            selection.end_of_sweep = global_taken > 0;
+            selection.end_of_epoch = global_taken > 0 && self.samples >= self.epoch.end;
+            goes_on = global_taken < global && !selection.end_of_epoch;
+        }
+        while goes_on {
             let continuing = selection.end_of_sweep;
             let part = self.part(global - global_taken, local - local_taken, !continuing, selection)?;
             selection.end_of_sweep |= part.end_of_sweep;
@@ -301,15 +317,14 @@ impl Timeline for BlockRandomizer {
             }
             global_taken += part.global;
             local_taken += part.local;
-            let more = self.workers.cross_sweeps
+            goes_on = self.workers.cross_sweeps
                 && selection.end_of_sweep
                 && !selection.end_of_epoch
                 && global > global_taken
                 && local > local_taken;
-            if !more {
-                break;
+            if goes_on {
+                before = selection.sequences.len();
             }
-            before = selection.sequences.len();
         }
         selection.passed = global_taken > 0;
         if before > 0 {
