@@ -18,6 +18,9 @@ const INDEX: &str = "README.md";
 /// The page of messages. A test of the library provokes each message and compares it with the page.
 const MESSAGES: &str = "troubleshooting.md";
 
+/// Pages that need PyTorch: the step `torch` runs them.
+const WITH_TORCH: [&str; 1] = ["distributed.md"];
+
 /// Draws the pictures, or compares them.
 const PICTURES: &str = "xtask/scripts/guide_pictures.py";
 
@@ -39,24 +42,43 @@ pub fn step(project: &Project) -> Result<Tally> {
             Tally::passed(1)?
         }
     };
-    // Outside of the checkout: a package of Cargo below it would become a member of its workspace.
-    let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}", std::process::id()));
-    empty_folder(&folder)?;
-    let result = pages(project).and_then(|pages| {
-        let shell = Shell::new(project, &folder, environment.as_ref().ok().map(PathBuf::as_path))?;
+    let python = environment.as_ref().ok().map(PathBuf::as_path);
+    let result = in_shell(project, python, |shell| {
         let mut tally = Tally::default();
-        for page in pages {
+        for page in pages(project)?.into_iter().filter(|page| !WITH_TORCH.contains(&page.as_str())) {
             let text = std::fs::read_to_string(project.path(FOLDER).join(&page))?;
             let wants_python = blocks(&text).iter().any(|block| block.language == "python");
             tally = tally.and(match &environment {
                 Err(reason) if wants_python => Tally::skipped(format!("{page}: {reason}"))?,
-                _ => run(&shell, &page, &text)?,
+                _ => run(shell, &page, &text)?,
             });
         }
         Ok(tally)
-    });
+    })?;
+    Ok(pictures.and(result))
+}
+
+/// Runs one page, with this Python.
+pub fn page(project: &Project, page: &str, python: &Path) -> Result<Tally> {
+    if project.target != project.path("target") {
+        return Tally::skipped("the guide's commands expect the library in the checkout's own folder target");
+    }
+    let text = std::fs::read_to_string(project.path(FOLDER).join(page))?;
+    in_shell(project, Some(python), |shell| run(shell, page, &text))
+}
+
+/// Gives a shell in an empty folder to `work`.
+fn in_shell(
+    project: &Project,
+    python: Option<&Path>,
+    work: impl FnOnce(&Shell<'_>) -> Result<Tally>,
+) -> Result<Tally> {
+    // Outside of the checkout: a package of Cargo below it would become a member of its workspace.
+    let folder = std::env::temp_dir().join(format!("cntk-reader-guide-{}", std::process::id()));
+    empty_folder(&folder)?;
+    let result = Shell::new(project, &folder, python).and_then(|shell| work(&shell));
     std::fs::remove_dir_all(&folder)?;
-    Ok(pictures.and(result?))
+    result
 }
 
 /// The pages, in the order of the index.

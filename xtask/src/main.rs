@@ -34,6 +34,7 @@ mod swap;
 mod symbols;
 mod test;
 mod tools;
+mod torch;
 mod wheel;
 
 use anyhow::{Result, bail};
@@ -61,10 +62,12 @@ cargo xtask COMMAND [OPTIONS]
                            under target/oracle and target/speech-peers
       --images             JPEG images and their transforms, beside CNTK, decoders, and PyTorch's DataLoader, which it installs
                            under target/oracle and target/image-peers (5 GB)
+      --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets and mosaicml-streaming, which it
+                           installs under target/torch (7 GB)
       --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
                            features of speech 160, of images 115)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
-      --repetitions N      how often everything is measured (default 5, of speech 3, without others 1); medians count
+      --repetitions N      how often everything is measured (default 5, of speech and --python 3, without others 1); medians count
       --threads N,N        alone, beside CNTK, of speech and of images, numbers of loading threads; beside CNTK as many CPUs (default 1,2)
       --shape NAME         one shape of data instead of all
       --minibatch N        alone and beside CNTK, minibatch size (default 256)

@@ -5,7 +5,7 @@ use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
     abi, bench, build, cntk_python, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, lint,
-    mpi, oracle, python, replay, repository, speech, symbols,
+    mpi, oracle, python, replay, repository, speech, symbols, torch,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -155,6 +155,11 @@ pub const ALL: &[Step] = &[
     step("mpi", "the MPI example on 1 to 4 ranks, resumed by others, and with an error on one", |project| {
         with_luxuries(project, &[Tool::Mpi], mpi::check)
     }),
+    step(
+        "torch",
+        "what needs PyTorch: tests of the package, the guide's page, the example on 1 to 3 ranks, killed and resumed",
+        torch::step,
+    ),
     step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
     step("cpp", "C++ tests, and CMake projects that use the library", |project| {
         let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());

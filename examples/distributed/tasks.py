@@ -1,0 +1,107 @@
+"""What can be learned: digits (a classifier of single samples) and tags (one for each word of a sentence)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from cntk_reader import CTFDeserializer, Minibatch, MinibatchSource, StreamDef, StreamDefs
+from torch import nn
+
+#: Marks, among the tags, steps without a word.
+NO_TAG = -100
+
+#: Words and tags of `make_sentences.py`.
+WORDS, TAGS = 500, 8
+
+
+def open_source(data: CTFDeserializer, minibatch_size: int, rank: int, ranks: int) -> MinibatchSource:
+    """A source with one timeline for all ranks, so that minibatches and states do not depend on their number."""
+    options = {"localTimeline": False}
+    return MinibatchSource(data, minibatch_size=minibatch_size, workers=ranks, rank=rank, options=options)
+
+
+class Task(Protocol):
+    """What is learned, and from what."""
+
+    data: CTFDeserializer
+    minibatch_size: int
+    learning_rate: float
+
+    def model(self) -> nn.Module:
+        """A new model."""
+
+    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's input, and the classes that are right; of 0 sequences if there is no minibatch."""
+
+
+class Digits(Task):
+    """Images of 8 x 8 pixels and which digit they show."""
+
+    learning_rate = 0.1
+
+    def __init__(self, folder: Path) -> None:
+        streams = StreamDefs(
+            features=StreamDef(shape=64),
+            labels=StreamDef(shape=10, is_sparse=True),
+        )
+        # Ranks take whole chunks, so there should be many: 8 KiB of text are about 50 digits.
+        self.data = CTFDeserializer(folder / "digits.train.ctf", streams, chunk_size_in_bytes=8 << 10)
+        #: In samples of all ranks.
+        self.minibatch_size = 32
+
+    def model(self) -> nn.Module:
+        """Its input is (samples, 64), its output (samples, 10)."""
+        return nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
+
+    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features (samples, 64) and classes (samples); without samples if there is no minibatch."""
+        if minibatch is None:
+            return torch.empty(0, 64), torch.empty(0, dtype=torch.int64)
+        features = torch.from_numpy(minibatch["features"].array.reshape(-1, 64)) / 16
+        return features, torch.from_numpy(minibatch["labels"].indices()).long()
+
+
+class _Tagger(nn.Module):
+    """Sees a word and its two neighbours. What it says of a word does not depend on padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS + 1, 24, padding_idx=WORDS)
+        self.convolution = nn.Conv1d(24, 48, kernel_size=3, padding=1)
+        self.output = nn.Linear(48, TAGS)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        neighbours = self.convolution(self.embedding(words).transpose(1, 2)).transpose(1, 2)
+        return self.output(torch.relu(neighbours))
+
+
+class Tagger(Task):
+    """Sentences of different lengths, with a tag for each word."""
+
+    learning_rate = 0.5
+
+    def __init__(self, folder: Path) -> None:
+        streams = StreamDefs(
+            words=StreamDef(shape=WORDS, is_sparse=True),
+            tags=StreamDef(shape=TAGS, is_sparse=True),
+        )
+        self.data = CTFDeserializer(folder / "sentences.ctf", streams, chunk_size_in_bytes=8 << 10)
+        #: In words of all ranks: about 20 sentences.
+        self.minibatch_size = 300
+
+    def model(self) -> nn.Module:
+        """Its input is (sentences, longest) with `WORDS` as padding, its output (sentences, longest, TAGS)."""
+        return _Tagger()
+
+    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Words and tags, both (sentences, longest); without sentences if there is no minibatch."""
+        if minibatch is None:
+            return torch.empty(0, 1, dtype=torch.int32), torch.empty(0, 1, dtype=torch.int64)
+        words, tags = minibatch["words"].padded_indices(WORDS), minibatch["tags"].padded_indices(NO_TAG)
+        return torch.from_numpy(words.array), torch.from_numpy(tags.array).long()
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {"digits": Digits, "tagger": Tagger}

@@ -1,0 +1,171 @@
+"""Trains on several processes, and shows that each sequence is read once a sweep, whatever happens.
+
+    torchrun --standalone --nproc-per-node 3 train.py digits|tagger [--data FOLDER] [--epochs N]
+        [--minibatch-size N] [--checkpoint FILE [--checkpoint-every N]] [--kill-at N] [--weights FILE]
+
+Each process reads its share of every minibatch, DistributedDataParallel adds up the gradients, and all make the same step. If the
+checkpoint exists, the training goes on from there, with any number of processes. ``--kill-at`` ends the last rank with signal 9
+after this many steps, as when a machine runs out of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from steps import CommonSteps, Coverage
+from tasks import NO_TAG, TASKS, open_source
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+EXAMPLES = Path(__file__).resolve().parent.parent
+
+
+class Training:
+    """A training that can stop after any step, and go on with another number of ranks."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.task = TASKS[options.task](options.data)
+        minibatch_size = options.minibatch_size or self.task.minibatch_size
+        self.source = open_source(self.task.data, minibatch_size, self.rank, self.ranks)
+        sequences = self.source.sizes.sequences
+        assert sequences is not None, "the data are indexed when a randomized source is opened"
+        self.coverage = Coverage(sequences)
+        torch.manual_seed(1)
+        # Double precision: results with different numbers of ranks agree up to the rounding of sums.
+        torch.set_default_dtype(torch.float64)
+        self.model = self.task.model()
+        self.parallel = DistributedDataParallel(self.model)
+        rate = self.task.learning_rate * minibatch_size / self.task.minibatch_size
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=rate, momentum=0.9)
+        self.epoch = self.steps = 0
+        #: Sums over the epoch: loss, correct answers, answers. Rank 0 has those of before the checkpoint.
+        self.sums = torch.zeros(3)
+        if options.checkpoint and options.checkpoint.exists():
+            self.load()
+
+    def run(self) -> None:
+        """Trains to the end."""
+        while self.epoch < self.options.epochs:
+            steps = CommonSteps(self.source)
+            for minibatch in steps:
+                self.learn(minibatch)
+                if self.options.checkpoint and self.steps % self.options.checkpoint_every == 0:
+                    self.save(steps.leader)
+                if self.steps == self.options.kill_at and self.rank == self.ranks - 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            self.coverage.finish_sweep()
+            self.report()
+            self.epoch += 1
+            self.sums.zero_()
+
+    def learn(self, minibatch: Any) -> None:
+        """One step of all ranks. A rank without data takes part with a batch of 0 sequences, whose gradients are 0."""
+        inputs, classes = self.task.tensors(minibatch)
+        self.optimizer.zero_grad()
+        outputs = self.parallel(inputs.double() if inputs.is_floating_point() else inputs)
+        outputs, classes = outputs.flatten(0, -2), classes.flatten()
+        loss = cross_entropy(outputs, classes, ignore_index=NO_TAG, reduction="sum")
+        loss.backward()
+        own = torch.stack([loss.detach(), (outputs.argmax(1) == classes).sum(), (classes != NO_TAG).sum()])
+        self.sums += own
+        # Gradients are now the mean over ranks of sums over their answers. What is wanted is the mean over all answers, because
+        # shares differ in size.
+        answers = own[2].clone()
+        dist.all_reduce(answers)
+        for parameter in self.model.parameters():
+            parameter.grad *= self.ranks / answers
+        self.optimizer.step()
+        self.steps += 1
+        if minibatch is not None:
+            self.coverage.add(minibatch)
+
+    def report(self) -> None:
+        """Prints the results of the epoch."""
+        sums = self.sums.clone()
+        dist.all_reduce(sums)
+        loss, correct, answers = sums.tolist()
+        if self.rank == 0:
+            print(
+                f"epoch {self.epoch + 1}  loss {loss / answers:.4f}  accuracy {100 * correct / answers:.2f} %  "
+                f"steps {self.steps}  each of {len(self.coverage.counts)} sequences read once",
+                flush=True,
+            )
+
+    def save(self, leader: int) -> None:
+        """One checkpoint for all ranks. Their sources may stand at different places; the leader's stands after this step."""
+        counts, sums = self.coverage.total(), self.sums.clone()
+        dist.all_reduce(sums)
+        if self.rank != leader:
+            return
+        state = {
+            "source": self.source.state_dict(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "epoch": self.epoch,
+            "steps": self.steps,
+            "counts": counts,
+            "sums": sums,
+        }
+        # A process may end at any moment: the file is complete, or the one before.
+        path = self.options.checkpoint
+        new = path.with_name(path.name + ".new")
+        torch.save(state, new)
+        os.replace(new, path)
+
+    def load(self) -> None:
+        """Continues after the step after which the checkpoint was saved."""
+        state = torch.load(self.options.checkpoint, weights_only=True)
+        self.source.load_state_dict(state["source"])
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch, self.steps = state["epoch"], state["steps"]
+        if self.rank == 0:
+            self.coverage.counts, self.sums = state["counts"], state["sums"]
+            print(f"resumed after step {self.steps} on {self.ranks} ranks", flush=True)
+
+
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The options of the command line, or of a list."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--data", type=Path, help="the folder of the data")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--minibatch-size", type=int, help="samples of a minibatch, of all ranks together")
+    parser.add_argument("--checkpoint", type=Path, help="written while training; continued from if it exists")
+    parser.add_argument("--checkpoint-every", type=int, default=20, metavar="STEPS")
+    parser.add_argument("--kill-at", type=int, metavar="STEP", help="ends the last rank by signal 9 after this step")
+    parser.add_argument("--weights", type=Path, help="where to write the weights in the end")
+    options = parser.parse_args(arguments)
+    if options.data is None:
+        options.data = EXAMPLES / "data" if options.task == "digits" else Path()
+    return options
+
+
+def main() -> None:
+    """Trains as the command line says."""
+    options = parse_options()
+    # A rank that has ended leaves the others waiting: not for longer than this.
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    training = Training(options)
+    training.run()
+    if options.weights and training.rank == 0:
+        torch.save(training.model.state_dict(), options.weights)
+    # All ranks have come this far. PyTorch 2.15 sometimes ends a process with an abort while the interpreter shuts down
+    # ("terminate called without an active exception"), which torchrun takes for a failure: end without that.
+    dist.barrier()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

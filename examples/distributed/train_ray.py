@@ -1,0 +1,45 @@
+"""The training of `train.py` under Ray Train: python train_ray.py digits|tagger --ranks N [the options of train.py]
+
+Ray starts the processes, on one machine or on many, and `torch.distributed` in them; the rest is the same. Optional: it needs the package
+`ray[train]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer
+from train import Training, parse_options
+
+
+def work(options: argparse.Namespace) -> None:
+    """What each process does."""
+    Training(options).run()
+
+
+def main() -> None:
+    """Trains as the command line says."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--ranks", type=int, default=2)
+    own, others = parser.parse_known_args()
+    options = parse_options(others)
+    # Processes of Ray start in a folder of their own.
+    options.data = options.data.resolve()
+    options.checkpoint = options.checkpoint and options.checkpoint.resolve()
+    paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+    ray.init(runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}, include_dashboard=False)
+    trainer = TorchTrainer(
+        lambda: work(options),
+        torch_config=TorchConfig(backend="gloo"),
+        scaling_config=ScalingConfig(num_workers=own.ranks, resources_per_worker={"CPU": 0.5}),
+        run_config=RunConfig(storage_path=str(Path("ray-results").resolve())),
+    )
+    trainer.fit()
+
+
+if __name__ == "__main__":
+    main()
