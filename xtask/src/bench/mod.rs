@@ -2,7 +2,8 @@
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
 //! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
-//! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
+//! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]; [`python`], token ids
+//! beside other loaders. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
 mod cntk;
 mod comparison;
@@ -13,6 +14,7 @@ mod images;
 mod options;
 mod parser;
 mod peers;
+mod python;
 mod record;
 mod speech;
 mod subject;
@@ -74,6 +76,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
         Mode::Csv => csv::measure(project, options),
         Mode::Speech => speech::measure(project, options),
         Mode::Images => images::measure(project, options),
+        Mode::Python => python::measure(project, options),
     }
 }
 
@@ -88,6 +91,7 @@ pub fn step(project: &Project) -> Result<Tally> {
             Mode::Csv => csv::are_installed(project),
             Mode::Speech => speech::are_installed(project),
             Mode::Images => images::are_installed(project),
+            Mode::Python => python::are_installed(project),
         };
         let command = mode.command();
         if !there {

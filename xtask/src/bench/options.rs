@@ -28,12 +28,22 @@ pub enum Mode {
     Speech,
     /// Images, beside CNTK, decoders and PyTorch.
     Images,
+    /// Token ids in Python, beside other loaders.
+    Python,
 }
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 7] =
-        [Mode::Sweeps, Mode::Parser, Mode::Cntk, Mode::Peers, Mode::Csv, Mode::Speech, Mode::Images];
+    pub const ALL: [Mode; 8] = [
+        Mode::Sweeps,
+        Mode::Parser,
+        Mode::Cntk,
+        Mode::Peers,
+        Mode::Csv,
+        Mode::Speech,
+        Mode::Images,
+        Mode::Python,
+    ];
 
     /// The command that runs it.
     pub fn command(self) -> String {
@@ -54,6 +64,7 @@ impl Mode {
             Mode::Csv => "--csv",
             Mode::Speech => "--speech",
             Mode::Images => "--images",
+            Mode::Python => "--python",
         }
     }
 
@@ -64,7 +75,7 @@ impl Mode {
             "--threads" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Speech | Mode::Images),
             "--first-size" => self == Mode::Cntk,
             "--version" => matches!(self, Mode::Cntk | Mode::Speech | Mode::Images),
-            "--shape" => !matches!(self, Mode::Csv | Mode::Speech | Mode::Images),
+            "--shape" => !matches!(self, Mode::Csv | Mode::Speech | Mode::Images | Mode::Python),
             _ => true,
         }
     }
@@ -73,7 +84,7 @@ impl Mode {
     fn size(self) -> u64 {
         match self {
             Mode::Sweeps => 200,
-            Mode::Cntk | Mode::Peers => 100,
+            Mode::Cntk | Mode::Peers | Mode::Python => 100,
             Mode::Parser => 32,
             // 200 000 rows.
             Mode::Csv => 316,
@@ -121,7 +132,7 @@ impl Options {
             minibatch: 256,
             repetitions: match mode {
                 Mode::Sweeps => 1,
-                Mode::Speech => 3,
+                Mode::Speech | Mode::Python => 3,
                 _ => 5,
             },
             version: install::VERSIONS[0].to_owned(),
@@ -160,7 +171,7 @@ impl Options {
         }
         ensure!(
             modes.len() < 2,
-            "bench does one of --against-cntk, --parser, --peers, --csv, --speech and --images at a time."
+            "bench does one of --against-cntk, --parser, --peers, --csv, --speech, --images and --python at a time."
         );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
@@ -230,6 +241,7 @@ mod tests {
             "--csv --repetitions 3",
             "--speech --threads 1",
             "--images --size 20 --threads 2",
+            "--python --repetitions 1",
             "--against-cntk --shape words --first-size 1000 --threads 1,4 --version 2.6",
         ] {
             let options = parse(line).expect("options");
@@ -253,6 +265,7 @@ mod tests {
             "--csv --shape words",
             "--speech --minibatch 8",
             "--images --shape words",
+            "--python --threads 2",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -21,6 +21,7 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
         Mode::Images => {
             ("Images, beside CNTK's own modules, decoders of JPEG and PyTorch's DataLoader", "-images")
         }
+        Mode::Python => ("Padded token ids in Python, beside other loaders", "-python"),
         Mode::Speech => {
             ("Features and labels of speech, beside CNTK's own modules and other libraries", "-speech")
         }
