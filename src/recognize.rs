@@ -36,6 +36,8 @@ pub enum FileFormat {
     Script,
     /// A configuration in CNTK's language.
     Configuration,
+    /// A list of images and their classes: lines of `path<tab>class`.
+    ImageMap,
     /// Fields separated by commas or semicolons.
     Csv,
     /// Fields separated by tabs.
@@ -83,6 +85,10 @@ pub enum FileFormat {
     /// Bytes of no format that is known here.
     Bytes,
 }
+
+/// The endings of the names of images that can be decoded.
+pub(crate) const IMAGE_ENDINGS: [&str; 11] =
+    ["jpg", "jpeg", "png", "bmp", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "pnm"];
 
 /// Bytes of a file that decide what it is.
 pub const HEAD: usize = 4096;
@@ -192,6 +198,7 @@ impl FileFormat {
             FileFormat::KaldiText => "a Kaldi archive as text",
             FileFormat::Script => "a script of utterances (.scp)",
             FileFormat::Configuration => "a CNTK configuration",
+            FileFormat::ImageMap => "a list of images and their classes",
             FileFormat::Csv => "a table with commas or semicolons between its fields (CSV)",
             FileFormat::Tsv => "a table with tabs between its fields (TSV)",
             FileFormat::Numbers => "a table of numbers with blanks between them",
@@ -235,6 +242,7 @@ impl FileFormat {
             FileFormat::Script => {
                 "Name it as 'scpFile' of an 'HTKFeatureDeserializer' or of a 'KaldiDeserializer'."
             }
+            FileFormat::ImageMap => "Name it as 'file' of an 'ImageDeserializer'.",
             FileFormat::Configuration => "Open it as the configuration, not as the data.",
             FileFormat::Csv | FileFormat::Tsv | FileFormat::Numbers => {
                 "Write each line as '|name value value ...' first, with blanks between the values; or read the table with \
@@ -322,6 +330,9 @@ fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
     if is_assignment(first) {
         return FileFormat::Configuration;
     }
+    if all(&is_image_line) {
+        return FileFormat::ImageMap;
+    }
     if all(&is_libsvm_line) {
         return FileFormat::LibSvm;
     }
@@ -398,6 +409,18 @@ fn is_assignment(line: &str) -> bool {
     })
 }
 
+/// `path<tab>class`, or `key<tab>path<tab>class`, with the path of an image.
+fn is_image_line(line: &str) -> bool {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let (path, class) = match columns[..] {
+        [path, class] | [_, path, class, ..] => (path, class.trim_end()),
+        _ => return false,
+    };
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let is_image = IMAGE_ENDINGS.iter().any(|known| known.eq_ignore_ascii_case(ending));
+    is_image && !class.is_empty() && class.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn is_libsvm_line(line: &str) -> bool {
     let mut fields = line.split_ascii_whitespace();
     let is_pair = |field: &str| {
@@ -439,6 +462,8 @@ mod tests {
             ("utt1 feats.ark:5\nutt2 feats.ark:99\n", FileFormat::Script),
             ("a.mfc=/data/all.mfc[0,10]\nb.mfc=/data/all.mfc[11,20]\n", FileFormat::Script),
             ("# mine\nrandomize = true\nreader = [\n", FileFormat::Configuration),
+            ("a/1.jpg\t0\nb@/2.PNG\t17\n", FileFormat::ImageMap),
+            ("k1\ta/1.jpg\t0\nk2\t2.bmp\t17\n", FileFormat::ImageMap),
             ("a,b,label\n1,2,3\n4,5,6\n", FileFormat::Csv),
             ("1;2;3\n4;5;6\n", FileFormat::Csv),
             ("1\t2\n3\t4\n", FileFormat::Tsv),

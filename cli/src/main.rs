@@ -5,6 +5,8 @@
 //! has come, [`exit`] says how the program ends.
 
 mod args;
+#[cfg_attr(not(feature = "arrow"), path = "no_arrow.rs")]
+mod arrow;
 mod commands;
 mod exit;
 mod input;

@@ -158,6 +158,7 @@ impl cntk_reader_source {
                 registered: users.registered(),
                 factory: maker.as_ref().map(|maker| maker as &dyn Factory),
                 transforms: transforms.registered(),
+                ..reader::Others::default()
             },
         )?;
         users.take_userdata();

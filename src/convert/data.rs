@@ -22,6 +22,7 @@ pub struct Data {
     /// The number in the source of each stream.
     selected: Vec<usize>,
     sequences: Option<u64>,
+    are_single: bool,
     has_keys: bool,
     batch: Batch,
     /// Sequences delivered.
@@ -32,11 +33,16 @@ pub struct Data {
 enum Source {
     Reader(Box<Reader>),
     Numpy(Box<NumpyData>),
+    /// Fills a batch with the sequences of all streams, and the memory for that.
+    Batches(Box<NextBatch>, Batch),
 }
+
+/// Fills an empty batch with the next sequences; false at the end.
+type NextBatch = dyn FnMut(&mut Batch) -> Result<bool> + Send;
 
 /// Consecutive sequences.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Batch {
+pub struct Batch {
     /// Their keys.
     pub keys: Vec<String>,
     /// Their data, stream by stream.
@@ -45,7 +51,7 @@ pub(super) struct Batch {
 
 /// The data of consecutive sequences in one stream.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Column {
+pub struct Column {
     /// Samples of each sequence.
     pub lengths: Vec<u32>,
     /// Sparse: values of each sample.
@@ -57,6 +63,7 @@ pub(super) struct Column {
 }
 
 impl Column {
+    /// Takes everything out; the memory stays.
     pub fn clear(&mut self) {
         self.lengths.clear();
         self.counts.clear();
@@ -67,6 +74,28 @@ impl Column {
     /// Samples of all sequences.
     pub fn samples(&self) -> u64 {
         self.lengths.iter().map(|&length| u64::from(length)).sum()
+    }
+
+    /// Fails if the numbers of lengths, counts, values and indices contradict each other, or an index exceeds the stream.
+    fn check(&self, sequences: usize, stream: &StreamInfo) -> Result<()> {
+        let samples = usize::try_from(self.samples()).unwrap_or(usize::MAX);
+        let (values, is_consistent) = match stream.storage {
+            Storage::Dense => (samples.checked_mul(stream.sample_size()), self.counts.is_empty()),
+            Storage::SparseCsc => {
+                let dim = i32::try_from(stream.sample_size()).unwrap_or(i32::MAX);
+                let count = self.counts.iter().map(|&count| count as usize).sum();
+                let fits = self.indices.iter().all(|index| (0..dim).contains(index));
+                (Some(count), self.counts.len() == samples && self.indices.len() == count && fits)
+            }
+        };
+        let bytes = values.and_then(|values| values.checked_mul(stream.element.size()));
+        if self.lengths.len() == sequences && is_consistent && bytes == Some(self.values.len()) {
+            return Ok(());
+        }
+        let error = Error::data(format!("The data of the stream '{}' contradict each other.", stream.name));
+        let detail =
+            "Numbers of sequences, samples and values do not agree, or an index exceeds the dimension.";
+        Err(error.with_detail(detail).in_stream(&stream.name))
     }
 }
 
@@ -102,6 +131,9 @@ impl Data {
         };
         let size = (BATCH_BYTES / sample.max(1)).clamp(1, most);
         let _ = reader.epoch(Epoch::sweeps(1).minibatch_size(size as u64))?;
+        // Of several deserializers, the others may have other lengths.
+        let are_single =
+            sizes.sequences.is_some() && sizes.sequences == sizes.samples && reader.members().len() == 1;
         // CNTK's binary format has no keys, and its sequences report the key 0.
         let has_keys = reader
             .members()
@@ -112,6 +144,7 @@ impl Data {
             selected: (0..streams.len()).collect(),
             streams,
             sequences: sizes.sequences,
+            are_single,
             has_keys,
             batch: Batch::default(),
             done: 0,
@@ -126,12 +159,35 @@ impl Data {
             streams: source.streams().to_vec(),
             selected: (0..source.streams().len()).collect(),
             sequences: Some(source.sequences()),
+            are_single: source.are_single(),
             has_keys: source.has_keys(),
             source: Source::Numpy(Box::new(source)),
             batch: Batch::default(),
             done: 0,
             is_over: false,
         })
+    }
+
+    /// Data of any other format. `next` fills an empty batch, which has a column for each stream, with one or more sequences, or returns
+    /// false at the end. `has_keys`: the keys in the batches are the sequences' own; otherwise they may be any text.
+    pub fn of_batches(
+        streams: Vec<StreamInfo>,
+        has_keys: bool,
+        sequences: Option<u64>,
+        next: impl FnMut(&mut Batch) -> Result<bool> + Send + 'static,
+    ) -> Data {
+        let columns = vec![Column::default(); streams.len()];
+        Data {
+            selected: (0..streams.len()).collect(),
+            streams,
+            sequences,
+            are_single: false,
+            has_keys,
+            source: Source::Batches(Box::new(next), Batch { keys: Vec::new(), columns }),
+            batch: Batch::default(),
+            done: 0,
+            is_over: false,
+        }
     }
 
     /// The streams.
@@ -144,6 +200,12 @@ impl Data {
     #[must_use]
     pub fn sequences(&self) -> Option<u64> {
         self.sequences
+    }
+
+    /// Whether it is known beforehand that every sequence has one sample in each stream.
+    #[must_use]
+    pub fn are_single(&self) -> bool {
+        self.are_single
     }
 
     /// Whether the sequences have keys of their own. Otherwise their numbers, from 0, are their keys.
@@ -173,7 +235,7 @@ impl Data {
     }
 
     /// The next sequences; `None` at the end.
-    pub(super) fn next_batch(&mut self) -> Result<Option<&Batch>> {
+    pub fn next_batch(&mut self) -> Result<Option<&Batch>> {
         let Data { source, streams, selected, batch, has_keys, done, .. } = self;
         if self.is_over {
             return Ok(None);
@@ -200,6 +262,18 @@ impl Data {
             },
             Source::Numpy(numpy) => {
                 self.is_over = !numpy.read(BATCH_BYTES, MOST_SEQUENCES, selected, batch)?
+            }
+            Source::Batches(next, whole) => {
+                whole.clear(whole.columns.len());
+                self.is_over = !next(whole)?;
+                for ((own, &number), stream) in batch.columns.iter_mut().zip(&*selected).zip(&*streams) {
+                    let column = whole.columns.get(number).ok_or_else(|| {
+                        Error::data(format!("There are no data for the stream '{}'.", stream.name))
+                    })?;
+                    column.check(whole.keys.len(), stream)?;
+                    own.clone_from(column);
+                }
+                batch.keys.append(&mut whole.keys);
             }
         }
         if !*has_keys {

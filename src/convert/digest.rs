@@ -37,7 +37,7 @@ impl fmt::Display for Digest {
 }
 
 /// Makes a digest of data as they pass.
-pub(super) struct Digester {
+pub struct Digester {
     streams: Vec<StreamHash>,
     digest: Digest,
 }
@@ -50,6 +50,8 @@ struct StreamHash {
 }
 
 impl Digester {
+    /// For batches of data with these streams.
+    #[must_use]
     pub fn new(streams: &[StreamInfo]) -> Digester {
         let begin = |stream: &StreamInfo| {
             let is_sparse = stream.storage == crate::stream::Storage::SparseCsc;
@@ -60,6 +62,7 @@ impl Digester {
         Digester { streams: streams.iter().map(begin).collect(), digest: Digest::default() }
     }
 
+    /// Adds the next batch.
     pub fn add(&mut self, batch: &Batch) {
         self.digest.sequences += batch.keys.len() as u64;
         for (stream, column) in self.streams.iter_mut().zip(&batch.columns) {
@@ -88,6 +91,8 @@ impl Digester {
         }
     }
 
+    /// The digest of all that was added.
+    #[must_use]
     pub fn finish(self) -> Digest {
         let mut hashes: Vec<u64> = self.streams.iter().map(|stream| stream.hash).collect();
         hashes.sort_unstable();

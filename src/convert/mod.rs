@@ -20,6 +20,9 @@
 //! # }
 //! ```
 //!
+//! A format of your own takes the [batches](Data::next_batch) of data and writes them to an [`Output`], or gives data
+//! [batch by batch](Data::of_batches).
+//!
 //! [`text_to_binary`] and [`binary_to_text`] convert by the rules of CNTK's script `ctf2bin.py`, which differ a little from those of its
 //! reader: the first writes what the script writes, except that chunks have the size that was asked for. [`speech`] data have
 //! conversions of their own. All conversions write to a file without a name, which gets the output's name when it is complete: no
@@ -47,10 +50,11 @@ mod transfer_tests;
 
 pub use binary::binary_to_text;
 pub use compress::{CompressOptions, compress, compress_with};
-pub use data::Data;
-pub use digest::Digest;
+pub use data::{Batch, Column, Data};
+pub use digest::{Digest, Digester};
 pub use items::{TextToBinary, text_to_binary};
 pub use numpy::NumpyOptions;
+pub use output::Output;
 pub use streams::{StreamRule, parse_streams};
 pub use transfer::{ConvertOptions, Format, convert};
 

@@ -37,6 +37,7 @@ pub struct Output {
 }
 
 impl Output {
+    /// Begins an output that will get this path.
     pub fn create(path: &str) -> Result<Output> {
         Self::open(path, "", false)
     }
@@ -49,7 +50,7 @@ impl Output {
     }
 
     /// A file in the folder of an output, for what is going to be copied into the output. `part` distinguishes the parts.
-    pub fn part(path: &str, part: &str) -> Result<Output> {
+    pub(super) fn part(path: &str, part: &str) -> Result<Output> {
         Self::open(path, part, false)
     }
 
@@ -88,6 +89,7 @@ impl Output {
         self.at
     }
 
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
         match &mut self.packer {
@@ -124,7 +126,7 @@ impl Output {
     }
 
     /// Hands all bytes that were written, in their order, to `take`, a block at a time.
-    pub fn read_back(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub(super) fn read_back(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.flush()?;
         self.file.rewind().map_err(|cause| self.error(&cause))?;
         let mut block = vec![0; BUFFER];
@@ -173,6 +175,18 @@ impl Output {
     fn replace_left(&self) -> io::Result<()> {
         fs::remove_file(&self.temporary)?;
         link(&self.file, &self.temporary)
+    }
+}
+
+/// As [`Output::write`]; flushing does nothing before the output is complete.
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Output::write(self, bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

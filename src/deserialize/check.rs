@@ -110,8 +110,8 @@ impl StreamStatistics {
         self.longer += other.longer;
     }
 
-    /// Adds a sequence.
-    fn look_at(&mut self, view: &SequenceView<'_>, info: &StreamInfo) {
+    /// Adds a sequence, whose dense samples have `size` values.
+    fn look_at(&mut self, view: &SequenceView<'_>, size: u64) {
         self.sequences += 1;
         self.samples += u64::from(view.samples);
         match &view.kind {
@@ -128,7 +128,6 @@ impl StreamStatistics {
                 self.dim = self.dim.max(largest.map_or(0, |index| index + 1));
             }
             ViewKind::Dense | ViewKind::Frames(_) if view.samples > 0 => {
-                let size = info.sample_size() as u64;
                 self.values += u64::from(view.samples) * size;
                 self.dim = self.dim.max(size);
             }
@@ -223,7 +222,7 @@ pub fn check_loaded(
     let sequences = source.chunks().get(id as usize).map_or(0, |info| info.sequences);
     let looked = match source.is_fetched() {
         false => (0..sequences).try_for_each(|index| {
-            look_at(source, corpus, &**chunk, SequenceId { chunk: id, index }, &mut check, most);
+            look_at(source, corpus, (&**chunk, None), SequenceId { chunk: id, index }, &mut check, most);
             Ok(())
         }),
         true => look_at_fetched(source, corpus, id, sequences, chunk, &mut check, most),
@@ -234,10 +233,11 @@ pub fn check_loaded(
     check
 }
 
+/// Looks at a sequence of a chunk; at one that was fetched in both of its forms.
 fn look_at(
     source: &dyn Deserializer,
     corpus: &Corpus,
-    chunk: &dyn Chunk,
+    (chunk, fetched): (&dyn Chunk, Option<&Fetched>),
     id: SequenceId,
     check: &mut ChunkCheck,
     most: usize,
@@ -245,7 +245,12 @@ fn look_at(
     let mut invalid = None;
     for (number, info) in source.streams().iter().enumerate() {
         match chunk.sequence(number, id.index) {
-            Loaded::Data(view) => check.streams[number].look_at(&view, info),
+            Loaded::Data(view) => {
+                let late =
+                    fetched.filter(|_| info.has_late_shape()).and_then(|fetched| fetched.shape(number));
+                let size = late.map_or_else(|| info.sample_size(), |shape| shape.iter().product());
+                check.streams[number].look_at(&view, size as u64);
+            }
             Loaded::Skipped => {}
             Loaded::Invalid => invalid = invalid.or(Some(info)),
         }
@@ -300,7 +305,7 @@ fn look_at_fetched(
         {
             let sequence = SequenceId { chunk: id, index };
             match outcome.and(prepared) {
-                Ok(()) => look_at(source, corpus, fetched, sequence, check, most),
+                Ok(()) => look_at(source, corpus, (fetched, Some(fetched)), sequence, check, most),
                 Err(error) => {
                     let mut finding = Finding::from(error);
                     if finding.location.key.is_none() {

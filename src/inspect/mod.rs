@@ -25,8 +25,10 @@
 //! # }
 //! ```
 
+mod bare;
 mod brief;
 mod check;
+mod generated;
 mod inspector;
 mod join;
 mod lengths;
@@ -34,6 +36,7 @@ mod outline;
 mod sequences;
 
 pub use crate::deserialize::check::{Finding, Severity, StreamStatistics, UnknownName};
+pub use bare::{BareFile, BareFiles};
 pub use brief::{Brief, BriefMember};
 pub use check::{CheckOptions, CheckProgress, CheckSummary};
 pub use inspector::{InspectedMember, Inspector, WindowUse};

@@ -175,6 +175,24 @@ impl TextOutline {
         if self.numeric_keys { ctf } else { ctf.max_errors(MOST_ERRORS) }
     }
 
+    /// The deserializer that reads these streams, however large the indices of sparse ones are.
+    pub(super) fn deserializer_of_any_dim(&self) -> CtfDeserializer {
+        let any = self.with_any_dim();
+        if self.numeric_keys { any } else { any.max_errors(MOST_ERRORS) }
+    }
+
+    fn with_any_dim(&self) -> CtfDeserializer {
+        self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM })
+    }
+
+    /// Sets the dimension of a stream, if it is sparse.
+    pub(super) fn set_sparse_dim(&mut self, name: &str, dim: usize) {
+        let found = self.streams.iter_mut().find(|stream| stream.name == name);
+        if let Some(stream) = found.filter(|stream| stream.storage != Storage::Dense) {
+            stream.dim = dim.min(ANY_DIM);
+        }
+    }
+
     fn with_dims(&self, dim: impl Fn(&OutlineStream) -> usize) -> CtfDeserializer {
         self.streams.iter().fold(CtfDeserializer::new(&self.path), |ctf, stream| match stream.storage {
             Storage::Dense => ctf.dense(&stream.name, dim(stream)),
@@ -191,9 +209,7 @@ impl TextOutline {
     /// The deserializer that reads these streams however large the indices of sparse ones are, in small chunks, and tolerates
     /// errors: to look at sequences before the whole file was looked at.
     pub fn lenient_deserializer(&self) -> CtfDeserializer {
-        let any =
-            self.with_dims(|stream| if stream.storage == Storage::Dense { stream.dim } else { ANY_DIM });
-        any.max_errors(MOST_ERRORS).strict_sequences(false).chunk_size(SMALL_CHUNK)
+        self.with_any_dim().max_errors(MOST_ERRORS).strict_sequences(false).chunk_size(SMALL_CHUNK)
     }
 
     /// Looks at the whole file with the engine's parser. Gives the outline as the whole file shows it, the data, and what the
@@ -211,11 +227,7 @@ impl TextOutline {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<(TextOutline, Inspector, CheckSummary)> {
         for round in 1.. {
-            let any = self.with_dims(|stream| match stream.storage {
-                Storage::Dense => stream.dim,
-                _ => ANY_DIM,
-            });
-            let data = self.open(&any)?;
+            let data = self.open(&self.with_any_dim())?;
             if let Some(error) = data.members().first().and_then(|member| member.error()) {
                 return Err(error.clone());
             }

@@ -32,6 +32,8 @@ pub struct Others<'a> {
     pub factory: Option<&'a dyn Factory>,
     /// Transforms of users, by name.
     pub transforms: &'a [(String, Arc<dyn UserTransform>)],
+    /// Labels may be the first deserializer, which only those who look at data can do something with.
+    pub labels_may_be_first: bool,
 }
 
 /// The corpus that the keys of all deserializers live in.
@@ -233,6 +235,7 @@ impl Opener<'_> {
                 AnyDeserializer::Known(Arc::new(opened?))
             }
             DeserializerOptions::Mlf(mlf) => {
+                let is_primary = is_primary && !others.labels_may_be_first;
                 let open = || MlfDeserializer::open_scanned(mlf, corpus, is_primary, scanned);
                 AnyDeserializer::Known(Arc::new(pool.install(open)?))
             }

@@ -1,6 +1,7 @@
 //! `cntk-reader convert`: from one format to another.
 
 use crate::args::{Form, Global};
+use crate::arrow;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
@@ -30,6 +31,7 @@ Examples:
   cntk-reader convert train.ctf train.cbf.zst --level 15       both at once, and smaller
   cntk-reader convert train.cntk train.npz                     what a configuration reads, for numpy.load
   cntk-reader convert digits.npz train.ctf --one-hot labels=10
+  cntk-reader convert train.ctf train.arrow                    for pyarrow and pandas (built with --features arrow)
   cntk-reader convert feats.scp feats.ark --from htk --script feats.kaldi.scp")]
 pub struct Convert {
     /// What to read: a configuration, or a data file
@@ -109,6 +111,18 @@ enum Kind {
     Kaldi,
     /// Labels (HTK master label file)
     Mlf,
+    /// An Arrow file (IPC, Feather)
+    Arrow,
+}
+
+/// How an Arrow file is read.
+#[derive(Debug, Clone, Default)]
+#[cfg_attr(not(feature = "arrow"), allow(dead_code, reason = "only Arrow needs them"))]
+pub struct ArrowOptions {
+    /// Type of the values of all streams; without it, double if any column has doubles.
+    pub element: Option<ElementType>,
+    /// Columns of class numbers, each with the number of classes.
+    pub one_hot: Vec<(String, usize)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -158,7 +172,10 @@ pub fn run(options: &Convert, global: &Global) -> Outcome {
         Some(_) if from == to && compression.is_some() && options.keeps_all() => {
             options.compress_file(to, compression, global)?
         }
-        Some(format) => options.convert_data(from, to, format, compression, global)?,
+        Some(format) => options.convert_data(from, to, Some(format), compression, global)?,
+        None if to == Kind::Arrow && is_data(from) => {
+            options.convert_data(from, to, None, compression, global)?
+        }
         None => options.convert_speech(from, to, global)?,
     };
     report.bytes = std::fs::metadata(&options.output).map_or(0, |file| file.len());
@@ -185,7 +202,7 @@ fn format(kind: Kind) -> Option<Format> {
 
 /// Whether [`convert`] reads it.
 fn is_data(kind: Kind) -> bool {
-    kind == Kind::Config || format(kind).is_some()
+    matches!(kind, Kind::Config | Kind::Arrow) || format(kind).is_some()
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
@@ -206,6 +223,7 @@ impl Convert {
             FileFormat::Npy => Kind::Npy,
             FileFormat::Zip => Kind::Npz,
             FileFormat::Mlf => Kind::Mlf,
+            FileFormat::Arrow => Kind::Arrow,
             FileFormat::KaldiArchive | FileFormat::KaldiText => Kind::Kaldi,
             FileFormat::Script => {
                 let message = "The input is a list of utterances, of HTK's or of Kaldi's: say --from htk or --from kaldi.";
@@ -239,9 +257,10 @@ impl Convert {
             Some("npz") => Kind::Npz,
             Some("ark") => Kind::Kaldi,
             Some("mlf") => Kind::Mlf,
+            Some("arrow" | "feather") => Kind::Arrow,
             _ => {
                 let message = format!(
-                    "The end of the name '{}' does not say which format to write: use .ctf, .cbf, .npy, .npz, .ark or .mlf, or \
+                    "The end of the name '{}' does not say which format to write: use .ctf, .cbf, .npy, .npz, .arrow, .ark or .mlf, or \
                      say --to.",
                     self.output.display()
                 );
@@ -305,35 +324,13 @@ impl Convert {
         &self,
         from: Kind,
         to: Kind,
-        format: Format,
+        format: Option<Format>,
         compression: Option<u32>,
         global: &Global,
     ) -> Result<Report, Failure> {
         let output = text(&self.output)?;
         self.check_different()?;
-        let mut data = match from {
-            Kind::Npy | Kind::Npz => {
-                let mut numpy = NumpyOptions::default();
-                numpy.one_hot.clone_from(&self.one_hot);
-                numpy.is_archive = Some(from == Kind::Npz);
-                numpy.stream = self.stream.first().filter(|_| from == Kind::Npy).cloned();
-                numpy.element = self.element();
-                Data::of_numpy(&text(&self.input)?, &numpy)?
-            }
-            _ => {
-                if !self.one_hot.is_empty() {
-                    let message =
-                        "--one-hot is for arrays of NumPy: other formats say which values are sparse.";
-                    return Err(Failure::Usage(message.to_owned()));
-                }
-                let input = Input::recognize(&self.input)?;
-                let adjust = |reader: ReaderOptions| match self.element() {
-                    Some(element) => reader.precision(element),
-                    None => reader,
-                };
-                Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?
-            }
-        };
+        let mut data = self.data(from, global)?;
         if !self.stream.is_empty() {
             data.select(&self.stream)?;
         }
@@ -345,10 +342,13 @@ impl Convert {
         options.compression = compression;
         options.verify = !self.no_verify;
         let progress = Progress::sequences(global, "Converting");
-        let digest = convert(data, format, &output, &options, &mut |at| {
-            progress.set(at.sequences, at.total);
-            ControlFlow::Continue(())
-        })?;
+        let digest = match format {
+            Some(format) => convert(data, format, &output, &options, &mut |at| {
+                progress.set(at.sequences, at.total);
+                ControlFlow::Continue(())
+            })?,
+            None => arrow::write(data, &output, options.verify, &progress)?,
+        };
         Ok(Report {
             sequences: Some(digest.sequences),
             samples: Some(digest.samples),
@@ -356,6 +356,36 @@ impl Convert {
             digest: Some(digest.to_string()),
             is_verified: options.verify,
             ..self.report(from, to)
+        })
+    }
+
+    /// The data of the input.
+    fn data(&self, from: Kind, global: &Global) -> Result<Data, Failure> {
+        Ok(match from {
+            Kind::Npy | Kind::Npz => {
+                let mut numpy = NumpyOptions::default();
+                numpy.one_hot.clone_from(&self.one_hot);
+                numpy.is_archive = Some(from == Kind::Npz);
+                numpy.stream = self.stream.first().filter(|_| from == Kind::Npy).cloned();
+                numpy.element = self.element();
+                Data::of_numpy(&text(&self.input)?, &numpy)?
+            }
+            Kind::Arrow => {
+                let options = ArrowOptions { element: self.element(), one_hot: self.one_hot.clone() };
+                arrow::open(&text(&self.input)?, &options)?
+            }
+            _ => {
+                if !self.one_hot.is_empty() {
+                    let message = "--one-hot is for arrays of NumPy and Arrow: other formats say which values are sparse.";
+                    return Err(Failure::Usage(message.to_owned()));
+                }
+                let input = Input::recognize(&self.input)?;
+                let adjust = |reader: ReaderOptions| match self.element() {
+                    Some(element) => reader.precision(element),
+                    None => reader,
+                };
+                Data::of_reader(open(&input, Scan::Whole, global, adjust)?)?
+            }
         })
     }
 
@@ -427,19 +457,16 @@ impl Convert {
 
 impl Report {
     fn line(&self) -> String {
-        let sequences =
-            self.sequences.map_or_else(String::new, |count| format!("{} sequences, ", number(count)));
+        let what = match self.sequences {
+            Some(count) => format!("{} sequences", number(count)),
+            None => bytes(self.bytes),
+        };
         let digest = self.digest.as_ref().map_or_else(String::new, |digest| format!(", digest {digest}"));
         let verified = match self.is_verified {
             true => ", verified",
             false if self.digest.is_some() => ", not verified",
             false => "",
         };
-        format!(
-            "{}: {sequences}{} in {:.2} s{digest}{verified}",
-            self.output,
-            bytes(self.bytes),
-            self.seconds
-        )
+        format!("{}: {what} in {:.2} s{digest}{verified}", self.output, self.seconds)
     }
 }

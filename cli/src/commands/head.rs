@@ -53,9 +53,9 @@ pub struct Sample {
 
 #[derive(Debug, clap::Args)]
 struct Shown {
-    /// A configuration, or a data file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// A configuration, or one or several data files, which are joined by key
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 
     /// Number of sequences
     #[arg(short = 'n', long = "number", id = "count", value_name = "N", default_value_t = 10)]
@@ -68,7 +68,7 @@ struct Shown {
 
 pub fn head(options: &Head, global: &Global) -> Outcome {
     let shown = &options.shown;
-    let mut reader = Input::recognize(&shown.file)?.sequences()?.sequences()?;
+    let mut reader = Input::of_files(&shown.files)?.sequences()?;
     if options.key.is_empty() {
         return show(&mut reader, 0..shown.count, shown, global);
     }
@@ -78,7 +78,7 @@ pub fn head(options: &Head, global: &Global) -> Outcome {
             Some(number) => numbers.push(number),
             None => {
                 let message =
-                    format!("There is no sequence with the key '{key}' in '{}'.", shown.file.display());
+                    format!("There is no sequence with the key '{key}' in '{}'.", shown.files[0].display());
                 return Err(Failure::Data(message));
             }
         }
@@ -88,7 +88,7 @@ pub fn head(options: &Head, global: &Global) -> Outcome {
 
 pub fn sample(options: &Sample, global: &Global) -> Outcome {
     let shown = &options.shown;
-    let mut reader = Input::recognize(&shown.file)?.sequences()?.sequences()?;
+    let mut reader = Input::of_files(&shown.files)?.sequences()?;
     let all = reader.count()?;
     show(&mut reader, draw(all, shown.count, options.seed).into_iter(), shown, global)
 }

@@ -2,13 +2,11 @@
 
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::input::{Checked, Input};
+use crate::input::{Checked, Found, Input};
 use crate::output::{Output, SCHEMA, bytes, count, number};
 use crate::progress::Progress;
 use cntk_reader::index::CacheState;
-use cntk_reader::inspect::{
-    Brief, CheckOptions, CheckProgress, Lengths, StreamStatistics, TextOutline, WindowUse,
-};
+use cntk_reader::inspect::{Brief, CheckOptions, CheckProgress, Lengths, StreamStatistics, WindowUse};
 use cntk_reader::{CbfDeserializer, ElementType, FileFormat, Storage, StreamInfo};
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -23,12 +21,13 @@ use std::path::PathBuf;
 Examples:
   cntk-reader info train.ctf               what the file has
   cntk-reader info train.ctf --config      a configuration that reads the file
+  cntk-reader info feats.scp labels.mlf    features and labels, joined by key
   cntk-reader info digits.cntk             what the files of a configuration have
   cntk-reader info train.ctf --format json | jq .deserializers[0].streams")]
 pub struct Info {
-    /// A configuration, or a data file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// A configuration, or one or several data files
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 
     /// Print a configuration that reads the data file
     #[arg(long)]
@@ -97,9 +96,10 @@ struct Stream {
     name: String,
     storage: &'static str,
     element: &'static str,
-    shape: Vec<usize>,
+    /// None if it differs from sample to sample, as those of images may.
+    shape: Option<Vec<usize>>,
     /// The declared dimension; of a file without a configuration the one that it needs.
-    dim: usize,
+    dim: Option<usize>,
     /// The least dimension that all samples fit into.
     dim_seen: u64,
     samples: u64,
@@ -125,7 +125,7 @@ impl From<WindowUse> for Window {
 const SAMPLE: u64 = 32 << 20;
 
 pub fn run(options: &Info, global: &Global) -> Outcome {
-    let input = Input::recognize(&options.file)?;
+    let input = Input::of_files(&options.files)?;
     let mut output = Output::new(global, Form::Table);
     let wants_all = options.full || options.config || input.format == FileFormat::Cbf;
     if !wants_all && let Some(brief) = input.brief()? {
@@ -144,7 +144,7 @@ pub fn run(options: &Info, global: &Global) -> Outcome {
         return Err(error.clone().into());
     }
     if options.config {
-        output.line(&configuration(&input, checked.outline.as_ref())?)?;
+        output.line(&configuration(&input, &checked.found)?)?;
         output.finish()?;
         return Ok(Exit::Good);
     }
@@ -161,9 +161,10 @@ fn write(mut output: Output, report: &Report) -> Outcome {
 }
 
 /// A configuration that reads the file.
-fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String, Failure> {
-    let (options, deserializer) = match (input.format, outline) {
-        (_, Some(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
+fn configuration(input: &Input, found: &Found) -> Result<String, Failure> {
+    let (options, deserializer) = match (input.format, found) {
+        (_, Found::Files(files)) => return Ok(files.configuration()?),
+        (_, Found::Text(outline)) => (outline.options().to_string(), outline.deserializer().to_string()),
         (FileFormat::Cbf, _) => (String::new(), CbfDeserializer::new(&input.path).to_string()),
         _ => {
             let message =
@@ -177,15 +178,14 @@ fn configuration(input: &Input, outline: Option<&TextOutline>) -> Result<String,
 impl Report {
     /// What all data say.
     fn full(input: &Input, checked: &Checked) -> Report {
-        let Checked { data, summary, outline } = checked;
+        let Checked { data, summary, found } = checked;
         let deserializers = data.members().iter().zip(&summary.streams).map(|(member, statistics)| {
             let lengths = member.lengths();
-            let streams = member.streams().iter().zip(statistics).map(|(info, seen)| {
-                let found = outline
-                    .as_ref()
-                    .and_then(|outline| outline.streams.iter().find(|stream| stream.name == info.name));
-                stream(info, seen, found.map(|stream| stream.dim))
-            });
+            let streams = member
+                .streams()
+                .iter()
+                .zip(statistics)
+                .map(|(info, seen)| stream(info, seen, found.dim(&info.name)));
             let cache = member.index_cache();
             Deserializer {
                 name: member.name().to_owned(),
@@ -253,13 +253,14 @@ impl Report {
 }
 
 fn stream(info: &StreamInfo, seen: &StreamStatistics, found: Option<usize>) -> Stream {
-    let dim = found.unwrap_or_else(|| info.sample_size());
-    let places = seen.samples as f64 * dim as f64;
+    let declared = (!info.has_late_shape()).then(|| info.sample_size());
+    let dim = found.or(declared);
+    let places = dim.map_or(0.0, |dim| seen.samples as f64 * dim as f64);
     Stream {
         name: info.name.clone(),
         storage: if info.storage == Storage::Dense { "dense" } else { "sparse" },
         element: if info.element == ElementType::Float { "float" } else { "double" },
-        shape: found.map_or_else(|| info.shape.clone(), |dim| vec![dim]),
+        shape: found.map(|dim| vec![dim]).or_else(|| declared.map(|_| info.shape.clone())),
         dim,
         dim_seen: seen.dim,
         samples: seen.samples,
@@ -335,7 +336,7 @@ fn row(stream: &Stream) -> Vec<String> {
         stream.name.clone(),
         stream.storage.to_owned(),
         stream.element.to_owned(),
-        stream.dim.to_string(),
+        stream.dim.map_or_else(|| "varies".to_owned(), |dim| dim.to_string()),
         stream.dim_seen.to_string(),
         number(stream.samples),
         number(stream.values),

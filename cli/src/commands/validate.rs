@@ -24,14 +24,15 @@ use std::time::Instant;
 #[command(after_help = "\
 Examples:
   cntk-reader validate train.ctf                        a text file without a configuration
+  cntk-reader validate feats.scp labels.mlf             features and labels: keys and lengths are compared
   cntk-reader validate digits.cntk --max-errors 0       all files of a configuration, without a limit
   cntk-reader validate train.ctf --format ndjson | jq -c 'select(.severity == \"error\") | [.line, .message]'
 
 Exit codes: 0 nothing is wrong, 1 there are errors or warnings, 2 usage or configuration, 3 a file cannot be read.")]
 pub struct Validate {
-    /// A configuration, or a data file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// A configuration, or one or several data files, which are joined by key
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 
     /// Stop after this many errors and warnings; 0: never
     #[arg(long, value_name = "N", default_value_t = 100, conflicts_with = "fail_fast")]
@@ -205,7 +206,7 @@ fn json(finding: &Finding) -> Line<'_> {
 
 pub fn run(options: &Validate, global: &Global) -> Outcome {
     let begun = Instant::now();
-    let input = Input::recognize(&options.file)?;
+    let input = Input::of_files(&options.files)?;
     let log = Log::collect();
     let progress = Progress::bytes(global, "Validating");
     let output = Output::new(global, Form::Table);

@@ -298,6 +298,25 @@ pub struct HtkFeatureOptions {
     pub frame_mode: bool,
 }
 
+impl HtkFeatureOptions {
+    /// Those that read all frames that a script names, whatever the number of their values.
+    pub fn of_frames(script: &str) -> HtkFeatureOptions {
+        HtkFeatureOptions {
+            stream: "features".into(),
+            scp_files: vec![script.to_owned()],
+            dim: 0,
+            context: (0, 0),
+            prefix: String::new(),
+            expand: false,
+            max_sequence_size: u32::MAX,
+            defines_mb_size: false,
+            verbosity: 0,
+            element: ElementType::Float,
+            frame_mode: false,
+        }
+    }
+}
+
 /// Options of the deserializers of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MlfOptions {

@@ -306,6 +306,11 @@ impl NumpyData {
         self.sequences
     }
 
+    /// Whether every sequence has one sample in each stream.
+    pub fn are_single(&self) -> bool {
+        self.arrays.iter().all(|arrays| arrays.sequences.is_none())
+    }
+
     pub fn has_keys(&self) -> bool {
         self.keys.is_some()
     }

@@ -11,7 +11,7 @@ use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::{Deserializer, Loaded};
 use crate::pool::Pool;
 use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
-use crate::stream::{ElementType, Storage};
+use crate::stream::Storage;
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -82,19 +82,7 @@ struct Source {
 
 impl Source {
     fn htk(path: &str) -> Result<Source> {
-        let options = HtkFeatureOptions {
-            stream: "features".into(),
-            scp_files: vec![path.to_owned()],
-            dim: 0,
-            context: (0, 0),
-            prefix: String::new(),
-            expand: false,
-            max_sequence_size: u32::MAX,
-            defines_mb_size: false,
-            verbosity: 0,
-            element: ElementType::Float,
-            frame_mode: false,
-        };
+        let options = HtkFeatureOptions::of_frames(path);
         Self::open(|corpus| Ok(Box::new(HtkFeatureDeserializer::open_frames(&options, corpus)?)))
     }
 

@@ -8,5 +8,6 @@ pub mod lattice;
 pub mod mlf;
 
 pub use features::HtkFeatureDeserializer;
+pub(crate) use features::{frames_of, values_of_frames};
 pub use lattice::LatticeDeserializer;
 pub use mlf::MlfDeserializer;

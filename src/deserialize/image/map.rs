@@ -154,16 +154,16 @@ fn found(text: &[u8]) -> String {
 }
 
 /// The columns of a line.
-struct Columns<'a> {
-    key: Option<&'a [u8]>,
+pub(super) struct Columns<'a> {
+    pub key: Option<&'a [u8]>,
     path: &'a [u8],
-    label: &'a [u8],
+    pub label: &'a [u8],
 }
 
 impl<'a> Columns<'a> {
     /// Cuts a line at its tabs as CNTK 2.7 does. A column is there if it has a character or a tab after it; if there are
     /// three, the first one is the key, and the rest of the line is ignored.
-    fn of(line: &'a [u8]) -> Option<Columns<'a>> {
+    pub fn of(line: &'a [u8]) -> Option<Columns<'a>> {
         let mut rest = line;
         let mut next = || {
             if rest.is_empty() {

@@ -12,6 +12,7 @@ mod map;
 mod number;
 mod paths;
 mod sequence;
+mod summary;
 mod workers;
 #[cfg_attr(not(feature = "images"), path = "no_zip.rs")]
 mod zip;
@@ -30,6 +31,8 @@ use decode::DecodeOptions;
 use files::FileImages;
 use std::sync::Arc;
 use workers::Workers;
+
+pub(crate) use summary::{MapSummary, map_of_zip, summary_of_map};
 
 /// Number of views of an image that is delivered in several.
 const VIEWS: u32 = 10;

@@ -12,6 +12,13 @@ pub(super) struct Inflater;
 /// The images that lie in zip files: none.
 pub(super) struct Members;
 
+/// Refuses a zip file.
+pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
+    let error = Error::argument(format!("Failed to open {path}: it is a zip file."));
+    let detail = "The library was built without zip files; build it with `cargo build --features images`.";
+    Err(error.with_detail(detail).in_file(path))
+}
+
 impl Members {
     /// Refuses a map that names zip files.
     pub fn find(map: &Map) -> Result<Members> {

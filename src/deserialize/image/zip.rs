@@ -216,6 +216,11 @@ impl Members {
 /// The members of a zip file, by name: where each begins, and what its directory says.
 type Directory = HashMap<Box<[u8]>, (u64, Place)>;
 
+/// The names of the members of a zip file, in no order.
+pub(super) fn names(path: &str) -> Result<Vec<Box<[u8]>>> {
+    Ok(open(path.as_bytes())?.1.into_keys().collect())
+}
+
 /// Opens a zip file, and reads its directory.
 fn open(path: &[u8]) -> Result<(DataFile, Directory)> {
     let shown = String::from_utf8_lossy(path);

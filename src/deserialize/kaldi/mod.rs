@@ -115,24 +115,40 @@ impl KaldiDeserializer {
     /// Opens a script, if the path ends with `.scp`, or an archive, whatever the number of values of its frames is. Classes
     /// are those of 16 bits. For conversions; runs on a thread of the library's pool.
     pub(crate) fn open_frames(path: &str, storage: Storage, corpus: &Arc<Corpus>) -> Result<Self> {
-        let mut options = KaldiOptions {
-            stream: if storage == Storage::Dense { "features" } else { "labels" }.into(),
-            file: path.to_owned(),
-            is_script: path.ends_with(".scp"),
-            dim: chunk::NARROW,
-            storage,
-            context: (0, 0),
-            expand: false,
-            max_sequence_size: u32::MAX,
-            defines_mb_size: false,
-            element: ElementType::Float,
-            frame_mode: false,
-        };
+        let mut options = options_of_frames(path, path.ends_with(".scp"), storage);
         let scan = Index::scan(&options)?;
         if storage == Storage::Dense {
             options.dim = scan.columns().map_or(options.dim, u64::from);
         }
         Self::from_scan(&options, corpus, scan)
+    }
+}
+
+/// Options that read all frames of a script or archive.
+fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOptions {
+    KaldiOptions {
+        stream: if storage == Storage::Dense { "features" } else { "labels" }.into(),
+        file: path.to_owned(),
+        is_script,
+        dim: chunk::NARROW,
+        storage,
+        context: (0, 0),
+        expand: false,
+        max_sequence_size: u32::MAX,
+        defines_mb_size: false,
+        element: ElementType::Float,
+        frame_mode: false,
+    }
+}
+
+/// Values of a frame of a script or archive; `None` if it has class numbers. Runs on a thread of the library's pool.
+pub(crate) fn values_of_frames(path: &str, is_script: bool) -> Result<Option<u32>> {
+    let scan = |storage| Index::scan(&options_of_frames(path, is_script, storage));
+    match scan(Storage::Dense) {
+        Ok(scan) if scan.has_integers() => Ok(None),
+        Ok(scan) => Ok(Some(scan.columns().unwrap_or(1))),
+        // Class numbers as text are no matrix.
+        Err(error) => scan(Storage::SparseCsc).map(|_| None).map_err(|_| error),
     }
 }
 

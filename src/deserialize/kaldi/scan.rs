@@ -1,7 +1,7 @@
 //! Finding the objects of a script or of an archive, without reading their data.
 
 use super::files::{Files, Paths};
-use super::header::{self, Object};
+use super::header::{self, Kind, Object};
 use super::{script, text};
 use crate::file::DataFile;
 use crate::{Error, Result};
@@ -41,6 +41,11 @@ pub struct Scan {
 }
 
 impl Scan {
+    /// Whether the first object is a binary vector of integers.
+    pub fn has_integers(&self) -> bool {
+        self.found.first().is_some_and(|found| found.object.kind == Kind::Integers)
+    }
+
     /// Values of a frame of the first object that has any.
     pub fn columns(&self) -> Option<u32> {
         self.found.iter().map(|found| found.object.columns).find(|&columns| columns > 0)

@@ -20,7 +20,9 @@ use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
+use crate::file::DataFile;
 use crate::log::{Level, Logger};
+use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
@@ -51,6 +53,19 @@ struct Shared {
     is_plain: bool,
     verbosity: i32,
     buffers: BufferPool,
+}
+
+/// Values of a frame of the first file that a script names.
+pub(crate) fn values_of_frames(script: &str) -> Result<usize> {
+    let corpus = Arc::new(Corpus::symbolic());
+    let options = HtkFeatureOptions::of_frames(script);
+    let opened = Pool::shared()?.install(|| HtkFeatureDeserializer::open_frames(&options, &corpus))?;
+    Ok(opened.streams()[0].sample_size())
+}
+
+/// Number of frames of a file.
+pub(crate) fn frames_of(file: &DataFile) -> Result<u32> {
+    Ok(u32::try_from(Header::read(file)?.frames).unwrap_or(0))
 }
 
 impl HtkFeatureDeserializer {

@@ -9,6 +9,7 @@ mod binary;
 mod cache;
 mod chunk;
 mod index;
+mod names;
 mod open;
 mod parse;
 mod ranges;
@@ -19,6 +20,7 @@ mod tests;
 mod utterances;
 mod write;
 
+pub(crate) use names::state_names;
 pub(crate) use open::{ScannedAhead, scan_ahead};
 pub(crate) use states::StateList;
 pub(crate) use utterances::utterances;
@@ -40,7 +42,7 @@ use index::Table;
 use std::sync::Arc;
 
 /// Labels are stored in 16 bits.
-const LARGEST_DIM: u64 = 65535;
+pub(crate) const LARGEST_DIM: u64 = 65535;
 
 /// Labels of the HTK master label format: one class a frame.
 pub struct MlfDeserializer {

@@ -1,0 +1,286 @@
+//! From columns to sequences.
+
+use super::{DIM, INDICES, KEY, SHAPE, VALUES};
+use crate::commands::convert::ArrowOptions;
+use crate::exit::Failure;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_ipc::reader::FileReader;
+use arrow_schema::{DataType, Field};
+use cntk_reader::convert::{Batch, Column, Data};
+use cntk_reader::{ElementType, Error, Result, StreamInfo};
+use std::fs::File;
+use std::io::BufReader;
+
+type Reader = FileReader<BufReader<File>>;
+
+/// Opens an Arrow file: every column but `key` is a stream.
+pub fn open(path: &str, options: &ArrowOptions) -> std::result::Result<Data, Failure> {
+    let mut reader = reader(path)?;
+    let schema = reader.schema();
+    let is_double = |field: &&std::sync::Arc<Field>| has_doubles(field.data_type());
+    let element = match schema.fields().iter().any(|field| is_double(&field)) {
+        true => ElementType::Double,
+        false => ElementType::Float,
+    };
+    let element = options.element.unwrap_or(element);
+    let key = schema.fields().iter().position(|field| field.name() == KEY);
+    let mut streams = Vec::new();
+    let mut columns = Vec::new();
+    for (number, field) in schema.fields().iter().enumerate().filter(|(number, _)| Some(*number) != key) {
+        let one_hot = options.one_hot.iter().find(|(name, _)| name == field.name());
+        let described = describe(path, number, field, one_hot.map(|(_, classes)| *classes));
+        let (info, is_one_hot) = described.map_err(|error| error.in_stream(field.name()).in_file(path))?;
+        streams.push(info.element(element));
+        columns.push((number, is_one_hot));
+    }
+    let (file, infos) = (path.to_owned(), streams.clone());
+    let next = move |batch: &mut Batch| -> Result<bool> {
+        for rows in reader.by_ref() {
+            let rows = rows.map_err(|cause| damaged(&file, &cause.to_string()))?;
+            if rows.num_rows() == 0 {
+                continue;
+            }
+            batch.keys.extend(keys(&rows, key).map_err(|what| damaged(&file, &what))?);
+            for (((number, is_one_hot), info), column) in columns.iter().zip(&infos).zip(&mut batch.columns) {
+                let taken = take(rows.column(*number), *is_one_hot, info.element, column);
+                taken.map_err(|what| damaged(&file, &what).in_stream(&info.name))?;
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    };
+    Ok(Data::of_batches(streams, key.is_some(), None, next))
+}
+
+fn reader(path: &str) -> Result<Reader> {
+    let file = File::open(path).map_err(|cause| Error::io("Error opening file", path, &cause))?;
+    FileReader::try_new(BufReader::new(file), None).map_err(|cause| damaged(path, &cause.to_string()))
+}
+
+fn damaged(path: &str, what: &str) -> Error {
+    Error::data(format!("Cannot read the Arrow file '{path}': {what}.")).in_file(path)
+}
+
+fn has_doubles(kind: &DataType) -> bool {
+    match kind {
+        DataType::Float64 => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            has_doubles(item.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| has_doubles(field.data_type())),
+        _ => false,
+    }
+}
+
+fn is_number(kind: &DataType) -> bool {
+    kind.is_integer() || matches!(kind, DataType::Float32 | DataType::Float64)
+}
+
+/// The type of samples, in a column of sequences.
+fn sample_type(kind: &DataType) -> &DataType {
+    match kind {
+        DataType::List(item) | DataType::LargeList(item) => item.data_type(),
+        kind => kind,
+    }
+}
+
+/// The stream of a column, and whether it has class numbers.
+fn describe(path: &str, number: usize, field: &Field, classes: Option<usize>) -> Result<(StreamInfo, bool)> {
+    let sample = sample_type(field.data_type());
+    let stated = |name: &str| field.metadata().get(name);
+    let shape = |size: usize| {
+        let shape = stated(SHAPE)
+            .and_then(|shape| shape.split(':').map(|dim| dim.parse().ok()).collect::<Option<Vec<usize>>>());
+        shape.filter(|shape| shape.iter().product::<usize>() == size).unwrap_or_else(|| vec![size])
+    };
+    match (sample, classes) {
+        (kind, Some(classes)) if kind.is_integer() => {
+            Ok((StreamInfo::sparse(field.name(), &[classes]), true))
+        }
+        (kind, None) if is_number(kind) => Ok((StreamInfo::dense(field.name(), &[1]), false)),
+        (DataType::FixedSizeList(item, size), None) if is_number(item.data_type()) && *size > 0 => {
+            Ok((StreamInfo::dense(field.name(), &shape(*size as usize)), false))
+        }
+        (DataType::Struct(_), classes) => {
+            let dim = match classes.or_else(|| stated(DIM).and_then(|dim| dim.parse().ok())) {
+                Some(dim) => dim,
+                None => greatest_index(path, number)? + 1,
+            };
+            Ok((StreamInfo::sparse(field.name(), &shape(dim)), false))
+        }
+        (kind, _) => {
+            let error = Error::data(format!("The column '{}' has the type {kind}.", field.name()));
+            Err(error.with_detail(
+                "Expected numbers, FixedSizeList of numbers, Struct<indices: List<int32>, values: List<float>>, or a List of \
+                 one of these. --one-hot NAME=CLASSES takes whole numbers as classes.",
+            ))
+        }
+    }
+}
+
+/// The greatest index in a column of sparse samples.
+fn greatest_index(path: &str, number: usize) -> Result<usize> {
+    let mut greatest = 0;
+    for rows in reader(path)? {
+        let rows = rows.map_err(|cause| damaged(path, &cause.to_string()))?;
+        let mut column = Column::default();
+        take(rows.column(number), false, ElementType::Float, &mut column)
+            .map_err(|what| damaged(path, &what))?;
+        greatest = column.indices.iter().fold(greatest, |greatest, &index| greatest.max(index));
+    }
+    Ok(greatest.max(0) as usize)
+}
+
+fn keys(rows: &RecordBatch, key: Option<usize>) -> std::result::Result<Vec<String>, String> {
+    let Some(number) = key else { return Ok(vec![String::new(); rows.num_rows()]) };
+    let column = rows.column(number);
+    no_nulls(column)?;
+    Ok(match column.data_type() {
+        DataType::Utf8 => {
+            column.as_string::<i32>().iter().map(|key| key.unwrap_or_default().to_owned()).collect()
+        }
+        DataType::LargeUtf8 => {
+            column.as_string::<i64>().iter().map(|key| key.unwrap_or_default().to_owned()).collect()
+        }
+        kind if kind.is_integer() => integers(column)?.iter().map(i64::to_string).collect(),
+        kind => {
+            return Err(format!(
+                "the column '{KEY}' has the type {kind}, and texts or whole numbers were expected"
+            ));
+        }
+    })
+}
+
+fn no_nulls(array: &ArrayRef) -> std::result::Result<(), String> {
+    match array.null_count() {
+        0 => Ok(()),
+        count => Err(format!("{count} values are null, which sequences cannot have")),
+    }
+}
+
+/// Elements `from..to` of a list's values, and the lengths of its elements.
+fn list(array: &ArrayRef) -> std::result::Result<(Vec<u32>, ArrayRef), String> {
+    no_nulls(array)?;
+    let (offsets, values): (Vec<i64>, &ArrayRef) = match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (list.value_offsets().iter().map(|&offset| offset.into()).collect(), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (list.value_offsets().to_vec(), list.values())
+        }
+        kind => return Err(format!("a list was expected, and not {kind}")),
+    };
+    let (first, last) = (offsets.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
+    let lengths = offsets.windows(2).map(|pair| u32::try_from(pair[1] - pair[0]));
+    let lengths = lengths.collect::<std::result::Result<Vec<_>, _>>().map_err(|_| "a list is too long")?;
+    let size = last.checked_sub(first).and_then(|size| usize::try_from(size).ok());
+    let first = usize::try_from(first).ok();
+    match (first, size) {
+        (Some(first), Some(size)) if first + size <= values.len() => Ok((lengths, values.slice(first, size))),
+        _ => Err("the offsets of a list are wrong".to_owned()),
+    }
+}
+
+/// Appends the sequences of a column.
+fn take(
+    array: &ArrayRef,
+    is_one_hot: bool,
+    element: ElementType,
+    out: &mut Column,
+) -> std::result::Result<(), String> {
+    let samples = match array.data_type() {
+        DataType::List(_) | DataType::LargeList(_) => {
+            let (mut lengths, samples) = list(array)?;
+            out.lengths.append(&mut lengths);
+            samples
+        }
+        _ => {
+            out.lengths.extend(std::iter::repeat_n(1, array.len()));
+            array.slice(0, array.len())
+        }
+    };
+    no_nulls(&samples)?;
+    match samples.data_type() {
+        _ if is_one_hot => {
+            for class in integers(&samples)? {
+                let index = i32::try_from(class).map_err(|_| format!("{class} is no class number"))?;
+                out.indices.push(index);
+                out.counts.push(1);
+                push(1.0, element, &mut out.values);
+            }
+            Ok(())
+        }
+        DataType::FixedSizeList(_, size) => {
+            let list = samples.as_fixed_size_list();
+            let first = list.value_offset_at(0);
+            numbers(&list.values().slice(first, samples.len() * *size as usize), element, &mut out.values)
+        }
+        DataType::Struct(_) => {
+            let parts = samples.as_struct();
+            let part = |name: &str| {
+                let found = parts.column_by_name(name);
+                found.ok_or_else(|| format!("a sparse sample has no field '{name}'")).and_then(list)
+            };
+            let ((mut counts, indices), (others, values)) = (part(INDICES)?, part(VALUES)?);
+            if counts != others {
+                return Err("a sparse sample has other numbers of indices than of values".to_owned());
+            }
+            out.counts.append(&mut counts);
+            for index in integers(&indices)? {
+                out.indices
+                    .push(i32::try_from(index).map_err(|_| format!("the index {index} is too large"))?);
+            }
+            numbers(&values, element, &mut out.values)
+        }
+        _ => numbers(&samples, element, &mut out.values),
+    }
+}
+
+fn push(value: f64, element: ElementType, out: &mut Vec<u8>) {
+    match element {
+        ElementType::Double => out.extend(value.to_ne_bytes()),
+        _ => out.extend((value as f32).to_ne_bytes()),
+    }
+}
+
+/// Calls `$each` with every value of an array of numbers, of whatever type.
+macro_rules! each_number {
+    ($array:expr, $each:expr, $($kind:ident: $type:ty),*) => {
+        match $array.data_type() {
+            $(DataType::$kind => $array.as_primitive::<$type>().values().iter().for_each($each),)*
+            kind => return Err(format!("numbers were expected, and not {kind}")),
+        }
+    };
+}
+
+/// Appends numbers as values.
+fn numbers(array: &ArrayRef, element: ElementType, out: &mut Vec<u8>) -> std::result::Result<(), String> {
+    no_nulls(array)?;
+    // Not by way of `f64`, which need not keep the bits of a NaN.
+    if let (DataType::Float32, ElementType::Float) = (array.data_type(), element) {
+        let values = array.as_primitive::<Float32Type>().values();
+        out.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+        return Ok(());
+    }
+    each_number!(array, |&value| push(value as f64, element, out),
+        Float32: Float32Type, Float64: Float64Type, Int8: Int8Type, Int16: Int16Type, Int32: Int32Type, Int64: Int64Type,
+        UInt8: UInt8Type, UInt16: UInt16Type, UInt32: UInt32Type, UInt64: UInt64Type);
+    Ok(())
+}
+
+/// Whole numbers.
+fn integers(array: &ArrayRef) -> std::result::Result<Vec<i64>, String> {
+    no_nulls(array)?;
+    let mut found = Vec::with_capacity(array.len());
+    each_number!(array, |&value| found.push(value as i64),
+        Int8: Int8Type, Int16: Int16Type, Int32: Int32Type, Int64: Int64Type,
+        UInt8: UInt8Type, UInt16: UInt16Type, UInt32: UInt32Type, UInt64: UInt64Type);
+    Ok(found)
+}

@@ -1,0 +1,159 @@
+//! From sequences to columns.
+
+use super::{DIM, INDICES, KEY, SHAPE, VALUES, open};
+use crate::commands::convert::ArrowOptions;
+use crate::exit::Failure;
+use crate::progress::Progress;
+use arrow_array::{
+    ArrayRef, FixedSizeListArray, Float32Array, Float64Array, Int32Array, ListArray, RecordBatch,
+    StringArray, StructArray,
+};
+use arrow_buffer::OffsetBuffer;
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use cntk_reader::convert::{Column, Data, Digest, Digester, Output};
+use cntk_reader::{ElementType, Error, Storage, StreamInfo};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Writes data to an Arrow file, which appears when it is complete. With `verify` it is read again before.
+pub fn write(mut data: Data, path: &str, verify: bool, progress: &Progress) -> Result<Digest, Failure> {
+    let failed = |cause: ArrowError| Error::data(format!("Cannot write '{path}': {cause}.")).in_file(path);
+    let streams = data.streams().to_vec();
+    if let Some(stream) = streams.iter().find(|stream| stream.name == KEY) {
+        let error = Error::argument(format!("The stream '{KEY}' has the name of the column of keys."));
+        return Err(error
+            .with_detail("Give it another name in the configuration.")
+            .in_stream(&stream.name)
+            .into());
+    }
+    let are_single = data.are_single();
+    let mut fields = vec![Field::new(KEY, DataType::Utf8, false)];
+    for stream in &streams {
+        fields.push(field(stream, are_single)?);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let total = data.sequences().unwrap_or(0);
+    let mut writer = FileWriter::try_new(Output::create(path)?, &schema).map_err(failed)?;
+    let mut digester = Digester::new(&streams);
+    let mut done = 0;
+    while let Some(batch) = data.next_batch()? {
+        digester.add(batch);
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(&batch.keys))];
+        for ((column, stream), field) in batch.columns.iter().zip(&streams).zip(&schema.fields()[1..]) {
+            columns.push(array(column, stream, are_single, field).map_err(failed)?);
+        }
+        let rows = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(failed)?;
+        writer.write(&rows).map_err(failed)?;
+        done += batch.keys.len() as u64;
+        progress.set(done, total);
+    }
+    let written = digester.finish();
+    drop(data);
+    writer.finish().map_err(failed)?;
+    let mut output = writer.into_inner().map_err(failed)?;
+    if verify {
+        let found = Digest::of(&mut open(&output.readable_path()?, &ArrowOptions::default())?)?;
+        if found != written {
+            let error = Error::data("The output differs from the data.");
+            let detail = format!(
+                "Written were {} sequences with the digest {written}; reading gave {} with {found}. The output was not kept.",
+                written.sequences, found.sequences
+            );
+            return Err(error.with_detail(detail).in_file(path).into());
+        }
+    }
+    output.commit()?;
+    Ok(written)
+}
+
+fn item(kind: DataType) -> Arc<Field> {
+    Arc::new(Field::new("item", kind, false))
+}
+
+fn value(stream: &StreamInfo) -> DataType {
+    if stream.element == ElementType::Double { DataType::Float64 } else { DataType::Float32 }
+}
+
+/// Values of a dense sample.
+fn size(stream: &StreamInfo) -> Result<i32, Error> {
+    i32::try_from(stream.sample_size()).map_err(|_| {
+        let message = format!("The samples of the stream '{}' have too many values for Arrow.", stream.name);
+        Error::argument(message).in_stream(&stream.name)
+    })
+}
+
+fn sparse_fields(stream: &StreamInfo) -> Fields {
+    Fields::from(vec![
+        Field::new(INDICES, DataType::List(item(DataType::Int32)), false),
+        Field::new(VALUES, DataType::List(item(value(stream))), false),
+    ])
+}
+
+/// The column of a stream.
+fn field(stream: &StreamInfo, are_single: bool) -> Result<Field, Error> {
+    let sample = match stream.storage {
+        Storage::Dense => DataType::FixedSizeList(item(value(stream)), size(stream)?),
+        _ => DataType::Struct(sparse_fields(stream)),
+    };
+    let kind = if are_single { sample } else { DataType::List(item(sample)) };
+    let mut metadata = HashMap::new();
+    if stream.storage != Storage::Dense {
+        metadata.insert(DIM.to_owned(), stream.sample_size().to_string());
+    }
+    if stream.shape.len() > 1 {
+        let shape: Vec<_> = stream.shape.iter().map(usize::to_string).collect();
+        metadata.insert(SHAPE.to_owned(), shape.join(":"));
+    }
+    Ok(Field::new(&stream.name, kind, false).with_metadata(metadata))
+}
+
+/// The sequences of a batch in a stream.
+fn array(
+    column: &Column,
+    stream: &StreamInfo,
+    are_single: bool,
+    field: &Field,
+) -> Result<ArrayRef, ArrowError> {
+    let values: ArrayRef = match stream.element {
+        ElementType::Double => Arc::new(Float64Array::from_iter_values(
+            column.values.as_chunks().0.iter().map(|&bytes| f64::from_ne_bytes(bytes)),
+        )),
+        _ => Arc::new(Float32Array::from_iter_values(
+            column.values.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)),
+        )),
+    };
+    let samples: ArrayRef = match stream.storage {
+        Storage::Dense => {
+            let size = i32::try_from(stream.sample_size()).unwrap_or(i32::MAX);
+            Arc::new(FixedSizeListArray::try_new(item(value(stream)), size, values, None)?)
+        }
+        _ => {
+            let offsets = offsets(&column.counts)?;
+            let indices = Arc::new(Int32Array::from(column.indices.clone()));
+            let indices = ListArray::try_new(item(DataType::Int32), offsets.clone(), indices, None)?;
+            let values = ListArray::try_new(item(value(stream)), offsets, values, None)?;
+            let parts: Vec<ArrayRef> = vec![Arc::new(indices), Arc::new(values)];
+            Arc::new(StructArray::try_new(sparse_fields(stream), parts, None)?)
+        }
+    };
+    match field.data_type() {
+        DataType::List(item) if !are_single => {
+            Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets(&column.lengths)?, samples, None)?))
+        }
+        _ if column.lengths.iter().all(|&length| length == 1) => Ok(samples),
+        _ => Err(ArrowError::InvalidArgumentError(format!(
+            "a sequence of the stream '{}' has not one sample, as the data's index says",
+            stream.name
+        ))),
+    }
+}
+
+/// Offsets from lengths; Arrow's lists have offsets of 31 bits.
+fn offsets(lengths: &[u32]) -> Result<OffsetBuffer<i32>, ArrowError> {
+    let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    if total > i32::MAX as u64 {
+        return Err(ArrowError::OffsetOverflowError(total as usize));
+    }
+    Ok(OffsetBuffer::from_lengths(lengths.iter().map(|&length| length as usize)))
+}

@@ -1,0 +1,22 @@
+//! In place of Arrow files: this build of the tool has none.
+
+use crate::commands::convert::ArrowOptions;
+use crate::exit::Failure;
+use crate::progress::Progress;
+use cntk_reader::convert::{Data, Digest};
+
+fn missing<T>() -> Result<T, Failure> {
+    let message = "This build of the tool reads and writes no Arrow files. Build it with the feature 'arrow': \
+                   cargo install --path cli --features arrow";
+    Err(Failure::Usage(message.to_owned()))
+}
+
+/// Fails, and says how to build the tool.
+pub fn open(_path: &str, _options: &ArrowOptions) -> Result<Data, Failure> {
+    missing()
+}
+
+/// Fails, and says how to build the tool.
+pub fn write(_data: Data, _path: &str, _verify: bool, _progress: &Progress) -> Result<Digest, Failure> {
+    missing()
+}

@@ -1,0 +1,76 @@
+//! Arrow files: from and to them, in a build with the feature `arrow`; without it, what the tool says.
+
+#[allow(dead_code, reason = "not every test program needs every helper")]
+mod common;
+
+use common::{data, run};
+
+#[cfg(not(feature = "arrow"))]
+#[test]
+fn a_build_without_arrow_says_what_to_build() {
+    let (folder, _) = data(10);
+    let (code, out, errors) = run(folder.path(), &["convert", "data.ctf", "data.arrow"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(errors.contains("--features arrow"), "{errors}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 2);
+}
+
+#[cfg(feature = "arrow")]
+mod with_arrow {
+    use super::*;
+    use serde_json::Value;
+    use std::path::Path;
+
+    /// Converts, and gives the digest.
+    fn convert(folder: &Path, input: &str, output: &str, options: &[&str]) -> String {
+        let arguments = [&["convert", input, output, "--format", "json"], options].concat();
+        let (code, report, errors) = run(folder, &arguments);
+        assert_eq!((code, errors.as_str()), (0, ""), "{input} to {output}");
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["is_verified"], true);
+        report["digest"].as_str().expect("a digest").to_owned()
+    }
+
+    #[test]
+    fn sequences_of_one_sample_go_there_and_back() {
+        let (folder, _) = data(70_000);
+        let folder = folder.path();
+        let plain = convert(folder, "data.ctf", "data.cbf", &[]);
+        for (input, output) in [
+            ("data.ctf", "a.arrow"),
+            ("data.cbf", "b.feather"),
+            ("a.arrow", "a.ctf"),
+            ("b.feather", "b.cbf"),
+            ("a.arrow", "a.npz"),
+            ("a.npz", "c.arrow"),
+            ("a.arrow", "d.arrow"),
+        ] {
+            assert_eq!(convert(folder, input, output, &[]), plain, "{input} to {output}");
+        }
+        convert(folder, "a.arrow", "y.ctf", &["--stream", "y"]);
+        let head = |file: &str| run(folder, &["head", file, "-n", "3"]).1;
+        assert_eq!(head("a.ctf"), head("data.ctf"));
+        assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 11);
+    }
+
+    #[test]
+    fn sequences_of_any_length_keep_keys_and_values() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
+        let text = "b |x 1 0.1 |y 3:1 1:-2\nb |x -0 1e30 |y\nk2 |x 3 4 |y 0:0.5\n";
+        std::fs::write(folder.join("a.ctf"), text).expect("writing");
+        for precision in ["float", "double"] {
+            let digest = convert(folder, "a.ctf", "a.arrow", &["--precision", precision]);
+            assert_eq!(convert(folder, "a.arrow", "b.ctf", &[]), digest);
+            let written = std::fs::read_to_string(folder.join("b.ctf")).expect("text");
+            assert!(written.starts_with("b\t|x 1 0.1\t|y 3:1 1:-2\nb\t|x -0 1e30\t|y "), "{written}");
+            assert!(written.ends_with("k2\t|x 3 4\t|y 0:0.5\n"), "{written}");
+        }
+        // A damaged file is an error, and leaves nothing.
+        let bytes = std::fs::read(folder.join("a.arrow")).expect("a file");
+        std::fs::write(folder.join("cut.arrow"), &bytes[..bytes.len() / 2]).expect("writing");
+        let (code, _, errors) = run(folder, &["convert", "cut.arrow", "c.ctf"]);
+        assert!(code == 1 && errors.contains("cut.arrow"), "{errors}");
+        assert!(!folder.join("c.ctf").exists());
+    }
+}

@@ -1,0 +1,56 @@
+//! Texts that stand for files: scripts, maps and lists that a data file needs beside it and that are not there.
+
+use crate::Result;
+use crate::file::mounted::{self, FileSystem, RemoteFile};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Once};
+
+/// What their paths begin with.
+const SCHEME: &str = "generated";
+
+/// The texts by path.
+static TEXTS: Mutex<Option<HashMap<String, Arc<[u8]>>>> = Mutex::new(None);
+
+/// Has the library read `text` by the path that is returned, which has the name in it.
+pub(super) fn add(name: &str, text: Vec<u8>) -> Result<String> {
+    static MOUNTED: Once = Once::new();
+    let mut mounted = Ok(());
+    MOUNTED.call_once(|| mounted = mounted::mount(SCHEME, Arc::new(Texts)));
+    mounted?;
+    let path = format!("{SCHEME}://{name}");
+    TEXTS.lock().get_or_insert_default().insert(path.clone(), text.into());
+    Ok(path)
+}
+
+struct Texts;
+
+impl FileSystem for Texts {
+    fn open(&self, path: &str) -> io::Result<Box<dyn RemoteFile>> {
+        let found = TEXTS.lock().as_ref().and_then(|texts| texts.get(path).cloned());
+        match found {
+            Some(text) => Ok(Box::new(Text(text))),
+            None => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    }
+}
+
+struct Text(Arc<[u8]>);
+
+impl RemoteFile for Text {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn identity(&self) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+}
