@@ -23,7 +23,7 @@ mod with_arrow {
 
     /// Converts, and gives the digest.
     fn convert(folder: &Path, input: &str, output: &str, options: &[&str]) -> String {
-        let arguments = [&["convert", input, output, "--format", "json"], options].concat();
+        let arguments = [&["convert", input, output, "--format", "json", "-q"], options].concat();
         let (code, report, errors) = run(folder, &arguments);
         assert_eq!((code, errors.as_str()), (0, ""), "{input} to {output}");
         let report: Value = serde_json::from_str(&report).expect("JSON");
