@@ -261,6 +261,7 @@ macro_rules! each_number {
 }
 
 /// Appends numbers as values.
+#[allow(clippy::unnecessary_cast, reason = "the types of Arrow's values differ from arm to arm")]
 fn numbers(array: &ArrayRef, element: ElementType, out: &mut Vec<u8>) -> std::result::Result<(), String> {
     no_nulls(array)?;
     // Not by way of `f64`, which need not keep the bits of a NaN.
@@ -276,6 +277,7 @@ fn numbers(array: &ArrayRef, element: ElementType, out: &mut Vec<u8>) -> std::re
 }
 
 /// Whole numbers.
+#[allow(clippy::unnecessary_cast, reason = "the types of Arrow's values differ from arm to arm")]
 fn integers(array: &ArrayRef) -> std::result::Result<Vec<i64>, String> {
     no_nulls(array)?;
     let mut found = Vec::with_capacity(array.len());
