@@ -64,8 +64,8 @@ impl Logger {
     }
 }
 
-/// Warnings of one kind about the parts of a file. They are written at every trace level: the first [`WRITTEN`] one by one, the
-/// number of all at the end of a sweep.
+/// Warnings of one kind about the parts of a file. They are written at every trace level: the first one as it is, the number of
+/// all at the end of a sweep, or of the work that they are about.
 #[derive(Debug)]
 pub(crate) struct Repeated {
     /// What is counted, as the plural of a noun.
@@ -75,30 +75,26 @@ pub(crate) struct Repeated {
     reported: AtomicU64,
 }
 
-/// Warnings of one kind that are written one by one.
-const WRITTEN: u64 = 10;
-
 impl Repeated {
     /// A count of `what`, the plural of a noun.
     pub fn new(what: &'static str) -> Repeated {
-        Repeated { what, count: AtomicU64::new(0), reported: AtomicU64::new(WRITTEN) }
+        Repeated { what, count: AtomicU64::new(0), reported: AtomicU64::new(1) }
     }
 
-    /// Counts one, whose warning has these lines, and writes them if there were few so far.
+    /// Counts one, whose warning has these lines, and writes them if it is the first.
     pub fn warn(&self, lines: &[String]) {
-        let before = self.count.fetch_add(1, Ordering::Relaxed);
-        if before < WRITTEN {
-            lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
-        } else if before == WRITTEN {
-            let line = format!(
-                "There are more {}. They are counted, and their number follows at the end of a sweep.",
-                self.what
-            );
-            Logger::log_always(Level::Warning, &line);
+        match self.count.fetch_add(1, Ordering::Relaxed) {
+            0 => lines.iter().for_each(|line| Logger::log_always(Level::Warning, line)),
+            1 => {
+                let line =
+                    format!("There are more {}. They are counted, and their number follows.", self.what);
+                Logger::log_always(Level::Warning, &line);
+            }
+            _ => {}
         }
     }
 
-    /// Reports the number, if it has grown past those that were written or reported.
+    /// Reports the number, if it has grown past the one that was written or reported.
     pub fn summarize(&self, file: &str) {
         let count = self.count.load(Ordering::Relaxed);
         if self.reported.fetch_max(count, Ordering::Relaxed) < count {
@@ -115,11 +111,11 @@ mod tests {
     fn repeated_warnings_are_counted() {
         let repeated = Repeated::new("things");
         let reported = || repeated.reported.load(Ordering::Relaxed);
-        (0..WRITTEN).for_each(|_| repeated.warn(&[]));
+        repeated.warn(&[]);
         repeated.summarize("f");
-        assert_eq!(reported(), WRITTEN);
+        assert_eq!(reported(), 1);
         (0..5).for_each(|_| repeated.warn(&[]));
         repeated.summarize("f");
-        assert_eq!(reported(), WRITTEN + 5);
+        assert_eq!(reported(), 6);
     }
 }

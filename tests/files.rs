@@ -30,7 +30,7 @@ fn quiet() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// How the lines of a file are told apart.
+/// Where the ids of the lines come from, and whether files share one numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Ids,

@@ -163,9 +163,8 @@ fn check_size(read: &ReadConfig) -> Result<()> {
     if read.minibatch_size > 0 {
         return Ok(());
     }
-    let message = "The minibatch size is 0. Set it to a number of samples: Epoch::sweeps(1).minibatch_size(256), or \
-                   ReadConfig::new(256).";
-    Err(Error::argument(message))
+    let detail = "Set the minibatch size of the epoch to a number of samples, such as 256: those of all workers together.";
+    Err(Error::argument("The minibatch size is 0.").with_detail(detail))
 }
 
 impl fmt::Debug for Reader {

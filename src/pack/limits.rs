@@ -32,10 +32,13 @@ pub struct Limits {
 pub(super) fn check(config: &PackConfig) -> Result<()> {
     if config.minibatch == 0 {
         let message = "Minibatch size cannot be zero.";
-        return Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message));
+        let error = Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message);
+        return Err(error.with_detail("Set it to a number of samples, those of all workers together."));
     }
     if config.workers == 0 {
-        return Err(Error::argument("The number of workers must not be 0."));
+        return Err(
+            Error::argument("The number of workers must not be 0.").with_detail("Without others it is 1.")
+        );
     }
     Ok(())
 }
@@ -55,8 +58,8 @@ impl Limits {
         if local == 0 {
             let line = format!(
                 "The minibatch size '{}' is too small to be used with {} workers, adjusting to minibatch size of 1 \
-                 sample per worker",
-                config.minibatch, config.workers
+                 sample per worker. Set the minibatch size to {} or more: it counts the samples of all workers.",
+                config.minibatch, config.workers, config.workers
             );
             Logger { trace_level: Level::Warning as u32 }.write(Level::Warning, &line);
             local = 1;

@@ -213,13 +213,14 @@ impl Packer for TruncatedPacker {
         limits::check(config)?;
         if config.truncation == 0 {
             let message = "Truncation size cannot be zero.";
-            return Err(Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message));
+            let error = Error::new(ErrorKind::InvalidArgument, ExceptionClass::Logic, message);
+            return Err(error.with_detail("Set 'truncationLength' to the number of steps of a minibatch."));
         }
         if config.right_splice >= config.truncation {
             // CNTK 2.7 accepts equality, and repeats the first minibatch for ever.
             let message = "rightSplice should be less than the truncation length.";
             let (splice, length) = (config.right_splice, config.truncation);
-            return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}.")));
+            return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}: choose a longer 'truncationLength', or a smaller 'rightSplice'.")));
         }
         let same_sizes =
             |old: &PackConfig| (old.minibatch, old.truncation) == (config.minibatch, config.truncation);
@@ -237,7 +238,9 @@ impl Packer for TruncatedPacker {
             let own = all / config.workers + u64::from(config.rank < all % config.workers);
             let mut slots = Vec::new();
             if slots.try_reserve_exact(own as usize).is_err() {
-                return Err(Error::argument("The minibatch size is too large."));
+                let detail =
+                    "A minibatch has as many parallel sequences as the truncation length fits into its size.";
+                return Err(Error::argument("The minibatch size is too large.").with_detail(detail));
             }
             let capacity = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
             slots.resize_with(own as usize, || Slot::with_capacity(capacity));

@@ -127,7 +127,8 @@ pub(crate) fn compose(
         return Ok(AnyDeserializer::Known(join(options, opened, corpus, pool)?));
     }
     let (Some(mut deserializer), Some(first)) = (opened.pop(), options.deserializers.first()) else {
-        return Err(Error::argument("A reader needs a deserializer."));
+        let detail = "Add one to the builder, or an element to 'deserializers' in the configuration.";
+        return Err(Error::argument("A reader needs a deserializer.").with_detail(detail));
     };
     if let AnyDeserializer::Known(table) = &mut deserializer {
         if options.packing == Packing::Frame && table.in_frame_mode() != InFrameMode::Whole {
@@ -141,7 +142,8 @@ pub(crate) fn compose(
         if is_empty {
             let message =
                 "Expected input to contain samples, but the number of successfully read samples was 0.";
-            return Err(Error::data(message).in_file(first.name()));
+            let detail = "Its sequences have no samples, or there are none: check the file, and the warnings about it.";
+            return Err(Error::data(message).with_detail(detail).in_file(first.name()));
         }
     }
     Ok(deserializer)
@@ -249,8 +251,17 @@ impl Opener<'_> {
             }
             DeserializerOptions::User(user) => {
                 let found = others.registered.iter().find(|registered| registered.name() == user.name);
-                let message =
-                    || Error::argument(format!("No deserializer was registered as '{}'.", user.name));
+                let message = || {
+                    let names: Vec<_> =
+                        others.registered.iter().map(|one| format!("'{}'", one.name())).collect();
+                    let known = match names.is_empty() {
+                        true => "None was registered.".to_owned(),
+                        false => format!("Registered are {}.", names.join(", ")),
+                    };
+                    Error::argument(format!("No deserializer was registered as '{}'.", user.name))
+                        .with_detail(known)
+                        .with_detail("Register it by the name that the configuration's 'type' has, before the reader is opened.")
+                };
                 found.ok_or_else(message)?.open(user.composable, is_primary, corpus)?
             }
             DeserializerOptions::Foreign(foreign) => {

@@ -239,6 +239,9 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
     out
 }
 
+const DAMAGED: &str =
+    "Its bytes were changed or cut: check how they were stored, and restore an earlier checkpoint.";
+
 /// Reads a checkpoint, and refuses one that is damaged or has other facts than the reader.
 pub(super) fn decode(bytes: &[u8], facts: &Facts) -> Result<Checkpoint> {
     decode_against(bytes, |theirs| facts.against(theirs))
@@ -249,13 +252,18 @@ fn decode_against(
     own: impl FnOnce(&[(String, String)]) -> Result<Vec<Fact>>,
 ) -> Result<Checkpoint> {
     let refuse = |why: String| Error::checkpoint(ExceptionClass::Runtime, why);
-    let damaged = || refuse("The checkpoint is damaged.".to_owned());
+    let damaged = || refuse("The checkpoint is damaged.".to_owned()).with_detail(DAMAGED);
     if !bytes.starts_with(MAGIC) {
-        return Err(refuse("This is not a checkpoint of cntk-reader.".to_owned()));
+        return Err(refuse("This is not a checkpoint of cntk-reader.".to_owned()).with_detail(
+            "Expected are the bytes that a reader's checkpoint consists of. The named numbers of CNTK's checkpoints are set as the \
+             reader's state instead.",
+        ));
     }
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or_else(damaged)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*sum) {
-        return Err(refuse("The checkpoint is damaged: its checksum does not match.".to_owned()));
+        return Err(
+            refuse("The checkpoint is damaged: its checksum does not match.".to_owned()).with_detail(DAMAGED)
+        );
     }
     let (version, body) =
         body.get(MAGIC.len()..).and_then(|body| body.split_first_chunk::<4>()).ok_or_else(damaged)?;
@@ -263,7 +271,8 @@ fn decode_against(
     if version != VERSION {
         return Err(refuse(format!(
             "The checkpoint has version {version}; this library reads version {VERSION}."
-        )));
+        ))
+        .with_detail("Restore it with the version of the library that has written it."));
     }
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
@@ -287,7 +296,9 @@ fn compare(theirs: &[(String, String)], own: &[Fact]) -> Result<()> {
         return Ok(());
     }
     let message = format!("The checkpoint does not fit this reader. {}.", differences.join(". "));
-    Err(Error::checkpoint(ExceptionClass::Runtime, message))
+    let detail =
+        "Restore it with the data and the configuration that it was made with, or start from the beginning.";
+    Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
 }
 
 fn put(out: &mut Vec<u8>, value: u64) {

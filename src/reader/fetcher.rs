@@ -165,10 +165,13 @@ impl Fetcher {
     fn check_shapes(&self, fetched: &Fetched) -> Result<()> {
         for &stream in &self.late {
             let name = &self.streams[stream];
-            let error = |kind, class, message: String| Err(Error::new(kind, class, message).in_stream(name));
+            let error = |kind, class, message: String, detail: &str| {
+                Err(Error::new(kind, class, message).with_detail(detail).in_stream(name))
+            };
             let Some(shape) = fetched.shape(stream) else {
                 let message = format!("Unknown shape of the sequence in stream '{name}'.");
-                return error(ErrorKind::User, ExceptionClass::Logic, message);
+                let detail = "Its deserializer leaves the shape open, so each sequence has to have one.";
+                return error(ErrorKind::User, ExceptionClass::Logic, message, detail);
             };
             if self.shapes.set(stream, shape) != Some(shape) {
                 // CNTK 2.7's message.
@@ -177,7 +180,10 @@ impl Fetcher {
                      transform that unifies the shape of samples for input stream '{name}' or the deserializer \
                      provides samples with the same shape."
                 );
-                return error(ErrorKind::Data, ExceptionClass::Runtime, message);
+                let found = format!(
+                    "The shape {shape:?} was found after others. A 'Scale' makes the shapes of images equal."
+                );
+                return error(ErrorKind::Data, ExceptionClass::Runtime, message, &found);
             }
         }
         Ok(())

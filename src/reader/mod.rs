@@ -411,11 +411,13 @@ impl Reader {
             return Ok(());
         }
         let ReadConfig { truncation_length, right_splice, .. } = read;
-        Err(Error::argument(format!(
-            "The truncation length is {truncation_length} and the right splice {right_splice}, but the reader does not \
-             truncate sequences: both have to be 0. To truncate, open it with 'truncated = true' and 'truncationLength' in \
-             its configuration."
-        )))
+        let message = format!(
+            "The truncation length is {truncation_length} and the right splice {right_splice}, but the reader does not truncate \
+             sequences."
+        );
+        let detail = "Both have to be 0. To truncate, open the reader with 'truncated = true' and 'truncationLength' in its \
+                      configuration.";
+        Err(Error::argument(message).with_detail(detail))
     }
 
     /// Epoch and configuration in force, if the reader can be used at all.
@@ -433,7 +435,8 @@ impl Reader {
         if self.process.is_current() {
             return Ok(());
         }
-        Err(Error::state("The reader was created before this process was forked; create another one here."))
+        Err(Error::state("The reader was created before this process was forked; create another one here.")
+            .with_detail("A forked process has the memory of a reader, but not its threads."))
     }
 
     /// Takes the pipeline back from the thread, to where the minibatch last delivered ended. Minibatches that were read

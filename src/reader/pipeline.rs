@@ -311,7 +311,8 @@ impl Source {
             };
             if id.index >= sequences {
                 let message = "The checkpoint is damaged: it has sequences that the data do not have.";
-                return Err(Error::checkpoint(ExceptionClass::Runtime, message));
+                let detail = "Restore an earlier checkpoint, with the data that it was made with.";
+                return Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail));
             }
         }
         Ok(())
@@ -419,7 +420,8 @@ impl TimelineSource {
             }
             _ => {
                 let message = "The checkpoint is of another kind of timeline.";
-                Err(Error::checkpoint(ExceptionClass::Runtime, message))
+                let detail = "Restore it with the data and the configuration that it was made with.";
+                Err(Error::checkpoint(ExceptionClass::Runtime, message).with_detail(detail))
             }
         }
     }
@@ -505,7 +507,10 @@ impl Feed for Source {
             "Number of invalid sequences '{}' in the input exceeded the specified maximum number '{}'",
             self.invalid, self.tolerated
         );
-        Err(Error::new(ErrorKind::Data, ExceptionClass::Runtime, message))
+        let detail = "A sequence is invalid if its data cannot be read in one of the streams, or end before those of the first deserializer. \
+                      Warnings before this name them, and a check of the data lists all. Mend the data, or set 'maxErrors' of the reader \
+                      to the number of invalid sequences to be left out.";
+        Err(Error::new(ErrorKind::Data, ExceptionClass::Runtime, message).with_detail(detail))
     }
 
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {

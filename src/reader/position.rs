@@ -76,12 +76,15 @@ impl ReaderPosition {
     }
 }
 
+const EXPECTED: &str =
+    "Expected are the names and numbers that the state of a reader with this configuration has.";
+
 /// The position in samples in CNTK's state.
 pub(super) fn samples_of(state: &[(&str, u64)]) -> Result<u64> {
     find(state, POSITION_KEY).ok_or_else(|| {
         // CNTK 2.7's words.
         let message = format!("Checkpoint misses required field {POSITION_KEY}");
-        Error::checkpoint(ExceptionClass::InvalidArgument, message)
+        Error::checkpoint(ExceptionClass::InvalidArgument, message).with_detail(EXPECTED)
     })
 }
 
@@ -91,7 +94,7 @@ pub(super) fn local_position_of(state: &[(&str, u64)], window: [&str; 2]) -> Res
         find(state, key).ok_or_else(|| {
             // CNTK 2.7's words.
             let message = format!("The required key '{key}' was not found in the checkpoint");
-            Error::checkpoint(ExceptionClass::Runtime, message)
+            Error::checkpoint(ExceptionClass::Runtime, message).with_detail(EXPECTED)
         })
     };
     let [sweeps, samples, entries] = LOCAL_KEYS;

@@ -137,7 +137,7 @@ mod tests {
         Image { width, height, channels: 1, planar: false, pixels }
     }
 
-    /// Does whatever it is told.
+    /// Calls a function for each image.
     struct Any(fn(&mut Image) -> Result<()>, fn(ImageInfo) -> ImageInfo);
 
     impl UserTransform for Any {

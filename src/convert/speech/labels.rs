@@ -11,7 +11,7 @@ use crate::deserialize::htk::mlf::{MlfWriter, StateList, utterances};
 use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
 use crate::file::DataFile;
-use crate::log::{Level, Logger};
+use crate::log::Repeated;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, ViewKind};
 use crate::stream::Storage;
@@ -167,16 +167,16 @@ fn each(
     let is_binary = magic[..count] == *b"MLF";
     let mut utterances = Pool::shared()?.install(|| utterances(path, is_binary, states.as_ref()))?;
     let mut seen = HashSet::new();
+    let repeats = Repeated::new("utterances that have the key of an earlier one and were left out");
     let mut progress = Progress::default();
     while let Some(utterance) = utterances.next() {
         let utterance = utterance?;
         if seen.contains(&utterance.key) {
             let key = String::from_utf8_lossy(&utterance.key);
-            let line = format!(
-                "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has its key.",
+            repeats.warn(&[format!(
+                "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has its key. Give it a key of its own.",
                 utterance.offset
-            );
-            Logger::log_always(Level::Warning, &line);
+            )]);
             continue;
         }
         write(&utterance.key, &utterance.classes).map_err(|error| {
@@ -194,6 +194,7 @@ fn each(
             report(listener, progress)?;
         }
     }
+    repeats.summarize(path);
     (_, progress.total) = utterances.progress();
     progress.bytes = progress.total;
     report(listener, progress)?;

@@ -6,7 +6,7 @@
 //! *The documented layout*, which CNTK's public page describes and versions before 2.0 read: header with a version of 64
 //! bits, chunk table with offsets relative to its end, chunks. A chunk has one block per stream.
 //!
-//! The first eight bytes tell the layouts apart. Every count is compared with the size of the file before memory is taken
+//! The layouts differ in the first eight bytes. Every count is compared with the size of the file before memory is taken
 //! for it.
 
 use crate::error::ExceptionClass;
@@ -107,6 +107,11 @@ impl<'a> Input<'a> {
         Error::data(message).in_file(self.file.path()).at(self.at, None)
     }
 
+    /// The error of a file whose numbers no converter writes.
+    fn damaged(&self, message: impl Into<String>) -> Error {
+        self.error(message).with_detail("The file is damaged, or of another format: convert the data again.")
+    }
+
     fn not_cbf(&self) -> Error {
         self.error(format!("The input ({}) is not a valid CNTK binary format file.", self.file.path()))
             .with_detail("A file of CNTK's converter begins with nib_ktnc, one of the documented layout with the number 1.")
@@ -174,7 +179,8 @@ impl<'a> Input<'a> {
         }
         let mut name = vec![0; length as usize];
         self.take(length, |reader| reader.read_exact(&mut name))?;
-        String::from_utf8(name).map_err(|_| self.error("The name of a stream is not UTF-8.").at(start, None))
+        String::from_utf8(name)
+            .map_err(|_| self.damaged("The name of a stream is not UTF-8.").at(start, None))
     }
 
     fn check_version(&self, version: u64) -> Result<()> {
@@ -184,7 +190,10 @@ impl<'a> Input<'a> {
         let message =
             format!("The reader version is {VERSION}, but the data file was created for version {version}.");
         let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
-        Err(error.with_detail("Convert the data again.").in_file(self.file.path()).at(8, None))
+        Err(error
+            .with_detail("Convert the data again with this library or CNTK 2.7.")
+            .in_file(self.file.path())
+            .at(8, None))
     }
 
     /// Memory for the records of the chunk table, if the file is long enough for this many.
@@ -196,7 +205,7 @@ impl<'a> Input<'a> {
                 self.file.path()
             ));
             let detail = format!(
-                "Their table takes {RECORD} bytes each, and {left} bytes are left: the file is not complete."
+                "Their table takes {RECORD} bytes each, and {left} bytes are left: the file is not complete. Write or copy it again."
             );
             return Err(error.with_detail(detail));
         }
@@ -211,7 +220,7 @@ impl<'a> Input<'a> {
         } else {
             return Ok(());
         };
-        Err(self.error(message).in_stream(&stream.name))
+        Err(self.damaged(message).in_stream(&stream.name))
     }
 
     fn cntk(mut self) -> Result<Header> {
@@ -231,7 +240,7 @@ impl<'a> Input<'a> {
             ));
             let detail = format!(
                 "The last eight bytes of the file have to be the offset of its header, {PROLOGUE} to {trailer}: the file is \
-                 not complete."
+                 not complete. Write or copy it again."
             );
             return Err(error.with_detail(detail));
         };
@@ -243,7 +252,7 @@ impl<'a> Input<'a> {
         }
         let (chunks, streams) = (self.u32()?, self.u32()?);
         if streams == 0 {
-            return Err(self.error("The file has no streams."));
+            return Err(self.damaged("The file has no streams."));
         }
         let streams = (0..streams).map(|_| self.cntk_stream()).collect::<Result<Vec<_>>>()?;
         let mut records = self.chunk_table(chunks.into())?;
@@ -253,7 +262,7 @@ impl<'a> Input<'a> {
             let data = PROLOGUE..=header;
             let Some(start) = u64::try_from(start).ok().filter(|start| data.contains(start)) else {
                 self.at = at;
-                return Err(self.error(format!(
+                return Err(self.damaged(format!(
                     "Chunk {} begins at {start}, which is not between the start of the file and its header at {header}.",
                     records.len()
                 )));
@@ -269,7 +278,7 @@ impl<'a> Input<'a> {
         let storage = match self.u8()? {
             0 => Storage::Dense,
             1 => Storage::SparseCsc,
-            other => return Err(self.error(format!("Unknown encoding type {other} requested."))),
+            other => return Err(self.damaged(format!("Unknown encoding type {other} requested."))),
         };
         let length = self.u32()?;
         let name = self.name(length.into())?;
@@ -277,7 +286,7 @@ impl<'a> Input<'a> {
             0 => ElementType::Float,
             1 => ElementType::Double,
             other => {
-                let error = self.error(format!("Unsupported input data type {other}."));
+                let error = self.damaged(format!("Unsupported input data type {other}."));
                 return Err(error.in_stream(&name));
             }
         };
@@ -289,7 +298,7 @@ impl<'a> Input<'a> {
     fn documented(mut self) -> Result<Header> {
         let (chunks, streams) = (self.i64()?, self.i32()?);
         if chunks <= 0 || streams <= 0 {
-            return Err(self.error(format!("The file has {chunks} chunks and {streams} streams.")));
+            return Err(self.damaged(format!("The file has {chunks} chunks and {streams} streams.")));
         }
         let streams = (0..streams).map(|_| self.documented_stream()).collect::<Result<Vec<_>>>()?;
         let mut records = self.chunk_table(chunks.cast_unsigned())?;
@@ -322,7 +331,7 @@ impl<'a> Input<'a> {
         let name = self.name(length)?;
         let refuse = |input: &Self, what: &str, value: i32| {
             Err(input
-                .error(format!(
+                .damaged(format!(
                     "{what} {value}{}",
                     if what.starts_with("Unknown") { " requested." } else { "." }
                 ))
@@ -368,7 +377,7 @@ impl<'a> Input<'a> {
         for (number, record) in records.iter().enumerate() {
             let size = record.end.checked_sub(record.start);
             if size.is_none_or(|size| size < least * u64::from(record.sequences)) {
-                let error = self.error(format!(
+                let error = self.damaged(format!(
                     "By the chunk table chunk {number}, with {} sequences, begins at {} and ends at {}.",
                     record.sequences, record.start, record.end
                 ));

@@ -107,8 +107,9 @@ fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Resul
             block.truncate(count);
             if (count as u64) < size {
                 let message = format!("Error reading file '{path}': it ends inside chunk {number}.");
-                let detail =
-                    format!("The chunk begins with {size} bytes of lengths: the file is not complete.");
+                let detail = format!(
+                    "The chunk begins with {size} bytes of lengths: the file is not complete. Write or copy it again."
+                );
                 return Err(Error::data(message).with_detail(detail).in_file(path).at(record.start, None));
             }
         }

@@ -157,12 +157,20 @@ fn check_corpus(options: &BinaryOptions, corpus: &Corpus) -> Result<()> {
         return Ok(());
     }
     let message = "Binary deserializer does not support non-numeric sequence keys.";
-    Err(Error::argument(message).in_file(&options.file))
+    let detail = "Binary files number their sequences: remove 'useNumericSequenceKeys = false', or read the data as text.";
+    Err(Error::argument(message).with_detail(detail).in_file(&options.file))
 }
 
 /// The name that the configuration gives a stream. The last of several counts.
 fn renamed<'a>(name: &'a str, renamed: &'a [(String, String)]) -> &'a str {
     renamed.iter().rfind(|(_, alias)| alias == name).map_or(name, |(new, _)| new)
+}
+
+fn name_of(element: ElementType) -> &'static str {
+    match element {
+        ElementType::Float => "float",
+        ElementType::Double => "double",
+    }
 }
 
 fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<()> {
@@ -176,7 +184,14 @@ fn check_elements(header: &Header, element: ElementType, path: &str) -> Result<(
                 element as u32
             );
             let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
-            Err(error.in_file(path).in_stream(&stream.name))
+            let (found, expected) = (name_of(stream.element), name_of(element));
+            Err(error
+                .with_detail(format!(
+                    "The file has values of the type {found}, and the reader {expected}. Set 'precision = {found}', or convert the \
+                     data again."
+                ))
+                .in_file(path)
+                .in_stream(&stream.name))
         }
     }
 }

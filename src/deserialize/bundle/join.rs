@@ -121,7 +121,9 @@ impl Join {
         };
         if primary.deserializer.chunks().is_empty() {
             let message = "Driving deserializer should at least provide one chunk.";
-            return Err(Error::data(message).in_file(&primary.name));
+            let detail =
+                "The first deserializer has no sequences: check its file, and the warnings about it.";
+            return Err(Error::data(message).with_detail(detail).in_file(&primary.name));
         }
         // The first search may sort all keys on the pool. It must not begin inside the parallel loop below: while the thread
         // that searches waits for the sort, rayon could run another iteration of the loop on it, which would wait for the
@@ -225,7 +227,9 @@ pub(in crate::deserialize) fn too_few_frames(key: &str, frames: u32) -> Error {
         "Sequence with key '{key}' has '{frames}' frame(s), whereas the primary sequence expects at least '{}' frames",
         u64::from(frames) + 1
     );
-    Error::data(message).for_key(key)
+    let detail = "In frame mode each frame of the first deserializer needs its partner: leave the utterance out of the first, or write \
+                  its missing frames.";
+    Error::data(message).with_detail(detail).for_key(key)
 }
 
 /// A sequence of the primary with its partners.

@@ -58,7 +58,9 @@ impl Bundle {
                 if stream.defines_mb_size && definer.replace(number).is_some() {
                     let message =
                         "Only a single deserializer is allowed to define minibatch size, at least two found.";
-                    return Err(Error::config(ExceptionClass::Runtime, message).in_stream(&stream.name));
+                    let detail = "'definesMBSize = true' may stand in one stream of all deserializers: remove it from the others.";
+                    let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
+                    return Err(error.in_stream(&stream.name));
                 }
                 streams.push(stream.clone());
                 routes.push((number, inner));

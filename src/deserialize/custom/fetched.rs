@@ -54,7 +54,7 @@ impl Single {
 impl SequenceSource for Single {
     fn fetch(&self, index: u32, used: Option<Box<dyn FetchedData>>) -> Result<Box<dyn FetchedData>> {
         let used = used.and_then(|used| (used as Box<dyn Any>).downcast::<Filled>().ok());
-        // The streams tell whether the memory is that of the same deserializer.
+        // Memory belongs to this deserializer if it has its streams.
         let used = used.filter(|used| Arc::ptr_eq(&used.streams, &self.streams));
         let mut filled = match used {
             Some(mut used) => {

@@ -22,7 +22,7 @@ pub fn number_all<'a>(
     // The corpus ends at the first key that it has no number for. It may have asked for several keys at once.
     if numbers.len() - before < asked {
         let error = Error::data("The corpus has no number for another sequence key.");
-        return Err(error.with_detail("There are more keys than it can hold, or the host has refused one."));
+        return Err(error.with_detail("There are more keys than it can hold, or the host has refused one: divide the data among several readers."));
     }
     Ok(())
 }
@@ -38,7 +38,8 @@ fn parse(text: &[u8]) -> Result<SequenceKey> {
         _ => {
             let key = String::from_utf8_lossy(text);
             let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
-            let advice = "Keys must begin with a decimal number of up to 64 bits, or be read as text.";
+            let advice = "A decimal number of up to 64 bits was expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+                          number the utterances.";
             Err(error.with_detail(advice).for_key(key))
         }
     }

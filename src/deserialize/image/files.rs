@@ -68,7 +68,8 @@ impl FileImages {
         if count >= u64::from(ChunkId::MAX) {
             let message =
                 format!("The map has {count} images, and at most {} are possible.", ChunkId::MAX - 1);
-            return Err(Error::data(message).in_file(map.file()));
+            let detail = "Divide the map file among several readers. With 'multiViewCrop' each image counts ten times.";
+            return Err(Error::data(message).with_detail(detail).in_file(map.file()));
         }
         Ok(FileImages {
             infos: vec![ChunkInfo { samples: 1, sequences: 1 }; count as usize],

@@ -38,8 +38,11 @@ impl Map {
                 .reworded(format!("Could not open {file} for reading."))
         })?;
         let size = opened.size()?;
-        let too_large =
-            || Error::data(format!("There is no memory for the map file, which has {size} bytes."));
+        let too_large = || {
+            let message = format!("There is no memory for the map file, which has {size} bytes.");
+            Error::data(message)
+                .with_detail("It is kept as a whole: check the path, or divide it among several readers.")
+        };
         let mut text = Vec::new();
         let bytes = usize::try_from(size).map_err(|_| too_large().in_file(file))?;
         text.try_reserve_exact(bytes).map_err(|_| too_large().in_file(file))?;
@@ -91,9 +94,12 @@ impl Map {
                 "Image '{path}' has invalid class id '{class}'. It is exceeding the label dimension of '{label_dim}'. \
                  Line {number} in file {file}."
             );
-            Error::data(message).with_detail("Classes count from 0; 'labelDim' is how many there are.")
+            Error::data(message).with_detail("Classes count from 0, and 'labelDim' is their number: set it, or correct the line.")
         })?;
-        let length = u32::try_from(path.len()).map_err(|_| Error::data("The path is too long."))?;
+        let length = u32::try_from(path.len()).map_err(|_| {
+            Error::data("The path is too long.")
+                .with_detail("At most 4294967295 bytes are possible: check the line.")
+        })?;
         let offset = key.map_or(0, |key| key.len() + 1);
         keys.push(key, number)?;
         Ok(Line { path: (at + offset) as u64, length, label: class })
@@ -220,7 +226,8 @@ impl<'a> Keys<'a> {
             Some(CNumber::None) => {
                 let key = String::from_utf8_lossy(key.unwrap_or_default());
                 let error = Error::data(format!("Invalid numeric sequence id '{key}'"));
-                let advice = "A key must begin with a decimal number; 'useNumericSequenceKeys = false' makes keys texts.";
+                let advice = "A key must begin with a decimal number. Set 'useNumericSequenceKeys = false' beside 'deserializers', or \
+                              number the images.";
                 return Err(error.with_detail(advice).for_key(key));
             }
         };
@@ -245,7 +252,7 @@ impl<'a> Keys<'a> {
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
                 return Err(error
                     .in_line(self.numbers.len() as u64 + 1)
-                    .with_detail("There are more keys than it can hold, or the host has refused one."));
+                    .with_detail("There are more keys than it can hold, or the host has refused one: divide the data among several readers."));
             }
         }
         self.numbers.shrink_to_fit();

@@ -114,8 +114,9 @@ impl Common {
 
 /// The error of an image file that is too large to be read.
 fn too_large(size: u64, most: u64) -> Error {
-    Error::data(format!("The image file has {size} bytes, and at most {most} are read."))
-        .with_detail("The limit follows from 'maxPixels'.")
+    Error::data(format!("The image file has {size} bytes, and at most {most} are read.")).with_detail(
+        "The limit follows from 'maxPixels': raise it in the deserializer's section, or check the file.",
+    )
 }
 
 /// Sequences of an image.
@@ -129,6 +130,7 @@ fn label_dim(options: &ImageOptions) -> Result<u32> {
     dim.ok_or_else(|| {
         let message =
             format!("'labelDim' is {}, and at most {} classes are possible.", options.label_dim, i32::MAX);
-        Error::config(ExceptionClass::InvalidArgument, message).in_stream(&options.labels)
+        let detail = "Set it to the number of classes.";
+        Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail).in_stream(&options.labels)
     })
 }

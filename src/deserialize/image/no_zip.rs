@@ -29,8 +29,7 @@ impl Members {
             if let Some((archive, _)) = paths::split_member(&path) {
                 let message =
                     format!("Failed to open {}: it is a zip file.", String::from_utf8_lossy(archive));
-                let detail =
-                    "The library was built without zip files; build it with `cargo build --features images`.";
+                let detail = "The library was built without zip files; build it with the feature 'images', or unpack the zip file.";
                 let error = Error::config(ExceptionClass::Runtime, message).with_detail(detail);
                 return Err(error.in_file(map.file()).in_line(u64::from(line) + 1));
             }

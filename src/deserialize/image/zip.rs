@@ -168,8 +168,10 @@ impl Members {
     ) -> Result<()> {
         let Member { offset, place, .. } = *member;
         let archive = &self.archives[member.archive as usize];
-        let damaged =
-            |what: &str| Error::data(format!("The zip file '{}' is damaged: {what}.", archive.path()));
+        let damaged = |what: &str| {
+            let message = format!("The zip file '{}' is damaged: {what}.", archive.path());
+            Error::data(message).with_detail("Copy it again, or pack the images again.")
+        };
         let (size, stored) = (u64::from(place.size & !PLAIN), u64::from(place.stored));
         let is_plain = place.size & PLAIN != 0;
         if size > most {

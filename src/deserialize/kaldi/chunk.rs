@@ -6,7 +6,7 @@
 
 use super::Shared;
 use super::compressed;
-use super::header::{INTEGER, Kind};
+use super::header::{DAMAGED, INTEGER, Kind};
 use super::index::Entry;
 use super::text;
 use crate::compact::implied::Offsets;
@@ -225,9 +225,8 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
         Kind::Integers => {
             for &[size, a, b, c, d] in read(file, offset, rows * INTEGER, stored)?.as_chunks::<INTEGER>().0 {
                 if size != 4 {
-                    return Err(Error::data(format!(
-                        "A number of {size} bytes was found among those of 4 bytes."
-                    )));
+                    let message = format!("A number of {size} bytes was found among those of 4 bytes.");
+                    return Err(Error::data(message).with_detail(DAMAGED));
                 }
                 shared.store_class(i32::from_le_bytes([a, b, c, d]), decoded)?;
             }
@@ -273,7 +272,9 @@ impl Shared {
             None => {
                 let message =
                     format!("Class id '{class}' exceeds the model output dimension '{}'.", self.classes);
-                return Err(Error::data(message).with_detail("Classes are numbered from 0 on."));
+                return Err(Error::data(message).with_detail(
+                    "Classes are numbered from 0 on. Set 'dim' to the number of classes, or correct the labels.",
+                ));
             }
         }
         Ok(())

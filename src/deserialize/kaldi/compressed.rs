@@ -68,6 +68,8 @@ pub struct Matrix<'a> {
     data: &'a [u8],
 }
 
+const CHANGED: &str = "The file was changed while it was in use: open the reader again.";
+
 impl<'a> Matrix<'a> {
     /// From the header and what follows it.
     pub fn new(compression: Compression, bytes: &'a [u8]) -> Result<Matrix<'a>> {
@@ -78,7 +80,9 @@ impl<'a> Matrix<'a> {
             let (rows, columns) = (rows as usize, columns as usize);
             (data.len() as u64 == size).then_some(Matrix { header, compression, rows, columns, data })
         });
-        parts.ok_or_else(|| Error::data("The sizes of a compressed matrix do not fit its data."))
+        parts.ok_or_else(|| {
+            Error::data("The sizes of a compressed matrix do not fit its data.").with_detail(CHANGED)
+        })
     }
 
     /// Writes the values of `count` rows from `first` on, row by row in native byte order. `out` has the bytes of
@@ -87,7 +91,8 @@ impl<'a> Matrix<'a> {
         let fits = first.checked_add(count).is_some_and(|end| end <= self.rows);
         let (out, rest) = out.as_chunks_mut::<4>();
         if !fits || !rest.is_empty() || out.len() != count * self.columns {
-            return Err(Error::data("A compressed matrix has other sizes than when its archive was opened."));
+            let message = "A compressed matrix has other sizes than when its archive was opened.";
+            return Err(Error::data(message).with_detail(CHANGED));
         }
         if out.is_empty() {
             return Ok(());

@@ -95,13 +95,13 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Object> {
     let values = u64::from(rows) * u64::from(columns);
     let end = values.checked_mul(size).and_then(|size| rest.offset.checked_add(size));
     let Some(end) = end else {
-        return Err(Error::data(format!(
-            "An object has {rows} rows of {columns} values, which no file holds."
-        ))
-        .at(offset, None));
+        let message = format!("An object has {rows} rows of {columns} values, which no file holds.");
+        return Err(Error::data(message).with_detail(DAMAGED).at(offset, None));
     };
     Ok(Object { kind, rows, columns, is_matrix, bytes: rest.offset..end })
 }
+
+pub const DAMAGED: &str = "The archive is damaged, or the script names another offset: write them again.";
 
 /// What is not read of a header.
 struct Rest<'a> {
@@ -143,7 +143,7 @@ impl Rest<'_> {
         let &[size, a, b, c, d] = self.bytes.first_chunk::<5>().ok_or_else(|| self.ended())?;
         if size != 4 {
             let message = format!("A number of {size} bytes was found where one of 4 bytes was expected.");
-            return Err(Error::data(message).at(self.offset, None));
+            return Err(Error::data(message).with_detail(DAMAGED).at(self.offset, None));
         }
         let number = self.checked(i32::from_le_bytes([a, b, c, d]))?;
         self.skip(5)?;
@@ -152,12 +152,13 @@ impl Rest<'_> {
 
     fn checked(&self, number: i32) -> Result<u32> {
         u32::try_from(number).map_err(|_| {
-            Error::data(format!("A matrix or vector has the negative size {number}.")).at(self.offset, None)
+            let message = format!("A matrix or vector has the negative size {number}.");
+            Error::data(message).with_detail(DAMAGED).at(self.offset, None)
         })
     }
 
     fn ended(&self) -> Error {
-        let detail = "The archive is not complete.";
+        let detail = "The archive is not complete: write or copy it again.";
         Error::data("The file ends within an object.").with_detail(detail).at(self.offset, None)
     }
 }
@@ -167,7 +168,7 @@ fn unknown(bytes: &[u8]) -> Error {
     let found = String::from_utf8_lossy(&bytes[..end]);
     Error::data(format!("An object of a kind that cannot be read was found: '{found}'.")).with_detail(
         "Matrices and vectors of float or double (FM, DM, FV, DV), compressed matrices (CM, CM2, CM3) and vectors of int32 \
-         can be read.",
+         can be read: write the data as one of these.",
     )
 }
 

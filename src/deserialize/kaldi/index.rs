@@ -60,22 +60,31 @@ impl Index {
     /// Makes utterances and chunks of the objects that were found.
     pub fn new(options: &KaldiOptions, corpus: &Corpus, scan: Scan) -> Result<Index> {
         let Scan { texts, found, files } = scan;
-        let mut utterances =
-            Utterances { options, empty: 0, entries: Vec::new(), lengths: Vec::new(), keys: Vec::new() };
+        let mut utterances = Utterances {
+            options,
+            empty: 0,
+            first_empty: String::new(),
+            entries: Vec::new(),
+            lengths: Vec::new(),
+            keys: Vec::new(),
+        };
         utterances.entries.reserve_exact(found.len());
         utterances.lengths.reserve_exact(found.len());
         for found in &found {
             utterances.add(&texts, &files, found)?;
         }
-        let Utterances { empty, entries, lengths, keys: key_texts, .. } = utterances;
+        let Utterances { empty, first_empty, entries, lengths, keys: key_texts, .. } = utterances;
         if empty > 0 {
-            let line =
-                format!("WARNING: {empty} utterances without frames of '{}' are left out.", options.file);
+            let line = format!(
+                "{empty} utterances of '{}' have no frames and are left out, '{first_empty}' first. Remove them from the file, or \
+                 write their frames.",
+                options.file
+            );
             Logger::log_always(Level::Warning, &line);
         }
         if entries.is_empty() {
-            let detail =
-                "The file has no utterances, or each of them is empty or longer than 'maxSequenceSize'.";
+            let detail = "The file has no utterances, or each of them is empty or longer than 'maxSequenceSize'. Check that it is the file \
+                 that was meant.";
             let error = Error::data("KaldiDeserializer: No utterances to process.");
             return Err(error.with_detail(detail).in_file(&options.file));
         }
@@ -148,6 +157,8 @@ struct Utterances<'a> {
     options: &'a KaldiOptions,
     /// Utterances without frames.
     empty: usize,
+    /// The key of the first of them.
+    first_empty: String,
     entries: Vec<Entry>,
     lengths: Vec<u32>,
     /// Texts of keys.
@@ -170,6 +181,9 @@ impl<'a> Utterances<'a> {
         };
         let (first, count) = self.rows(found).map_err(place)?;
         if count == 0 {
+            if self.empty == 0 {
+                self.first_empty = String::from_utf8_lossy(key).into_owned();
+            }
             self.empty += 1;
             return Ok(());
         }
@@ -178,7 +192,8 @@ impl<'a> Utterances<'a> {
             return Ok(());
         }
         let object = &found.object;
-        let text = Error::data("A text of 4 GB or more cannot be read.");
+        let text = Error::data("A text of 4 GB or more cannot be read.")
+            .with_detail("Write the archive in binary form, or cut the utterance.");
         let (skipped, first_row) = match object.row_bytes() {
             Some(size) => (size * u64::from(first), 0),
             None => (0, first),
@@ -202,12 +217,15 @@ impl<'a> Utterances<'a> {
         let object = &found.object;
         let Some((first, last)) = found.rows else { return Ok((0, object.rows)) };
         if !object.is_matrix {
-            return Err(Error::data("Rows of a vector cannot be selected."));
+            let detail =
+                "What stands in brackets selects rows of a matrix: remove it from the line of the script.";
+            return Err(Error::data("Rows of a vector cannot be selected.").with_detail(detail));
         }
         if first >= object.rows || last >= object.rows.saturating_add(TOLERATED) {
             let message =
                 format!("The rows [{first}:{last}] are not within the {} rows of the matrix.", object.rows);
-            return Err(Error::data(message));
+            let detail = "Rows count from 0, and both are part of the range: correct the line of the script.";
+            return Err(Error::data(message).with_detail(detail));
         }
         Ok((first, last.min(object.rows - 1) - first + 1))
     }
@@ -220,18 +238,23 @@ impl<'a> Utterances<'a> {
                 true => "A matrix or vector of features was found where a vector of integers was expected.",
                 false => "A vector of integers was found where a matrix or vector of features was expected.",
             })
-            .with_detail("Sparse streams are read from vectors of integers, dense ones from features."));
+            .with_detail("Sparse streams are read from vectors of integers, dense ones from features: set 'format' accordingly."));
         }
         if !is_integers && u64::from(object.columns) != options.dim {
             let message = format!("An utterance has {} values in a frame.", object.columns);
-            let detail = format!("'dim' of the stream '{}' is {}.", options.stream, options.dim);
+            let detail = format!(
+                "'dim' of the stream '{}' is {}. Set it to {}, or check that the file is the one that was meant.",
+                options.stream, options.dim, object.columns
+            );
             return Err(Error::data(message).with_detail(detail).in_stream(&options.stream));
         }
         if options.expand && count != 1 {
             let key = String::from_utf8_lossy(key);
-            return Err(Error::data(format!(
+            let message = format!(
                 "Expanded stream should only contain sequences of length 1, utterance '{key}' has {count}"
-            )));
+            );
+            let detail = "Give each utterance one row, or leave out 'expandToUtterance'.";
+            return Err(Error::data(message).with_detail(detail));
         }
         Ok(())
     }
@@ -247,7 +270,10 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
                 let message = format!("Invalid numeric sequence id '{key}'");
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
                 error
-                    .with_detail("Keys of this reader are numbers: see 'useNumericSequenceKeys'.")
+                    .with_detail(
+                        "A number was expected. Set 'useNumericSequenceKeys = false' beside 'deserializers', or number the \
+                         utterances.",
+                    )
                     .for_key(key)
             })?);
         }
@@ -258,7 +284,11 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
         None => Ok(()),
         Some(text) => {
             let key = String::from_utf8_lossy(text);
-            Err(Error::data("A key cannot be numbered: there are too many keys.").for_key(key))
+            let detail =
+                "At most 4294967295 different keys are possible: divide the data among several readers.";
+            Err(Error::data("A key cannot be numbered: there are too many keys.")
+                .with_detail(detail)
+                .for_key(key))
         }
     }
 }

@@ -153,21 +153,30 @@ pub(crate) fn values_of_frames(path: &str, is_script: bool) -> Result<Option<u32
 }
 
 fn check(options: &KaldiOptions, is_primary: bool) -> Result<()> {
-    let refuse = |message: String| Err(Error::config(ExceptionClass::InvalidArgument, message));
+    let refuse = |message: String, detail: &str| {
+        let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+        Err(error.in_stream(&options.stream))
+    };
     if options.dim == 0 {
-        return refuse(format!("'dim' of the stream '{}' is 0.", options.stream));
+        let message = format!("'dim' of the stream '{}' is 0.", options.stream);
+        return refuse(message, "Set it to the number of values of a frame, or to the number of classes.");
     }
     if options.expand && is_primary {
         let stream = &options.stream;
-        return refuse(format!(
+        let message = format!(
             "Cannot expand utterances of the primary stream {stream}, please change your configuration."
-        ));
+        );
+        return refuse(
+            message,
+            "The first deserializer determines how long sequences are: list another one first.",
+        );
     }
     if options.storage == Storage::SparseCsc && (options.expand || options.context != (0, 0)) {
-        return refuse(format!(
+        let message = format!(
             "The stream '{}' has class numbers, which have no context window and cannot be expanded.",
             options.stream
-        ));
+        );
+        return refuse(message, "Remove 'contextWindow' and 'expandToUtterance', or set 'format = dense'.");
     }
     Ok(())
 }

@@ -57,12 +57,14 @@ pub fn script(path: &str, integers: bool) -> Result<Scan> {
     let file = DataFile::open(path)?;
     let size = file.size()?;
     // So that numbers of lines, keys and files fit 32 bits.
-    let mut texts = vec![
-        0;
-        usize::try_from(size).ok().filter(|&size| size < u32::MAX as usize).ok_or_else(
-            || { Error::data("A script file of 4 GB or more cannot be read.").in_file(path) }
-        )?
-    ];
+    let mut texts =
+        vec![
+            0;
+            usize::try_from(size).ok().filter(|&size| size < u32::MAX as usize).ok_or_else(|| {
+                let detail = "Divide it among several deserializers.";
+                Error::data("A script file of 4 GB or more cannot be read.").with_detail(detail).in_file(path)
+            })?
+        ];
     file.read_exact_at(0, &mut texts)?;
     let mut paths = Paths::default();
     let mut lines = Vec::new();
@@ -135,6 +137,12 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
     Ok(Scan { texts, found, files: Files::of(file) })
 }
 
+fn no_archive() -> Error {
+    Error::data("No key was found: this is not a Kaldi archive.").with_detail(
+        "An archive has utterances, each a key, a blank and a matrix or vector. The path of a script file is given as 'scpFile'.",
+    )
+}
+
 /// A part of a file that was read.
 struct Window {
     file: DataFile,
@@ -175,7 +183,7 @@ impl Window {
             }
             from += bytes.len() as u64;
             if from - at > limit {
-                return Err(Error::data("No key was found: this is not a Kaldi archive.").at(at, None));
+                return Err(no_archive().at(at, None));
             }
             if from >= self.size {
                 return Ok(None);
@@ -193,11 +201,11 @@ impl Window {
         let end = self.find(start, LONGEST_KEY as u64, |byte| byte.is_ascii_whitespace() || byte == 0)?;
         let end = end.ok_or_else(|| {
             Error::data("The file ends after a key.")
-                .with_detail("The archive is not complete.")
+                .with_detail("The archive is not complete: write or copy it again.")
                 .at(start, None)
         })?;
         match self.bytes(end, 1)? {
-            [0] => Err(Error::data("No key was found: this is not a Kaldi archive.").at(start, None)),
+            [0] => Err(no_archive().at(start, None)),
             _ => Ok(Some((start, end))),
         }
     }
@@ -209,14 +217,19 @@ impl Window {
         let object = if header::is_binary(bytes) {
             header::read(bytes, at)?
         } else if bytes.is_empty() && !integers {
-            return Err(Error::data("The file ends where an object was expected.").at(at, None));
+            let detail = "The archive is not complete, or the script names another offset: write them again.";
+            return Err(Error::data("The file ends where an object was expected.")
+                .with_detail(detail)
+                .at(at, None));
         } else {
             return self.text(at, integers);
         };
         if object.bytes.end > size {
             let missing = object.bytes.end - size;
             return Err(Error::data("The file ends within an object.")
-                .with_detail(format!("{missing} more bytes were expected: the archive is not complete."))
+                .with_detail(format!(
+                    "{missing} more bytes were expected: the archive is not complete. Write or copy it again."
+                ))
                 .at(at, None));
         }
         Ok(object)
@@ -232,12 +245,14 @@ impl Window {
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));
             if !opens.transpose()?.unwrap_or(false) {
                 let error = Error::data("An object is neither binary nor the text of a matrix or vector.");
-                let detail = "Text of features stands in brackets. Vectors of integers are streams of the sparse format.";
+                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with 'format = sparse'.";
                 return Err(error.with_detail(detail).at(at, None));
             }
             let end = self.find(at, u64::MAX, |byte| byte == b']')?;
             1 + end.ok_or_else(|| {
-                Error::data("The file ends within an object.").with_detail("There is no ']'.").at(at, None)
+                Error::data("The file ends within an object.")
+                    .with_detail("There is no ']': write or copy the archive again.")
+                    .at(at, None)
             })?
         };
         let count = usize::try_from(end - at).unwrap_or(usize::MAX);

@@ -64,7 +64,9 @@ fn parse_rows(range: &str) -> Result<Option<(u32, u32)>> {
 }
 
 fn malformed(detail: &str) -> Error {
-    Error::data("A line of a Kaldi script file is malformed.").with_detail(detail)
+    Error::data("A line of a Kaldi script file is malformed.").with_detail(detail).with_detail(
+        "Expected is 'key path', 'key path:offset', or one of these with '[first:last]', a range of rows.",
+    )
 }
 
 #[cfg(test)]

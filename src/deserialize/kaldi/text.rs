@@ -20,9 +20,13 @@ pub fn measure(bytes: &[u8], offset: u64, integers: bool) -> Result<Object> {
             let bytes = offset..offset + bytes.len() as u64;
             Ok(Object { kind: Kind::Text, rows, columns, is_matrix: !integers, bytes })
         }
-        _ => Err(Error::data("A text has too many values for one sequence.").at(offset, None)),
+        _ => Err(Error::data("A text has too many values for one sequence.")
+            .with_detail("At most 4294967295 rows and columns are possible: cut the utterance.")
+            .at(offset, None)),
     }
 }
+
+const DAMAGED: &str = "The text of a matrix has rows of equally many numbers: write the archive again.";
 
 /// Calls `each` with every value of `count` rows of a matrix, from row `first` on.
 pub fn values<T: FromStr>(
@@ -42,7 +46,8 @@ where
             values += 1;
         }
         if values != columns {
-            return Err(Error::data(format!("A row has {values} values, and others have {columns}.")));
+            let message = format!("A row has {values} values, and others have {columns}.");
+            return Err(Error::data(message).with_detail(DAMAGED));
         }
         found += 1;
     }
@@ -57,6 +62,7 @@ pub fn integers(bytes: &[u8], mut each: impl FnMut(i32)) -> Result<()> {
 /// A text is not the text that was measured.
 pub fn changed() -> Error {
     Error::data("A text has other sizes than when its archive was opened.")
+        .with_detail("The file was changed while it was in use: open the reader again.")
 }
 
 /// The rows of a matrix that are not empty.
@@ -77,7 +83,9 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn number<T: FromStr>(word: &[u8]) -> Result<T> {
     let number = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-    number.ok_or_else(|| Error::data(format!("'{}' is not a number.", String::from_utf8_lossy(word))))
+    number.ok_or_else(|| {
+        Error::data(format!("'{}' is not a number.", String::from_utf8_lossy(word))).with_detail(DAMAGED)
+    })
 }
 
 #[cfg(test)]

@@ -35,7 +35,10 @@ fn info_of(shape: [usize; 3], element: ElementType) -> Result<ImageInfo> {
             depth: Depth::Element(element),
             order: PixelOrder::Interleaved,
         }),
-        _ => Err(Error::data(format!("A sample of the shape {shape:?} is no image."))),
+        _ => {
+            let message = format!("A sample of the shape {shape:?} is no image.");
+            Err(Error::data(message).with_detail("Expected are channels, columns and rows, each at least 1."))
+        }
     }
 }
 

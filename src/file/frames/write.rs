@@ -25,7 +25,8 @@ impl FrameTable {
         let (Ok(packed), Ok(unpacked), true) =
             (u32::try_from(packed), u32::try_from(unpacked), (self.frames as usize) < limit)
         else {
-            return Err(Error::data("There are more frames than a table of zstd frames can have."));
+            let message = "There are more frames than a table of zstd frames can have.";
+            return Err(Error::data(message).with_detail("Write larger frames, or several files."));
         };
         self.entries.extend(packed.to_le_bytes());
         self.entries.extend(unpacked.to_le_bytes());

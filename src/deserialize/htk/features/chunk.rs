@@ -218,7 +218,7 @@ fn mixed(shared: &Shared, position: usize, file: &HtkFile, first: &header::Facts
     let (path, own) = (file.file.path(), &file.header.facts);
     let error = Error::data(format!("setkind: inconsistent feature kind for file '{path}'")).with_detail(format!(
         "It has features of kind '{}' with {} values a frame and a sample period of {}; the first file of its chunk has \
-         kind '{}', {} values and a period of {}.",
+         kind '{}', {} values and a period of {}. Read files of another kind with a deserializer of their own.",
         own.kind, own.dim, own.period, first.kind, first.dim, first.period
     ));
     shared.of_utterance(position, error.in_file(path))

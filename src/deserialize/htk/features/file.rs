@@ -53,8 +53,9 @@ impl HtkFile {
         if end <= size {
             return Ok(());
         }
-        let error = Error::data("error reading from file: Success")
-            .with_detail(format!("The file ends at {size}, and the frames at {end}: it is not complete."));
+        let error = Error::data("error reading from file: Success").with_detail(format!(
+            "The file ends at {size}, and the frames at {end}: it is not complete. Write or copy it again."
+        ));
         Err(error.in_file(self.file.path()).at(size, None))
     }
 }

@@ -117,20 +117,22 @@ impl Header {
         if base != GUID_KIND && BASES.iter().all(|known| known.0 != base) {
             let error = Error::data("htkfeatreader:unsupported feature kind").with_detail(format!(
                 "The kind is {code} (octal {code:o}), of which the lowest six bits say {base}; supported are 6 (MFCC), \
-                 7 (FBANK), 9 and 12 (USER) and 11 (PLP). The byte order is guessed from the sample period, which is {period}."
+                 7 (FBANK), 9 and 12 (USER) and 11 (PLP). The byte order is guessed from the sample period, which is {period}. Check \
+                 that this is a file of HTK features, or write it as one of these kinds."
             ));
             return Err(error.in_file(file.path()).at(10, None));
         }
         if code & VECTOR_QUANTIZED != 0 {
-            let error = Error::data("htkfeatreader:we do not support VQ")
-                .with_detail(format!("The kind is {code} (octal {code:o}). Store the features themselves."));
+            let error = Error::data("htkfeatreader:we do not support VQ").with_detail(format!(
+                "The kind is {code} (octal {code:o}). Store the features themselves, not their codes."
+            ));
             return Err(error.in_file(file.path()).at(10, None));
         }
         let is_compressed = code & COMPRESSED != 0;
         let value_bytes = if is_compressed { 2 } else { 4 };
         if frame_bytes == 0 || !frame_bytes.is_multiple_of(value_bytes) {
             let error = Error::data("htkfeatreader:sample size not multiple of dimension").with_detail(
-                format!("A frame has {frame_bytes} bytes, but each of its values has {value_bytes}."),
+                format!("A frame has {frame_bytes} bytes, but each of its values has {value_bytes}. Check that this is a file of HTK features."),
             );
             return Err(error.in_file(file.path()).at(8, None));
         }
@@ -168,8 +170,9 @@ impl Header {
             let frames = self.frames;
             let message =
                 format!("open: end frame exceeds archive's total number of frames {frames} in '{path}'");
-            let detail =
-                format!("The range is [{start},{end}]. Frames count from 0, and the end is part of it.");
+            let detail = format!(
+                "The range is [{start},{end}]. Frames count from 0, and the end is part of it: correct the range."
+            );
             return Err(Error::data(message).with_detail(detail).in_file(path));
         }
         Ok(())
@@ -183,7 +186,9 @@ pub fn check_order(start: u32, end: u32, path: &str) -> Result<()> {
     }
     let (start, end) = (start as i32, end as i32);
     let error = Error::data(format!("open: start frame {start} > end frame {end} in '{path}'"));
-    Err(error.with_detail("Both frames of a range are part of it, and count from 0.").in_file(path))
+    Err(error
+        .with_detail("Both frames of a range are part of it, and count from 0: correct the range.")
+        .in_file(path))
 }
 
 /// CNTK guesses the byte order from the period alone: it is the one that makes the period the smaller number.
@@ -197,7 +202,7 @@ fn floats<E: ByteOrder>(bytes: &[u8]) -> Box<[f32]> {
 
 /// An error of a file that ends before what is read of it.
 fn ends_early(file: &DataFile, size: u64, detail: &str) -> Error {
-    let found = format!("The file ends at {size}.");
+    let found = format!("The file ends at {size}: it is not complete. Write or copy it again.");
     let error = Error::data("error reading from file: Success").with_detail(found).with_detail(detail);
     error.in_file(file.path()).at(size, None)
 }

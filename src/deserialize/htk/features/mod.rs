@@ -146,7 +146,8 @@ fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, u
     // The limit of the other dense formats: the bytes of a sample must have a size.
     let Some(sample) = sample.filter(|&size| size <= isize::MAX as usize / 8) else {
         let message = format!("Sample dimension ({asked}) with {frames} frames is too large.");
-        return Err(Error::config(ExceptionClass::InvalidArgument, message));
+        let detail = "Their product is the number of values of a sample: correct 'dim' or 'contextWindow'.";
+        return Err(Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail));
     };
     let own = format!("'dim' is {asked}, and a frame of the first file has {dim} values.");
     if (left, right) != (0, 0) {
@@ -155,7 +156,7 @@ fn layout(asked: u64, (left, right): (u32, u32), dim: usize) -> Result<(usize, u
         }
         // CNTK 2.7 writes past the end of the sample.
         let message = "HTKDeserializer: 'dim' is smaller than the dimension of the input features";
-        let detail = "With a 'contextWindow', 'dim' is the dimension of one frame.";
+        let detail = format!("With a 'contextWindow', 'dim' is the dimension of one frame: set it to {dim}.");
         return Err(Error::config(ExceptionClass::Runtime, message).with_detail(own).with_detail(detail));
     }
     let detail = "Without a 'contextWindow', 'dim' must be that number, or an odd multiple of it for neighbouring frames.";
@@ -218,10 +219,11 @@ impl Shared {
         };
         let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message).with_detail(format!(
             "The file has features of kind '{}' with {} values a frame and a sample period of {}; the first file of all \
-             has kind '{}', {} values and a period of {}.",
+             has kind '{}', {} values and a period of {}. Read files of another kind with a deserializer of their own.",
             own.kind, own.dim, own.period, all.kind, all.dim, all.period
         ));
-        Err(self.of_utterance(position, error))
+        let path = self.table.paths.get(self.table.utterances.paths[position]);
+        Err(self.of_utterance(position, error.in_file(&path)))
     }
 
     fn log_facts(&self) {

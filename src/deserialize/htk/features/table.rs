@@ -12,6 +12,7 @@ use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 /// A chunk takes no further utterance once it has more frames than this: 15 minutes at 100 frames a second.
@@ -97,9 +98,11 @@ impl Table {
             let error = Error::data("HTKDeserializer: No utterances to process.");
             let found = match (&dropped, count) {
                 (Some(_), _) => {
-                    "Every key appears more than once, and all utterances of such a key are dropped."
+                    "Every key appears more than once, and all utterances of a repeated key are dropped: give each a key of its own."
                 }
-                (None, 0) => "The script files have no lines of utterances, or all of them are too long.",
+                (None, 0) => {
+                    "The script files have no lines of utterances, or all of them are longer than 'maxSequenceSize'."
+                }
                 (None, _) => "",
             };
             return Err(error.with_detail(found).in_file(files.first().map_or("", |file| &file.path)));
@@ -294,10 +297,24 @@ impl Duplicates {
                 }
             }
         }
-        let line = format!(
+        let mut line = format!(
             "Number of duplicates is '{}'. All duplicates will be dropped. Consider switching to numeric sequence ids.",
             self.all.len()
         );
+        if let [first, second, ..] = &self.all[..] {
+            let place = |index: u32| {
+                let (file, line) = locate(&script.files, script.utterances.lines[index as usize]);
+                format!("line {line} of '{file}'")
+            };
+            // Writing to a string does not fail.
+            let _ = write!(
+                line,
+                " The key '{}' is in {} and in {}: give each utterance a key of its own.",
+                String::from_utf8_lossy(script.key(first.1 as usize)),
+                place(first.1),
+                place(second.1)
+            );
+        }
         lines.push((Level::Warning, line));
     }
 }

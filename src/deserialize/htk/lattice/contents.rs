@@ -104,7 +104,8 @@ impl Contents {
             entries.push(Line { key, offset, run: self.runs.len() - 1, at: (at, number) });
         }
         if entries.is_empty() {
-            let detail = "The table of contents has no lines.";
+            let detail =
+                "The table of contents has no lines. Write it again, or remove it from the index file.";
             return Err(not_open("").with_detail(detail).in_file(table));
         }
         keys::number_all(corpus, entries.iter().map(|entry| entry.key), &mut self.keys)
@@ -133,7 +134,11 @@ impl Contents {
                 "ERROR: Lattice with the next key '{next}' inside the TOC file '{}' is larger than 50MB",
                 run.path
             );
-            let detail = format!("It begins at {} and ends at {end} of '{}'.", entry.offset, run.path);
+            let detail = format!(
+                "It begins at {} and ends at {end} of '{}'. Lattices are listed in the order of their offsets, and may have 50 MB \
+                 each: correct the offsets, or prune the lattice.",
+                entry.offset, run.path
+            );
             let error = Error::new(ErrorKind::Data, ExceptionClass::Logic, message);
             return Err(error.with_detail(detail));
         }
@@ -142,7 +147,9 @@ impl Contents {
                 "Invalid sequence: number of samples == 0 (key = {key}, offset = {}, size = 0)",
                 entry.offset
             );
-            return Err(Error::data(message).with_detail("The next lattice begins where this one does."));
+            return Err(Error::data(message).with_detail(
+                "The next lattice begins where this one does: correct the offsets, or remove the line.",
+            ));
         }
         Ok(size as u32)
     }

@@ -78,7 +78,10 @@ impl LatticeDeserializer {
         let count = contents.keys.len();
         Logger::log_always(Level::Info, &format!("LatticeDeserializer: '{count}' sequences"));
         if u32::try_from(count).is_err() {
-            return Err(Error::data("There are more than 4294967295 lattices.").in_file(index));
+            let message = "There are more than 4294967295 lattices.";
+            return Err(Error::data(message)
+                .with_detail("Divide them among several readers.")
+                .in_file(index));
         }
         let samples: Vec<u32> = contents.sizes.iter().map(|size| size.div_ceil(SAMPLE)).collect();
         let chunks = chunks(&contents, options.chunk_size);

@@ -33,7 +33,7 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
     let mut header = [0; HEADER as usize];
     let count = file.read_at(0, &mut header)?;
     if count < header.len() || !header.starts_with(TAG) {
-        let detail = "It must begin with 'MLF' and a version. Labels in text are read by HTKMLFDeserializer.";
+        let detail = "It must begin with 'MLF' and a version. Labels in text are read by the type 'HTKMLFDeserializer'.";
         let error = Error::data("MLFBinaryIndexBuilder: MLF binary file is malformed.").with_detail(detail);
         return Err(error.in_file(file.path()).at(0, None));
     }
@@ -41,7 +41,9 @@ pub(super) fn read_version(file: &DataFile) -> Result<Version> {
         1 => Ok(Version::Numbers),
         2 => Ok(Version::Texts),
         version => {
-            let detail = format!("Its version is {version}; versions 1 and 2 can be read.");
+            let detail = format!(
+                "Its version is {version}; versions 1 and 2 can be read: write the labels as one of these."
+            );
             let error = Error::data("Not supported MLF model version.").with_detail(detail);
             Err(error.in_file(file.path()).at(TAG.len() as u64, None))
         }
@@ -91,7 +93,8 @@ fn long_key(window: &mut Window<'_>, offset: u64, length: u16) -> Error {
         Err(error) => return error,
     };
     let message = format!("Utterance label length is greater than limit {length}: {key}");
-    let detail = format!("A key must not have more than {LONGEST_KEY} bytes.");
+    let detail =
+        format!("A key must not have more than {LONGEST_KEY} bytes: shorten it, or write the file again.");
     Error::data(message).with_detail(detail).in_file(window.file.path()).at(offset, None)
 }
 

@@ -173,7 +173,8 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
         let boundaries = values.as_mut().and_then(|values| values.split_off_mut(..labels.frames as usize));
         if entry.frames > LONGEST {
             lines.push(vec![format!(
-                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit (file {}, offset {start}).",
+                "Cannot parse the utterance '{}': it has {} frames, and {LONGEST} are the limit. Cut it into several. (file {}, offset \
+                 {start})",
                 shared.corpus.text_of(entry.key),
                 entry.frames,
                 file.data.path()
@@ -206,7 +207,8 @@ fn warnings(shared: &MlfShared, invalid: &Invalid, entry: Entry, file: &str) -> 
     let key = shared.corpus.text_of(entry.key);
     let quote = if shared.frame_mode { "" } else { "'" };
     let place = format!("(file {file}, offset {})", entry.offset);
-    vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote} {place}")]
+    let advice = "It is left out, and counts against the reader's 'maxErrors'. Mend or remove it.";
+    vec![invalid.reason(&key), format!("Cannot parse the utterance {quote}{key}{quote}. {advice} {place}")]
 }
 
 /// The error of an utterance that cannot be read.
@@ -225,11 +227,16 @@ pub(super) fn failed(file: &DataFile, entry: Entry, dim: u32, failure: Failure) 
             let frames = entry.frames;
             let message =
                 format!("The runs of an utterance have {sum} frames or more, the utterance has {frames}.");
-            (Error::data(message).with_detail("The file is damaged."), at, false)
+            (Error::data(message).with_detail("The file is damaged: write the labels again."), at, false)
         }
         Failure::Short => {
             let message = "The runs of an utterance do not have the size that they have in the index.";
-            (Error::data(message).with_detail("The file has changed while it was in use."), 0, false)
+            (
+                Error::data(message)
+                    .with_detail("The file has changed while it was in use: open the reader again."),
+                0,
+                false,
+            )
         }
     };
     let offset = entry.offset + at as u64;

@@ -144,7 +144,8 @@ impl Builder {
         let table = &mut self.table;
         let position = u32::try_from(self.keys.len()).ok().filter(|&position| position != NOWHERE);
         let Some(position) = position else {
-            return Err(Error::data("Label files have more than 4294967294 utterances."));
+            let message = "Label files have more than 4294967294 utterances.";
+            return Err(Error::data(message).with_detail("Divide them among several deserializers."));
         };
         let (size, frames) = (u64::from(entry.size), u64::from(entry.frames));
         match (table.chunks.last_mut(), table.spans.last()) {
@@ -180,21 +181,36 @@ impl Builder {
         (position..self.len()).map(|position| self.table.entry_with(self.keys[position], position))
     }
 
-    /// The table, ready to be used. Runs on a thread of the pool. Logs if keys are repeated.
-    pub fn finish(self) -> Table {
+    /// The table, ready to be used. Runs on a thread of the pool. Logs if keys are repeated; `text_of` is the text of a key, and
+    /// `path_of` the path of a file.
+    pub fn finish<'a>(
+        self,
+        text_of: impl Fn(SequenceKey) -> String,
+        path_of: impl Fn(u32) -> &'a str,
+    ) -> Table {
         let mut table = self.table;
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
         table.frames.shrink_to_fit();
         let (lookup, repeats) = Lookup::new(&self.keys);
         table.lookup = lookup;
+        let repeated = match &table.lookup {
+            _ if repeats == 0 => None,
+            lookup => {
+                (0..).zip(&self.keys).find(|&(position, &key)| lookup.is_repeat(position, key, &self.keys))
+            }
+        };
+        let repeated = repeated.map(|(position, &key)| (position, key));
         table.keys = Keys::new(self.keys);
-        if repeats > 0 {
+        if let Some((position, key)) = repeated {
             let utterances =
                 if repeats == 1 { "1 utterance has" } else { &format!("{repeats} utterances have") };
             let line = format!(
                 "MLF Deserializer: {utterances} the key of an earlier one, and will not be used: the first one of each key \
-                 counts."
+                 counts. The first to be left out is '{}' at offset {} of '{}': remove it, or give it a key of its own.",
+                text_of(key),
+                table.offsets[position as usize],
+                path_of(table.span_of(position).file)
             );
             Logger::log_always(Level::Warning, &line);
         }
@@ -231,6 +247,18 @@ impl Lookup {
         let repeats = keys.len() - positions.len();
         positions.shrink_to_fit();
         (Lookup::Sorted(positions), repeats)
+    }
+
+    /// Whether the utterance at a position has the key of an earlier one.
+    fn is_repeat(&self, position: u32, key: SequenceKey, keys: &[SequenceKey]) -> bool {
+        match self {
+            Lookup::Difference { .. } => false,
+            Lookup::Direct(positions) => positions[key as usize] != position,
+            Lookup::Sorted(positions) => {
+                let rank = positions.partition_point(|&other| keys[other as usize] < key);
+                positions.get(rank) != Some(&position)
+            }
+        }
     }
 
     fn find(&self, key: SequenceKey, keys: &Keys) -> Option<u32> {
@@ -292,6 +320,11 @@ impl Table {
     #[inline]
     pub fn entry(&self, position: usize) -> Entry {
         self.entry_with(self.keys.get(position), position)
+    }
+
+    /// The chunk that an utterance is in.
+    fn span_of(&self, position: u32) -> &ChunkSpan {
+        &self.spans[self.spans.partition_point(|span| span.first <= position) - 1]
     }
 
     #[inline]

@@ -139,10 +139,14 @@ fn check(options: &MlfOptions, is_primary: bool) -> Result<()> {
     if options.dim > LARGEST_DIM {
         let dim = options.dim;
         let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{LARGEST_DIM}d'\n");
-        return Err(Error::config(ExceptionClass::Runtime, message));
+        let detail = "Set 'labelDim' to the number of classes. Labels are kept as numbers of 16 bits.";
+        return Err(Error::config(ExceptionClass::Runtime, message).with_detail(detail));
     }
     if options.phone_boundaries && options.binary {
-        return Err(logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer."));
+        let detail = "Binary labels have no boundaries of phones: remove 'phoneBoundaries', or read the labels in text.";
+        return Err(
+            logic("TODO: implement phoneBoundaries setting in Binary MLF deserializer.").with_detail(detail)
+        );
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::config::options::MlfOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::htk::keys::number_all;
 use crate::file::DataFile;
-use crate::log::{Level, Logger};
+use crate::log::Repeated;
 use crate::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -65,7 +65,9 @@ pub(super) fn open(
         };
         files.push(LabelFile { data, is_binary: options.binary, version });
     }
-    Ok((files, builder.finish()))
+    let path_of = |file: u32| files.get(file as usize).map_or("", |file: &LabelFile| file.data.path());
+    let table = builder.finish(|key| corpus.text_of(key), path_of);
+    Ok((files, table))
 }
 
 /// Opens a label file, with CNTK's words if that fails.
@@ -104,24 +106,26 @@ fn scan_text(
     ahead: Option<ScannedAhead>,
 ) -> Result<()> {
     let data = file.file;
+    let skipped = Repeated::new("utterances without a name or without ranges of frames, which were left out");
     // A file that has changed in between is scanned again.
     let ahead = ahead.filter(|ahead| ahead.path == data.path() && ahead.size == file.size);
     let (pieces, scanned) = match ahead {
         Some(ahead) => (ahead.pieces, ahead.scanned),
         None => (file.pieces()?, Vec::new()),
     };
-    scanned.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder))?;
+    scanned.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder, &skipped))?;
     let scan = |pieces: &[Range<u64>]| scan_pieces(file, pieces);
     let mut waves = pieces[scanned.len()..].chunks(WAVE);
     let mut scanned = waves.next().map(scan).transpose()?;
     while let Some(now) = scanned {
         let (added, next) = rayon::join(
-            || now.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder)),
+            || now.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder, &skipped)),
             || waves.next().map(scan).transpose(),
         );
         added?;
         scanned = next?;
     }
+    skipped.summarize(data.path());
     Ok(())
 }
 
@@ -133,7 +137,13 @@ fn scan_pieces(file: &TextFile<'_>, pieces: &[Range<u64>]) -> Result<Vec<Scanned
 }
 
 /// Adds the utterances of a piece, whose keys are numbered now. Logs what was skipped.
-fn add_piece(data: &DataFile, piece: &Scanned, corpus: &Corpus, builder: &mut Builder) -> Result<()> {
+fn add_piece(
+    data: &DataFile,
+    piece: &Scanned,
+    corpus: &Corpus,
+    builder: &mut Builder,
+    skipped: &Repeated,
+) -> Result<()> {
     let path = data.path();
     let mut failure = None;
     for (_, event) in &piece.events {
@@ -144,9 +154,10 @@ fn add_piece(data: &DataFile, piece: &Scanned, corpus: &Corpus, builder: &mut Bu
                     Some(key) => (String::from_utf8_lossy(key).into_owned(), "it has no ranges of frames"),
                     None => (corpus.text_of(0), "its key line is not a name in quotes"),
                 };
-                let line =
-                    format!("Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}.");
-                Logger::log_always(Level::Warning, &line);
+                skipped.warn(&[format!(
+                    "Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}. It is left out. Expected is a line \
+                     with its name in quotes, and a line 'first last state ...' for each run of frames."
+                )]);
             }
             Event::Failed { flaw, key, line, after } => {
                 let error = Error::data(flaw.message(*after)).with_detail(flaw.advice());
@@ -182,7 +193,8 @@ fn add(
     let Entry { key, offset, size, .. } = entry;
     let message =
         format!("Invalid sequence: number of samples == 0 (key = {key}, offset = {offset}, size = {size})");
-    let error = Error::data(message).with_detail("The utterance has no frames.");
+    let error =
+        Error::data(message).with_detail("The utterance has no frames: remove it, or write its labels.");
     Err(error.in_file(data.path()).at(offset, line()).for_key(corpus.text_of(key)))
 }
 

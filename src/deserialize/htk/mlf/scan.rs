@@ -79,7 +79,8 @@ impl TextFile<'_> {
     pub fn check_header(&self) -> Result<()> {
         let error = |message: &str| Error::data(message).in_file(self.file.path());
         if self.size == 0 {
-            return Err(error("Input file is empty"));
+            let detail = "Labels were expected, after a first line '#!MLF!#'.";
+            return Err(error("Input file is empty").with_detail(detail));
         }
         let Some(start) = self.first_text()? else { return Ok(()) };
         let mut line = [0; HEADER.len() + 2];
@@ -89,7 +90,9 @@ impl TextFile<'_> {
             return Ok(());
         }
         let found = String::from_utf8_lossy(line);
-        let detail = format!("The first line must be '#!MLF!#' and nothing else; it begins with '{found}'.");
+        let detail = format!(
+            "The first line must be '#!MLF!#' and nothing else; it begins with '{found}'. Check that this is a file of labels."
+        );
         let error = error("Expected MLF header was not found.").with_detail(detail);
         Err(error.at(start, self.file.line_at(start)))
     }

@@ -42,7 +42,8 @@ impl StateList {
         let size = file.size()?;
         if size >= FREE.into() {
             let message = format!("The state list '{path}' has {size} bytes; 4 GB are the limit.");
-            return Err(Error::data(message).in_file(path));
+            let detail = "Expected is one name of a state in each line: check the path.";
+            return Err(Error::data(message).with_detail(detail).in_file(path));
         }
         let mut text = vec![0; size as usize];
         let read = file.read_at(0, &mut text)?;
@@ -52,7 +53,8 @@ impl StateList {
                 "Deduplicate two states with the same name '{}' from the state table '{path}'.",
                 String::from_utf8_lossy(&name)
             );
-            Error::data(message).in_file(path).at(offset, file.line_at(offset))
+            let detail = "The number of its line is the class of a state, so each name has one line: remove the second.";
+            Error::data(message).with_detail(detail).in_file(path).at(offset, file.line_at(offset))
         })?;
         let line = format!("Total ({}) state names in state list '{path}'", list.len());
         Logger::log_always(Level::Info, &line);

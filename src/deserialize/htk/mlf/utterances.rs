@@ -9,7 +9,7 @@ use super::scan::{self, EndFinder, TextFile};
 use super::states::StateList;
 use super::{LARGEST_DIM, chunk};
 use crate::file::DataFile;
-use crate::log::{Level, Logger};
+use crate::log::Repeated;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -48,7 +48,8 @@ pub(crate) fn utterances<'a>(
         text.check_header()?;
         Source::Text { pieces: text.pieces()?.into(), piece: 0..0, at: 0, ends: Box::new(EndFinder::new()) }
     };
-    Ok(Utterances { file, states, source, text: Vec::new() })
+    let skipped = Repeated::new("utterances that could not be read and were left out");
+    Ok(Utterances { file, states, source, text: Vec::new(), skipped })
 }
 
 /// See [`utterances`].
@@ -58,6 +59,8 @@ pub(crate) struct Utterances<'a> {
     source: Source,
     /// The piece of a text file that is read, or the utterance of a binary one.
     text: Vec<u8>,
+    /// Utterances that were left out.
+    skipped: Repeated,
 }
 
 enum Source {
@@ -86,6 +89,12 @@ impl Utterances<'_> {
         (done, size)
     }
 
+    /// There is nothing left.
+    fn end(&self) -> Option<UtteranceLabels> {
+        self.skipped.summarize(self.file.path());
+        None
+    }
+
     /// The next utterance that is valid.
     fn advance(&mut self) -> Result<Option<UtteranceLabels>> {
         loop {
@@ -93,7 +102,7 @@ impl Utterances<'_> {
                 Source::Text { pieces, piece, at, ends } => {
                     let size = (piece.end - piece.start) as usize;
                     let Some(found) = scan::next_utterance(&self.text[..size], *at, ends) else {
-                        let Some(next) = pieces.pop_front() else { return Ok(None) };
+                        let Some(next) = pieces.pop_front() else { return Ok(self.end()) };
                         let text = TextFile { file: &self.file, size: next.end };
                         text.read(&next, &mut self.text)?;
                         (*piece, *at) = (next, 0);
@@ -103,10 +112,9 @@ impl Utterances<'_> {
                     let offset = piece.start + found.place.start as u64;
                     let (Some(key), Some((line, last))) = (found.key, found.last) else {
                         let path = self.file.path();
-                        let line = format!(
-                            "The utterance at offset {offset} of '{path}' has no name or no ranges of frames."
-                        );
-                        Logger::log_always(Level::Warning, &line);
+                        self.skipped.warn(&[format!(
+                            "The utterance at offset {offset} of '{path}' has no name or no ranges of frames. It is left out."
+                        )]);
                         continue;
                     };
                     let bounds = ranges::bounds(last).map_err(|flaw| {
@@ -123,7 +131,7 @@ impl Utterances<'_> {
                     (key.to_vec(), entry, result, classes)
                 }
                 Source::Binary { version, places } => {
-                    let Some((key, entry)) = places.pop_front() else { return Ok(None) };
+                    let Some((key, entry)) = places.pop_front() else { return Ok(self.end()) };
                     self.text.resize(entry.size as usize, 0);
                     self.file.read_exact_at(entry.offset, &mut self.text)?;
                     let mut classes = vec![0; room(entry)];
@@ -139,14 +147,20 @@ impl Utterances<'_> {
                 }
                 Ok(Ok(())) => {
                     let frames = entry.frames;
-                    let line = format!(
-                        "Cannot parse the utterance '{text}': it has {frames} frames, and {LONGEST} are the limit."
-                    );
-                    Logger::log_always(Level::Warning, &line);
+                    self.skipped.warn(&[format!(
+                        "Cannot parse the utterance '{text}' at offset {} of '{}': it has {frames} frames, and {LONGEST} are the \
+                         limit. It is left out.",
+                        entry.offset,
+                        self.file.path()
+                    )]);
                 }
                 Ok(Err(invalid)) => {
-                    let line = format!("Cannot parse the utterance '{text}': {}.", invalid.reason(&text));
-                    Logger::log_always(Level::Warning, &line);
+                    self.skipped.warn(&[format!(
+                        "Cannot parse the utterance '{text}' at offset {} of '{}': {}. It is left out.",
+                        entry.offset,
+                        self.file.path(),
+                        invalid.reason(&text)
+                    )]);
                 }
                 Err(failure) => {
                     let error = chunk::failed(&self.file, entry, LARGEST_DIM as u32 + 1, failure);

@@ -79,7 +79,10 @@ impl Base64Images {
             sequences.map(|sequences| ChunkInfo { samples: sequences.into(), sequences })
         });
         let infos = infos.collect::<Option<Vec<_>>>();
-        let infos = infos.ok_or_else(|| Error::data("A chunk has too many images.").in_file(path))?;
+        let infos = infos.ok_or_else(|| {
+            let detail = "With 'multiViewCrop' each counts ten times; at most 4294967295 are possible.";
+            Error::data("A chunk has too many images.").with_detail(detail).in_file(path)
+        })?;
         let mut shared = Shared {
             file,
             index,
@@ -245,8 +248,12 @@ impl Chunk for Base64Chunk {
             let Content { file: bytes, image } = content;
             let invalid = |why: &str| {
                 let path = file.path();
-                let line =
-                    format!("Could not decompress sequence with id '{id}' in the input file '{path}': {why}");
+                let line = format!(
+                    "Could not decompress sequence with id '{id}' in the input file '{path}': {why}{} The image is left out, and counts \
+                     against the reader's 'maxErrors'. Mend or replace it. (file {path}, offset {}, sequence {id})",
+                    if why.ends_with('.') { "" } else { "." },
+                    span.offset
+                );
                 broken.warn(&[line]);
                 Ok((label, Read::Invalid))
             };
