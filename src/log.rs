@@ -81,10 +81,10 @@ impl Repeated {
         Repeated { what, count: AtomicU64::new(0), reported: AtomicU64::new(1) }
     }
 
-    /// Counts one, whose warning has these lines, and writes them if it is the first.
-    pub fn warn(&self, lines: &[String]) {
+    /// Counts one, and writes the lines of its warning if it is the first.
+    pub fn warn(&self, lines: impl FnOnce() -> Vec<String>) {
         match self.count.fetch_add(1, Ordering::Relaxed) {
-            0 => lines.iter().for_each(|line| Logger::log_always(Level::Warning, line)),
+            0 => lines().iter().for_each(|line| Logger::log_always(Level::Warning, line)),
             1 => {
                 let line =
                     format!("There are more {}. They are counted, and their number follows.", self.what);
@@ -111,10 +111,10 @@ mod tests {
     fn repeated_warnings_are_counted() {
         let repeated = Repeated::new("things");
         let reported = || repeated.reported.load(Ordering::Relaxed);
-        repeated.warn(&[]);
+        repeated.warn(Vec::new);
         repeated.summarize("f");
         assert_eq!(reported(), 1);
-        (0..5).for_each(|_| repeated.warn(&[]));
+        (0..5).for_each(|_| repeated.warn(Vec::new));
         repeated.summarize("f");
         assert_eq!(reported(), 6);
     }

@@ -357,7 +357,11 @@ fn read_deserializers(
         }
         let element = element.with(&values);
         let is_ours = name == kaldi::TYPE && !element.exists_here("module");
-        let module = if is_ours { String::new() } else { element.text("module")? };
+        let module = if is_ours {
+            String::new()
+        } else {
+            element.text("module").map_err(|error| hint_of_users(error, name))?
+        };
         // Whoever makes the transforms of other modules makes the whole chain, and what it begins with.
         if !is_ours && others.foreign && (is_foreign(&module) || is_chained_to_foreign(&module, &element)) {
             element.ignore(&element.keys().collect::<Vec<_>>());
@@ -494,6 +498,13 @@ fn element_of(section: &Section, name: &str, only: &str) -> Result<ElementType> 
         return Err(section.blame("type", error.with_detail(SUPPORTED)));
     }
     element_of_section(section)
+}
+
+/// A missing `module` of a deserializer that may be the user's own.
+fn hint_of_users(error: Error, name: &str) -> Error {
+    error.with_detail(format!(
+        "A deserializer of your own has no 'module': register it by the name '{name}' before the reader is opened."
+    ))
 }
 
 /// Whether a deserializer is another module's. What the library's own modules do not know is wrong, not foreign.

@@ -151,6 +151,8 @@ pub struct ChunkCheck {
     pub bytes: u64,
     /// Names in the file that no stream has, each once.
     pub unknown_names: Vec<UnknownName>,
+    /// The first line that begins with an id that is text, and the number of these lines.
+    pub text_ids: Option<(Finding, u64)>,
 }
 
 /// A name in a file that no stream has.
@@ -198,6 +200,10 @@ impl ChunkCheck {
         }
         self.streams.iter_mut().zip(&next.streams).for_each(|(own, next)| own.add(next));
         add_names(&mut self.unknown_names, next.unknown_names);
+        match (&mut self.text_ids, next.text_ids) {
+            (Some((_, count)), Some((_, next))) => *count += next,
+            (own, next) => *own = own.take().or(next),
+        }
     }
 }
 

@@ -387,7 +387,7 @@ impl DataFile {
         let (path, end) = (self.path(), offset + count as u64);
         let message = format!("Error reading file '{path}': it ends at {end}.");
         let detail = format!(
-            "{} more bytes were expected: the file is not complete, or was cut while it was in use.",
+            "{} more bytes were expected: the file is not complete, or was cut while it was in use. Write or copy it again.",
             wanted - count
         );
         Err(Error::data(message).with_detail(detail).in_file(path).at(end, None))

@@ -6,6 +6,7 @@ use crate::Result;
 use crate::deserialize::check::{
     ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, check_loaded,
 };
+use crate::deserialize::text::index::faults;
 use crate::deserialize::{Chunk, Deserializer};
 use crate::sequence::ChunkId;
 use rayon::prelude::*;
@@ -96,8 +97,14 @@ impl Inspector {
         progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckSummary> {
         let total = self.members().iter().filter_map(InspectedMember::file_bytes).sum();
-        let mut run =
-            Run { options, listener, summary: CheckSummary::default(), ended: false, is_partial: false };
+        let mut run = Run {
+            options,
+            listener,
+            summary: CheckSummary::default(),
+            ended: false,
+            is_partial: false,
+            text_ids: 0,
+        };
         for member in self.members() {
             let streams = vec![StreamStatistics::default(); member.streams().len()];
             run.summary.streams.push(streams);
@@ -105,11 +112,20 @@ impl Inspector {
             if run.ended {
                 continue;
             }
+            run.text_ids = 0;
             match (member.error(), member.opened()) {
-                (Some(error), _) => run.report([Finding::from(error.clone()).in_file(member.name())]),
+                (Some(error), _) => {
+                    run.report([Finding::from(error.clone()).in_file(member.name())]);
+                    let others = match run.ended {
+                        true => Vec::new(),
+                        false => faults::after(error, run.left())?,
+                    };
+                    run.report(others.into_iter().map(Finding::from));
+                }
                 (None, Some(opened)) => {
                     self.check_member(member, opened, &mut run, total, progress)?;
                     run.report_names(member.name());
+                    run.report_text_ids(member.name());
                 }
                 (None, None) => {}
             }
@@ -206,6 +222,8 @@ struct Run<'a> {
     ended: bool,
     /// Some chunks are not looked at.
     is_partial: bool,
+    /// Lines of the last deserializer that begin with an id that is text.
+    text_ids: u64,
 }
 
 impl Run<'_> {
@@ -240,6 +258,15 @@ impl Run<'_> {
         }));
     }
 
+    /// Reports how many lines of the last deserializer begin with an id that is text, if the first is not the only one.
+    fn report_text_ids(&mut self, file: &str) {
+        let count = std::mem::take(&mut self.text_ids);
+        if count > 1 {
+            let message = format!("{count} lines begin with an id that is text.");
+            self.report([Finding::new(Severity::Note, message).in_file(file)]);
+        }
+    }
+
     /// Reports what was found in a chunk of the deserializer that is being checked.
     fn add(&mut self, check: ChunkCheck, file: &str) {
         if let Some(streams) = self.summary.streams.last_mut() {
@@ -249,6 +276,12 @@ impl Run<'_> {
             add_names(names, check.unknown_names);
         }
         self.summary.bytes += check.bytes;
+        if let Some((first, count)) = check.text_ids {
+            if self.text_ids == 0 {
+                self.report([first.in_file(file)]);
+            }
+            self.text_ids += count;
+        }
         self.report(check.findings.into_iter().map(|finding| finding.in_file(file)));
     }
 }
@@ -307,5 +340,44 @@ mod tests {
         let streams = &summary.streams[0];
         assert_eq!((streams[0].dim, streams[1].dim), (3, 10));
         assert_eq!(streams[0].sequences, 20_000);
+    }
+
+    /// What a check finds in a file of this text: line, severity, and the beginning of the message.
+    fn found(text: &str, options: ReaderOptions, errors: u32) -> Vec<(Option<u64>, Severity, String)> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf");
+        std::fs::write(&path, text).expect("writing");
+        let ctf = CtfDeserializer::new(&path).dense("x", 1).max_errors(errors);
+        let data = Reader::builder().options(options.trace_level(0)).ctf(ctf).inspect().expect("data");
+        let mut found = Vec::new();
+        let mut keep = |finding: Finding| {
+            let message = finding.message.split(['.', '(']).next().unwrap_or_default();
+            found.push((finding.location.line, finding.severity, message.to_owned()));
+            ControlFlow::Continue(())
+        };
+        data.check(&CheckOptions::default(), &mut keep, &mut |_| ()).expect("a summary");
+        found
+    }
+
+    #[test]
+    fn ids_that_are_text_are_reported_once() {
+        let text = "a |x 1\nb |x 2\nb |x 3\nc |x 4\n";
+        for (errors, severity) in [(0, Severity::Error), (i32::MAX as u32, Severity::Warning)] {
+            let found = found(text, ReaderOptions::new().numeric_keys(false), errors);
+            let expected = [
+                (Some(1), severity, "Unexpected character"),
+                (None, Severity::Note, "4 lines begin with an id that is text"),
+            ];
+            assert_eq!(found, expected.map(|(line, severity, text)| (line, severity, text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn all_errors_of_an_index_are_reported() {
+        let large = "99999999999999999999999";
+        let text = format!("1 |x 1\n{large} |x 2\n3 |x bad\n{large}1 |x 4\n");
+        let message = "Overflow while reading a numeric sequence id ".to_owned();
+        let expected = [2, 4].map(|line| (Some(line), Severity::Error, message.clone()));
+        assert_eq!(found(&text, ReaderOptions::new(), 0), expected);
     }
 }

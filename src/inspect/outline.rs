@@ -2,6 +2,7 @@
 
 use super::check::{CheckOptions, CheckProgress, CheckSummary};
 use super::inspector::Inspector;
+use crate::config::options::MOST_ERRORS;
 use crate::config::{self, Config, CtfDeserializer, ReaderOptions};
 use crate::deserialize::check::{Finding, StreamStatistics};
 use crate::file::DataFile;
@@ -110,9 +111,6 @@ const BEGINNING: usize = 1 << 20;
 /// Bytes of a chunk where only a few sequences are looked at.
 const SMALL_CHUNK: u64 = 1 << 20;
 
-/// The greatest number of errors that can be tolerated.
-const MOST_ERRORS: u32 = i32::MAX as u32;
-
 /// The greatest dimension that a sparse stream can have.
 const ANY_DIM: usize = i32::MAX as usize;
 
@@ -218,6 +216,8 @@ impl TextOutline {
     /// The dimension of a sparse stream is what its greatest index needs. That of a dense stream is what most of its samples
     /// have; others are errors of the sample. Names that only few sequences have belong to no stream.
     ///
+    /// A file that cannot be indexed is a finding, and an error of the inspector's member; the outline stays what it was.
+    ///
     /// `progress` is called several times a second; bytes begin anew where the file has to be read again, because most samples
     /// are longer than the outline had them.
     pub fn complete(
@@ -228,8 +228,9 @@ impl TextOutline {
     ) -> Result<(TextOutline, Inspector, CheckSummary)> {
         for round in 1.. {
             let data = self.open(&self.with_any_dim())?;
-            if let Some(error) = data.members().first().and_then(|member| member.error()) {
-                return Err(error.clone());
+            if data.members().iter().any(|member| member.error().is_some()) {
+                let summary = data.check(options, listener, progress)?;
+                return Ok((self, data, summary));
             }
             let mut findings = Vec::new();
             let mut keep = |finding| {

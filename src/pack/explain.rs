@@ -27,7 +27,7 @@ impl Explain {
     /// The error with the place and the key of a sequence in stream `stream`. `key` is what fetching the sequence has
     /// revealed.
     #[cold]
-    pub(super) fn locate(
+    pub(crate) fn locate(
         &self,
         error: Error,
         id: SequenceId,

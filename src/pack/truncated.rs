@@ -142,8 +142,8 @@ impl TruncatedPacker {
         Error::data(message).with_detail(format!(
             "{} 'truncated = true' cuts all streams after equal numbers of steps, so each sample needs its partner. With one label \
              for many words, remove 'truncated' and 'truncationLength': whole sequences are packed then, each stream in a layout \
-             of its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts. Or write a \
-             label for each word.",
+             of its own, and 'definesMBSize = true' in a stream makes its samples those that the minibatch size counts. Otherwise make \
+             the lengths equal: write a label for each sample.",
             explain::lengths(lengths)
         ))
     }

@@ -4,6 +4,7 @@ use super::adaptive_executor::AdaptiveExecutor;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{Chunk, ChunkSource};
 use crate::error::ExceptionClass;
+use crate::pack::explain::Explain;
 use crate::pool::Pool;
 use crate::randomize::Selection;
 use crate::sequence::{SequenceId, SequenceKey};
@@ -17,6 +18,7 @@ pub(super) struct Fetcher {
     preparing: AdaptiveExecutor,
     /// Names of the streams.
     streams: Vec<String>,
+    explain: Explain,
     /// Streams whose shapes become known with the first data.
     late: Vec<usize>,
     shapes: Arc<LateShapes>,
@@ -36,6 +38,7 @@ impl Fetcher {
     /// A fetcher, if the deserializer needs one.
     pub(super) fn of(
         deserializer: &dyn ChunkSource,
+        explain: &Explain,
         truncated: bool,
         shapes: &Arc<LateShapes>,
         pool: Option<Pool>,
@@ -46,6 +49,7 @@ impl Fetcher {
             fetching: AdaptiveExecutor::new(pool.clone()),
             preparing: AdaptiveExecutor::new(pool),
             streams: streams.iter().map(|stream| stream.name.clone()).collect(),
+            explain: explain.clone(),
             late: late.collect(),
             shapes: Arc::clone(shapes),
             key_stream: if truncated { streams.len() - 1 } else { 0 },
@@ -107,8 +111,12 @@ impl Fetcher {
         let whole = (0..).zip(open.iter_mut().filter(|fetched| fetched.is_whole(streams)));
         self.preparing.each(whole, self.count, |(position, fetched)| fetched.prepare(position))?;
         if !self.late.is_empty() {
-            for sequence in self.fetched().iter().filter(|sequence| sequence.is_whole(streams)) {
-                self.check_shapes(sequence)?;
+            for (sequence, &id) in self.fetched().iter().zip(sequences) {
+                if sequence.is_whole(streams) {
+                    self.check_shapes(sequence).map_err(|(error, stream)| {
+                        self.explain.locate(error, id, stream, sequence.key(self.key_stream))
+                    })?;
+                }
             }
         }
         for (position, &id) in sequences.iter().enumerate() {
@@ -161,12 +169,13 @@ impl Fetcher {
         key.unwrap_or_default()
     }
 
-    /// Checks that all samples of a stream have one shape: that of its description, or that of the first sample.
-    fn check_shapes(&self, fetched: &Fetched) -> Result<()> {
+    /// Checks that all samples of a stream have one shape: that of its description, or that of the first sample. An error comes
+    /// with the number of its stream.
+    fn check_shapes(&self, fetched: &Fetched) -> std::result::Result<(), (Error, usize)> {
         for &stream in &self.late {
             let name = &self.streams[stream];
             let error = |kind, class, message: String, detail: &str| {
-                Err(Error::new(kind, class, message).with_detail(detail).in_stream(name))
+                Err((Error::new(kind, class, message).with_detail(detail).in_stream(name), stream))
             };
             let Some(shape) = fetched.shape(stream) else {
                 let message = format!("Unknown shape of the sequence in stream '{name}'.");

@@ -87,7 +87,7 @@ impl Pipeline {
         // Several minibatches are packed at once; those whose sequences are fetched are packed one by one, each by several
         // threads.
         let helpers = threads.clone().filter(|_| deserializer.is_fetched());
-        let fetcher = Fetcher::of(&*deserializer, truncated, shapes, threads);
+        let fetcher = Fetcher::of(&*deserializer, &explain, truncated, shapes, threads);
         let streams = deserializer.streams().to_vec();
         let packer: Box<dyn Packer> = match options.packing {
             Packing::Sequence => {

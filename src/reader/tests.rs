@@ -458,7 +458,7 @@ fn truncation_is_refused_where_nothing_is_truncated() {
     let truncated = ReadConfig::new(4).truncation_length(2);
     let mut reader = Reader::open(&settings).expect("a reader");
     let error = reader.start_epoch(&Epoch::sweeps(1).read_config(truncated)).expect_err("an error");
-    assert!(error.message().contains("truncated = true"), "{error}");
+    assert!(error.detail().contains("truncated = true"), "{error}");
     reader.start_epoch(&Epoch::sweeps(1).minibatch_size(4)).expect("an epoch");
     assert!(reader.configure(&ReadConfig::new(4).right_splice(1)).is_err());
     assert_eq!(samples_of_data(&reader.read().expect("a minibatch")), 1);

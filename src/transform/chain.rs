@@ -13,12 +13,11 @@ use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
-use crate::log::{Level, Logger};
+use crate::log::Repeated;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most values of an image, 2^31: more than CNTK's images can have.
 const MOST_VALUES: usize = 1 << 31;
@@ -29,10 +28,10 @@ pub struct Chain {
     element: ElementType,
     /// The random engines of each transform. Without, draws depend on the sequence alone.
     engines: Option<Mutex<Vec<Engines>>>,
-    /// The warning of images that have more channels than `Scale` says was given.
-    has_warned: AtomicBool,
-    /// The warning of `Color` and `Intensity` after a crop was given.
-    has_warned_of_crop: AtomicBool,
+    /// Images that have more channels than `Scale` says.
+    cut: Repeated,
+    /// Images that `Color` or `Intensity` gets after a crop.
+    cropped: Repeated,
 }
 
 /// A transform.
@@ -201,8 +200,8 @@ impl Chain {
             stages,
             element,
             engines,
-            has_warned: AtomicBool::new(false),
-            has_warned_of_crop: AtomicBool::new(false),
+            cut: Repeated::new("images with other channels than Scale says"),
+            cropped: Repeated::new("images whose last rows 'Color' or 'Intensity' did not change"),
         })
     }
 
@@ -377,26 +376,31 @@ impl Chain {
         Ok(())
     }
 
-    fn warn_of_crop(&self) {
-        if self.has_warned_of_crop.swap(true, Ordering::Relaxed) {
-            return;
+    /// Reports how many images the transforms have warned of. `name` is the file or the stream that they come from.
+    pub fn summarize(&self, name: &str) {
+        self.cut.summarize(name);
+        self.cropped.summarize(name);
+        for stage in &self.stages {
+            if let Stage::Mean(Some(mean)) = stage {
+                mean.summarize();
+            }
         }
+    }
+
+    fn warn_of_crop(&self) {
         let line = "Color or Intensity comes after a crop of an image that has fractions already. As in CNTK 2.7, the last rows of \
-                    what is cropped are not changed. Put crops first, before Mean, Color and Intensity. There is no warning of \
-                    further images.";
-        Logger::log_always(Level::Warning, line);
+                    what is cropped are not changed. Put crops first, before Mean, Color and Intensity.";
+        self.cropped.warn(|| vec![line.to_owned()]);
     }
 
     fn warn_of_channels(&self, declared: u32, found: u32) {
-        if self.has_warned.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let line = format!(
+        self.cut.warn(|| {
+            vec![format!(
             "Scale says channels = {declared}, but an image has {found}. Delivered are as many of its values, from its first row \
              on, as the declared shape has (CNTK 2.7). Set 'channels' to {found}, or 'grayscale = true' in the deserializer's \
-             section. There is no warning of further images."
-        );
-        Logger::log_always(Level::Warning, &line);
+             section."
+            )]
+        });
     }
 }
 

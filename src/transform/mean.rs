@@ -4,11 +4,10 @@ use super::pixels::{Memory, Real, Value, for_pixels};
 use super::storage::{self, Matrix};
 use super::view::View;
 use crate::image::ImageInfo;
-use crate::log::{Level, Logger};
+use crate::log::Repeated;
 use crate::processor::{InstructionSet, Processor, dispatch};
 use crate::stream::ElementType;
 use crate::{Error, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A mean image.
 pub(super) struct Mean {
@@ -17,8 +16,8 @@ pub(super) struct Mean {
     height: u64,
     channels: u64,
     values: Values,
-    /// The warning of images that have another size is given once.
-    has_warned: AtomicBool,
+    /// Images that have another size.
+    others: Repeated,
 }
 
 /// The values, in the type that the file declares if images can have it.
@@ -57,7 +56,7 @@ impl Mean {
             height,
             channels,
             values,
-            has_warned: AtomicBool::new(false),
+            others: Repeated::new("images of another size, from which it was not subtracted"),
         })
     }
 
@@ -92,19 +91,22 @@ impl Mean {
     }
 
     fn warn(&self, image: &ImageInfo) {
-        if self.has_warned.swap(true, Ordering::Relaxed) {
-            return;
-        }
         // CNTK's two lines, and after them what they leave open.
-        let lines = [
-            "Mean file does not match the size of the input image, will be ignored.".to_owned(),
-            "Please remove mean transformation from the config.".to_owned(),
-            format!(
-                "The mean image in '{}' has {}x{} pixels, an image {}x{}. There is no warning of further images.",
-                self.file, self.width, self.height, image.width, image.height
-            ),
-        ];
-        lines.iter().for_each(|line| Logger::log_always(Level::Warning, line));
+        self.others.warn(|| {
+            vec![
+                "Mean file does not match the size of the input image, will be ignored.".to_owned(),
+                "Please remove mean transformation from the config.".to_owned(),
+                format!(
+                    "The mean image in '{}' has {}x{} pixels, an image {}x{}. Scale images to the size of the mean image first.",
+                    self.file, self.width, self.height, image.width, image.height
+                ),
+            ]
+        });
+    }
+
+    /// Reports how many images had another size.
+    pub fn summarize(&self) {
+        self.others.summarize(&self.file);
     }
 
     /// Subtracts the mean from an image that it [applies](Mean::applies) to; one that has the stream's type already is changed

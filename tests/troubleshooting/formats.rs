@@ -69,7 +69,7 @@ fn images(kind: &str, map: &str) -> Result<(), Error> {
         "deserializers = ([ type = \"{kind}\" ; module = \"ImageReader\" ; file = \"map.txt\"\n  input = [ features = [ transforms = \
          ( [ type = \"Transpose\" ] ) ] ; labels = [ labelDim = 2 ] ] ])\n"
     );
-    read(&section, 2)
+    read(&section, 1)
 }
 
 fn binary(reader: &str, cut: usize) -> Result<(), Error> {
@@ -77,7 +77,7 @@ fn binary(reader: &str, cut: usize) -> Result<(), Error> {
     let options = TextToBinary {
         input: "train.ctf".to_owned(),
         output: "train.cbf".to_owned(),
-        streams: parse_streams("x x dense 3")?,
+        streams: parse_streams("x x dense 3\ny y sparse 10")?,
         chunk_size: 0,
         element: ElementType::Float,
         ctf2bin_compatible: false,

@@ -209,6 +209,9 @@ pub struct BinaryOptions {
     pub element: ElementType,
 }
 
+/// The greatest number of errors that can be tolerated: that of all.
+pub const MOST_ERRORS: u32 = i32::MAX as u32;
+
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextOptions {

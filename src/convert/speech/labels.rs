@@ -173,7 +173,7 @@ fn each(
         let utterance = utterance?;
         if seen.contains(&utterance.key) {
             let key = String::from_utf8_lossy(&utterance.key);
-            repeats.warn(&[format!(
+            repeats.warn(|| vec![format!(
                 "The utterance '{key}' at offset {} of '{path}' is left out: an earlier one has its key. Give it a key of its own.",
                 utterance.offset
             )]);

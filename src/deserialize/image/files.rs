@@ -146,6 +146,10 @@ impl ChunkSource for FileImages {
         true
     }
 
+    fn end_sweep(&self) {
+        self.shared.common.chain.summarize(self.shared.map.file());
+    }
+
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let line = u64::from(self.line(sequence.chunk)) + 1;
         Location { file: Some(self.shared.map.file().to_owned()), line: Some(line), ..Location::default() }

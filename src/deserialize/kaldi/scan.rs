@@ -245,7 +245,8 @@ impl Window {
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));
             if !opens.transpose()?.unwrap_or(false) {
                 let error = Error::data("An object is neither binary nor the text of a matrix or vector.");
-                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with 'format = sparse'.";
+                let detail = "Text of features stands in brackets. Vectors of integers are read by streams with 'format = sparse'. \
+                              The path of a script file is given as 'scpFile'.";
                 return Err(error.with_detail(detail).at(at, None));
             }
             let end = self.find(at, u64::MAX, |byte| byte == b']')?;

@@ -4,6 +4,7 @@
 use super::TextFile;
 use super::segment::{self, Scratch, Scratched};
 use crate::Result;
+use crate::config::options::MOST_ERRORS;
 use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::report::Report;
@@ -46,6 +47,9 @@ impl TextFile {
         let mut check = ChunkCheck::default();
         segments.into_iter().for_each(|segment| check.append(segment, most));
         self.number_lines(&file, &mut check.findings);
+        if let Some((finding, _)) = &mut check.text_ids {
+            self.number_lines(&file, std::slice::from_mut(finding));
+        }
         Ok(check)
     }
 
@@ -110,6 +114,9 @@ impl TextFile {
                 streams: streams.collect(),
                 bytes: length as u64,
                 unknown_names: unknown_names.collect(),
+                text_ids: collected
+                    .text_ids
+                    .map(|(note, count)| (self.text_id(self.finding(&report, &note, id, &sequences)), count)),
             })
         })
     }
@@ -126,6 +133,13 @@ impl TextFile {
         finding.location.offset = Some(offset);
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));
+        finding
+    }
+
+    /// The finding that a file has textual ids: a warning if all errors are tolerated.
+    fn text_id(&self, mut finding: Finding) -> Finding {
+        let is_tolerated = self.rules.max_errors >= MOST_ERRORS.into();
+        finding.severity = if is_tolerated { Severity::Warning } else { Severity::Error };
         finding
     }
 

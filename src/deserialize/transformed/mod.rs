@@ -256,6 +256,7 @@ impl<D: ChunkSource + ?Sized> ChunkSource for Transformed<D> {
 
     fn end_sweep(&self) {
         self.inner.end_sweep();
+        self.shared.transformed.iter().for_each(|target| target.chain.summarize(&target.name));
     }
 
     fn loader(&self) -> Option<&Loader> {

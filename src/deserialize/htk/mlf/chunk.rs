@@ -103,7 +103,7 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     let load = |text: &mut Vec<u8>, segment: Segment<'_>| load_segment(shared, file, segment, text);
     let outcomes: Vec<Outcome> = segments.into_par_iter().map_init(Vec::new, load).collect();
     for (lines, result) in outcomes {
-        lines.iter().for_each(|lines| shared.invalid.warn(lines));
+        lines.into_iter().for_each(|lines| shared.invalid.warn(|| lines));
         result.map_err(|error| error.in_stream(&shared.stream))?;
     }
     let longest = utterances.iter().map(|labels| labels.frames).max().unwrap_or(0);

@@ -154,7 +154,7 @@ fn add_piece(
                     Some(key) => (String::from_utf8_lossy(key).into_owned(), "it has no ranges of frames"),
                     None => (corpus.text_of(0), "its key line is not a name in quotes"),
                 };
-                skipped.warn(&[format!(
+                skipped.warn(|| vec![format!(
                     "Cannot parse the utterance '{key}' at offset ({offset}) of '{path}': {reason}. It is left out. Expected is a line \
                      with its name in quotes, and a line 'first last state ...' for each run of frames."
                 )]);

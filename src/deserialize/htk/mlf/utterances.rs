@@ -112,7 +112,7 @@ impl Utterances<'_> {
                     let offset = piece.start + found.place.start as u64;
                     let (Some(key), Some((line, last))) = (found.key, found.last) else {
                         let path = self.file.path();
-                        self.skipped.warn(&[format!(
+                        self.skipped.warn(|| vec![format!(
                             "The utterance at offset {offset} of '{path}' has no name or no ranges of frames. It is left out."
                         )]);
                         continue;
@@ -147,7 +147,7 @@ impl Utterances<'_> {
                 }
                 Ok(Ok(())) => {
                     let frames = entry.frames;
-                    self.skipped.warn(&[format!(
+                    self.skipped.warn(|| vec![format!(
                         "Cannot parse the utterance '{text}' at offset {} of '{}': it has {frames} frames, and {LONGEST} are the \
                          limit. It is left out.",
                         entry.offset,
@@ -155,12 +155,14 @@ impl Utterances<'_> {
                     )]);
                 }
                 Ok(Err(invalid)) => {
-                    self.skipped.warn(&[format!(
-                        "Cannot parse the utterance '{text}' at offset {} of '{}': {}. It is left out.",
-                        entry.offset,
-                        self.file.path(),
-                        invalid.reason(&text)
-                    )]);
+                    self.skipped.warn(|| {
+                        vec![format!(
+                            "Cannot parse the utterance '{text}' at offset {} of '{}': {}. It is left out.",
+                            entry.offset,
+                            self.file.path(),
+                            invalid.reason(&text)
+                        )]
+                    });
                 }
                 Err(failure) => {
                     let error = chunk::failed(&self.file, entry, LARGEST_DIM as u32 + 1, failure);

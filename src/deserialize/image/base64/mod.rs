@@ -192,7 +192,9 @@ impl ChunkSource for Base64Images {
     }
 
     fn end_sweep(&self) {
-        self.shared.broken.summarize(self.shared.file.path());
+        let Shared { broken, common, file, .. } = &*self.shared;
+        broken.summarize(file.path());
+        common.chain.summarize(file.path());
     }
 
     fn memory(&self) -> SourceMemory {
@@ -248,13 +250,12 @@ impl Chunk for Base64Chunk {
             let Content { file: bytes, image } = content;
             let invalid = |why: &str| {
                 let path = file.path();
-                let line = format!(
+                broken.warn(|| vec![format!(
                     "Could not decompress sequence with id '{id}' in the input file '{path}': {why}{} The image is left out, and counts \
                      against the reader's 'maxErrors'. Mend or replace it. (file {path}, offset {}, sequence {id})",
                     if why.ends_with('.') { "" } else { "." },
                     span.offset
-                );
-                broken.warn(&[line]);
+                )]);
                 Ok((label, Read::Invalid))
             };
             if !text::decode(data, bytes) {

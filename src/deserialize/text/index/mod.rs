@@ -12,6 +12,7 @@ pub mod brief;
 mod cache;
 #[cfg(test)]
 mod cache_tests;
+pub mod faults;
 mod ids;
 mod incremental;
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub struct Collected {
     pub shorter: Vec<u64>,
     /// By stream: samples that do not fit the dimension, which are refused.
     pub longer: Vec<u64>,
+    /// The first line that begins with an id that is text, and the number of these lines. They are counted apart: a file has
+    /// ids in all lines or in none.
+    pub text_ids: Option<(Note, u64)>,
     /// Names that no stream has.
     pub unknown: UnknownNames,
     most: usize,
@@ -56,6 +59,11 @@ impl Collected {
 
     /// Adds a note.
     pub fn note(&mut self, note: Note) {
+        if let Cause::TextId(_) = note.cause {
+            self.text_ids.get_or_insert((note, 0)).1 += 1;
+            self.last_is_error = true;
+            return;
+        }
         match note.is_error {
             true => self.errors += 1,
             false => self.warnings += 1,

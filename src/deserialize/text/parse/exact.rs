@@ -150,7 +150,11 @@ impl<T: Value> Reader<'_, '_, T> {
         match self.peek() {
             Some(b'|') => self.at += 1,
             Some(found) => {
-                self.note(Cause::NoPrefix(found));
+                let begins_line = self.at == 0 || self.text.get(self.at - 1) == Some(&b'\n');
+                self.note(match begins_line && !self.rules.corpus.is_numeric() {
+                    true => Cause::TextId(found),
+                    false => Cause::NoPrefix(found),
+                });
                 return Name::Error;
             }
             None => return Name::Error,

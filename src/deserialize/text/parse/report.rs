@@ -25,6 +25,8 @@ pub enum Cause {
     FileEnded,
     /// No `|` where a name has to begin.
     NoPrefix(u8),
+    /// A line that begins with an id that is text. CNTK skips it as it skips other characters before a `|`, and counts an error.
+    TextId(u8),
     /// No name after `|`.
     NoName(u8),
     /// A dense sample with too few values. The missing ones are zeros.
@@ -75,6 +77,7 @@ impl Cause {
             Cause::FewLines { .. } => "sequences with fewer good lines than expected",
             Cause::FileEnded => "sequences that the file does not have any more",
             Cause::NoPrefix(_) => "characters in place of '|'",
+            Cause::TextId(_) => "lines that begin with an id that is text",
             Cause::NoName(_) => "samples without a name",
             Cause::ShortSample { .. } => "dense samples with too few values",
             Cause::LongSample { .. } => "dense samples with too many values",
@@ -122,6 +125,10 @@ impl Cause {
             }
             Cause::Number(_) => {
                 "The sample is left out. Values are numbers such as 1, -0.5 or 2e-3, with blanks between them."
+            }
+            Cause::TextId(_) => {
+                "The id is text: CNTK 2.7 counts an error for each line that begins with one, and reads the line all the same. Set \
+                 'maxErrors' in the section of the file to the number of these lines or more, or number the sequences."
             }
             Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
             Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
@@ -427,7 +434,7 @@ impl<'a> Report<'a> {
             Cause::FileEnded => {
                 format!("The file ends in sequence {}{at}: it is shorter than its index.", key())
             }
-            Cause::NoPrefix(found) => format!(
+            Cause::NoPrefix(found) | Cause::TextId(found) => format!(
                 "Unexpected character('{}') in place of a name prefix ('|') in an input name{at}.",
                 Shown(found)
             ),

@@ -47,24 +47,32 @@ pub struct Rules {
 impl Rules {
     /// The rules that the options describe.
     pub fn new(options: &TextOptions, corpus: &Arc<Corpus>) -> Result<Rules> {
-        let wrong = |text| Error::config(ExceptionClass::Runtime, text).in_file(&options.file);
+        let wrong = |text, detail, stream: &str| {
+            let error = Error::config(ExceptionClass::Runtime, text).with_detail(detail);
+            error.in_file(&options.file).in_stream(stream)
+        };
         let mut streams: Vec<StreamRule> = Vec::new();
         for stream in &options.streams {
             let sparse = stream.storage == Storage::SparseCsc;
             let limit = if sparse { i32::MAX as u64 } else { usize::MAX as u64 / 16 };
             if stream.dim > limit {
-                return Err(wrong(format!(
+                let text = format!(
                     "Sample dimension ({}) for {} input '{}' exceeds the maximum allowed value ({limit}).",
                     stream.dim,
                     if sparse { "sparse" } else { "dense" },
                     stream.name
-                )));
+                );
+                return Err(wrong(
+                    text,
+                    "Set 'dim' to one more than the largest index, or to the number of values.",
+                    &stream.name,
+                ));
             }
             if let Some(first) = streams.iter().find(|other| other.alias == stream.alias.as_bytes()) {
-                return Err(wrong(format!(
-                    "Alias {} is already mapped to input {}.",
-                    stream.alias, first.name
-                )));
+                let text = format!("Alias {} is already mapped to input {}.", stream.alias, first.name);
+                let detail =
+                    "The samples of a name belong to one stream: give each stream another name or 'alias'.";
+                return Err(wrong(text, detail, &stream.name));
             }
             streams.push(StreamRule {
                 name: stream.name.clone(),
