@@ -77,7 +77,9 @@ impl KaldiDeserializer {
     fn from_scan(options: &KaldiOptions, corpus: &Arc<Corpus>, scan: Scan) -> Result<Self> {
         let too_large = || {
             let message = format!("The samples of the stream '{}' have too many values.", options.stream);
-            Error::config(ExceptionClass::InvalidArgument, message).in_stream(&options.stream)
+            let detail = "A sample has 'dim' values of each frame of its 'contextWindow': correct the two.";
+            let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+            error.in_stream(&options.stream)
         };
         let columns = usize::try_from(options.dim).map_err(|_| too_large())?;
         let (left, right) = (options.context.0 as usize, options.context.1 as usize);

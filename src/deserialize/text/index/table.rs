@@ -239,7 +239,10 @@ impl Builder {
     #[cold]
     fn refuse(&self, record: Record, message: &str) -> Error {
         let line = self.keys_are_lines.then(|| record.key + 1);
-        Error::data(message).at(record.offset, line).for_key(record.key.to_string())
+        let detail = "Sequences and chunks may have 4 GB, and a file 4294967295 chunks: give each sequence an id of its own, or set \
+                      another 'chunkSizeInBytes'.";
+        let error = Error::data(message).with_detail(detail).at(record.offset, line);
+        error.for_key(record.key.to_string())
     }
 
     /// Removes and returns all chunks but the last one, to which sequences may still be added.
