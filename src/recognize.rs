@@ -178,8 +178,8 @@ impl FileFormat {
         if text.get(token..).is_some_and(|rest| rest.starts_with(b" \0B")) && !text[..token].contains(&0) {
             return FileFormat::KaldiArchive;
         }
-        if text.contains(&0) {
-            return of_zeros(text);
+        if let Some(zero) = memchr::memchr(0, text) {
+            return of_zeros(text, zero);
         }
         of_text(text, is_whole)
     }
@@ -251,11 +251,10 @@ impl FileFormat {
             FileFormat::LibSvm => {
                 "Write each line as '|labels class:1 |features index:value ...' first, with indices from 0."
             }
-            FileFormat::Json
-            | FileFormat::Npy
-            | FileFormat::Parquet
-            | FileFormat::Arrow
-            | FileFormat::Hdf5 => {
+            FileFormat::Npy => {
+                "The command-line tool makes CNTK's text format of it: cntk-reader convert FILE NEW.ctf"
+            }
+            FileFormat::Json | FileFormat::Parquet | FileFormat::Arrow | FileFormat::Hdf5 => {
                 "Convert it to CNTK's text format first, or read it with a deserializer of your own."
             }
             FileFormat::Gzip => {
@@ -264,7 +263,10 @@ impl FileFormat {
             FileFormat::Zstd => "Give it a name that ends in '.zst': it is then unpacked while it is read.",
             FileFormat::Bzip2 => "Decompress it first: bunzip2 FILE.",
             FileFormat::Xz => "Decompress it first: unxz FILE.",
-            FileFormat::Zip => "Unpack it first: unzip FILE.",
+            FileFormat::Zip => {
+                "The command-line tool makes CNTK's text format of NumPy's archives: cntk-reader convert FILE NEW.ctf. Unpack \
+                 others first: unzip FILE."
+            }
             FileFormat::Jpeg
             | FileFormat::Png
             | FileFormat::Bmp
@@ -275,7 +277,11 @@ impl FileFormat {
                  'ImageDeserializer'."
             }
             FileFormat::Utf16 => "Convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8 FILE > NEW.",
-            FileFormat::Text | FileFormat::Bytes => "",
+            FileFormat::Text => {
+                "A line of CNTK's text format has samples such as '|x 0.5 0.25 |y 3:1', perhaps after a number, the id of \
+                 its sequence."
+            }
+            FileFormat::Bytes => "If it should be text, it is damaged.",
         }
     }
 }
@@ -292,16 +298,29 @@ fn is_htk(head: &[u8], size: u64) -> bool {
     is_known && (end == size || end + 2 == size)
 }
 
-/// Bytes with zeros among them: text of 16 bits a character has them in every other place.
-fn of_zeros(bytes: &[u8]) -> FileFormat {
+/// Bytes with zeros among them, the first one at `first`: text of 16 bits a character has them in every other place. A text file
+/// that is damaged still begins with lines of its format.
+fn of_zeros(bytes: &[u8], first: usize) -> FileFormat {
     let zeros = |first: usize| bytes.iter().skip(first).step_by(2).filter(|&&byte| byte == 0).count();
     let half = bytes.len() / 2;
     let is_utf16 = |zero: usize| half >= 2 && zeros(zero) * 10 >= half * 9 && zeros(1 - zero) * 10 <= half;
-    if is_utf16(0) || is_utf16(1) { FileFormat::Utf16 } else { FileFormat::Bytes }
+    if is_utf16(0) || is_utf16(1) {
+        return FileFormat::Utf16;
+    }
+    let lines = memchr::memrchr(b'\n', &bytes[..first]).map_or(&[][..], |end| &bytes[..end]);
+    Some(of_text(lines, false)).filter(|format| format.is_ctf()).unwrap_or(FileFormat::Bytes)
+}
+
+/// Bytes that are not UTF-8, which CNTK's text format allows in comments: its first line decides.
+fn of_other_encoding(bytes: &[u8]) -> FileFormat {
+    let mut lines = bytes.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+    let is_text = first.iter().all(|&byte| byte >= b' ' || byte == b'\t');
+    is_text.then(|| of_ctf_line(&String::from_utf8_lossy(first))).flatten().unwrap_or(FileFormat::Bytes)
 }
 
 fn of_text(bytes: &[u8], is_whole: bool) -> FileFormat {
-    let Some(text) = utf8_start(bytes) else { return FileFormat::Bytes };
+    let Some(text) = utf8_start(bytes) else { return of_other_encoding(bytes) };
     if text.trim().is_empty() {
         return if is_whole { FileFormat::Empty } else { FileFormat::Text };
     }
@@ -390,8 +409,9 @@ fn is_script_line(line: &str) -> bool {
         let is_key = !key.contains(['=', ',', ':']);
         return is_key
             && offset.rsplit_once(':').is_some_and(|(path, offset)| {
-                !path.trim().is_empty()
-                    && !is_number(path.trim())
+                !path.is_empty()
+                    && !path.contains(char::is_whitespace)
+                    && !is_number(path)
                     && !path.contains(':')
                     && offset.bytes().all(|byte| byte.is_ascii_digit())
             });
@@ -471,6 +491,8 @@ mod tests {
             ("-1 1:0.5 7:1\n+1 2:0.25\n", FileFormat::LibSvm),
             ("{\"a\": 1}\n{\"a\": 2}\n", FileFormat::Json),
             ("Dear reader,\nthis is a text.\n", FileFormat::Text),
+            ("0 x 1 2 y 0:1\n1 x 1 2 y 2:1\n", FileFormat::Text),
+            ("0 | 1 2 | 0:1\n1 | 1 2 | 1:1\n", FileFormat::Text),
         ] {
             assert_eq!(of(text.as_bytes()), expected, "{text:?}");
         }
@@ -487,6 +509,9 @@ mod tests {
         assert_eq!(of(b"RIFF\x24\0\0\0WEBPVP8 "), FileFormat::Webp);
         assert_eq!(of(b"\x01\x02\0\xff\xfe"), FileFormat::Bytes);
         assert_eq!(of(b"caf\xe9 au lait"), FileFormat::Bytes);
+        assert_eq!(of(b"|x 1 2 |# caf\xe9\n|x 1 2\n"), FileFormat::CtfLines);
+        assert_eq!(of(b"7 |x 1 2\n7 |x 1\0 2\n"), FileFormat::CtfIds);
+        assert_eq!(of(b"7 |x 1\0 2\n"), FileFormat::Bytes);
         let mut htk = vec![0, 0, 0, 2, 0, 1, 0x86, 0xa0, 0, 8, 0, 6];
         htk.extend([1; 16]);
         assert_eq!(of(&htk), FileFormat::HtkFeatures);

@@ -173,6 +173,12 @@ fn the_order_is_listed_compared_and_measured() {
     assert_ne!(digest(&[]), digest(&["--seed", "5"]));
     assert_ne!(digest(&[]), digest(&["--sweep", "1"]));
     assert_ne!(digest(&["--workers", "2"]), digest(&["--workers", "2", "--rank", "1"]));
+    // A share without data is warned of, but with -q.
+    let nothing = ["order", "data.cntk", "--digest", "--workers", "1000", "--rank", "999"];
+    let (code, text, errors) = run(folder, &nothing);
+    assert!(code == 0 && text.contains("0 sequences"), "{text}");
+    assert!(errors.contains("The worker of rank 999 reads nothing: 1,000 workers share"), "{errors}");
+    assert_eq!(run(folder, &[&nothing[..], &["-q"]].concat()).2, "");
     // What follows a checkpoint is the rest of the list.
     let (_, rest, _) = run(folder, &["order", "data.cntk", "--at", "1500", "--format", "json"]);
     let rest = json(&rest);

@@ -155,6 +155,12 @@ impl TextOutline {
                 )
                 .in_file(path));
         }
+        if let Some(stream) = outline.streams.iter().find(|stream| !stream.name.is_ascii()) {
+            let message = format!("Samples of '{path}' are named '{}'.", stream.name);
+            return Err(Error::data(message)
+                .with_detail("Names of samples are ASCII only: rename them in the file.")
+                .in_file(path));
+        }
         Ok(outline)
     }
 

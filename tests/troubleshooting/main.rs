@@ -126,8 +126,12 @@ const CASES: &[Case] = &[
     ("Ids that are missing", || data("|x 1 2 3 |y 1:1\n", "useNumericSequenceKeys = false", "")),
     // Content of text files.
     ("A name that the file does not have", || data("0 |x 1 2 3 |Y 1:1\n1 |x 4 5 6 |Y 2:1\n", "", "")),
+    ("Lines without samples of any stream", || data("0 |features 1 2 3 |Y 1:1\n", "", "")),
+    ("An empty line", || data("0 |x 1 2 3 |y 1:1\n\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("A sequence that lacks a stream", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6\n", "", "")),
     ("A value that is no number", || data("0 |x 1 2 three |y 1:1\n", "", "")),
+    ("Decimal commas", || data("0 |x 1,5 2,5 3,5 |y 1:1\n", "", "")),
+    ("An index that is no number", || data("0 |x 1 2 3 |y positive\n", "", "")),
     ("An index beyond the dimension", || data("0 |x 1 2 3 |y 10:1\n", "", "")),
     ("Samples with too few values", || {
         let mut lines = String::new();
@@ -135,6 +139,8 @@ const CASES: &[Case] = &[
         data(lines, "", "")
     }),
     ("More samples than lines", || data("0 |x 1 2 3 |x 4 5 6 |y 1:1\n", "", "")),
+    ("Bytes that are no text", || data("0 |x 1 2 3\0 4 |y 1:1\n", "", "")),
+    ("A file that was cut", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6", "", "")),
     ("A first line without an id", || data("|x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n", "", "")),
     ("An id that comes back", || data("0 |x 1 2 3 |y 1:1\n1 |x 4 5 6 |y 2:1\n0 |x 7 8 9 |y 3:1\n", "", "")),
     ("Sequences that only one deserializer has", || two("0 |x 1\n1 |x 2\n", "0 |y 1\n2 |y 2\n")),

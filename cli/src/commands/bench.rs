@@ -4,7 +4,7 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA, number};
+use crate::output::{Output, SCHEMA, count, number};
 use cntk_reader::Epoch;
 use cntk_reader::stages::Work;
 use serde::Serialize;
@@ -119,7 +119,7 @@ pub fn run(options: &Bench, global: &Global) -> Outcome {
         let stages = opened()?.stages()?;
         for &stage in &options.stages {
             if !global.quiet {
-                eprintln!("{stage:?}, {threads} threads");
+                eprintln!("{stage:?}, {}", count(threads as u64, "thread"));
             }
             let mut time = |work: &mut dyn FnMut() -> cntk_reader::Result<Work>| {
                 Timing::of(stage, threads, options.repetitions, work)

@@ -7,13 +7,13 @@
 //! Errors in the data are tolerated up to `maxErrors`, counted over chunks in the order in which they are used. As chunks
 //! are loaded in any order, loading only counts the errors of a chunk; [`Chunk::commit_errors`] adds them up.
 
+mod advice;
 mod check;
 mod chunk;
 #[cfg(test)]
 mod fault_tests;
 pub mod index;
 mod list;
-mod names;
 pub(crate) mod parse;
 mod segment;
 #[cfg(test)]
@@ -32,7 +32,6 @@ use crate::error::Location;
 use crate::file::DataFile;
 use crate::log::Level;
 use crate::pool::Pool;
-use crate::recognize::FileFormat;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
@@ -478,10 +477,7 @@ impl TextFile {
         self.hint();
         let Ok(file) = self.handle.get() else { return failure.into_error(&self.rules, None) };
         let line = file.line_at(failure.offset);
-        let advice = match failure.empty_stream() {
-            Some(stream) => names::advice(&file, &self.rules, stream),
-            None => FileFormat::explain(&file, FileFormat::is_ctf),
-        };
+        let advice = advice::of_failure(&file, &self.rules, &failure);
         failure.into_error(&self.rules, line).with_detail(advice)
     }
 

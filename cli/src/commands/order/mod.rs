@@ -7,7 +7,7 @@ use crate::args::{Form, Global};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::input::Input;
 use crate::open::{Scan, open};
-use crate::output::{Output, SCHEMA};
+use crate::output::{Output, SCHEMA, count, number};
 use cntk_reader::order::{OrderedSequence, SequenceOrder, Shuffle};
 use cntk_reader::{Epoch, ReaderOptions};
 use plot::Plot;
@@ -133,11 +133,13 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
     }
     if options.digest {
         let shuffle = measure(&mut order, |_| ())?;
+        options.warn_of_nothing(&order, shuffle.sequences(), global);
         return digest(options, &order, &shuffle, global);
     }
     if options.report || options.svg.is_some() {
         let mut plot = Plot::default();
         let shuffle = measure(&mut order, |sequence| plot.add(sequence))?;
+        options.warn_of_nothing(&order, shuffle.sequences(), global);
         let report = Report::new(heading(options, &order), &order, &shuffle, options.minibatch_size);
         if let Some(path) = &options.svg {
             plot.write(path, &order, &report)?;
@@ -148,6 +150,19 @@ pub fn run(options: &Order, global: &Global) -> Outcome {
 }
 
 impl Order {
+    /// Warns of a worker that reads nothing.
+    fn warn_of_nothing(&self, order: &SequenceOrder, read: u64, global: &Global) {
+        if read == 0 && self.rank >= order.chunks() && !global.quiet {
+            eprintln!(
+                "warning: The worker of rank {} reads nothing: {} workers share {}, and randomized data are shared out by \
+                 chunks. Set a smaller 'chunkSizeInBytes' in a configuration, or use fewer workers.",
+                self.rank,
+                number(self.workers),
+                count(order.chunks(), "chunk")
+            );
+        }
+    }
+
     /// The reader's options, with those of the command line.
     fn apply(&self, mut reader: ReaderOptions) -> ReaderOptions {
         if let Some(seed) = self.seed {
@@ -204,7 +219,7 @@ fn digest(options: &Order, order: &SequenceOrder, shuffle: &Shuffle, global: &Gl
     let mut output = Output::new(global, Form::Table);
     let digest = format!("{:016x}", shuffle.digest());
     match output.form {
-        Form::Table => output.line(&format!("{digest}  {} sequences", shuffle.sequences()))?,
+        Form::Table => output.line(&format!("{digest}  {}", count(shuffle.sequences(), "sequence")))?,
         Form::Json | Form::Ndjson => {
             output.json(&Digest { heading: heading(options, order), read: shuffle.sequences(), digest })?;
         }
@@ -218,7 +233,8 @@ fn list(options: &Order, mut order: SequenceOrder, global: &Global) -> Outcome {
     let mut output = Output::new(global, Form::Ndjson);
     let heading = heading(options, &order);
     let mut all = Vec::new();
-    let mut left = options.count.unwrap_or(u64::MAX);
+    let most = options.count.unwrap_or(u64::MAX);
+    let mut left = most;
     let mut found: Vec<OrderedSequence> = Vec::new();
     match output.form {
         Form::Table => output.line(&format!(
@@ -249,5 +265,6 @@ fn list(options: &Order, mut order: SequenceOrder, global: &Global) -> Outcome {
         output.json(&List { heading, order: all })?;
     }
     output.finish()?;
+    options.warn_of_nothing(&order, most - left, global);
     Ok(Exit::Good)
 }

@@ -3,7 +3,7 @@
 use super::Heading;
 use crate::args::{Form, Global};
 use crate::exit::{Exit, Outcome};
-use crate::output::{Output, number};
+use crate::output::{Output, count, number};
 use cntk_reader::order::{Distribution, SequenceOrder, Shuffle};
 use serde::Serialize;
 
@@ -93,12 +93,12 @@ impl Report {
         let Heading { file, sequences, samples, chunks, .. } = &self.heading;
         let title = output.bold(file);
         output.line(&format!(
-            "{title}  {} sequences, {} samples, {} chunks",
-            number(*sequences),
-            number(*samples),
-            number(*chunks)
+            "{title}  {}, {}, {}",
+            count(*sequences, "sequence"),
+            count(*samples, "sample"),
+            count(*chunks, "chunk")
         ))?;
-        output.line(&format!("  {} sequences are read, digest {}", number(self.read), self.digest))?;
+        output.line(&format!("  {} read, digest {}", count(self.read, "sequence"), self.digest))?;
         let row = |name: &str, spread: &Spread, digits: usize| {
             vec![
                 name.to_owned(),

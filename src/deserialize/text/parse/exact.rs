@@ -311,7 +311,7 @@ impl<T: Value> Reader<'_, '_, T> {
         while let Some(byte) = self.peek() {
             if !byte.is_ascii_digit() {
                 if value.is_none() {
-                    self.note(Cause::NoIndex);
+                    self.note(Cause::NoIndex(byte));
                 }
                 return value;
             }

@@ -22,6 +22,18 @@ pub enum Flaw {
     Ended,
 }
 
+impl Flaw {
+    /// The byte that was found in place of a digit.
+    pub fn found(self) -> Option<u8> {
+        match self {
+            Flaw::Start(byte) | Flaw::Sign(byte) | Flaw::Exponent(byte) | Flaw::ExponentSign(byte) => {
+                Some(byte)
+            }
+            Flaw::Ended => None,
+        }
+    }
+}
+
 /// What [`read`] found at the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {

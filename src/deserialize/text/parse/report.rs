@@ -37,8 +37,8 @@ pub enum Cause {
     NoMemory { values: usize },
     /// Not a number.
     Number(Flaw),
-    /// No index in a sparse sample.
-    NoIndex,
+    /// Another character than a digit where an index has to begin.
+    NoIndex(u8),
     /// An index beyond 64 bits.
     IndexOverflow,
     /// An index beyond the stream's dimension.
@@ -83,7 +83,7 @@ impl Cause {
             Cause::LongSample { .. } => "dense samples with too many values",
             Cause::NoMemory { .. } => "samples without memory",
             Cause::Number(_) => "values that are no numbers",
-            Cause::NoIndex => "sparse values without an index",
+            Cause::NoIndex(_) => "sparse values without an index",
             Cause::IndexOverflow => "indices of more than 64 bits",
             Cause::IndexTooLarge { .. } => "indices beyond the dimension",
             Cause::NoColon { .. } => "indices without ':' after them",
@@ -120,19 +120,39 @@ impl Cause {
             Cause::CrowdedLine { .. } => {
                 "A line has at most one sample of each stream: begin a new line for the next one."
             }
-            Cause::NoIndex | Cause::NoColon { .. } => {
+            Cause::NoIndex(b'-') => "The sample is left out. Indices count from 0 and have no sign.",
+            Cause::NoIndex(b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'"') => {
+                "The sample is left out. A sparse sample is 'index:value' pairs; number classes and words from 0."
+            }
+            Cause::NoIndex(_) | Cause::NoColon { .. } => {
                 "The sample is left out. A sparse sample is 'index:value' pairs; set 'format = \"dense\"' if it is plain values."
             }
-            Cause::Number(_) => {
-                "The sample is left out. Values are numbers such as 1, -0.5 or 2e-3, with blanks between them."
-            }
+            Cause::Number(flaw) => match flaw.found() {
+                Some(b',') => {
+                    "The sample is left out. Write a point in place of a decimal comma, and blanks between values."
+                }
+                Some(b':') => {
+                    "The sample is left out. A dense sample has values only; set 'format = \"sparse\"' if it is \
+                     'index:value' pairs."
+                }
+                Some(b'.') => "The sample is left out. A number begins with a digit: 0.5, not .5.",
+                Some(b'n' | b'N' | b'i' | b'I') => {
+                    "The sample is left out. Values are finite numbers: NaN and infinities cannot be read."
+                }
+                _ => {
+                    "The sample is left out. Values are numbers such as 1, -0.5 or 2e-3, with blanks between them."
+                }
+            },
             Cause::TextId(_) => {
                 "The id is text: CNTK 2.7 counts an error for each line that begins with one, and reads the line all the same. Set \
                  'maxErrors' in the section of the file to the number of these lines or more, or number the sequences."
             }
             Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
             Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
-            Cause::EmptyLine => "Remove the line, or add a sample.",
+            Cause::EmptyLine => {
+                "It has no sample of any stream of the configuration: add one, correct its names, or remove the line."
+            }
+            Cause::Ended(_) => "End the last line, too; if it is incomplete, the file was cut.",
             Cause::TooManySamples { .. } => {
                 "A sequence is as long as it has lines, or as the stream with 'definesMBSize = true' is: no stream may be longer."
             }
@@ -141,11 +161,7 @@ impl Cause {
             }
             Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
             Cause::NoMemory { .. } => "Check 'dim'.",
-            Cause::BadLine { .. }
-            | Cause::Ended(_)
-            | Cause::FewLines { .. }
-            | Cause::IndexOverflow
-            | Cause::EmptyStream => "",
+            Cause::BadLine { .. } | Cause::FewLines { .. } | Cause::IndexOverflow | Cause::EmptyStream => "",
         }
     }
 }
@@ -194,14 +210,27 @@ pub struct Failure {
     reason: String,
     stream: Option<String>,
     key: String,
-    /// The stream, if the cause is that it has no sample.
-    empty: Option<usize>,
+    cause: Cause,
+    /// Number of the stream.
+    stream_number: Option<usize>,
+    /// Whether the file ends in this sequence without a line break.
+    is_cut: bool,
 }
 
 impl Failure {
-    /// The stream that has no sample, if that is the cause.
-    pub fn empty_stream(&self) -> Option<usize> {
-        self.empty
+    /// What was found.
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Number of the stream, if it is about one.
+    pub fn stream(&self) -> Option<usize> {
+        self.stream_number
+    }
+
+    /// Whether the file ends in this sequence without a line break.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The failure as the library's error. `line` is the line of `offset` in the file, if it is known.
@@ -242,6 +271,8 @@ pub struct Report<'a> {
     errors: u64,
     limit: u64,
     last: (Cause, u64),
+    /// The sequence that the file ends in without a line break.
+    cut: Option<SequenceKey>,
     /// What a check collects in place of messages.
     collected: Option<Collected>,
 }
@@ -258,6 +289,7 @@ impl<'a> Report<'a> {
             errors: 0,
             limit,
             last: (Cause::EmptyLine, 0),
+            cut: None,
             collected: None,
         }
     }
@@ -320,7 +352,12 @@ impl<'a> Report<'a> {
     /// [`Report::note`] with another level.
     pub fn note_as(&mut self, level: Level, cause: Cause, offset: u64, context: Context) {
         self.last = (cause, offset);
+        // CNTK reports one missing line break up to three times.
+        let is_known = matches!(cause, Cause::Ended(_)) && self.cut.replace(context.key) == Some(context.key);
         if let Some(collected) = &mut self.collected {
+            if is_known {
+                return;
+            }
             return collected.note(Note { is_error: level == Level::Error, cause, offset, context });
         }
         if !self.shows(level) {
@@ -333,6 +370,9 @@ impl<'a> Report<'a> {
         // Those who ask for more than warnings get every one.
         if level != Level::Warning || self.shows(Level::Info) {
             return self.line(level, words(self));
+        }
+        if is_known {
+            return;
         }
         let kind = WarningKind { what: cause.what(), stream: context.stream };
         if let Some((_, count)) = self.counts.iter_mut().find(|(other, _)| *other == kind) {
@@ -403,7 +443,9 @@ impl<'a> Report<'a> {
             reason: format!("{} {}", self.words(cause, context, ""), cause.remedy()).trim_end().to_owned(),
             stream: context.stream.map(|stream| self.rules.streams[stream].name.clone()),
             key: self.rules.key_text(context.key),
-            empty: context.stream.filter(|_| cause == Cause::EmptyStream),
+            cause,
+            stream_number: context.stream,
+            is_cut: self.cut == Some(context.key),
         })
     }
 
@@ -473,7 +515,7 @@ impl<'a> Report<'a> {
                 ),
                 Flaw::Ended => format!("Reached an invalid state while reading a floating point value{at}."),
             },
-            Cause::NoIndex => format!("Expected a uint64 value, but none found{at}."),
+            Cause::NoIndex(_) => format!("Expected a uint64 value, but none found{at}."),
             Cause::IndexOverflow => format!("Overflow while reading a uint64 value{at}."),
             Cause::IndexTooLarge { index, dim } => format!(
                 "Sparse index value ({index}){at} exceeds the maximum expected value ({}).",

@@ -1,0 +1,164 @@
+//! What to do about a failure, where that depends on more of the file than the parser sees.
+
+use super::parse::report::{Cause, Failure};
+use super::parse::rules::{Rules, is_non_printable, is_value_delimiter};
+use crate::file::DataFile;
+use crate::recognize::FileFormat;
+use crate::spelling::nearest;
+use std::collections::BTreeSet;
+
+/// Bytes at the start of a file whose names are listed.
+const SEARCHED: usize = 1 << 20;
+
+/// Bytes of a line that are looked at.
+const OF_LINE: usize = 64 << 10;
+
+/// Most names that a message lists.
+const LISTED: usize = 20;
+
+/// Most bytes of a name.
+const LONGEST: usize = 64;
+
+/// What to do about a failure, as whole sentences. Empty if nothing is known.
+pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> String {
+    let advice = match (failure.cause(), failure.stream()) {
+        _ if failure.is_cut() => {
+            "The file ends in this sequence, without a line break: it seems to be cut. Write or copy it again.".to_owned()
+        }
+        (Cause::EmptyStream, Some(stream)) => of_empty_stream(file, rules, stream),
+        (Cause::BadLine { .. }, _) => of_line_without_samples(file, rules, failure.offset),
+        (Cause::NoPrefix(_), _) => of_byte_before(file, failure.offset),
+        _ => String::new(),
+    };
+    if advice.is_empty() { FileFormat::explain(file, FileFormat::is_ctf) } else { advice }
+}
+
+/// A stream has no sample in a sequence: its name may be wrong.
+fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize) -> String {
+    let alias = String::from_utf8_lossy(&rules.streams[stream].alias);
+    let found = names_in(&read(file, 0, SEARCHED));
+    if found.is_empty() {
+        return String::new();
+    }
+    if !alias.is_ascii() {
+        return format!(
+            "Names of samples are ASCII only: rename '|{alias}' in the file and in the configuration."
+        );
+    }
+    if found.contains(&*alias) {
+        return format!(
+            "Other sequences have samples of '|{alias}'. Each stream needs a sample in each sequence: add one, or set \
+             'strictSequences = false', which leaves sequences without one out."
+        );
+    }
+    let (listed, suggested) = listing(&found, rules, stream);
+    format!("The file has no samples named '|{alias}'. Its names are {listed}.{suggested}")
+}
+
+/// A line has no sample of any stream.
+fn of_line_without_samples(file: &DataFile, rules: &Rules, offset: u64) -> String {
+    let text = read(file, offset, OF_LINE);
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let samples = line.trim_ascii_start();
+    let samples = samples[samples.iter().take_while(|byte| byte.is_ascii_digit()).count()..].trim_ascii();
+    if samples.is_empty() {
+        return "The line has no samples: remove it.".to_owned();
+    }
+    let found = names_in(line);
+    if found.is_empty() && samples.starts_with(b"|#") {
+        return "The line has a comment only: remove it, or put the comment into a line with samples."
+            .to_owned();
+    }
+    if found.is_empty() {
+        return String::new();
+    }
+    let of_streams: Vec<_> =
+        rules.streams.iter().map(|stream| format!("'|{}'", String::from_utf8_lossy(&stream.alias))).collect();
+    // The stream whose name is likest to one of the file's.
+    let likest = |stream: &usize| nearest_to(&rules.streams[*stream].alias, &found).is_some();
+    let stream = (0..rules.streams.len()).find(likest).unwrap_or(0);
+    let (listed, suggested) = listing(&found, rules, stream);
+    format!(
+        "The streams of the configuration read samples named {}; the line has {listed}.{suggested}",
+        of_streams.join(", ")
+    )
+}
+
+/// A name was expected and something else found: the character before it may be what ended the sample.
+fn of_byte_before(file: &DataFile, offset: u64) -> String {
+    let start = offset.saturating_sub(OF_LINE as u64);
+    let before = read(file, start, (offset - start) as usize);
+    let ends_sample =
+        |&byte: &u8| is_non_printable(byte) && !is_value_delimiter(byte) && !byte.is_ascii_whitespace();
+    let before = before.trim_ascii_end();
+    let count = before.iter().rev().take_while(|byte| ends_sample(byte)).count();
+    let (text, place) = (&before[before.len() - count..], start + (before.len() - count) as u64);
+    match text.first() {
+        None => String::new(),
+        Some(0) => {
+            format!("A zero byte ended the sample at offset {place}: the file is damaged, or is not text.")
+        }
+        Some(byte) if byte.is_ascii() => {
+            format!("The control character {byte:#04x} ended the sample at offset {place}: remove it.")
+        }
+        Some(_) => format!(
+            "'{}' ended the sample at offset {place}: characters beyond ASCII are allowed in comments only.",
+            String::from_utf8_lossy(text)
+        ),
+    }
+}
+
+/// The names as a list, and a sentence that suggests one of them for a stream.
+fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, String) {
+    let rule = &rules.streams[stream];
+    let listed: Vec<_> = found.iter().take(LISTED).map(|name| format!("'{name}'")).collect();
+    let more = if found.len() > LISTED { " ..." } else { "" };
+    let meant = nearest_to(&rule.alias, found);
+    let question = meant.as_ref().map_or_else(String::new, |meant| format!(" Is '{meant}' meant?"));
+    let usable = |name: &&String| name.is_ascii();
+    let advice = match meant.as_ref().or(found.iter().find(usable)).filter(usable) {
+        Some(example) => format!(
+            " Write one of them as the stream's name, or as its alias: '{} = [ alias = \"{example}\" ... ]'. Upper and \
+             lower case differ.",
+            rule.name
+        ),
+        None => " Names of samples are ASCII only: rename them in the file.".to_owned(),
+    };
+    (format!("{}{more}", listed.join(", ")), format!("{question}{advice}"))
+}
+
+/// The name that a stream's alias may stand for.
+fn nearest_to(alias: &[u8], found: &BTreeSet<String>) -> Option<String> {
+    let known = found.iter().map(String::as_str).collect();
+    nearest(&String::from_utf8_lossy(alias).to_ascii_lowercase(), &known).map(str::to_owned)
+}
+
+/// Up to `size` bytes of a file. Empty if it cannot be read.
+fn read(file: &DataFile, offset: u64, size: usize) -> Vec<u8> {
+    let mut text = vec![0; size];
+    let count = file.read_at(offset, &mut text).unwrap_or(0);
+    text.truncate(count);
+    text
+}
+
+/// The names of samples in a text.
+fn names_in(text: &[u8]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for bar in memchr::memchr_iter(b'|', text) {
+        let rest = &text[bar + 1..];
+        let length = rest
+            .iter()
+            .take(LONGEST)
+            .take_while(|byte| !byte.is_ascii_whitespace() && **byte != b'|')
+            .count();
+        let name = &rest[..length];
+        if length > 0
+            && length < LONGEST
+            && name[0] != b'#'
+            && !names.contains(&*String::from_utf8_lossy(name))
+        {
+            names.insert(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    names
+}
