@@ -397,8 +397,10 @@ mod tests {
     fn what_is_no_text_file_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.ctf");
-        std::fs::write(&path, "1,2,3\n").expect("writing");
-        let error = TextOutline::of_sample(path.to_str().expect("a path")).unwrap_err();
-        assert!(error.message().contains("has no streams"), "{error}");
+        for (text, expected) in [("1,2,3\n", "has no streams"), ("|größe 1 2\n", "are named 'größe'.")] {
+            std::fs::write(&path, text).expect("writing");
+            let error = TextOutline::of_sample(path.to_str().expect("a path")).unwrap_err();
+            assert!(error.message().contains(expected), "{error}");
+        }
     }
 }

@@ -16,16 +16,18 @@ const OF_LINE: usize = 64 << 10;
 /// Most names that a message lists.
 const LISTED: usize = 20;
 
+/// What to do about a last line that is not complete.
+const CUT: &str =
+    "The file ends in this sequence, without a line break: it seems to be cut. Write or copy it again.";
+
 /// Most bytes of a name.
 const LONGEST: usize = 64;
 
 /// What to do about a failure, as whole sentences. Empty if nothing is known.
 pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> String {
     let advice = match (failure.cause(), failure.stream()) {
-        _ if failure.is_cut() => {
-            "The file ends in this sequence, without a line break: it seems to be cut. Write or copy it again.".to_owned()
-        }
-        (Cause::EmptyStream, Some(stream)) => of_empty_stream(file, rules, stream),
+        (Cause::EmptyStream, Some(stream)) => of_empty_stream(file, rules, stream, failure.is_cut()),
+        _ if failure.is_cut() => CUT.to_owned(),
         (Cause::BadLine { .. }, _) => of_line_without_samples(file, rules, failure.offset),
         (Cause::NoPrefix(_), _) => of_byte_before(file, failure.offset),
         _ => String::new(),
@@ -34,7 +36,7 @@ pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> S
 }
 
 /// A stream has no sample in a sequence: its name may be wrong.
-fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize) -> String {
+fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize, is_cut: bool) -> String {
     let alias = String::from_utf8_lossy(&rules.streams[stream].alias);
     let found = names_in(&read(file, 0, SEARCHED));
     if found.is_empty() {
@@ -44,6 +46,9 @@ fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize) -> String {
         return format!(
             "Names of samples are ASCII only: rename '|{alias}' in the file and in the configuration."
         );
+    }
+    if found.contains(&*alias) && is_cut {
+        return CUT.to_owned();
     }
     if found.contains(&*alias) {
         return format!(
@@ -116,14 +121,17 @@ fn listing(found: &BTreeSet<String>, rules: &Rules, stream: usize) -> (String, S
     let meant = nearest_to(&rule.alias, found);
     let question = meant.as_ref().map_or_else(String::new, |meant| format!(" Is '{meant}' meant?"));
     let usable = |name: &&String| name.is_ascii();
-    let advice = match meant.as_ref().or(found.iter().find(usable)).filter(usable) {
-        Some(example) => format!(
+    let mut advice = String::new();
+    if let Some(example) = meant.as_ref().or(found.iter().find(usable)).filter(usable) {
+        advice = format!(
             " Write one of them as the stream's name, or as its alias: '{} = [ alias = \"{example}\" ... ]'. Upper and \
              lower case differ.",
             rule.name
-        ),
-        None => " Names of samples are ASCII only: rename them in the file.".to_owned(),
-    };
+        );
+    }
+    if !found.iter().all(|name| name.is_ascii()) {
+        advice.push_str(" Names with characters beyond ASCII cannot be read: rename these in the file.");
+    }
     (format!("{}{more}", listed.join(", ")), format!("{question}{advice}"))
 }
 

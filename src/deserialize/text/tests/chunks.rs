@@ -203,6 +203,30 @@ fn a_stream_without_data_is_fatal_unless_errors_ran_out() {
 }
 
 #[test]
+fn what_to_do_depends_on_the_rest_of_the_file() {
+    for (text, expected) in [
+        ("|x 1 2|S 1:1\n", "The file has no samples named '|s'. Its names are 'S', 'x'. Is 'S' meant?"),
+        ("|x 1 2|S 1:1", "The file has no samples named '|s'."),
+        ("|x 1 2|größe 1:1\n", "differ. Names with characters beyond ASCII cannot be read:"),
+        ("|größe 1:1\n", "the line has 'größe'. Names with characters beyond ASCII cannot be read:"),
+        ("|x 1 2|s 1:1\n|x 3 4\n", "Other sequences have samples of '|s'."),
+        ("|x 1 2|s 1:1\n|x 3 4", "it seems to be cut."),
+        ("|x 1 2|s 1:1\n|x 3 4|s 1:", "it seems to be cut."),
+        ("|X 1 2|t 1:1\n", "read samples named '|s', '|x'; the line has 'X', 't'. Is 'X' meant?"),
+        ("|x 1 2|s 1:1\n\r\n", "The line has no samples: remove it."),
+        ("1 |x 1 2|s 1:1\n1 |# a comment\n", "The line has a comment only:"),
+        ("|x 1 \u{2212}2|s 1:1\n", "'\u{2212}' ended the sample at offset 5: characters beyond ASCII"),
+        ("|x 1 \x012|s 1:1\n", "The control character 0x01 ended the sample at offset 5"),
+        ("|x 1 \0\0 2|s 1:1\n", "A zero byte ended the sample at offset 5"),
+    ] {
+        let file = file(text.as_bytes());
+        let loaded = open(&options(&file, 0)).load(0);
+        let error = failure(loaded.and_then(|chunk| chunk.commit_errors()));
+        assert!(error.detail().contains(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
 fn a_chunk_that_ended_early_may_be_asked_for_any_sequence() {
     let file = file(b"|x 1 2|s 1:1|x a\n|x 1 2\n|x 1 2|s 1:1\n|x 1 2|s 1:1\n");
     let chunk = open(&options(&file, 1000)).load(0).expect("errors are tolerated");
