@@ -301,12 +301,29 @@ fn many_lengths_that_differ_are_counted() {
     assert!(ran.out.contains("note: 90 other sequences have other numbers of samples"), "{}", ran.out);
 }
 
+/// A wrong name is a mistake in every sequence: the first one says which names there are.
+#[test]
+fn validate_explains_a_name_that_the_file_does_not_have() {
+    let tool = Tool::new();
+    let ran = tool
+        .file("a.ctf", "1 |X 1 2 3 |y 3:1\n2 |X 1 2 3 |y 3:1\n")
+        .file("a.cntk", CONFIGURATION)
+        .run(&["validate", "a.cntk"]);
+    let lines: Vec<_> = ran.out.lines().filter(|line| line.contains(":x:")).collect();
+    let (first, second) = (lines[0], lines[1]);
+    assert!(first.contains("no samples named '|x'. Its names are 'X', 'y'. Is 'X' meant?"), "{first}");
+    assert!(second.ends_with("(id = 2). Each stream needs a sample in each sequence."), "{second}");
+}
+
 #[test]
 fn validate_reports_a_file_that_is_missing() {
     let tool = Tool::new();
     let ran = tool.file("a.cntk", CONFIGURATION).run(&["validate", "a.cntk"]);
     assert_eq!(ran.exit, Some(3), "{}", ran.out);
     assert!(ran.out.starts_with("a.ctf::::: error: Input file 'a.ctf' is not open."), "{}", ran.out);
+    // CNTK's message has no full stop.
+    let ran = tool.file("a.ctf", "").run(&["validate", "a.cntk"]);
+    assert!(ran.out.contains("Input file is empty. Lines of samples were expected."), "{}", ran.out);
 }
 
 #[test]

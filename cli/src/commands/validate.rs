@@ -176,7 +176,12 @@ impl Writer {
             _ => "1;36",
         };
         let severity = self.output.colored(color, name(finding.severity));
-        let separator = if finding.detail.is_empty() { "" } else { " " };
+        // Some of CNTK's messages have no full stop.
+        let separator = match finding.message.ends_with(['.', '!', '?', ':']) {
+            _ if finding.detail.is_empty() => "",
+            true => " ",
+            false => ". ",
+        };
         format!("{}: {severity}: {}{separator}{}", place.join(":"), finding.message, finding.detail)
     }
 }

@@ -35,29 +35,37 @@ pub(super) fn of_failure(file: &DataFile, rules: &Rules, failure: &Failure) -> S
     if advice.is_empty() { FileFormat::explain(file, FileFormat::is_ctf) } else { advice }
 }
 
-/// A stream has no sample in a sequence: its name may be wrong.
+/// A stream has no sample in a sequence.
 fn of_empty_stream(file: &DataFile, rules: &Rules, stream: usize, is_cut: bool) -> String {
+    match of_missing_name(file, rules, stream) {
+        Some(advice) if !advice.is_empty() => advice,
+        Some(_) if is_cut => CUT.to_owned(),
+        Some(_) => format!(
+            "Other sequences have samples of '|{}'. Each stream needs a sample in each sequence: add one, or set \
+             'strictSequences = false', which leaves sequences without one out.",
+            String::from_utf8_lossy(&rules.streams[stream].alias)
+        ),
+        None => String::new(),
+    }
+}
+
+/// What to do about a stream whose name the file does not have at its start: empty if it does. None if there are no names.
+pub(super) fn of_missing_name(file: &DataFile, rules: &Rules, stream: usize) -> Option<String> {
     let alias = String::from_utf8_lossy(&rules.streams[stream].alias);
     let found = names_in(&read(file, 0, SEARCHED));
     if found.is_empty() {
-        return String::new();
+        return None;
     }
     if !alias.is_ascii() {
-        return format!(
+        return Some(format!(
             "Names of samples are ASCII only: rename '|{alias}' in the file and in the configuration."
-        );
-    }
-    if found.contains(&*alias) && is_cut {
-        return CUT.to_owned();
+        ));
     }
     if found.contains(&*alias) {
-        return format!(
-            "Other sequences have samples of '|{alias}'. Each stream needs a sample in each sequence: add one, or set \
-             'strictSequences = false', which leaves sequences without one out."
-        );
+        return Some(String::new());
     }
     let (listed, suggested) = listing(&found, rules, stream);
-    format!("The file has no samples named '|{alias}'. Its names are {listed}.{suggested}")
+    Some(format!("The file has no samples named '|{alias}'. Its names are {listed}.{suggested}"))
 }
 
 /// A line has no sample of any stream.

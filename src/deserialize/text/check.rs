@@ -1,13 +1,13 @@
 //! Checking a chunk: the parsers read it as for loading, and everything that they note is reported with its line, where loading
 //! would stop at the first failure. No data are kept.
 
-use super::TextFile;
 use super::segment::{self, Scratch, Scratched};
+use super::{TextFile, advice};
 use crate::Result;
 use crate::config::options::MOST_ERRORS;
 use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
 use crate::deserialize::text::parse::collect::Note;
-use crate::deserialize::text::parse::report::Report;
+use crate::deserialize::text::parse::report::{Cause, Report};
 use crate::file::DataFile;
 use crate::sequence::ChunkId;
 use crate::stream::ElementType;
@@ -19,6 +19,9 @@ const BLOCK: usize = 1 << 20;
 
 /// Most offsets whose lines are remembered.
 const MOST_KNOWN: usize = 4096;
+
+/// What to do about a sequence without a sample of a stream.
+const NEEDS_SAMPLE: &str = "Each stream needs a sample in each sequence.";
 
 impl TextFile {
     /// Checks a chunk; lists at most `most` findings.
@@ -50,6 +53,7 @@ impl TextFile {
         if let Some((finding, _)) = &mut check.text_ids {
             self.number_lines(&file, std::slice::from_mut(finding));
         }
+        self.explain_missing_names(&file, &mut check.findings);
         Ok(check)
     }
 
@@ -129,7 +133,8 @@ impl TextFile {
         };
         let severity = if note.is_error { Severity::Error } else { Severity::Warning };
         let mut finding = Finding::new(severity, report.message(note)).in_file(&self.rules.file);
-        note.cause.remedy().clone_into(&mut finding.detail);
+        let detail = if note.cause == Cause::EmptyStream { NEEDS_SAMPLE } else { note.cause.remedy() };
+        detail.clone_into(&mut finding.detail);
         finding.location.offset = Some(offset);
         finding.location.stream = note.context.stream.map(|stream| self.rules.streams[stream].name.clone());
         finding.location.key = Some(self.rules.key_text(note.context.key));
@@ -141,6 +146,21 @@ impl TextFile {
         let is_tolerated = self.rules.max_errors >= MOST_ERRORS.into();
         finding.severity = if is_tolerated { Severity::Warning } else { Severity::Error };
         finding
+    }
+
+    /// Explains at the first sequence that lacks a stream that the file has no samples of its name at all.
+    fn explain_missing_names(&self, file: &DataFile, findings: &mut [Finding]) {
+        for (number, stream) in self.rules.streams.iter().enumerate() {
+            let lacks = |finding: &&mut Finding| {
+                finding.detail == NEEDS_SAMPLE && finding.location.stream.as_ref() == Some(&stream.name)
+            };
+            let Some(first) = findings.iter_mut().find(lacks) else { continue };
+            if let Some(advice) =
+                advice::of_missing_name(file, &self.rules, number).filter(|it| !it.is_empty())
+            {
+                first.detail = advice;
+            }
+        }
     }
 
     /// The offset of the last sequence that begins before `offset`.
