@@ -59,7 +59,10 @@ pub fn build(project: &Project) -> Result<Dist> {
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let dist =
         Dist { folder: project.target.join("dist"), version: version(project)?, abi: header::abi(project)? };
-    empty_folder(&dist.folder)?;
+    // The tool stays: it takes longer to build, and only those who want it do so.
+    for part in ["include", "lib"] {
+        empty_folder(&dist.folder.join(part))?;
+    }
     headers(project, &dist)?;
     libraries(project, &dist)?;
     package(project, &dist)?;
@@ -87,6 +90,7 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     portable::check(project, &built, None)?;
     install(&built, &tool)?;
     let share = dist.folder.join("share");
+    empty_folder(&share)?;
     project.run(&tool.to_string_lossy()).arg("man").arg(share.join("man/man1")).go()?;
     for (shell, path) in [
         ("bash", "bash-completion/completions/cntk-reader"),
