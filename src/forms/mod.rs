@@ -169,7 +169,7 @@ impl<'m> Forms<'m> {
 
     fn one_hot<T: Element>(&self) -> Result<SparseOneHot<'m, '_, T>> {
         let columns = self.stream.sparse().ok_or_else(|| self.broken())?;
-        Ok(SparseOneHot { columns, forms: self })
+        Ok(SparseOneHot::new(columns, self.layout().samples(), self))
     }
 
     fn bounded(&self, size: Option<usize>, width: usize) -> Result<usize> {

@@ -9,11 +9,22 @@ use crate::stream::Element;
 
 /// One-hot samples that are stored sparse.
 pub(super) struct SparseOneHot<'m, 'f, T> {
-    pub columns: SparseColumns<'m, T>,
-    pub forms: &'f Forms<'m>,
+    columns: SparseColumns<'m, T>,
+    forms: &'f Forms<'m>,
+    /// Every sample is known to be one-hot, so that its index can be taken without another look.
+    is_checked: bool,
 }
 
-impl<T: Element> SparseOneHot<'_, '_, T> {
+impl<'m, 'f, T: Element> SparseOneHot<'m, 'f, T> {
+    /// Looks at the values and offsets in the order in which they lie: the samples of a sequence are far from each other, and
+    /// looking at three arrays for each takes twice as long as at two.
+    pub fn new(columns: SparseColumns<'m, T>, samples: usize, forms: &'f Forms<'m>) -> Self {
+        let is_checked = columns.values.len() == samples
+            && columns.values.iter().fold(true, |all, &value| all & (value == T::from(1)))
+            && columns.offsets.windows(2).fold(true, |all, pair| all & (pair[1].wrapping_sub(pair[0]) <= 1));
+        SparseOneHot { columns, forms, is_checked }
+    }
+
     /// The index of a sample, or what it has instead of a single 1.
     fn index(&self, column: usize) -> std::result::Result<i32, String> {
         match self.columns.column(column) {
@@ -24,6 +35,17 @@ impl<T: Element> SparseOneHot<'_, '_, T> {
             None => Err("no column".to_owned()),
         }
     }
+
+    fn write_checked(&self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
+        let SparseColumns { indices, offsets, .. } = self.columns;
+        let mut is_broken = false;
+        out.extend(run.columns().map(|column| {
+            let index = offsets.get(column).and_then(|&offset| indices.get(offset as usize));
+            is_broken |= index.is_none();
+            index.copied().unwrap_or(0)
+        }));
+        if is_broken { Err(self.forms.broken()) } else { Ok(()) }
+    }
 }
 
 impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
@@ -32,17 +54,16 @@ impl<T: Element> Samples<i32> for SparseOneHot<'_, '_, T> {
     }
 
     fn write(&mut self, run: Run, out: &mut impl Output<i32>) -> Result<()> {
-        let mut failed = None;
-        out.extend(run.columns().enumerate().map(|(sample, column)| {
-            self.index(column).unwrap_or_else(|found| {
-                failed.get_or_insert((sample, found));
-                0
-            })
-        }));
-        match failed {
-            None => Ok(()),
-            Some((sample, found)) => Err(self.forms.not_one_hot(run.number, sample, &found)),
+        if self.is_checked {
+            return self.write_checked(run, out);
         }
+        for (sample, column) in run.columns().enumerate() {
+            match self.index(column) {
+                Ok(index) => out.repeat(index, 1),
+                Err(found) => return Err(self.forms.not_one_hot(run.number, sample, &found)),
+            }
+        }
+        Ok(())
     }
 }
 
