@@ -186,7 +186,7 @@ fn sizes_that_mean_nothing_are_refused() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());
     let error = reader.epoch(Epoch::sweeps(1)).expect_err("no minibatch size");
-    assert!(error.to_string().contains("minibatch_size(256)"), "{error}");
+    assert!(error.to_string().contains("such as 256"), "{error}");
     let read = ReadConfig::new(4).truncation_length(3);
     let error = reader.epoch(Epoch::sweeps(1).read_config(read)).expect_err("not truncated");
     assert!(error.to_string().contains("'truncated = true'"), "{error}");
