@@ -24,7 +24,7 @@ _Static_assert(sizeof(cntk_reader_epoch) == 80, "epoch");
 _Static_assert(sizeof(cntk_reader_state_entry) == 24, "state entry");
 _Static_assert(sizeof(cntk_reader_stream_info) == 72, "stream info");
 _Static_assert(sizeof(cntk_reader_minibatch_info) == 40, "minibatch info");
-_Static_assert(sizeof(cntk_reader_minibatch_stream) == 144, "stream minibatch");
+_Static_assert(sizeof(cntk_reader_minibatch_stream) == 168, "stream minibatch");
 _Static_assert(sizeof(cntk_reader_error_info) == 80, "error info");
 _Static_assert(sizeof(cntk_reader_source) == 120, "source");
 _Static_assert(sizeof(cntk_reader_info) == 56, "info");
