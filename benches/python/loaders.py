@@ -1,4 +1,4 @@
-"""The loaders that are measured, behind one interface: batches of 64 sequences, shuffled, padded to the longest of the batch.
+"""The loaders that are measured, each with the same methods: batches of 64 sequences, shuffled, padded to the longest of the batch.
 
 Each is set up as its own documentation advises, with two threads or two worker processes.
 """

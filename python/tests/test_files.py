@@ -24,9 +24,7 @@ from cntk_reader import (
     set_log_callback,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-DIGITS = ROOT / "examples" / "data" / "digits.train.ctf"
-STREAMS = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+from .digits import DIGITS, ROOT, STREAMS
 
 
 def setUpModule():

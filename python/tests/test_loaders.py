@@ -380,7 +380,7 @@ class Processes(WithFiles):
 
 
 class Blocking(ComposableUserDeserializer):
-    """Ten chunks; loading and listing wait where they are told to, for as long as a process may reasonably take."""
+    """Ten chunks, whose loading and listing wait until the test lets them go on, at most as long as a process may take."""
 
     def __init__(self):
         self.go_on, self.entered = threading.Event(), threading.Event()

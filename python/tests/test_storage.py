@@ -14,17 +14,13 @@ from cntk_reader import (
     MinibatchSource,
     ReaderError,
     RemoteFile,
-    StreamDef,
-    StreamDefs,
     compress,
     mount,
     set_log_callback,
     unmount,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
-DIGITS = ROOT / "examples" / "data" / "digits.train.ctf"
-STREAMS = StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, is_sparse=True))
+from .digits import DIGITS, STREAMS
 
 
 def setUpModule():
