@@ -146,6 +146,7 @@ TEST_F(Configuration, EveryOptionIsAKey) {
   options.truncation_length = 5;
   options.right_splice = 1;
   options.local_timeline = false;
+  options.lockstep = false;
   options.precision = cr::ElementType::kDouble;
   options.max_errors = 2;
   options.trace_level = 0;
@@ -163,6 +164,7 @@ TEST_F(Configuration, EveryOptionIsAKey) {
                          {"truncationlength", "5"},
                          {"rightsplice", "1"},
                          {"localtimeline", "false"},
+                         {"lockstep", "false"},
                          {"precision", "double"},
                          {"maxerrors", "2"},
                          {"tracelevel", "0"},

@@ -57,9 +57,11 @@ inline void parse(void* math, const std::string& path, cntk_host::ConfigParamete
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
   for (size_t at = 0; (at = text.find("@DIR@", at)) != std::string::npos;) text.replace(at, 5, folder);
   config.vtable = symbol<char>(math, "_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE") + 16;
-  auto parser = symbol<void(cntk_host::ConfigParameters*, const std::string&, size_t)>(
-      math,
-      "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEm");
+  constexpr const char* kParse = cntk_host::kHasOldStrings
+                                     ? "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKSsm"
+                                     : "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_"
+                                       "stringIcSt11char_traitsIcESaIcEEEm";
+  auto parser = symbol<void(cntk_host::ConfigParameters*, const std::string&, size_t)>(math, kParse);
   parser(&config, text, 0);
 }
 

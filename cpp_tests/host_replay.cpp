@@ -32,20 +32,22 @@
 #include "bench.hpp"
 #include "host.hpp"
 #include "json.hpp"
+#include "position_reader.hpp"
 
 namespace {
 
 namespace host = cntk_host;
 using namespace driver;
 
-// The host's library that is loaded in this process, as "libCntk.Math-2.7.so".
+// The host's library that is loaded in this process, as "libCntk.Math-2.7.so"; of betas "libcntkmath.so".
 std::string math_library() {
   std::string found;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
         const char* slash = std::strrchr(info->dlpi_name, '/');
         const char* name = slash ? slash + 1 : info->dlpi_name;
-        if (std::strncmp(name, "libCntk.Math-", 13) == 0) *static_cast<std::string*>(out) = name;
+        if (std::strncmp(name, "libCntk.Math-", 13) == 0 || std::strcmp(name, "libcntkmath.so") == 0)
+          *static_cast<std::string*>(out) = name;
         return 0;
       },
       &found);
@@ -94,7 +96,9 @@ host::Reader* create_old_style(const host::ConfigParameters* config) {
 // The function of a module that makes readers.
 host::CreateCompositeDataReader* creator(void* module) {
   for (const char* name : {"_ZN4CNTK12HTKMLFReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE",
-                           "_ZN4CNTK11ImageReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE"}) {
+                           "_ZN9Microsoft3MSR4CNTK12HTKMLFReaderC1ERKNS1_16ConfigParametersE",
+                           "_ZN4CNTK11ImageReaderC1ERKN9Microsoft3MSR4CNTK16ConfigParametersE",
+                           "_ZN9Microsoft3MSR4CNTK11ImageReaderC1ERKNS1_16ConfigParametersE"}) {
     construct_old_style = reinterpret_cast<ConstructReader*>(dlsym(module, name));
     if (construct_old_style != nullptr) return create_old_style;
   }
@@ -110,10 +114,11 @@ class Replay {
     if (module == nullptr) throw std::runtime_error(dlerror());
     const std::string math_name = math_library();
     if (math_name.empty()) throw std::runtime_error("the module does not load the host's libCntk.Math");
-    old_ = math_name == "libCntk.Math-2.5.1.so";
+    old_ = math_name != "libCntk.Math-2.6.so" && math_name != "libCntk.Math-2.7.so";
     math_ = dlopen(math_name.c_str(), RTLD_LAZY | RTLD_NOLOAD);
     // If it is missing, only calls of its functions fail.
-    dlopen(("libCntk.Core" + math_name.substr(std::strlen("libCntk.Math"))).c_str(), RTLD_LAZY | RTLD_GLOBAL);
+    if (const size_t end = math_name.find('-'); end != std::string::npos)
+      dlopen(("libCntk.Core" + math_name.substr(end)).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     create_ = creator(module);
 
     parse(math_, config_path, config_);
@@ -124,7 +129,7 @@ class Replay {
     try {
       memory_before_ = bench::Memory("VmRSS");
       const bench::Clock::time_point begin = bench::Clock::now();
-      reader_.reset(create_(&config_));
+      reader_.reset(with_state(create_(&config_)));
       open_ = bench::Since(begin);
       memory_after_ = bench::Memory("VmRSS");
       describe();
@@ -186,14 +191,18 @@ class Replay {
     const auto go = [&](auto epoch) {
       fill(epoch, sizes);
       epoch.samples = samples;
-      epoch.sweeps = sweeps;
+      if constexpr (!std::is_same_v<decltype(epoch), host::EpochConfigurationBeta>) epoch.sweeps = sweeps;
       epoch.index = index;
       if constexpr (std::is_same_v<decltype(epoch), host::EpochConfiguration>)
         epoch.right_splice = sizes.right_splice;
       reader_->StartEpoch(&epoch, devices_);
     };
     started_ = bench::Clock::now();
-    old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
+    if constexpr (!host::kHasSweeps) {
+      go(host::EpochConfigurationBeta());
+    } else {
+      old_ ? go(host::EpochConfiguration251()) : go(host::EpochConfiguration());
+    }
     return json::Ok();
   }
 
@@ -241,7 +250,7 @@ class Replay {
     out.lanes = part.layout->rows;
     for (const host::LayoutRecord& r : part.layout->records)
       out.records.push_back({r.id, r.row, r.begin, r.end});
-    out.shape = part.sample_shape.dimensions;
+    out.shape = host::kHasSampleShape ? host::Shape(part.sample_shape).dimensions : stream.shape;
     out.sparse = stream.sparse;
     out.is_double = stream.is_double;
     out.is_binary = stream.is_binary;
@@ -318,11 +327,11 @@ class Replay {
     return "{\"digest\":\"" + std::to_string(digest.Value()) + "\"}";
   }
 
-  bool old_ = false;  // the host is 2.5.1
+  bool old_ = false;  // the host is older than 2.6
   void* math_ = nullptr;
   host::CreateCompositeDataReader* create_ = nullptr;
   host::ConfigParameters config_;
-  std::unique_ptr<host::Reader> reader_;
+  std::unique_ptr<host::StateReader> reader_;
   std::vector<json::Stream> streams_;
   host::DeviceByStream devices_;
   double open_ = 0;  // seconds

@@ -1,8 +1,8 @@
-// host_v1 VERSION CONFIG SCRIPT
+// host_v1 LIBRARY CONFIG SCRIPT
 //
 // Reads as BrainScript hosts and CNTK's own unit tests of readers do: through the DataReader of CNTK's
-// libCntk.Math, which loads the modules that the configuration names. Prints one JSON line per step. The
-// host's libraries and the modules are found by the loader (LD_LIBRARY_PATH).
+// LIBRARY (libCntk.Math-2.7.so), which loads the modules that the configuration names. Prints one JSON line
+// per step. The host's libraries and the modules are found by the loader (LD_LIBRARY_PATH).
 //
 //   inputs NAME[:sparse][@LAYOUT] ...      what to read; inputs with the same LAYOUT share one
 //   epoch MINIBATCH INDEX SAMPLES [RANK WORKERS]
@@ -49,8 +49,11 @@ class Layout {
 
  private:
   // Offsets in hosts since 2.6.
-  static constexpr size_t kToStart = 64, kToEnd = 200, kNearestStart = 336, kNearestEnd = 360, kHasGap = 384,
-                          kMask = 424, kWritable = 560, kAxis = 568, kSize = 600;
+  static constexpr size_t kToStart = 64, kToEnd = kToStart + host::kMatrixSize,
+                          kNearestStart = kToEnd + host::kMatrixSize, kNearestEnd = kNearestStart + 24,
+                          kHasGap = kNearestEnd + 24, kMask = kHasGap + 40,
+                          kWritable = kMask + host::kMatrixSize, kAxis = kWritable + 8,
+                          kSize = kAxis + host::kStringSize;
 
   void* at_(size_t offset) { return bytes_ + offset - shift_; }
   void (*matrix(const std::string& what, char type))(void*, int) {
@@ -63,20 +66,10 @@ class Layout {
   void* const math_;
 };
 
-struct TensorShape {
-  size_t dimensions[12] = {};
-  size_t rank = 0;
-  ptrdiff_t strides[12] = {};
-  size_t stride_count = 0;
-  size_t offset = 0;
-  size_t allocation = 1;
-};
-static_assert(sizeof(TensorShape) == 224);
-
 struct Input {
   std::shared_ptr<void> matrix;
   std::shared_ptr<Layout> layout;
-  TensorShape shape;
+  host::TensorShape shape;
 };
 static_assert(sizeof(Input) == 256);
 
@@ -98,7 +91,7 @@ struct Description {
 
   bool operator==(const Description& other) const { return name == other.name; }
 };
-static_assert(sizeof(Description) == 48);
+static_assert(sizeof(Description) == 16 + host::kStringSize);
 
 // Not noexcept: the host's set keeps the hash in its nodes.
 struct NameHash {
@@ -141,11 +134,13 @@ class DataReader {
 
 class Session {
  public:
-  Session(const std::string& version, const std::string& config) : old_(version == "2.5.1") {
-    math_ = dlopen(("libCntk.Math-" + version + ".so").c_str(), RTLD_LAZY);
+  Session(const std::string& library, const std::string& config)
+      : old_(library != "libCntk.Math-2.7.so" && library != "libCntk.Math-2.6.so") {
+    math_ = dlopen(library.c_str(), RTLD_LAZY);
     if (math_ == nullptr) throw std::runtime_error(dlerror());
     // It has what the first one lacks.
-    dlopen(("libCntk.Core-" + version + ".so").c_str(), RTLD_LAZY | RTLD_GLOBAL);
+    if (const size_t version = library.find('-'); version != std::string::npos)
+      dlopen(("libCntk.Core" + library.substr(version)).c_str(), RTLD_LAZY | RTLD_GLOBAL);
     driver::parse(math_, config, config_);
   }
 
@@ -328,6 +323,7 @@ class Session {
 
   // Old-style readers do not report keys.
   std::string key(size_t sequence) {
+    if (!inputs_.key_of_sequence) return "none";
     try {
       return inputs_.key_of_sequence(sequence);
     } catch (const std::exception& error) {
@@ -362,7 +358,7 @@ class Session {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::cerr << "usage: host_v1 VERSION CONFIG SCRIPT\n";
+    std::cerr << "usage: host_v1 LIBRARY CONFIG SCRIPT\n";
     return 2;
   }
   try {

@@ -159,6 +159,41 @@ TEST_F(MinibatchTest, SeveralMayBeKept) {
     EXPECT_EQ(kept[i]["x"].Values<float>()[0], static_cast<float>(i));
 }
 
+// Each of more workers than there are chunks gets as many minibatches as the others, and after the end none,
+// as a checkpoint says.
+TEST_F(MinibatchTest, WorkersReadInLockstep) {
+  Write("lines.ctf", Lines(21));
+  cr::ReaderOptions options;
+  options.lockstep = true;
+  options.trace_level = 0;
+  const auto data = cr::CtfDeserializer(Path("lines.ctf")).Dense("x", 2).ChunkSize(100);
+  const auto read = [](cr::Reader& reader, std::vector<std::size_t>& seen) {
+    std::size_t steps = 0;
+    for (const cr::Minibatch& minibatch : reader.Minibatches()) {
+      ++steps;
+      for (const std::uint64_t key : minibatch.Keys()) ++seen[key];
+    }
+    return steps;
+  };
+  for (const std::uint64_t workers : {1, 3, 20}) {
+    std::vector<std::size_t> seen(21);
+    for (std::uint64_t rank = 0; rank < workers; ++rank) {
+      cr::Reader reader = cr::Reader::Open(options, data);
+      EXPECT_TRUE(reader.IsInLockstep());
+      cr::EpochConfiguration epoch = Sweep(4);
+      epoch.workers = workers;
+      epoch.rank = rank;
+      reader.StartEpoch(epoch);
+      EXPECT_EQ(read(reader, seen), 6u);
+      cr::Reader again = cr::Reader::Open(options, data);
+      again.RestoreCheckpoint(reader.SaveCheckpoint());
+      EXPECT_EQ(read(again, seen), 0u);
+    }
+    EXPECT_EQ(seen, std::vector<std::size_t>(21, 1));
+  }
+  EXPECT_FALSE(Open(Lines(21)).IsInLockstep());
+}
+
 TEST_F(MinibatchTest, CopiesShareAndMovesEmpty) {
   cr::Reader reader = Open(Lines(1));
   reader.StartEpoch(Sweep(1));

@@ -180,7 +180,26 @@ class Ramp : public host::DataDeserializer {
   std::map<size_t, size_t> by_key_;
 };
 
-class Scale : public host::Transformer {
+// A transform of hosts of any version. Those before 2.4 do not say the sequence's place in its minibatch.
+class Transformer : public host::Transformer {
+ public:
+#if CNTK_DROPIN_HOST >= 20400
+  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence,
+                                                int place) override {
+    return Apply(std::move(sequence), place);
+  }
+#else
+  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence) override {
+    return Apply(std::move(sequence), 0);
+  }
+#endif
+
+ private:
+  virtual std::shared_ptr<host::SequenceData> Apply(std::shared_ptr<host::SequenceData> sequence,
+                                                    int place) = 0;
+};
+
+class Scale : public Transformer {
  public:
   explicit Scale(const host::ConfigParameters& config)
       : factor_(static_cast<float>(number(config, "factor", 1))) {}
@@ -188,8 +207,8 @@ class Scale : public host::Transformer {
   void StartEpoch(const void*) override { is_started_ = true; }
   host::StreamInformation Transform(const host::StreamInformation& stream) override { return stream; }
 
-  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence,
-                                                int index) override {
+  std::shared_ptr<host::SequenceData> Apply(std::shared_ptr<host::SequenceData> sequence,
+                                            int index) override {
     if (!is_started_) throw std::logic_error("A sequence came before an epoch was started.");
     const auto out = std::make_shared<Dense>(sequence->GetSampleShape());
     out->samples = sequence->samples;
@@ -208,7 +227,7 @@ class Scale : public host::Transformer {
 };
 
 // Takes images with values of any type, as the transforms before it have left them, and makes floats.
-class Invert : public host::Transformer {
+class Invert : public Transformer {
  public:
   void StartEpoch(const void*) override {}
   host::StreamInformation Transform(const host::StreamInformation& stream) override {
@@ -217,8 +236,8 @@ class Invert : public host::Transformer {
     return floats;
   }
 
-  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence,
-                                                int index) override {
+  std::shared_ptr<host::SequenceData> Apply(std::shared_ptr<host::SequenceData> sequence,
+                                            int index) override {
     const host::Shape& shape = sequence->GetSampleShape();
     const auto out = std::make_shared<Dense>(shape);
     out->samples = sequence->samples;
@@ -241,11 +260,11 @@ class Invert : public host::Transformer {
 };
 
 // All values are of the reader's type already.
-class Cast : public host::Transformer {
+class Cast : public Transformer {
  public:
   void StartEpoch(const void*) override {}
   host::StreamInformation Transform(const host::StreamInformation& stream) override { return stream; }
-  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence, int) override {
+  std::shared_ptr<host::SequenceData> Apply(std::shared_ptr<host::SequenceData> sequence, int) override {
     return sequence;
   }
 };

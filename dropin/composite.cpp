@@ -2,7 +2,7 @@
 
 #include "data_reader.hpp"
 #include "foreign.hpp"
-#include "reader.hpp"
+#include "host_reader.hpp"
 
 #define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -10,15 +10,15 @@ namespace {
 
 namespace host = cntk_host;
 
-host::Reader* create(const host::ConfigParameters& config) {
-  const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  return new cntk_dropin::EngineReader(section.get(), CNTK_READER_SECTION_KIND_COMPOSITE,
-                                       std::make_unique<cntk_dropin::ForeignModules>());
+std::unique_ptr<host::Reader> create(const host::ConfigParameters& config) {
+  std::unique_ptr<cntk_dropin::Companion> companion;
+#if CNTK_DROPIN_HOST >= 20100
+  companion = std::make_unique<cntk_dropin::ForeignModules>();
+#endif
+  return cntk_dropin::make_host_reader(config, CNTK_READER_SECTION_KIND_COMPOSITE, std::move(companion));
 }
 
-std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {
-  return std::shared_ptr<host::Reader>(create(config));
-}
+std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) { return create(config); }
 
 // A composite reader has no parallel sequences to fix.
 constexpr cntk_dropin::Adapter kAdapter = {false, false};
@@ -26,7 +26,7 @@ constexpr cntk_dropin::Adapter kAdapter = {false, false};
 }  // namespace
 
 CNTK_DROPIN_EXPORT host::Reader* CreateCompositeDataReader(const host::ConfigParameters* config) {
-  return create(*config);
+  return create(*config).release();
 }
 
 CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "reader.hpp"
+#include "host_reader.hpp"
 #include "text.hpp"
 
 #define CNTK_DROPIN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -15,11 +15,12 @@ namespace {
 namespace host = cntk_host;
 
 std::shared_ptr<host::Reader> create_shared(const host::ConfigParameters& config) {
-  const cntk_dropin::SectionHandle section = cntk_dropin::make_section(config);
-  return std::make_shared<cntk_dropin::EngineReader>(section.get(), cntk_dropin::kFormat.kind);
+  return cntk_dropin::make_host_reader(config, cntk_dropin::kFormat.kind);
 }
 
 }  // namespace
+
+#if CNTK_DROPIN_HOST >= 20100
 
 // The corpus is declared by value, and so passed by the address of a copy that the host destroys.
 CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserializer>& deserializer,
@@ -35,6 +36,19 @@ CNTK_DROPIN_EXPORT bool CreateDeserializer(std::shared_ptr<host::DataDeserialize
       std::make_shared<cntk_dropin::EngineDeserializer>(*known, config, std::move(corpus), is_primary);
   return true;
 }
+
+#else
+
+// Only CNTK's own composite reader calls this function. The one of this project, which is installed with this
+// module, has the deserializers itself.
+CNTK_DROPIN_EXPORT bool CreateDeserializer(void**, const std::wstring& type, const host::ConfigParameters&,
+                                           std::shared_ptr<void>, bool) {
+  throw std::runtime_error(
+      "CNTK's own composite reader has asked cntk-reader for a '" + cntk_dropin::narrow(type) +
+      "', which it cannot have in this version of CNTK. Install all modules of cntk-reader, or none.");
+}
+
+#endif
 
 CNTK_DROPIN_EXPORT void GetReaderF(void** reader) {
   *reader = cntk_dropin::make_data_reader_float(create_shared, cntk_dropin::kFormat.adapter);

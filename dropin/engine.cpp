@@ -1,5 +1,7 @@
 #include "engine.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -34,14 +36,33 @@ void raise(cntk_reader_error* error, const char* old_style_reader) {
   }
 }
 
+cntk_reader_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind) {
+  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
+  source.section = section;
+  source.section_kind = static_cast<uint32_t>(kind);
+  source.release = cntk_host::kIsBeta ? CNTK_READER_RELEASE_BETA : CNTK_READER_RELEASE_CURRENT;
+  return source;
+}
+
+namespace {
+
+// Whether the host is of a version that does not know a key.
+bool is_ignored(const std::string& key) {
+  return std::any_of(std::begin(cntk_host::kLaterKeys), std::end(cntk_host::kLaterKeys),
+                     [&](const cntk_host::LaterKey& later) {
+                       return CNTK_DROPIN_HOST < later.since && strcasecmp(key.c_str(), later.name) == 0;
+                     });
+}
+
+}  // namespace
+
 SectionHandle make_section(const cntk_host::ConfigParameters& config) {
   SectionHandle parent;
   if (config.parent != nullptr) parent = make_section(*config.parent);
   std::vector<cntk_reader_section_entry> entries;
   entries.reserve(config.values.size());
   for (const auto& [key, value] : config.values) {
-    // CNTK 2.5.1 does not know this key.
-    if (!cntk_host::kHasRightSplice && strcasecmp(key.c_str(), "rightSplice") == 0) continue;
+    if (is_ignored(key)) continue;
     entries.push_back({key.data(), key.size(), value.text.data(), value.text.size(), 0, 0});
   }
   cntk_reader_section* section = nullptr;

@@ -44,6 +44,9 @@ using TransformHandle = std::unique_ptr<cntk_reader_transform, Free<cntk_reader_
 using TransformedHandle = std::unique_ptr<cntk_reader_transformed, Free<cntk_reader_transformed_free>>;
 using MinibatchHandle = std::unique_ptr<const cntk_reader_minibatch, Free<cntk_reader_minibatch_release>>;
 
+// What a reader for this host is opened from.
+cntk_reader_source source_of(const cntk_reader_section* section, cntk_reader_section_kind kind);
+
 // A copy of a host's section, with the sections around it, for the engine.
 SectionHandle make_section(const cntk_host::ConfigParameters& config);
 

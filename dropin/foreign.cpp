@@ -415,9 +415,7 @@ int32_t ForeignModules::make(void* self, const cntk_reader_request* request,
 
 ReaderHandle ForeignModules::open(const cntk_reader_section* section, cntk_reader_section_kind kind) {
   cntk_reader* reader = nullptr;
-  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
-  source.section = section;
-  source.section_kind = static_cast<uint32_t>(kind);
+  cntk_reader_source source = source_of(section, kind);
   source.make = make;
   source.userdata = this;
   call(cntk_reader_open, &source, &reader);

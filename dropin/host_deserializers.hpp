@@ -1,5 +1,4 @@
-// The types that a host's composite reader and its modules of deserializers exchange. Unlike the types of
-// readers (host_types.hpp), they are equal in all versions of the host.
+// The types that a host's composite reader and its modules of deserializers exchange.
 #pragma once
 
 #include <deque>
@@ -41,9 +40,9 @@ class SequenceData {
   Element element = Element::unknown;
   bool valid = true;
   SequenceKey key;
-  std::shared_ptr<uint8_t> held;
+  [[no_unique_address]] MemberIf<kHasHeldBuffer, std::shared_ptr<uint8_t>> held;
 };
-static_assert(sizeof(SequenceData) == 56 && alignof(SequenceData) == 8);
+static_assert(sizeof(SequenceData) == (kHasHeldBuffer ? 56 : 40) && alignof(SequenceData) == 8);
 
 class SparseSequenceData : public SequenceData {
  public:
@@ -51,7 +50,7 @@ class SparseSequenceData : public SequenceData {
   std::vector<int32_t> counts;  // values of each sample
   int32_t total = 0;
 };
-static_assert(sizeof(SparseSequenceData) == 96);
+static_assert(sizeof(SparseSequenceData) == (kHasHeldBuffer ? 96 : 80));
 
 class Chunk {
  public:
@@ -78,11 +77,27 @@ class Transformer {
  public:
   virtual void StartEpoch(const void* epoch_configuration) = 0;
   virtual StreamInformation Transform(const StreamInformation& stream) = 0;
-  // `index` is the sequence's place in its minibatch. The result may be the sequence itself.
-  virtual std::shared_ptr<SequenceData> Transform(std::shared_ptr<SequenceData> sequence, int index) = 0;
+  // `place` is the sequence's place in its minibatch, which hosts before 2.4 do not say. The result may be
+  // the sequence itself.
+#if CNTK_DROPIN_HOST >= 20400
+  virtual std::shared_ptr<SequenceData> Transform(std::shared_ptr<SequenceData> sequence, int place) = 0;
+#else
+  virtual std::shared_ptr<SequenceData> Transform(std::shared_ptr<SequenceData> sequence) = 0;
+#endif
   virtual ~Transformer() = default;
 };
 static_assert(sizeof(Transformer) == 8);
+
+// Transforms a sequence, in all versions of the host.
+inline std::shared_ptr<SequenceData> transform(Transformer& transformer,
+                                               std::shared_ptr<SequenceData> sequence,
+                                               [[maybe_unused]] int place) {
+#if CNTK_DROPIN_HOST >= 20400
+  return transformer.Transform(std::move(sequence), place);
+#else
+  return transformer.Transform(std::move(sequence));
+#endif
+}
 
 // Maps the sequence keys of all deserializers of a reader to numbers. Only its creator uses the registry.
 struct CorpusDescriptor {

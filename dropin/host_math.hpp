@@ -7,13 +7,18 @@ namespace cntk_host::math {
 
 constexpr int kCpu = -1;
 
-// ---- Matrix<float> and Matrix<char>: 136 opaque bytes
+// ---- Matrix<float> and Matrix<char>: opaque bytes
 // ----------------------------------------------------------------
 
 void construct_floats(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfEC1Ei");
 void destroy_floats(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfED1Ev");
+#if CNTK_DROPIN_HOST >= 20400
 void resize_floats(void* matrix, size_t rows, size_t columns, size_t reserve, bool grow_only,
-                   bool keep) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmbb");
+                   bool keep = false) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmbb");
+#else
+void resize_floats(void* matrix, size_t rows, size_t columns, size_t reserve,
+                   bool grow_only) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIfE6ResizeEmmmb");
+#endif
 float* floats_of(const void* matrix) __asm__("_ZNK9Microsoft3MSR4CNTK6MatrixIfE4DataEv");
 
 void construct_chars(void* matrix, int device) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcEC1Ei");
@@ -23,9 +28,15 @@ void destroy_chars(void* matrix) __asm__("_ZN9Microsoft3MSR4CNTK6MatrixIcED1Ev")
 // ---------------------------------------------------------------------------------------------------------
 
 // Loads a module, and finds a function in it. `plugin` is the address of a null pointer. With `is_known`,
-// `module` may also be a name that only the host gives to one of its modules.
+// `module` may also be a name that only the host gives to one of its modules. For hosts from 2.0 on.
+#if _GLIBCXX_USE_CXX11_ABI
 void* load_plugin(const void* plugin, const std::string& module, const std::string& symbol, bool is_known) __asm__(
-    "_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESA_b");
+    "_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKNSt7__cxx1112basic_"
+    "stringIcSt11char_traitsIcESaIcEEESA_b");
+#else
+void* load_plugin(const void* plugin, const std::string& module, const std::string& symbol,
+                  bool is_known) __asm__("_ZN9Microsoft3MSR4CNTK6Plugin12LoadInternalERKSsS4_b");
+#endif
 
 // The table of virtual functions of ConfigParameters.
 extern const void* const config_parameters_table[] __asm__("_ZTVN9Microsoft3MSR4CNTK16ConfigParametersE");
@@ -42,10 +53,20 @@ void unlock_pages(void* memory,
 // ------------------------------------------------------------
 
 using CreateReader = std::shared_ptr<Reader>(const ConfigParameters&);
-void construct_shim_float(void* shim, CreateReader* create) __asm__(
-    "_ZN4CNTK10ReaderShimIfEC1EPFSt10shared_ptrINS_6ReaderEERKN9Microsoft3MSR4CNTK16ConfigParametersEE");
-void construct_shim_double(void* shim, CreateReader* create) __asm__(
-    "_ZN4CNTK10ReaderShimIdEC1EPFSt10shared_ptrINS_6ReaderEERKN9Microsoft3MSR4CNTK16ConfigParametersEE");
+#if CNTK_DROPIN_HOST >= 20100
+#define CNTK_DROPIN_SHIM(letter) \
+  "_ZN4CNTK10ReaderShimI" letter \
+  "EC1EPFSt10shared_ptrINS_"     \
+  "6ReaderEERKN9Microsoft3MSR4CNTK16ConfigParametersEE"
+#else
+#define CNTK_DROPIN_SHIM(letter)               \
+  "_ZN9Microsoft3MSR4CNTK10ReaderShimI" letter \
+  "EC1EPFSt10shared_ptrINS1_6ReaderEERKNS1_"   \
+  "16ConfigParametersEE"
+#endif
+void construct_shim_float(void* shim, CreateReader* create) __asm__(CNTK_DROPIN_SHIM("f"));
+void construct_shim_double(void* shim, CreateReader* create) __asm__(CNTK_DROPIN_SHIM("d"));
+#undef CNTK_DROPIN_SHIM
 
 // Matrices that live as long as their owner, on the CPU.
 class FloatMatrix {
@@ -57,14 +78,14 @@ class FloatMatrix {
 
   // Column-major values of a matrix of this size; their content is undefined.
   float* resize(size_t rows, size_t columns) {
-    resize_floats(bytes_, rows, columns, 10000, true, false);
+    resize_floats(bytes_, rows, columns, 10000, true);
     return floats_of(bytes_);
   }
 
   const float* values() const { return floats_of(bytes_); }
 
  private:
-  alignas(8) unsigned char bytes_[136] = {};
+  alignas(8) unsigned char bytes_[kMatrixSize] = {};
 };
 
 class CharMatrix {
@@ -75,7 +96,7 @@ class CharMatrix {
   CharMatrix& operator=(const CharMatrix&) = delete;
 
  private:
-  alignas(8) unsigned char bytes_[136] = {};
+  alignas(8) unsigned char bytes_[kMatrixSize] = {};
 };
 
 }  // namespace cntk_host::math

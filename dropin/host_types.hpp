@@ -1,9 +1,9 @@
-// The types that a CNTK 2.5.1 - 2.7 host and its reader modules exchange (Linux x86-64, libstdc++).
+// The types that a host, CNTK 2.0 to 2.7, and its reader modules exchange (Linux x86-64, libstdc++).
 //
 // Written from the measured layout of the binaries. Names of fields and classes are this project's; sizes,
 // offsets and the order of virtual functions are the host's. Members from the standard library are the real
-// libstdc++ types, whose layout has not changed since GCC 5. What differs between the versions of the host is
-// in host_versions.hpp.
+// libstdc++ types, whose layout has not changed since GCC 5; those of strings are chosen by
+// _GLIBCXX_USE_CXX11_ABI. What differs between the versions of the host is in host_versions.hpp.
 #pragma once
 
 #include <strings.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-static_assert(_GLIBCXX_USE_CXX11_ABI == 1, "the hosts use libstdc++'s new string ABI");
+#include "host_versions.hpp"
 
 namespace cntk_host {
 
@@ -38,9 +38,9 @@ struct ConfigValue {
   std::string path;
   const ConfigParameters* owner;
 };
-static_assert(sizeof(ConfigValue) == 72 && alignof(ConfigValue) == 8);
+static_assert(sizeof(ConfigValue) == 8 + 2 * kStringSize && alignof(ConfigValue) == 8);
 
-// A section. The host's class is polymorphic; This project only copies `vtable`, or leaves it null.
+// A section. The host's class is polymorphic; this project only copies `vtable`, or leaves it null.
 struct ConfigParameters {
   const void* vtable = nullptr;
   char separator = ';';
@@ -48,7 +48,7 @@ struct ConfigParameters {
   std::map<std::string, ConfigValue, KeyLess> values;
   const ConfigParameters* parent = nullptr;
 };
-static_assert(sizeof(ConfigParameters) == 104 && alignof(ConfigParameters) == 8);
+static_assert(sizeof(ConfigParameters) == 72 + kStringSize && alignof(ConfigParameters) == 8);
 
 // ---- Streams and minibatches
 // ---------------------------------------------------------------------------------------
@@ -69,9 +69,32 @@ struct StreamInformation {
   Element element = Element::unknown;
   Shape shape;
   bool defines_mb_size = false;
-  bool is_binary = false;
+  [[no_unique_address]] MemberIf<kHasBinaryStreams, bool> is_binary{};
 };
-static_assert(sizeof(StreamInformation) == 80 && alignof(StreamInformation) == 8);
+static_assert(sizeof(StreamInformation) == 48 + kStringSize && alignof(StreamInformation) == 8);
+
+// The shape of a tensor, which is a view of memory. The first dimension varies fastest.
+struct TensorShape {
+  static constexpr size_t kMostDimensions = 12;
+  size_t dimensions[kMostDimensions] = {};
+  size_t rank = 0;
+  ptrdiff_t strides[kMostDimensions] = {};
+  size_t stride_rank = 0;
+  size_t offset = 0;
+  size_t allocation = 1;
+};
+static_assert(sizeof(TensorShape) == 224);
+
+// How hosts up to 2.0 know a stream.
+struct SharedStreamInformation {
+  std::wstring name;
+  size_t id = 0;
+  Storage storage = Storage::dense;
+  Element element = Element::unknown;
+  std::shared_ptr<TensorShape> shape;
+  [[no_unique_address]] MemberIf<kHasDefinesMbSize, bool> defines_mb_size{};
+};
+static_assert(sizeof(SharedStreamInformation) == (kHasDefinesMbSize ? 40 : 32) + kStringSize);
 
 constexpr size_t kGap = SIZE_MAX;  // id of a layout record that marks columns without data
 
@@ -95,9 +118,9 @@ static_assert(sizeof(LayoutHead) == 40);
 struct StreamMinibatch {
   void* data = nullptr;
   std::shared_ptr<LayoutHead> layout;
-  Shape sample_shape;
+  [[no_unique_address]] MemberIf<kHasSampleShape, Shape> sample_shape;
 };
-static_assert(sizeof(StreamMinibatch) == 48);
+static_assert(sizeof(StreamMinibatch) == (kHasSampleShape ? 48 : 24));
 
 struct Minibatch {
   bool end_of_sweep = false;
@@ -114,7 +137,7 @@ using DeviceByStream = std::map<std::wstring, int>;
 using State = std::map<std::wstring, size_t>;
 
 // The configurations differ between versions, so they are passed as untyped addresses.
-class Reader {
+class StateReader {
  public:
   virtual void StartEpoch(const void* epoch_configuration, const DeviceByStream& devices) = 0;
   virtual void SetConfiguration(const void* reader_configuration, const DeviceByStream& devices) = 0;
@@ -122,9 +145,27 @@ class Reader {
   virtual Minibatch ReadMinibatch() = 0;
   virtual State GetState() = 0;
   virtual void SetState(const State& state) = 0;
-  virtual ~Reader() = default;
+  virtual ~StateReader() = default;
 };
-static_assert(sizeof(Reader) == 8);
+static_assert(sizeof(StateReader) == 8);
+
+// The reader of hosts up to 2.0.
+class PositionReader {
+ public:
+  virtual std::vector<std::shared_ptr<SharedStreamInformation>> GetStreamDescriptions() = 0;
+  virtual void StartEpoch(const void* epoch_configuration, const DeviceByStream& devices) = 0;
+  virtual void SetConfiguration(const void* reader_configuration, const DeviceByStream& devices) = 0;
+  virtual size_t GetCurrentSamplePosition() = 0;
+  virtual void SetCurrentSamplePosition(size_t position) = 0;
+  virtual Minibatch ReadMinibatch() = 0;
+  virtual ~PositionReader() = default;
+};
+static_assert(sizeof(PositionReader) == 8);
+
+using Reader = std::conditional_t<kHasStates, StateReader, PositionReader>;
+
+// The state of a reader that has only this number.
+constexpr wchar_t kPosition[] = L"minibatchSourcePosition";
 
 using CreateCompositeDataReader = Reader*(const ConfigParameters*);
 

@@ -12,6 +12,8 @@ const Format kFormat = {CNTK_READER_SECTION_KIND_IMAGE, kImageTypes, false, {tru
 
 }  // namespace cntk_dropin
 
+#if CNTK_DROPIN_HOST >= 20100
+
 CNTK_DROPIN_EXPORT bool CreateTransformer(cntk_host::Transformer** transformer, const std::wstring& type,
                                           const cntk_host::ConfigParameters& config) {
   auto made = cntk_dropin::make_image_transform(cntk_dropin::narrow(type), config);
@@ -19,3 +21,15 @@ CNTK_DROPIN_EXPORT bool CreateTransformer(cntk_host::Transformer** transformer, 
   *transformer = made.release();
   return true;
 }
+
+#else
+
+// As CreateDeserializer in this version.
+CNTK_DROPIN_EXPORT bool CreateTransformer(void**, const std::wstring& type,
+                                          const cntk_host::ConfigParameters&) {
+  throw std::runtime_error(
+      "CNTK's own composite reader has asked cntk-reader for a transform '" + cntk_dropin::narrow(type) +
+      "', which it cannot have in this version of CNTK. Install all modules of cntk-reader, or none.");
+}
+
+#endif

@@ -99,8 +99,20 @@ class ImageTransform : public host::Transformer {
     return after;
   }
 
+#if CNTK_DROPIN_HOST >= 20400
   std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence,
-                                                int index) override {
+                                                int place) override {
+    return transform(std::move(sequence), static_cast<uint32_t>(place));
+  }
+#else
+  // One random engine for all sequences: threads take turns with it, in whatever order they come.
+  std::shared_ptr<host::SequenceData> Transform(std::shared_ptr<host::SequenceData> sequence) override {
+    return transform(std::move(sequence), 0);
+  }
+#endif
+
+ private:
+  std::shared_ptr<host::SequenceData> transform(std::shared_ptr<host::SequenceData> sequence, uint32_t slot) {
     const auto* const own = dynamic_cast<const ImageSequence*>(sequence.get());
     const host::Element element = sequence->element == host::Element::unknown ? before_ : sequence->element;
     if (kind_ == Kind::casts && element == element_) return sequence;
@@ -127,7 +139,7 @@ class ImageTransform : public host::Transformer {
     for (Result& result : results) {
       image.values = values;
       values += count * size_of(element);
-      apply(image, static_cast<uint32_t>(index), own == nullptr ? 0 : own->copy, result);
+      apply(image, slot, own == nullptr ? 0 : own->copy, result);
     }
     const auto out = join(std::move(results), shape);
     out->samples = sequence->samples;
@@ -138,7 +150,6 @@ class ImageTransform : public host::Transformer {
     return out;
   }
 
- private:
   void apply(const cntk_reader_image& image, uint32_t slot, uint32_t copy, Result& result) const {
     cntk_reader_transformed* owner = nullptr;
     result.image.struct_size = sizeof result.image;

@@ -8,22 +8,11 @@ namespace {
 using cntk_host::Layout;
 using cntk_host::LayoutRecord;
 
-template <typename AnyLayout>
-void set_right_splice(AnyLayout& layout, size_t right_splice) {
-  if constexpr (cntk_host::kHasRightSplice) layout.right_splice = right_splice;
-}
-
-template <typename AnyLayout>
-bool has_right_splice(const AnyLayout& layout, size_t right_splice) {
-  if constexpr (cntk_host::kHasRightSplice) return layout.right_splice == right_splice;
-  return true;
-}
-
 // Whether a layout already describes this part. Its look-ups follow from its records, so they are not
 // compared.
 bool is_of(const Layout& layout, const cntk_reader_minibatch_stream& part) {
   return layout.steps == part.steps && layout.rows == part.lanes &&
-         has_right_splice(layout, part.right_splice) && layout.records.size() == part.record_count &&
+         layout.right_splice == part.right_splice && layout.records.size() == part.record_count &&
          (part.record_count == 0 ||
           std::memcmp(layout.records.data(), part.records, part.record_count * sizeof(LayoutRecord)) == 0);
 }
@@ -42,7 +31,7 @@ void fill(Layout& layout, const cntk_reader_minibatch_stream& part, Distances& d
   layout.records.clear();
   layout.steps = part.steps;
   layout.rows = part.lanes;
-  set_right_splice(layout, part.right_splice);
+  layout.right_splice = part.right_splice;
   layout.declared_frames = part.columns;
   layout.gap_frames = part.columns - part.samples;
   distances.fill(

@@ -10,13 +10,8 @@
 
 namespace cntk_host {
 
-// Only hosts since 2.6 have this member.
-struct LayoutSplice {
-  size_t right_splice = 0;
-};
-struct NoLayoutSplice {};
-
-struct LayoutRest {
+struct Layout : LayoutHead {
+  [[no_unique_address]] MemberIf<kHasRightSplice, size_t> right_splice{};
   size_t declared_frames = 0;
   size_t gap_frames = 0;
   math::FloatMatrix to_start;
@@ -28,10 +23,7 @@ struct LayoutRest {
   bool writable = true;
   std::wstring axis = L"DynamicAxis";
 };
-
-// The bases put the members of either version in the host's order.
-struct Layout : LayoutHead, std::conditional_t<kHasRightSplice, LayoutSplice, NoLayoutSplice>, LayoutRest {};
-static_assert(sizeof(Layout) == (kHasRightSplice ? 600 : 592));
+static_assert(sizeof(Layout) == 152 + (kHasRightSplice ? 8 : 0) + 3 * kMatrixSize + kStringSize);
 
 }  // namespace cntk_host
 

@@ -11,8 +11,6 @@ namespace {
 
 namespace host = cntk_host;
 
-constexpr char kPosition[] = "minibatchSourcePosition";
-
 // CNTK's old-style readers of binary data and of images ignore the key: the first packs sequences, the second
 // frames. That of speech packs frames unless the key says otherwise.
 bool is_frame_mode(const cntk_reader_section* section, cntk_reader_section_kind kind) {
@@ -29,13 +27,19 @@ const char* old_style_name(cntk_reader_section_kind kind) {
 
 ReaderHandle open(const cntk_reader_section* section, cntk_reader_section_kind kind, Companion* companion) {
   if (companion != nullptr) return companion->open(section, kind);
-  cntk_reader_source source = CNTK_READER_SOURCE_INIT;
-  source.section = section;
-  source.section_kind = static_cast<uint32_t>(kind);
+  const cntk_reader_source source = source_of(section, kind);
   cntk_reader* reader = nullptr;
   cntk_reader_error* error = nullptr;
   if (cntk_reader_open(&source, &reader, &error) != CNTK_READER_STATUS_OK) raise(error, old_style_name(kind));
   return ReaderHandle(reader);
+}
+
+// Copies the limits of an epoch.
+template <typename From>
+void copy_limits(const From& from, cntk_reader_epoch& to) {
+  to.samples = from.samples;
+  if constexpr (host::kHasSweeps) to.sweeps = from.sweeps;
+  to.index = from.index;
 }
 
 // Copies the fields that both of the host's configurations and both of the engine's have.
@@ -95,9 +99,7 @@ void EngineReader::StartEpoch(const void* epoch_configuration, const host::Devic
   const auto& from = *static_cast<const host::OwnEpochConfiguration*>(epoch_configuration);
   cntk_reader_epoch epoch = CNTK_READER_EPOCH_INIT;
   copy(from, epoch);
-  epoch.samples = from.samples;
-  epoch.sweeps = from.sweeps;
-  epoch.index = from.index;
+  copy_limits(from, epoch);
   if (companion_ != nullptr) companion_->start_epoch(epoch_configuration);
   call(cntk_reader_epoch_start, reader_.get(), &epoch);
   started_ = true;
@@ -191,7 +193,7 @@ void EngineReader::SetState(const host::State& state) {
     names.push_back(narrow(key));
     entries.push_back({names.back().data(), names.back().size(), value});
   }
-  if (!started_ && state.count(widen(kPosition)) != 0) {
+  if (!started_ && state.count(host::kPosition) != 0) {
     early_state_ = state;
     return;
   }

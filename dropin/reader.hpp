@@ -22,7 +22,8 @@ class Companion {
   virtual ~Companion() = default;
 };
 
-class EngineReader : public cntk_host::Reader {
+// Hosts up to 2.0 know it through a PositionedReader (host_reader.cpp).
+class EngineReader : public cntk_host::StateReader {
  public:
   // `kind` is the kind of reader that the host asked for. `companion` may be null.
   EngineReader(const cntk_reader_section* section, cntk_reader_section_kind kind,

@@ -66,7 +66,7 @@ std::shared_ptr<host::SequenceData> Transforms::apply(size_t stream,
                                                       std::shared_ptr<host::SequenceData> sequence,
                                                       uint32_t position) const {
   for (const auto& transformer : chains_[stream]) {
-    sequence = transformer->Transform(std::move(sequence), static_cast<int>(position));
+    sequence = host::transform(*transformer, std::move(sequence), static_cast<int>(position));
   }
   return sequence;
 }

@@ -103,6 +103,12 @@
  * first reader, and run no code of the caller's except log callbacks and users' deserializers, whose documentation says
  * on how many threads. A conversion calls its progress callback on the thread that runs it.
  *
+ * Exceptions
+ * ----------
+ * No C++ exception may leave a callback or a finalizer. The library is not written in C++ and cannot catch one: if it
+ * comes through, the process ends. Callbacks in C++ catch everything, and report it as cntk_reader_failure_set_message
+ * says; those of cntk_reader.hpp do.
+ *
  * Fork
  * ----
  * A reader belongs to the process that opened it. In the child of a fork its calls return CNTK_READER_STATUS_STATE, and
@@ -167,7 +173,7 @@
 /** Initial value of a cntk_reader_source. One of text, file and section has to be set. */
 #define CNTK_READER_SOURCE_INIT \
   {sizeof(cntk_reader_source), NULL, CNTK_READER_NUL_TERMINATED, NULL, CNTK_READER_NUL_TERMINATED, \
-   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0}
+   NULL, 0, 0, NULL, 0, NULL, 0, NULL, NULL, NULL, 0, NULL}
 
 /** Initial value of a cntk_reader_epoch. The minibatch size has to be set. */
 #define CNTK_READER_EPOCH_INIT \
@@ -225,6 +231,15 @@ typedef enum {
    * A mistake of this library. The reader that reported it refuses all further calls except its destruction.
    */
   CNTK_READER_STATUS_INTERNAL = 8,
+  /**
+   * The call was ended by cntk_reader_canceller_cancel. It has changed nothing: made again, it continues where it stood.
+   */
+  CNTK_READER_STATUS_CANCELLED = 9,
+  /**
+   * There is not enough memory. The reader can be used further: the call that is made next does what the failed one
+   * would have.
+   */
+  CNTK_READER_STATUS_MEMORY = 10,
 } cntk_reader_status;
 
 /**
@@ -334,6 +349,20 @@ typedef enum {
    */
   CNTK_READER_SECTION_KIND_IMAGE = 4,
 } cntk_reader_section_kind;
+
+/**
+ * Releases of CNTK that read the same data differently.
+ */
+typedef enum {
+  /**
+   * CNTK 2.0 to 2.7.
+   */
+  CNTK_READER_RELEASE_CURRENT = 0,
+  /**
+   * The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, and workers count sequences of all workers.
+   */
+  CNTK_READER_RELEASE_BETA = 1,
+} cntk_reader_release;
 
 /**
  * Between which formats a conversion goes.
@@ -447,6 +476,18 @@ typedef struct cntk_reader cntk_reader;
  * Threads: immutable, may be shared. Independent of the reader that made it.
  */
 typedef struct cntk_reader_buffer cntk_reader_buffer;
+
+/**
+ * Ends calls that take long, from another thread: opening, the start of an epoch, setting a configuration, reading, and
+ * restoring. Make it with cntk_reader_canceller_create, set it as `canceller` of a cntk_reader_source, and free it with
+ * cntk_reader_canceller_free. It may serve several readers, whose calls it ends together.
+ *
+ * Code of users (deserializers, transforms, mounted file systems) is not interrupted. Where it runs on threads of its own, the
+ * call stops waiting for it; where it runs in the call, the call ends after it.
+ *
+ * Threads: may be shared.
+ */
+typedef struct cntk_reader_canceller cntk_reader_canceller;
 
 /**
  * The data of a chunk's sequences. Comes from cntk_reader_deserializer_load_chunk, may outlive the deserializer.
@@ -1231,9 +1272,9 @@ typedef struct {
    */
   uint32_t section_kind;
   /**
-   * 0.
+   * A cntk_reader_release: that of the CNTK which `section` came from.
    */
-  uint32_t reserved;
+  uint32_t release;
   /**
    * Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
    */
@@ -1272,6 +1313,10 @@ typedef struct {
    * Their number.
    */
   size_t transform_count;
+  /**
+   * Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
+   */
+  const cntk_reader_canceller *canceller;
 } cntk_reader_source;
 
 /**
@@ -1310,9 +1355,10 @@ typedef struct {
    */
   uint32_t numeric_keys;
   /**
-   * 0.
+   * 1 if workers read in lockstep (`lockstep = true` in the configuration): up to the end of the epoch each reads as many
+   * minibatches as the others, some of which may be without data. Else 0.
    */
-  uint32_t reserved;
+  uint32_t lockstep;
 } cntk_reader_info;
 
 /**
@@ -2128,6 +2174,26 @@ void *cntk_reader_error_get_cause(const cntk_reader_error *error);
 void cntk_reader_error_free(cntk_reader_error *error);
 
 /**
+ * Makes a canceller, which the caller owns.
+ */
+cntk_reader_status cntk_reader_canceller_create(cntk_reader_canceller **canceller, cntk_reader_error **error);
+
+/**
+ * Ends the calls in progress of the readers that were opened with this canceller, opening included: they return
+ * CNTK_READER_STATUS_CANCELLED soon, and have changed nothing. Made again, such a call continues where it stood, and no
+ * minibatch is lost. Gives 1 if there is a call to be ended, else 0: then nothing happens, and the next call is not affected.
+ * Returns at once. May be called from any thread, but not from a handler of signals.
+ */
+cntk_reader_status cntk_reader_canceller_cancel(const cntk_reader_canceller *canceller,
+                                                uint32_t *ends,
+                                                cntk_reader_error **error);
+
+/**
+ * Frees a canceller. NULL is allowed. Readers that were opened with it stay usable; nothing ends their calls any more.
+ */
+void cntk_reader_canceller_free(cntk_reader_canceller *canceller);
+
+/**
  * Opens a reader. Opens and indexes its files, which may take a while for large ones, and reads no data yet. The caller
  * owns the reader, and frees it with cntk_reader_free. Of the source nothing is kept but the callbacks and the userdata
  * of its deserializers.
@@ -2221,7 +2287,8 @@ cntk_reader_status cntk_reader_configuration_get(const cntk_reader *reader,
  *
  * Past the end of the epoch, every read gives a minibatch without streams and with the flag end_of_epoch. A worker may
  * also get one without streams earlier, when none of the data is its share. After an error in the data, the next read
- * continues with what follows.
+ * continues with what follows; after CNTK_READER_STATUS_IO, a file that could not be read, it tries to deliver the
+ * same minibatch.
  */
 cntk_reader_status cntk_reader_minibatch_read(cntk_reader *reader,
                                               const cntk_reader_minibatch **minibatch,

@@ -38,10 +38,10 @@
 // be shared. Fork. A Reader belongs to the process that opened it: in a child it throws an Error of kind
 // kState.
 //
-// The parts: cntk_reader/reader.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp and images.hpp
-// (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's own), convert.hpp
-// (conversions of files), files.hpp (files elsewhere, and compressed ones), process.hpp (threads, log,
-// version) and error.hpp.
+// The parts: cntk_reader/reader.hpp, canceller.hpp, minibatch.hpp, stream.hpp, configuration.hpp, speech.hpp
+// and images.hpp (typed configurations), user.hpp and transform.hpp (formats and transforms of the user's
+// own), convert.hpp (conversions of files), files.hpp (files elsewhere, and compressed ones), process.hpp
+// (threads, log, version), callback.hpp (what keeps exceptions inside callbacks) and error.hpp.
 
 #ifndef CNTK_READER_HPP
 #define CNTK_READER_HPP
@@ -50,6 +50,7 @@
 #error "cntk_reader.hpp needs C++17: compile with -std=c++17."
 #endif
 
+#include <cntk_reader/canceller.hpp>
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/convert.hpp>
 #include <cntk_reader/error.hpp>

@@ -33,6 +33,10 @@ pub enum ErrorKind {
     User = 7,
     /// A mistake of this library. The object that reported it refuses further use.
     Internal = 8,
+    /// The call was ended by [`Canceller::cancel`](crate::Canceller::cancel). The object is as it was before the call.
+    Cancelled = 9,
+    /// There is not enough memory. The reader can be used further: the call that is made next does what the failed one would have.
+    Memory = 10,
 }
 
 /// Which of CNTK's exception types stands for an error: `std::runtime_error`, `std::logic_error`, `std::invalid_argument`.
@@ -146,8 +150,21 @@ impl Error {
         Self::new(ErrorKind::Internal, ExceptionClass::Logic, message)
     }
 
+    /// There is no memory for this many bytes of something (`runtime_error`).
+    pub(crate) fn memory(bytes: usize, of: &str) -> Self {
+        let message = format!("There is no memory for {bytes} bytes of {of}.");
+        Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
+    }
+
     /// The operating system refused: `what` is the doing ("Error opening file"), `file` its object.
     pub fn io(what: &str, file: &str, cause: &std::io::Error) -> Self {
+        if cause.kind() == std::io::ErrorKind::OutOfMemory {
+            let message = format!("There is no memory for the content of the file '{file}'.");
+            let detail = "End other programs, or read with fewer threads (CNTK_READER_THREADS).";
+            return Self::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
+                .with_detail(detail)
+                .in_file(file);
+        }
         let reason = cause.to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
         let error = Self::new(ErrorKind::Io, ExceptionClass::Runtime, format!("{what} '{file}': {reason}."));
@@ -261,6 +278,11 @@ impl Error {
     /// What went wrong.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether the same call may succeed later although nothing was changed: files and memory come back.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Memory)
     }
 
     /// CNTK's type of exception.

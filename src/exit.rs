@@ -17,6 +17,7 @@
 //! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
 
 use crate::fork::Process;
+use crate::sync;
 use parking_lot::Mutex;
 use parking_lot::lock_api::RawMutex;
 use std::cell::Cell;
@@ -139,11 +140,11 @@ extern "C" fn close() {
 }
 
 /// Waits for a thread to end, until `deadline` at most.
-pub(crate) fn join_until(thread: std::thread::JoinHandle<()>, deadline: Instant) {
-    while !thread.is_finished() && Instant::now() < deadline {
+pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant) {
+    while !sync::is_finished(&thread) && Instant::now() < deadline {
         std::thread::sleep(POLL);
     }
-    if thread.is_finished() {
+    if sync::is_finished(&thread) {
         // What is left are the destructors of its thread-local data. Loading threads catch all panics.
         let _ = thread.join();
     }

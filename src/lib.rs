@@ -101,9 +101,16 @@
 //! The same engine has a C interface (`include/cntk_reader.h`) with a C++ header over it, and modules that take the
 //! place of CNTK's own readers; see the repository.
 
+#[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
+compile_error!(
+    "cntk-reader is for 64-bit little-endian processors: sizes and places in files are kept in `usize`, and binary data files and \
+     index caches are read in the processor's order of bytes"
+);
+
 // The modules below the front door. Data flows one way, and so do imports: config, deserialize, randomize, pack, reader,
 // then front and capi. They are public, but hidden, for the C interface's tests, the fuzz targets and the benchmarks;
 // nothing about them is promised.
+mod cancel;
 #[doc(hidden)]
 pub mod capi;
 mod compact;
@@ -112,6 +119,7 @@ pub mod config;
 pub mod convert;
 #[doc(hidden)]
 pub mod corpus;
+mod delivery;
 #[doc(hidden)]
 pub mod deserialize;
 #[doc(hidden)]
@@ -123,6 +131,12 @@ pub mod file;
 pub mod fork;
 mod forms;
 mod front;
+/// What fuzz targets change inside the library.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::processor::fuzzing::*;
+}
 #[doc(hidden)]
 pub mod image;
 pub mod inspect;
@@ -131,9 +145,11 @@ pub mod inspect;
 pub mod index {
     pub use crate::deserialize::text::index::{CacheState, IndexCache, IndexSize};
 }
+mod limits;
 #[doc(hidden)]
 pub mod log;
 mod memory;
+mod names;
 pub mod order;
 #[doc(hidden)]
 pub mod pack;
@@ -153,10 +169,12 @@ mod spelling;
 pub mod stages;
 #[doc(hidden)]
 pub mod stream;
+mod sync;
 mod thread;
 #[doc(hidden)]
 pub mod transform;
 
+pub use cancel::Canceller;
 pub use config::{
     Base64ImageDeserializer, CbfDeserializer, Config, CtfDeserializer, HtkFeatureDeserializer,
     HtkMlfBinaryDeserializer, HtkMlfDeserializer, ImageDeserializer, KaldiDeserializer, LatticeDeserializer,

@@ -6,6 +6,8 @@
 //! the page cache by a quarter with one thread and by nearly a third with two, and first sweeps over text by 5 to 10 %.
 
 mod aligned;
+pub(crate) mod pages;
+pub(crate) mod room;
 
 pub(crate) use aligned::AlignedBytes;
 use std::mem::MaybeUninit;

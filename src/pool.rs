@@ -1,8 +1,10 @@
 //! The library's threads: one pool per process, started when first needed. A forked child starts a pool of its own.
 
+use crate::cancel::{self, Current};
 use crate::error::ExceptionClass;
 use crate::fork::Process;
 use crate::log::{Level, Logger};
+use crate::sync::{self, ThreadPool};
 use crate::thread;
 use crate::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -10,6 +12,7 @@ use parking_lot::lock_api::RawMutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Environment variable that sets the number of loading threads.
 pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
@@ -18,13 +21,13 @@ pub const THREADS_VARIABLE: &str = "CNTK_READER_THREADS";
 /// process into which the library is loaded.
 #[derive(Clone)]
 pub struct Pool {
-    threads: Arc<rayon::ThreadPool>,
+    threads: Arc<ThreadPool>,
     process: Process,
 }
 
 /// Most threads of the pool: more than the CPUs of any machine that such data are read on. A larger number is a mistake, and
 /// opening a reader would take minutes.
-pub const MOST_THREADS: usize = 1024;
+pub const MOST_THREADS: usize = crate::limits::MOST_THREADS;
 
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -81,28 +84,34 @@ fn warn_of_setting() {
 }
 
 /// Starts the threads of a pool: fewer than `wanted` if there cannot be as many now, for the reason that comes with them.
-fn start(wanted: usize) -> Result<(rayon::ThreadPool, Option<io::Error>)> {
+fn start(wanted: usize) -> Result<(ThreadPool, Option<io::Error>)> {
     let mut failure = None;
     let mut threads = wanted;
     loop {
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        let started = builder.spawn_handler(|work| {
-            thread::start(&format!("cntk-reader-{}", work.index()), || work.run()).map(drop)
+        let started = sync::thread_pool(threads, |number, work| {
+            thread::start(&format!("cntk-reader-{number}"), work).map(drop)
         });
-        match started.build() {
+        match started {
             Ok(pool) => return Ok((pool, failure)),
             Err(cause) if threads == 1 => {
                 let message = format!("Cannot start the loading threads: {cause}.");
                 let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
                 return Err(error.with_detail(thread::ADVICE));
             }
-            Err(cause) => failure = Some(io::Error::other(cause)),
+            Err(cause) => failure = Some(cause),
         }
         threads /= 2;
     }
 }
 
 impl Pool {
+    /// A pool for one run of a model, where nothing is shared between runs.
+    #[cfg(all(test, shuttle))]
+    pub fn of_model(threads: usize) -> Pool {
+        let (threads, _) = start(threads).expect("threads");
+        Pool { threads: Arc::new(threads), process: Process::current() }
+    }
+
     /// The pool that the readers of this process share. Starts a new one if there is none yet, or if [`threads`] has changed.
     pub fn shared() -> Result<Pool> {
         let process = Process::current();
@@ -124,14 +133,16 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Runs `work` on a thread of the pool and returns at once; works start in the order given.
+    /// Runs `work` on a thread of the pool and returns at once; works start in the order given. It outlives the call that asks for
+    /// it, and is not cancelled with that.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) {
-        self.threads.spawn_fifo(work);
+        self.threads.spawn_fifo(|| cancel::apart(work));
     }
 
     /// Runs `work` on the pool and waits for it; inside, rayon's `par_iter` and `join` use this pool.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        self.threads.install(work)
+        let call = Current::get();
+        self.threads.install(|| call.within(work))
     }
 
     /// Keeps a thread of the pool useful while it waits: runs one pending job, or sleeps for 50 microseconds if there is none.
@@ -140,7 +151,7 @@ impl Pool {
         match self.threads.yield_now() {
             None => return false,
             Some(rayon::Yield::Executed) => {}
-            Some(rayon::Yield::Idle) => std::thread::sleep(std::time::Duration::from_micros(50)),
+            Some(rayon::Yield::Idle) => sync::thread::sleep(Duration::from_micros(50)),
         }
         true
     }

@@ -99,6 +99,12 @@ pub enum Processor {
 impl Processor {
     /// The largest set of this processor.
     pub fn detect() -> Processor {
+        #[cfg(fuzzing)]
+        if let Some(smaller) =
+            Processor::all().nth(fuzzing::LEFT_OUT.load(std::sync::atomic::Ordering::Relaxed))
+        {
+            return smaller;
+        }
         static LARGEST: LazyLock<Processor> =
             LazyLock::new(|| Processor::all().next().unwrap_or(Processor::Portable(Portable)));
         *LARGEST
@@ -198,3 +204,23 @@ macro_rules! for_each_instruction_set {
 
 #[cfg(test)]
 pub(crate) use for_each_instruction_set;
+
+/// What fuzz targets change, to compare the sets.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    use super::Processor;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// How many sets are not used, the largest ones first.
+    pub(super) static LEFT_OUT: AtomicUsize = AtomicUsize::new(0);
+
+    /// How many sets this processor has.
+    pub fn instruction_sets() -> usize {
+        Processor::all().count()
+    }
+
+    /// Leaves out the `count` largest sets from now on.
+    pub fn leave_out_instruction_sets(count: usize) {
+        LEFT_OUT.store(count, Ordering::Relaxed);
+    }
+}

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+use crate::cancel::{Current, carried};
 use crate::config::options::{DeserializerOptions, ReaderSettings};
 use crate::corpus::Corpus;
 use crate::deserialize::files;
@@ -102,9 +103,10 @@ impl Stages {
         let pool = Pool::shared()?;
         for file in self.files() {
             let blocks = file.size()?.div_ceil(BLOCK);
+            let call = Current::get();
             let read = |buffer: &mut Vec<u8>, block: u64| {
                 buffer.resize(BLOCK as usize, 0);
-                file.read_at(block * BLOCK, buffer).map(|_| ())
+                call.within(|| file.read_at(block * BLOCK, buffer)).map(|_| ())
             };
             pool.install(|| (0..blocks).into_par_iter().try_for_each_init(Vec::new, read))?;
         }
@@ -158,7 +160,7 @@ impl Stages {
     /// Loads chunks.
     fn load(&self, pool: &Pool, chunks: std::ops::Range<usize>) -> Result<Vec<Arc<dyn Chunk>>> {
         let chunks: Vec<ChunkId> = chunks.map(|chunk| chunk as ChunkId).collect();
-        let load = |&chunk: &ChunkId| self.table.load(chunk);
+        let load = carried(|&chunk: &ChunkId| self.table.load(chunk));
         let loaded = pool.install(|| chunks.par_iter().map(load).collect::<Result<Vec<_>>>())?;
         loaded.iter().try_for_each(|chunk| {
             chunk.wait_ready()?;

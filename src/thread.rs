@@ -1,9 +1,9 @@
 //! Starting threads, which may fail: a process may have a limited number of them, and in containers often few.
 
 use crate::log::{Level, Logger};
+use crate::sync::thread::{Builder, JoinHandle};
 use std::io;
 use std::sync::Once;
-use std::thread::{Builder, JoinHandle};
 
 /// What to do about a thread that cannot be started.
 pub const ADVICE: &str = "Raise the limit of processes (ulimit -u, or that of the container), or set CNTK_READER_THREADS to a \

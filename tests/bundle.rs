@@ -279,3 +279,69 @@ fn checkpoints_of_bundles_continue() {
         }
     }
 }
+
+/// CNTK numbers the chunks that are left anew, but looks them up by their old numbers: without randomization it delivers the data
+/// of other keys.
+#[test]
+fn a_chunk_without_partners_moves_no_other() {
+    let _turn = quiet();
+    // Lines of 6 bytes, two in each chunk.
+    let lines = |keys: &[u64], name: &str| -> String {
+        keys.iter().map(|key| format!("{key} |{name} {key}")).map(|line| line + "\n").collect()
+    };
+    let primary = lines(&[0, 1, 2, 3, 4, 5, 6, 7], "a");
+    for kept in [&[2, 3, 4, 5, 6, 7][..], &[0, 1, 6, 7], &[4, 5], &[7, 5, 2], &[0, 1, 2, 3]] {
+        let folder = files(&[("p.ctf", &primary), ("s.ctf", &lines(kept, "b"))]);
+        let list = [
+            text(folder.path(), "p.ctf", &dense("a"), "chunkSizeInBytes = 14"),
+            text(folder.path(), "s.ctf", &dense("b"), "chunkSizeInBytes = 14"),
+        ];
+        for randomize in [false, true] {
+            let head = format!("traceLevel = 0 ; randomize = {randomize}");
+            let mut seen = Vec::new();
+            for (_, streams) in run(&mut reader(&head, &list), &epoch(1, 0, 1, 2)) {
+                assert_eq!(streams[0], streams[1], "{kept:?}");
+                seen.extend(streams[0].iter().map(|&value| value as u64));
+            }
+            let mut once = kept.to_vec();
+            once.sort_unstable();
+            if randomize {
+                seen[..kept.len()].sort_unstable();
+                seen[kept.len()..].sort_unstable();
+            }
+            assert_eq!(seen, [once.clone(), once].concat(), "{kept:?}, randomize = {randomize}");
+        }
+    }
+}
+
+/// As in CNTK, which does not notice; here a warning says so.
+#[test]
+fn two_keys_of_one_hash_are_one_key() {
+    let _turn = quiet();
+    // (x ^ 'a') * 33 ^ '6' is (x ^ 'g') * 33 ^ 'p'.
+    let folder =
+        files(&[("p.ctf", "a6 |a 1\nb |a 2\ngp |a 3\n"), ("s.ctf", "gp |b 30\nb |b 20\na6 |b 10\n")]);
+    let list = ["p.ctf", "s.ctf"].map(|file| {
+        let stream = if file == "p.ctf" { dense("a") } else { dense("b") };
+        text(folder.path(), file, &stream, "maxErrors = 100")
+    });
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    set_sink(Some(Arc::new(move |_, line: &str| sink.lock().push(line.to_owned()))));
+    let joined = |more: &str| {
+        let head = format!("randomize = false ; useNumericSequenceKeys = false ; {more}");
+        run(&mut reader(&head, &list), &epoch(1, 0, 3, 1))
+    };
+    assert_eq!(joined("traceLevel = 0"), batches(&[(3, &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0])]));
+    assert_eq!(
+        joined("traceLevel = 1 ; hashSequenceKeys = true"),
+        batches(&[(3, &[1.0, 2.0, 3.0], &[30.0, 20.0, 30.0])])
+    );
+    let lines = lines.lock();
+    for file in ["p.ctf", "s.ctf"].map(|name| folder.path().join(name).display().to_string()) {
+        let is_warning = |line: &&String| {
+            [file.as_str(), "line 1 (offset 0)", "line 3 (offset "].iter().all(|part| line.contains(part))
+        };
+        assert_eq!(lines.iter().filter(is_warning).count(), 1, "{file}: {lines:#?}");
+    }
+}

@@ -2,6 +2,8 @@
 //! other sequences.
 
 mod common;
+#[path = "changed/opened_again.rs"]
+mod opened_again;
 
 use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::stream::ElementType;

@@ -3,6 +3,8 @@
 //! Each run is a process of its own, which reads from two slow deserializers in frame mode, as of HTK features and labels.
 //! Once their module's objects are gone, anything that still runs in them ends the process with a signal.
 
+mod common;
+
 use cntk_reader::Result;
 use cntk_reader::config::{self, UserType};
 use cntk_reader::deserialize::custom::{
@@ -10,7 +12,7 @@ use cntk_reader::deserialize::custom::{
 };
 use cntk_reader::reader::{Epoch, Others, ReadConfig, Reader};
 use cntk_reader::stream::StreamInfo;
-use std::process::Command;
+use common::child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -149,10 +151,9 @@ fn child_ends() {
 }
 
 fn run(end: &str, runs: usize) {
-    let binary = std::env::current_exe().expect("the path of the test binary");
     let mut failed = Vec::new();
     for run in 0..runs {
-        let output = Command::new(&binary)
+        let output = child::this_program()
             .args(["--exact", "child_ends", "--nocapture", "--test-threads=1"])
             .env(END, end)
             .output()

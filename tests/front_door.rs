@@ -131,6 +131,50 @@ fn epochs_end_and_go_on() {
 }
 
 #[test]
+fn workers_in_lockstep_make_equal_steps() {
+    let (_folder, ctf) = digits();
+    // Five chunks or more, one of them for each worker at most.
+    let open = || open(&ctf.clone().chunk_size(100), ReaderOptions::new().lockstep(true));
+    let epoch = |rank, workers| Epoch::sweeps(2).minibatch_size(3).worker(rank, workers);
+    let steps_of = |minibatches: cntk_reader::EpochIter<'_>| -> Vec<Vec<u64>> {
+        minibatches.map(|minibatch| minibatch.expect("a minibatch").keys().to_vec()).collect()
+    };
+    let whole = steps_of(open().epoch(epoch(0, 1)).expect("an epoch"));
+    assert_eq!((whole.len(), whole.concat().len()), (14, 40));
+    // The shares of each step, put together in the order of the keys.
+    let together = |mut shares: Vec<Vec<Vec<u64>>>| -> Vec<Vec<u64>> {
+        let mut steps = shares.pop().expect("a worker");
+        for share in shares {
+            assert_eq!(share.len(), steps.len());
+            steps.iter_mut().zip(share).for_each(|(step, share)| step.extend(share));
+        }
+        steps.iter_mut().for_each(|step| step.sort_unstable());
+        steps
+    };
+    let whole = together(vec![whole]);
+    for workers in [2, 3, 50] {
+        let share = |rank| steps_of(open().epoch(epoch(rank, workers)).expect("an epoch"));
+        let shares: Vec<_> = (0..workers).map(share).collect();
+        assert!(shares.iter().any(|share| share.iter().any(Vec::is_empty)), "shares may be empty");
+        assert_eq!(together(shares), whole);
+
+        // Five workers continue what these have begun.
+        let mut first = open();
+        let begun = first.epoch(epoch(workers - 1, workers)).expect("an epoch").take(4).count();
+        let state = first.checkpoint().expect("a checkpoint");
+        let rest = |rank| {
+            let mut reader = open();
+            reader.restore(&state).expect("restoring");
+            reader.configure(ReadConfig::new(3).worker(rank, 5)).expect("a configuration");
+            let steps = steps_of(reader.rest_of_epoch());
+            assert_eq!(steps_of(reader.rest_of_epoch()), [[0; 0]; 0], "nothing after the end");
+            steps
+        };
+        assert_eq!(together((0..5).map(rest).collect()), whole[begun..]);
+    }
+}
+
+#[test]
 fn a_loop_may_be_left_and_configured_and_resumed() {
     let (_folder, ctf) = digits();
     let mut reader = open(&ctf, in_order());

@@ -416,3 +416,99 @@ fn sizes_members_and_memory_are_known() {
     let read = reader.read().expect("a minibatch");
     assert_eq!([0, 1].map(|i| reader.corpus().text_of(read.keys[i])), ["7", "3"]);
 }
+
+/// Each read of an epoch of single images: keys and labels, or the message of the error.
+fn reads(setup: &Setup<'_>, count: usize) -> Vec<std::result::Result<Vec<(u64, i32)>, String>> {
+    let mut reader = setup.started(Epoch::sweeps(1).minibatch_size(1));
+    let read = |_| match reader.read() {
+        Ok(read) => Ok(keys_and_labels(&images(&read))),
+        Err(error) => Err(error.message().split(" in the input").next().unwrap_or_default().to_owned()),
+    };
+    (0..count).map(read).collect()
+}
+
+/// The image of the first line of Base64.
+fn base64_image() -> String {
+    let text = std::fs::read_to_string(format!("{FILES}/b64.txt")).expect("a file");
+    text.lines().next().and_then(|line| line.split('\t').nth(1)).expect("a line").to_owned()
+}
+
+/// CNTK looks for a tab across the ends of lines, and so delivers another line's image with this line's label; of lines of one
+/// key it drops all but the first, and ends the sweep before its end.
+#[test]
+fn a_line_of_base64_never_has_the_data_of_another() {
+    let folder = folder();
+    let image = base64_image();
+    let file = folder.path().join("images.txt");
+    let outcomes = |text: String, count: usize| {
+        std::fs::write(&file, text).expect("a file");
+        reads(&Setup::base64(file.display().to_string()), count)
+    };
+    let failed = |message: &str| Err(message.to_owned());
+    assert_eq!(
+        outcomes(format!("0\t{image}\n1\n2\t{image}\n"), 3),
+        [Ok(vec![(0, 0)]), failed("No data found for sequence '1'"), Ok(vec![(2, 2)])]
+    );
+    assert_eq!(
+        outcomes(format!("1\t{image}\n\n2\t{image}\n"), 3),
+        [Ok(vec![(0, 1)]), failed("Cannot parse label value for sequence '1'"), Ok(vec![(2, 2)])]
+    );
+    assert_eq!(
+        outcomes(format!("7\t1\t{image}\n8\t2\t{image}\n8\t3\t{image}\n9\t0\t{image}\n"), 3),
+        [Ok(vec![(7, 1)]), failed("Sequence '8' has more than one line"), Ok(vec![(9, 0)])]
+    );
+}
+
+/// CNTK finds a chunk's record n by the number of a view: it delivers record n / 10.
+#[test]
+fn views_of_base64_are_found_by_the_key_of_their_record() {
+    let folder = folder();
+    let image = base64_image();
+    let file = folder.path().join("images.txt");
+    let lines: Vec<String> =
+        (0..25).map(|key| format!("{key}\t{}\t{image}\n", (key + key / 10) % 4)).collect();
+    std::fs::write(&file, lines.concat()).expect("a file");
+    let text = folder.path().join("a.ctf");
+    let keys = [24u64, 3, 10, 0, 17];
+    std::fs::write(&text, keys.map(|key| format!("{key} |x {key}\n")).concat()).expect("a file");
+    let transforms = "[type=Crop;cropType=MultiView10;cropSize=5:4]:[type=Transpose]";
+    let first = format!(
+        "[type=CNTKTextFormatDeserializer;module=CNTKTextFormatReader;file=\"{}\";input=[x=[dim=1;format=dense]]]:",
+        text.display()
+    );
+    let file = file.display().to_string();
+    let setup = Setup { images: "multiViewCrop=true;", first, transforms, ..Setup::base64(file.as_str()) };
+    let mut reader = setup.started(Epoch::sweeps(1).minibatch_size(10));
+    let read = reader.read().expect("a minibatch");
+    assert_eq!(read.keys, keys);
+    let labels = read.streams[2].sparse::<f32>().expect("labels");
+    assert_eq!(labels.indices, keys.map(|key| ((key + key / 10) % 4) as i32));
+    let views = read.streams[1].dense::<f32>().expect("floats");
+    let first_view = &sweep(&Setup { transforms, ..Setup::base64(file.as_str()) }, 1)[0].2;
+    assert!(views.chunks_exact(first_view.len()).all(|view| view == first_view));
+    assert_eq!(views.len(), keys.len() * first_view.len());
+}
+
+/// CNTK finds the place of an image by its key, and delivers the last one of a key for all of its lines.
+#[test]
+fn lines_of_one_key_have_their_own_images() {
+    let folder = folder();
+    let zip = format!("{FILES}/c.zip");
+    let paths = [
+        format!("{zip}@/s420.jpg"),
+        format!("{zip}@/sub/p13x9.png"),
+        format!("{FILES}/images/p8x8.png"),
+        format!("{zip}@/exif6.jpg"),
+    ];
+    let file = folder.path().join("map.txt");
+    let read = |lines: String| {
+        std::fs::write(&file, lines).expect("a map");
+        sweep(&Setup::of(file.display().to_string()), 4).into_iter().map(|(key, _, pixels)| (key, pixels))
+    };
+    let alone: Vec<_> =
+        paths.iter().map(|path| read(format!("{path}\t0\n")).next().expect("an image").1).collect();
+    assert!(alone[0] != alone[1] && alone[2] != alone[3], "images of one key differ");
+    let lines = paths.iter().zip([5, 5, 6, 6]).map(|(path, key)| format!("{key}\t{path}\t0\n")).collect();
+    let expected: Vec<_> = [5, 5, 6, 6].into_iter().zip(alone).collect();
+    assert_eq!(read(lines).collect::<Vec<_>>(), expected);
+}

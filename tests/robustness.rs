@@ -4,10 +4,15 @@ mod common;
 
 use cntk_reader::Result;
 use cntk_reader::config::from_text;
+use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
 use cntk_reader::error::ErrorKind;
-use cntk_reader::reader::{Epoch, Reader};
+use cntk_reader::randomize::SWEEPS_UNLIMITED;
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::stream::ElementType;
 use common::reading::{check_errors, epoch, use_it};
 use common::seen::read_all;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -94,6 +99,35 @@ fn data_without_the_defining_stream() {
         let config = config.replace("format = \"dense\"", "format = \"dense\" ; definesMBSize = true");
         let options = from_text(&config).expect("a configuration");
         let errors = use_it(&options, &epoch(1, 0, 4)).expect_err("there is nothing to read");
+        check_errors(&errors, &config);
+    }
+}
+
+/// CNTK divides by zero here, too, when it randomizes.
+#[test]
+fn a_binary_file_without_sequences() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (text, file) = (folder.path().join("data.ctf"), folder.path().join("data.cbf"));
+    std::fs::write(&text, "").expect("writing data");
+    let options = TextToBinary {
+        input: text.display().to_string(),
+        output: file.display().to_string(),
+        streams: parse_streams("x x dense 2").expect("streams"),
+        chunk_size: 100,
+        element: ElementType::Float,
+        ctf2bin_compatible: false,
+    };
+    text_to_binary(&options, &mut |_| ControlFlow::Continue(())).expect("a file of one empty chunk");
+    for randomize in [true, false] {
+        let config = format!(
+            "traceLevel = 0\nrandomize = {randomize}\ndeserializers = ([ type = \"CNTKBinaryFormatDeserializer\"\n\
+             module = \"CNTKBinaryReader\" ; file = \"{}\" ])",
+            file.display()
+        );
+        let errors = use_it(&from_text(&config).expect("a configuration"), &epoch(1, 0, 4));
+        let errors = errors.expect_err("there is nothing to read");
+        assert!(errors[0].message().contains("Expected input to contain samples"), "{errors:?}");
         check_errors(&errors, &config);
     }
 }
@@ -228,5 +262,123 @@ fn a_reader_outlives_errors() {
         let last = common::seen::read(&mut reader).expect("the last minibatch");
         assert_eq!(last.keys, [9, 10, 11]);
         assert!(last.end_of_sweep && last.end_of_epoch);
+    }
+}
+
+/// CNTK applies half of such a change, so that the next minibatch has old and new settings.
+#[test]
+fn a_change_that_is_refused_leaves_everything_as_it_was() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("data.ctf");
+    let text: String = (0..60).map(|line| format!("{} |x {line} 1\n", line / 3)).collect();
+    std::fs::write(&file, text).expect("writing data");
+    for more in ["", "randomize = false", "truncated = true\ntruncationLength = 2"] {
+        let length = if more.starts_with("trunc") { 2 } else { 0 };
+        let read = |workers, rank, minibatch| {
+            ReadConfig::new(minibatch).worker(rank, workers).truncation_length(length)
+        };
+        let good = read(2, 1, 6);
+        let start = epoch(2, 1, 6).read_config(good);
+        let started = || {
+            let mut reader = open(&file, more).expect("a reader");
+            reader.start_epoch(&start).expect("an epoch");
+            reader
+        };
+        let undisturbed = read_all(&mut started(), 100).expect("an epoch");
+        let mut reader = started();
+        for (number, wanted) in undisturbed.iter().enumerate() {
+            let state = reader.state();
+            for (workers, rank, minibatch) in [(2, 1, 0), (0, 0, 6), (2, 2, 6), (3, 7, 9)] {
+                let bad = read(workers, rank, minibatch);
+                reader.configure(&bad).expect_err("a bad configuration");
+                reader.start_epoch(&start.read_config(bad)).expect_err("a bad epoch");
+            }
+            // Good sizes of an epoch that cannot be.
+            let empty = Epoch::from_numbers(read(1, 0, 8), 0, SWEEPS_UNLIMITED, 0);
+            let error = reader.start_epoch(&empty).expect_err("an epoch of no samples");
+            assert_eq!(error.message(), "Epoch size cannot be 0.");
+            assert_eq!(reader.config().expect("a configuration"), good, "{more}");
+            assert_eq!(reader.state(), state, "{more}");
+            let seen = common::seen::read(&mut reader).expect("a minibatch");
+            assert_eq!(&seen, wanted, "{more}: minibatch {number}");
+        }
+    }
+}
+
+/// CNTK does not load the rest of a window after a chunk of it that cannot be read. The first minibatch of such a window fails, as
+/// in CNTK.
+#[test]
+fn a_broken_chunk_takes_nothing_else_of_its_window_with_it() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("data.ctf");
+    // Ten chunks of 4 lines of 8 bytes; the sixth chunk has a bad line.
+    let text: String = (0..40)
+        .map(|line| if line == 22 { "|x 1 zz\n".to_owned() } else { format!("|x {line:02} 1\n") })
+        .collect();
+    std::fs::write(&file, &text).expect("writing data");
+    for seed in 0..5 {
+        // All data are one window.
+        let config = config_for(&file, &format!("randomizationSeed = {seed}")).replace("= 100", "= 32");
+        let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+        reader.start_epoch(&Epoch::sweeps(1).minibatch_size(1)).expect("an epoch");
+        let fails = |reader: &mut Reader| match common::seen::read(reader) {
+            Ok(seen) => Ok(seen.keys[0]),
+            Err(error) => {
+                assert_eq!(error.location().line, Some(23), "{error}");
+                Err(())
+            }
+        };
+        let first = fails(&mut reader);
+        let rest: Vec<_> = (1..40).map(|_| fails(&mut reader)).collect();
+        assert_eq!(first, Err(()), "seed {seed}");
+        let keys: BTreeSet<u64> = rest.iter().filter_map(|read| read.ok()).collect();
+        assert!(keys.iter().all(|key| !(20..24).contains(key)), "seed {seed}: {keys:?}");
+        // The first sequence of all may be one of the broken chunk.
+        assert!(keys.len() >= 35 && rest.len() - keys.len() <= 4, "seed {seed}: {rest:?}");
+    }
+}
+
+/// CNTK reserves memory for what a chunk of this size could hold.
+#[test]
+fn a_huge_chunk_takes_the_memory_of_its_data() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("data.ctf");
+    std::fs::write(&file, "|x 1 2\n|x 3 4\n|x 5 6\n").expect("writing data");
+    for size in ["9223372036854775807", "18446744073709551615", "-1", "1000000000000"] {
+        let config = config_for(&file, "randomize = false").replace("= 100", &format!("= {size}"));
+        let mut reader = Reader::open(&from_text(&config).expect("a configuration")).expect("a reader");
+        reader.start_epoch(&epoch(1, 0, 2)).expect("an epoch");
+        let keys: Vec<u64> =
+            read_all(&mut reader, 10).expect("minibatches").into_iter().flat_map(|seen| seen.keys).collect();
+        assert_eq!(keys, [0, 1, 2, 0, 1, 2], "chunkSizeInBytes = {size}");
+        let memory = reader.memory();
+        assert!(memory.index + memory.window < 1 << 20, "chunkSizeInBytes = {size}: {memory:?}");
+    }
+}
+
+/// With a capital letter CNTK parses doubles and delivers them as floats: the low half of each.
+#[test]
+fn any_spelling_of_float_is_float() {
+    common::quiet();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("data.ctf");
+    std::fs::write(&file, "|x 1 2.5\n|x -3 1e10\n").expect("writing data");
+    for (precision, is_double) in
+        [("float", false), ("Float", false), ("FLOAT", false), ("Double", true), ("double", true)]
+    {
+        let mut reader =
+            open(&file, &format!("randomize = false\nprecision = {precision}")).expect("a reader");
+        reader.start_epoch(&epoch(1, 0, 2)).expect("an epoch");
+        let minibatch = reader.read().expect("a minibatch");
+        let stream = &minibatch.streams[0];
+        let expected = [1.0, 2.5, -3.0, 1e10];
+        assert_eq!(stream.dense::<f64>().is_some(), is_double, "{precision}");
+        match stream.dense::<f32>() {
+            Some(values) => assert_eq!(values, expected.map(|value| value as f32), "{precision}"),
+            None => assert_eq!(stream.dense::<f64>(), Some(&expected[..]), "{precision}"),
+        }
     }
 }

@@ -1,5 +1,8 @@
 //! The tool as a program: what it writes to a pipe, and its exit codes.
 
+#[allow(dead_code, reason = "not every test program needs every helper")]
+mod common;
+
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
@@ -24,7 +27,7 @@ impl Tool {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cntk-reader"));
+        let mut command = common::program();
         command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
         command
     }

@@ -4,19 +4,30 @@
 
 #include <exception>
 #include <new>
+#if !_GLIBCXX_USE_CXX11_ABI
+#include <cstdarg>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#endif
 
 extern "C" {
-// The older C library's names of the functions below; `version` is 1, that of the struct on x86-64.
+// The older C library's names of the functions below, with the version of the struct.
+#if defined(__x86_64__)
+constexpr int kStat = 1;
+#else
+constexpr int kStat = 0;
+#endif
 int __xstat64(int version, const char* path, void* out);
 int __fxstat64(int version, int file, void* out);
 int __lxstat64(int version, const char* path, void* out);
 int __fxstatat64(int version, int folder, const char* path, void* out, int flags);
 
-int stat64(const char* path, void* out) { return __xstat64(1, path, out); }
-int fstat64(int file, void* out) { return __fxstat64(1, file, out); }
-int lstat64(const char* path, void* out) { return __lxstat64(1, path, out); }
+int stat64(const char* path, void* out) { return __xstat64(kStat, path, out); }
+int fstat64(int file, void* out) { return __fxstat64(kStat, file, out); }
+int lstat64(const char* path, void* out) { return __lxstat64(kStat, path, out); }
 int fstatat64(int folder, const char* path, void* out, int flags) {
-  return __fxstatat64(1, folder, path, out, flags);
+  return __fxstatat64(kStat, folder, path, out, flags);
 }
 
 // Whether reference counts need no atomic operations. Always 0: they are counted atomically.
@@ -26,5 +37,32 @@ char __libc_single_threaded = 0;
 }
 
 namespace std {
-[[noreturn]] void __throw_bad_array_new_length() { throw std::bad_array_new_length(); }
+[[noreturn]] void __throw_bad_array_new_length() {
+#if _GLIBCXX_USE_CXX11_ABI
+  throw std::bad_array_new_length();
+#else
+  // The libstdc++ of GCC 4.8 does not have the class, which is derived from this one.
+  throw std::bad_alloc();
+#endif
+}
 }  // namespace std
+
+#if !_GLIBCXX_USE_CXX11_ABI
+// The libstdc++ of GCC 4.8 makes exceptions from strings only, not from characters.
+void construct_runtime_error(void* at, const char* text) __asm__("_ZNSt13runtime_errorC1EPKc");
+void construct_logic_error(void* at, const char* text) __asm__("_ZNSt11logic_errorC1EPKc");
+
+void construct_runtime_error(void* at, const char* text) { new (at) std::runtime_error(std::string(text)); }
+void construct_logic_error(void* at, const char* text) { new (at) std::logic_error(std::string(text)); }
+
+namespace std {
+[[noreturn]] void __throw_out_of_range_fmt(const char* format, ...) {
+  char text[256];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  throw std::out_of_range(std::string(text));
+}
+}  // namespace std
+#endif

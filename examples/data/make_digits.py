@@ -5,6 +5,8 @@ The data are the 1797 images of handwritten digits that scikit-learn carries: 8x
 Needs: python3 -m pip install scikit-learn
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from sklearn.datasets import load_digits
@@ -12,7 +14,7 @@ from sklearn.datasets import load_digits
 TRAIN_SAMPLES = 1437
 
 
-def shuffled(count):
+def shuffled(count: int) -> list[int]:
     """0..count in a fixed random order: Fisher-Yates with the generator `x = x * 6364136223846793005 + 1442695040888963407`
     (Knuth's MMIX), so that no library's version can change the files."""
     order = list(range(count))
@@ -24,7 +26,7 @@ def shuffled(count):
     return order
 
 
-def main():
+def main() -> None:
     digits = load_digits()
     lines = []
     for index in shuffled(len(digits.target)):

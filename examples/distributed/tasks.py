@@ -18,9 +18,8 @@ WORDS, TAGS = 500, 8
 
 
 def open_source(data: CTFDeserializer, minibatch_size: int, rank: int, ranks: int) -> MinibatchSource:
-    """A source with one timeline for all ranks, so that minibatches and states do not depend on their number."""
-    options = {"localTimeline": False}
-    return MinibatchSource(data, minibatch_size=minibatch_size, workers=ranks, rank=rank, options=options)
+    """A source with which all ranks make the same steps. Minibatches and states do not depend on the number of ranks."""
+    return MinibatchSource(data, minibatch_size=minibatch_size, workers=ranks, rank=rank, lockstep=True)
 
 
 class Task(Protocol):
@@ -32,9 +31,11 @@ class Task(Protocol):
 
     def model(self) -> nn.Module:
         """A new model."""
+        ...
 
-    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's input, and the classes that are right; of 0 sequences if there is no minibatch."""
+    def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's input, and the classes that are right; of 0 sequences if the minibatch has no data."""
+        ...
 
 
 class Digits(Task):
@@ -56,9 +57,9 @@ class Digits(Task):
         """Its input is (samples, 64), its output (samples, 10)."""
         return nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 10))
 
-    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features (samples, 64) and classes (samples); without samples if there is no minibatch."""
-        if minibatch is None:
+    def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features (samples, 64) and classes (samples); without samples if the minibatch has no data."""
+        if not minibatch:
             return torch.empty(0, 64), torch.empty(0, dtype=torch.int64)
         features = torch.from_numpy(minibatch["features"].array.reshape(-1, 64)) / 16
         return features, torch.from_numpy(minibatch["labels"].indices()).long()
@@ -96,9 +97,9 @@ class Tagger(Task):
         """Its input is (sentences, longest) with `WORDS` as padding, its output (sentences, longest, TAGS)."""
         return _Tagger()
 
-    def tensors(self, minibatch: Minibatch | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Words and tags, both (sentences, longest); without sentences if there is no minibatch."""
-        if minibatch is None:
+    def tensors(self, minibatch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Words and tags, both (sentences, longest); without sentences if the minibatch has no data."""
+        if not minibatch:
             return torch.empty(0, 1, dtype=torch.int32), torch.empty(0, 1, dtype=torch.int64)
         words, tags = minibatch["words"].padded_indices(WORDS), minibatch["tags"].padded_indices(NO_TAG)
         return torch.from_numpy(words.array), torch.from_numpy(tags.array).long()

@@ -16,11 +16,11 @@ import signal
 import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from steps import CommonSteps, Coverage
+from cntk_reader import Minibatch
+from sweeps import Coverage
 from tasks import NO_TAG, TASKS, open_source
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -56,11 +56,10 @@ class Training:
     def run(self) -> None:
         """Trains to the end."""
         while self.epoch < self.options.epochs:
-            steps = CommonSteps(self.source)
-            for minibatch in steps:
+            for minibatch in self.source.epoch():
                 self.learn(minibatch)
                 if self.options.checkpoint and self.steps % self.options.checkpoint_every == 0:
-                    self.save(steps.leader)
+                    self.save()
                 if self.steps == self.options.kill_at and self.rank == self.ranks - 1:
                     os.kill(os.getpid(), signal.SIGKILL)
             self.coverage.finish_sweep()
@@ -68,7 +67,7 @@ class Training:
             self.epoch += 1
             self.sums.zero_()
 
-    def learn(self, minibatch: Any) -> None:
+    def learn(self, minibatch: Minibatch) -> None:
         """One step of all ranks. A rank without data takes part with a batch of 0 sequences, whose gradients are 0."""
         inputs, classes = self.task.tensors(minibatch)
         self.optimizer.zero_grad()
@@ -83,10 +82,11 @@ class Training:
         answers = own[2].clone()
         dist.all_reduce(answers)
         for parameter in self.model.parameters():
-            parameter.grad *= self.ranks / answers
+            if parameter.grad is not None:
+                parameter.grad *= self.ranks / answers
         self.optimizer.step()
         self.steps += 1
-        if minibatch is not None:
+        if minibatch:
             self.coverage.add(minibatch)
 
     def report(self) -> None:
@@ -101,11 +101,11 @@ class Training:
                 flush=True,
             )
 
-    def save(self, leader: int) -> None:
-        """One checkpoint for all ranks. Their sources may stand at different places; the leader's stands after this step."""
+    def save(self) -> None:
+        """One checkpoint for all ranks, whose sources stand at the same place."""
         counts, sums = self.coverage.total(), self.sums.clone()
         dist.all_reduce(sums)
-        if self.rank != leader:
+        if self.rank != 0:
             return
         state = {
             "source": self.source.state_dict(),
@@ -160,8 +160,9 @@ def main() -> None:
     training.run()
     if options.weights and training.rank == 0:
         torch.save(training.model.state_dict(), options.weights)
-    # All ranks have come this far. PyTorch 2.15 sometimes ends a process with an abort while the interpreter shuts down
-    # ("terminate called without an active exception"), which torchrun takes for a failure: end without that.
+    # All ranks have come this far. A thread of gloo lets go of a tensor after the operation has returned, and needs the interpreter
+    # for that: if the interpreter shuts down meanwhile, the process aborts ("terminate called without an active exception").
+    # In PyTorch 2.15 DistributedDataParallel keeps these threads alive past destroy_process_group, so end without shutting down.
     dist.barrier()
     sys.stdout.flush()
     os._exit(0)

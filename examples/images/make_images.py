@@ -14,12 +14,15 @@ FOLDER gets
 Same pixels on every machine. Needs Python 3.7 and nothing else.
 """
 
+from __future__ import annotations
+
 import base64
 import math
 import struct
 import sys
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 SHAPES = ["disc", "ring", "square", "triangle", "cross", "bars"]
@@ -31,20 +34,20 @@ NOISE = 24
 class Random:
     """Knuth's MMIX generator, so that no library's version can change the pictures."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.state = seed
         for _ in range(4):
             self.below(1)
 
-    def below(self, limit):
+    def below(self, limit: int) -> int:
         self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
         return (self.state >> 33) * limit >> 31
 
-    def uniform(self, low, high):
+    def uniform(self, low: float, high: float) -> float:
         return low + (high - low) * self.below(1 << 24) / (1 << 24)
 
 
-def inside(shape, x, y):
+def inside(shape: str, x: float, y: float) -> float:
     """How far within a shape of radius 1 around (0, 0) a point is; negative outside."""
     distance = math.hypot(x, y)
     if shape == "disc":
@@ -60,7 +63,7 @@ def inside(shape, x, y):
     return min(1 - abs(y), 0.27 - abs(abs(x) - 0.62))  # bars
 
 
-def draw_shape(shape, random):
+def draw_shape(shape: str, random: Random) -> list[list[list[int]]]:
     """Rows of pixels, each red, green, blue."""
     front = [random.uniform(120, 250) for _ in range(3)]
     back = [random.uniform(0, 90) for _ in range(3)]
@@ -81,13 +84,13 @@ def draw_shape(shape, random):
     return rows
 
 
-def draw_scene(number):
+def draw_scene(number: int) -> list[list[list[int]]]:
     """A house left of a tree, so that mirrored pictures can be recognized, under a sun or a moon."""
     random = Random(500 + number)
     night = number % 3 == 2
     sky, light = ((20, 24, 60), (235, 235, 210)) if night else ((120, 180, 235), (255, 220, 60))
     wall = [random.uniform(120, 250) for _ in range(3)]
-    roof = [random.uniform(60, 200), 40, 40]
+    roof = (random.uniform(60, 200), 40, 40)
     ground = 52 + random.below(6)
     house, tree = 10 + random.below(14), 62 + random.below(18)
     sun = (44 + random.below(20), 8 + random.below(8))
@@ -96,7 +99,7 @@ def draw_scene(number):
         pixels = []
         for x in range(96):
             shade = 0.75 if night else 1.0
-            color = [value + 40 * y / 72 for value in sky]
+            color: Sequence[float] = [value + 40 * y / 72 for value in sky]
             if (x - sun[0]) ** 2 + (y - sun[1]) ** 2 < 36:
                 color, shade = light, 1
             if y >= ground:
@@ -116,10 +119,10 @@ def draw_scene(number):
     return rows
 
 
-def png(rows):
+def png(rows: list[list[list[int]]]) -> bytes:
     """A PNG file: 8 bits, red, green and blue, no filters."""
 
-    def chunk(kind, data):
+    def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
@@ -127,7 +130,7 @@ def png(rows):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 9)) + chunk(b"IEND", b"")
 
 
-def write_intensity(path):
+def write_intensity(path: Path) -> None:
     """Eigenvalues and eigenvectors of the colors of pixels, blue before green before red, in OpenCV's XML."""
     matrices = {
         "EigVal": ["0.2175 0.0188 0.0045"],
@@ -140,7 +143,7 @@ def write_intensity(path):
     path.write_text(text + "</opencv_storage>\n")
 
 
-def write_mean(path, pictures):
+def write_mean(path: Path, pictures: list[list[list[list[int]]]]) -> None:
     """The mean image in OpenCV's XML: row by row, in a row pixel by pixel, blue before green before red."""
     values = []
     for row in range(SIDE):
@@ -163,12 +166,13 @@ def write_mean(path, pictures):
     )
 
 
-def main():
+def main() -> None:
     if not 2 <= len(sys.argv) <= 3:
-        sys.exit(__doc__.splitlines()[0])
+        sys.exit((__doc__ or "").splitlines()[0])
     folder, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else COUNT
     (folder / "scenes").mkdir(parents=True, exist_ok=True)
-    maps, pictures = {"train": [], "test": []}, []
+    maps: dict[str, list[str]] = {"train": [], "test": []}
+    pictures = []
     with zipfile.ZipFile(folder / "shapes.zip", "w") as archive:
         for number in range(count):
             random = Random(number + 1)

@@ -34,10 +34,10 @@ namespace cr = cntk::reader;
 // Ranks take whole chunks, so there should be many: 8 KiB of text are about 50 digits.
 constexpr std::size_t kChunkBytes = 8 << 10;
 
-// With a local timeline each rank would advance on its own and always fill its share of a minibatch. With the
-// global one every rank walks over the whole minibatch and keeps its own part, so the positions agree, and
-// shares differ in size or are empty.
-const std::string kCommonTimeline = "localTimeline = false\n";
+// Without lockstep each rank would advance on its own and always fill its share of a minibatch. In lockstep
+// every rank walks over the whole minibatch and keeps its own part, so the positions agree, and shares differ
+// in size or are empty.
+const std::string kLockstep = "lockstep = true\n";
 
 class Training {
  public:
@@ -47,9 +47,9 @@ class Training {
   void Run() {
     ranks_.Agree([&] {
       train_.emplace(
-          OpenDigits(options_.data + "/digits.train.ctf", kCommonTimeline + "randomize = true", kChunkBytes));
-      held_out_.emplace(
-          OpenDigits(options_.data + "/digits.test.ctf", kCommonTimeline + "randomize = false", kChunkBytes));
+          OpenDigits(options_.data + "/digits.train.ctf", kLockstep + "randomize = true", kChunkBytes));
+      // What is added up once needs no equal steps.
+      held_out_.emplace(OpenDigits(options_.data + "/digits.test.ctf", "randomize = false", kChunkBytes));
       if (options_.resume) Load();
     });
     if (!options_.resume) Start(*train_, 0);
@@ -88,14 +88,14 @@ class Training {
   // the same step.
   void Learn() {
     const std::size_t parameters = model_.Parameters().size();
-    std::vector<double> sums(parameters + 4);
+    std::vector<double> sums(parameters + 3);
     ranks_.Sum(sums, [&] {
       const cr::Minibatch minibatch = train_->GetMinibatch();
       if (minibatch) {
         Put(model_.Process(minibatch, sums.data()), &sums[parameters]);
         read_.insert(read_.end(), minibatch.Keys().begin(), minibatch.Keys().end());
       }
-      sums[parameters + 3] = minibatch.EndOfEpoch() ? 1 : 0;
+      at_end_ = minibatch.EndOfEpoch();
     });
     const Softmax::Score score = Get(&sums[parameters]);
     // There are no samples if the epoch was at its end when the checkpoint was saved.
@@ -104,7 +104,6 @@ class Training {
       progress_.score.Add(score);
       ++progress_.minibatches;
     }
-    at_end_ = sums[parameters + 3] != 0;
   }
 
   void Report() {

@@ -13,6 +13,8 @@ a sine over some filters. Speakers differ in the place of the formants and in lo
 is noise. Same files on every machine. Needs Python 3.7 and nothing else.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 import sys
@@ -24,7 +26,7 @@ FRAME = 100_000  # 10 ms in units of 100 ns
 FBANK = 7
 
 # Phones with the places of their formants in filters, and how loud these are. Silence has none; fricatives are wide.
-PHONES = {
+PHONES: dict[str, list[tuple[float, float]]] = {
     "sil": [],
     "aa": [(6.0, 1.0), (8.5, 0.9), (14.5, 0.5)],
     "iy": [(2.5, 1.0), (14.0, 0.8), (16.5, 0.6)],
@@ -45,22 +47,22 @@ NOISE = 0.45
 class Random:
     """Knuth's MMIX generator, so that no library's version can change the files."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.state = seed
 
-    def below(self, limit):
+    def below(self, limit: int) -> int:
         self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
         return (self.state >> 33) % limit
 
-    def uniform(self, low, high):
+    def uniform(self, low: float, high: float) -> float:
         return low + (high - low) * self.below(1 << 24) / (1 << 24)
 
-    def noise(self):
+    def noise(self) -> float:
         """Roughly normal, with mean 0 and variance 1."""
         return sum(self.uniform(-1, 1) for _ in range(3))
 
 
-def spectrum(phone, shift, loudness):
+def spectrum(phone: str, shift: float, loudness: float) -> list[float]:
     """Logarithmic energies of a phone, 20 of them, from 0 to about 4."""
     energies = [0.0] * FILTERS
     for place, level in PHONES[phone]:
@@ -71,7 +73,7 @@ def spectrum(phone, shift, loudness):
     return energies
 
 
-def utterance(random, shift):
+def utterance(random: Random, shift: float) -> tuple[list[list[float]], list[tuple[str, int]]]:
     """Frames, and the phones with their numbers of frames. Begins and ends with silence; no phone follows itself."""
     names = ["sil"]
     for _ in range(8 + random.below(7)):
@@ -95,9 +97,10 @@ def utterance(random, shift):
     return frames, phones
 
 
-def write(folder, part, first, last):
+def write(folder: Path, part: str, first: int, last: int) -> None:
     """Writes the utterances from `first` up to `last` without it."""
-    archive, script, labels, begin = bytearray(), [], ["#!MLF!#"], 0
+    archive, labels, begin = bytearray(), ["#!MLF!#"], 0
+    script = []
     for number in range(first, last):
         # Each speaker has ten utterances.
         speaker, random = number // 10, Random(number + 1)
@@ -121,9 +124,9 @@ def write(folder, part, first, last):
     print(f"{part}: {last - first} utterances, {begin} frames")
 
 
-def main():
+def main() -> None:
     if not 2 <= len(sys.argv) <= 3:
-        sys.exit(__doc__.splitlines()[0])
+        sys.exit((__doc__ or "").splitlines()[0])
     folder, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else UTTERANCES
     folder.mkdir(parents=True, exist_ok=True)
     train = count * 4 // 5

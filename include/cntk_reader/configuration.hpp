@@ -62,6 +62,10 @@ struct ReaderOptions {
   /// Each worker fills its share of the minibatch (`localTimeline`; default: true); else all walk one global
   /// minibatch.
   std::optional<bool> local_timeline = {};
+  /// Every worker reads as many minibatches as the others (`lockstep`; default: false), with `local_timeline`
+  /// false. A worker whose share of a minibatch is empty gets one without data, instead of reading on until
+  /// it has some, as in CNTK.
+  std::optional<bool> lockstep = {};
   /// Type of the values (`precision`; default: float).
   std::optional<ElementType> precision = {};
   /// Invalid sequences that are tolerated (`maxErrors` of the reader; default: 0).
@@ -84,6 +88,10 @@ struct ReaderOptions {
   std::optional<std::uint64_t> window_chunk_size = {};
   /// Minibatches are packed ahead (`prefetch`; default: true).
   std::optional<bool> prefetch = {};
+  /// Paths that data files name (script files, map files, lists) must lead to the folder of the file that
+  /// names them, or to one of these, once symbolic links and `..` are resolved (`confinePaths`,
+  /// `allowedFolders`; default: they may lead anywhere).
+  std::optional<std::vector<std::string>> confine_paths = {};
   /// Accepted, as CNTK accepts it (`checkData`); sequences are checked in any case.
   std::optional<bool> check_data = {};
 
@@ -105,6 +113,7 @@ struct ReaderOptions {
     keys.Set("truncationLength", truncation_length);
     keys.Set("rightSplice", right_splice);
     keys.Set("localTimeline", local_timeline);
+    keys.Set("lockstep", lockstep);
     if (precision)
       keys.Set("precision", std::string(*precision == ElementType::kDouble ? "double" : "float"));
     keys.Set("maxErrors", max_errors);
@@ -115,6 +124,10 @@ struct ReaderOptions {
     keys.Set("hashSequenceKeys", hash_keys);
     keys.Set("chunkSizeInBytes", window_chunk_size);
     keys.Set("prefetch", prefetch);
+    if (confine_paths) {
+      keys.Set("confinePaths", true);
+      keys.Set("allowedFolders", detail::QuotedArray(*confine_paths));
+    }
     keys.Set("checkData", check_data);
     return keys.Text("");
   }

@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/callback.hpp>
 #include <cntk_reader/error.hpp>
 #include <cstdint>
 #include <exception>
@@ -49,8 +50,8 @@ inline void Convert(cntk_reader_direction direction, const std::string& input, c
   conversion.output = output.c_str();
   conversion.userdata = &state;
   if (progress) {
-    conversion.progress = [](void* userdata, std::uint64_t bytes, std::uint64_t total,
-                             std::uint64_t sequences) -> std::uint32_t {
+    conversion.progress = Callback(+[](void* userdata, std::uint64_t bytes, std::uint64_t total,
+                                       std::uint64_t sequences) noexcept -> std::uint32_t {
       auto* own = static_cast<State*>(userdata);
       try {
         return own->progress(bytes, total, sequences) ? 0 : 1;
@@ -58,7 +59,7 @@ inline void Convert(cntk_reader_direction direction, const std::string& input, c
         own->thrown = std::current_exception();
         return 1;
       }
-    };
+    });
   }
   try {
     Call(cntk_reader_conversion_run, &conversion);

@@ -26,6 +26,8 @@ enum class ErrorKind {
   kState = CNTK_READER_STATUS_STATE,
   kUser = CNTK_READER_STATUS_USER,
   kInternal = CNTK_READER_STATUS_INTERNAL,
+  kCancelled = CNTK_READER_STATUS_CANCELLED,
+  kMemory = CNTK_READER_STATUS_MEMORY,
 };
 
 /// The exception that CNTK itself throws for an error.

@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/callback.hpp>
 #include <cntk_reader/convert.hpp>
 #include <cntk_reader/error.hpp>
 #include <cstddef>
@@ -70,35 +71,32 @@ struct FileSystemTable {
   static cntk_reader_file_system Make(Owner* owner) {
     auto table = Sized<cntk_reader_file_system>();
     table.userdata = owner;
-    table.open_file = OpenFile;
-    table.get_size = GetSize;
-    table.read_at = ReadAt;
-    table.get_identity = GetIdentity;
-    table.close_file = [](void*, void* file) { delete static_cast<RemoteFile*>(file); };
-    table.finalizer = [](void* userdata) { delete static_cast<Owner*>(userdata); };
+    table.open_file = Callback(OpenFile);
+    table.get_size = Callback(GetSize);
+    table.read_at = Callback(ReadAt);
+    table.get_identity = Callback(GetIdentity);
+    table.close_file = Callback(DeleteHandle<RemoteFile>);
+    table.finalizer = Callback(Delete<Owner>);
     return table;
   }
 
   template <typename Body>
   static std::int32_t Guard(cntk_reader_failure* failure, Body&& body) noexcept {
-    try {
-      body();
-      return CNTK_READER_FILE_STATUS_OK;
-    } catch (const TryAgain& error) {
-      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
-      return CNTK_READER_FILE_STATUS_AGAIN;
-    } catch (const std::exception& error) {
-      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
-    } catch (...) {
-      cntk_reader_failure_set_message(failure,
-                                      "The file system has thrown something that is no std::exception.",
-                                      CNTK_READER_NUL_TERMINATED);
-    }
-    return CNTK_READER_FILE_STATUS_FAILED;
+    bool is_passing = false;
+    const auto run = [&] {
+      try {
+        body();
+      } catch (const TryAgain&) {
+        is_passing = true;
+        throw;
+      }
+    };
+    if (RunCallback(failure, "The file system", run) == 0) return CNTK_READER_FILE_STATUS_OK;
+    return is_passing ? CNTK_READER_FILE_STATUS_AGAIN : CNTK_READER_FILE_STATUS_FAILED;
   }
 
   static std::int32_t OpenFile(void* userdata, const char* path, std::size_t length, void** file,
-                               cntk_reader_failure* failure) {
+                               cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] {
       auto opened = (*static_cast<Owner*>(userdata))->Open(std::string(path, length));
       if (!opened) throw std::runtime_error("Open has returned no file.");
@@ -106,17 +104,17 @@ struct FileSystemTable {
     });
   }
 
-  static std::int32_t GetSize(void*, void* file, std::uint64_t* size, cntk_reader_failure* failure) {
+  static std::int32_t GetSize(void*, void* file, std::uint64_t* size, cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] { *size = static_cast<RemoteFile*>(file)->Size(); });
   }
 
   static std::int32_t ReadAt(void*, void* file, std::uint64_t offset, void* buffer, std::size_t capacity,
-                             std::size_t* count, cntk_reader_failure* failure) {
+                             std::size_t* count, cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] { *count = static_cast<RemoteFile*>(file)->ReadAt(offset, buffer, capacity); });
   }
 
   static std::int32_t GetIdentity(void*, void* file, void* identity, std::size_t capacity,
-                                  std::size_t* length, cntk_reader_failure* failure) {
+                                  std::size_t* length, cntk_reader_failure* failure) noexcept {
     return Guard(failure, [&] {
       const std::string own = static_cast<RemoteFile*>(file)->Identity();
       if (own.size() > capacity) throw std::runtime_error("Identity has returned more than 256 bytes.");

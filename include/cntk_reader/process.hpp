@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/callback.hpp>
 #include <cntk_reader/error.hpp>
 #include <cstddef>
 #include <functional>
@@ -40,17 +41,15 @@ using LogCallback = std::function<void(LogLevel level, std::string_view line)>;
 inline void SetLogCallback(LogCallback callback) {
   if (!callback) return detail::Call(cntk_reader_log_set_callback, nullptr, nullptr, nullptr);
   auto owned = std::make_unique<LogCallback>(std::move(callback));
-  detail::Call(
-      cntk_reader_log_set_callback, static_cast<void*>(owned.get()),
-      [](void* userdata, cntk_reader_log_level level, const char* line, std::size_t length) {
-        try {
-          (*static_cast<LogCallback*>(userdata))(static_cast<LogLevel>(level),
-                                                 std::string_view(line, length));
-        } catch (...) {
-          // The thread is one of the library, which has no use for the exception.
-        }
-      },
-      [](void* userdata) { delete static_cast<LogCallback*>(userdata); });
+  detail::Call(cntk_reader_log_set_callback, static_cast<void*>(owned.get()),
+               detail::Callback(+[](void* userdata, cntk_reader_log_level level, const char* line,
+                                    std::size_t length) noexcept {
+                 detail::RunQuietly([&] {
+                   (*static_cast<LogCallback*>(userdata))(static_cast<LogLevel>(level),
+                                                          std::string_view(line, length));
+                 });
+               }),
+               detail::Callback(detail::Delete<LogCallback>));
   owned.release();
 }
 

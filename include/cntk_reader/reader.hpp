@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/canceller.hpp>
 #include <cntk_reader/configuration.hpp>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/minibatch.hpp>
@@ -154,34 +155,37 @@ class Reader {
   class MinibatchRange;
 
   /// Opens a reader from a configuration file. `users` are formats of the user's own, `transforms` transforms
-  /// of images, each by the names that the configuration has as `type`.
+  /// of images, each by the names that the configuration has as `type`. `canceller` ends opening and the
+  /// reader's calls.
   static Reader FromFile(std::string_view path, const UserDeserializers& users = {},
-                         const Transforms& transforms = {}) {
+                         const Transforms& transforms = {}, const Canceller* canceller = nullptr) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.file = detail::NotNull(path);
     source.file_length = path.size();
-    return Reader(source, users, transforms);
+    return Reader(source, users, transforms, canceller);
   }
 
   /// Opens a reader from the text of a configuration, otherwise as FromFile. If there is only one user's
   /// format, the text need not have `deserializers`, and may be empty.
   static Reader FromText(std::string_view text, const UserDeserializers& users = {},
-                         const Transforms& transforms = {}) {
+                         const Transforms& transforms = {}, const Canceller* canceller = nullptr) {
     cntk_reader_source source = CNTK_READER_SOURCE_INIT;
     source.text = detail::NotNull(text);
     source.text_length = text.size();
-    return Reader(source, users, transforms);
+    return Reader(source, users, transforms, canceller);
   }
 
   /// Opens a reader of a format of the user's own. The configuration's text has the reader's keys
   /// (`randomize`, `randomizationWindow`, `frameMode` ...) and may be empty.
-  static Reader FromUser(std::shared_ptr<UserDeserializer> deserializer, std::string_view text = "") {
-    return FromText(text, {{"User", std::move(deserializer)}});
+  static Reader FromUser(std::shared_ptr<UserDeserializer> deserializer, std::string_view text = "",
+                         const Canceller* canceller = nullptr) {
+    return FromText(text, {{"User", std::move(deserializer)}}, {}, canceller);
   }
 
   /// Opens a reader from options and deserializers. The first deserializer gives the order of the data; the
-  /// others are joined to it by sequence key.
-  static Reader Open(const ReaderOptions& options, const std::vector<Deserializer>& deserializers) {
+  /// others are joined to it by sequence key. `canceller` ends opening and the reader's calls.
+  static Reader Open(const ReaderOptions& options, const std::vector<Deserializer>& deserializers,
+                     const Canceller* canceller = nullptr) {
     const std::string text = options.Text();
     std::vector<const cntk_reader_section*> sections;
     UserDeserializers users;
@@ -197,7 +201,7 @@ class Reader {
     source.text_length = text.size();
     source.added_sections = sections.data();
     source.added_section_count = sections.size();
-    return Reader(source, users, transforms);
+    return Reader(source, users, transforms, canceller);
   }
 
   /// Opens a reader of deserializers, with the default options.
@@ -205,8 +209,9 @@ class Reader {
 
   /// Opens a reader of a single deserializer, such as a CtfDeserializer.
   template <typename One, typename = std::enable_if_t<std::is_convertible_v<const One&, Deserializer>>>
-  static Reader Open(const ReaderOptions& options, const One& deserializer) {
-    return Open(options, std::vector<Deserializer>{deserializer});
+  static Reader Open(const ReaderOptions& options, const One& deserializer,
+                     const Canceller* canceller = nullptr) {
+    return Open(options, std::vector<Deserializer>{deserializer}, canceller);
   }
 
   /// Opens a reader of a single deserializer, with the default options.
@@ -303,7 +308,11 @@ class Reader {
     return result;
   }
 
-  /// The minibatches with data from here to the end of the epoch, for a range-based for.
+  /// Whether workers read in lockstep (ReaderOptions::lockstep).
+  bool IsInLockstep() const { return Info().lockstep != 0; }
+
+  /// The minibatches from here to the end of the epoch, for a range-based for: those with data, and in
+  /// lockstep all, so that each worker gets as many.
   MinibatchRange Minibatches() &;
 
   /// CNTK's checkpoint state, that of the minibatch read last.
@@ -345,7 +354,9 @@ class Reader {
     void operator()(cntk_reader* reader) const noexcept { cntk_reader_free(reader); }
   };
 
-  Reader(cntk_reader_source& source, const UserDeserializers& users, const Transforms& transforms) {
+  Reader(cntk_reader_source& source, const UserDeserializers& users, const Transforms& transforms,
+         const Canceller* canceller) {
+    if (canceller) source.canceller = canceller->handle_.get();
     std::vector<std::unique_ptr<detail::UserTable>> tables;
     std::vector<const cntk_reader_user_deserializer*> raw;
     for (const auto& [name, user] : users) {
@@ -433,9 +444,17 @@ class Reader::MinibatchRange {
 
    private:
     friend class MinibatchRange;
-    explicit Iterator(Reader* reader) : reader_(reader) { Advance(); }
+    explicit Iterator(Reader* reader) : reader_(reader), in_lockstep_(reader->IsInLockstep()) { Advance(); }
+
+    // What is left in lockstep is a step of all workers, also if this one gets no data in it.
+    bool IsStepLeft() const {
+      if (!in_lockstep_) return false;
+      const Progress progress = reader_->GetProgress();
+      return !progress.expected || progress.delivered < *progress.expected;
+    }
 
     void Advance() {
+      bool is_step = false;
       do {
         if (minibatch_.EndOfEpoch()) {
           reader_ = nullptr;
@@ -443,11 +462,13 @@ class Reader::MinibatchRange {
           return;
         }
         minibatch_ = Minibatch();  // Its memory serves for the next one.
+        is_step = IsStepLeft();
         minibatch_ = reader_->GetMinibatch();
-      } while (!minibatch_);
+      } while (!minibatch_ && !is_step);
     }
 
     Reader* reader_ = nullptr;
+    bool in_lockstep_ = false;
     Minibatch minibatch_;
   };
 

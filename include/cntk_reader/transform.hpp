@@ -8,6 +8,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/callback.hpp>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cstddef>
@@ -114,9 +115,9 @@ class TransformTable {
     table_.name = name_.data();
     table_.name_length = name_.size();
     table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
-    table_.describe_image = DescribeImage;
-    table_.transform_image = TransformImage;
-    table_.finalizer = [](void* userdata) { delete static_cast<TransformTable*>(userdata); };
+    table_.describe_image = Callback(DescribeImage);
+    table_.transform_image = Callback(TransformImage);
+    table_.finalizer = Callback(Delete<TransformTable>);
   }
   TransformTable(const TransformTable&) = delete;
   TransformTable& operator=(const TransformTable&) = delete;
@@ -134,24 +135,9 @@ class TransformTable {
     return info;
   }
 
-  template <typename Body>
-  static std::int32_t Guard(cntk_reader_failure* failure, Body&& body) noexcept {
-    try {
-      body();
-      return 0;
-    } catch (const std::exception& error) {
-      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
-    } catch (...) {
-      cntk_reader_failure_set_message(failure,
-                                      "The transform has thrown something that is no std::exception.",
-                                      CNTK_READER_NUL_TERMINATED);
-    }
-    return 1;
-  }
-
   static std::int32_t DescribeImage(void* userdata, const cntk_reader_image_info* image,
-                                    cntk_reader_image_info* result, cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                    cntk_reader_image_info* result, cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The transform", [&] {
       const ImageInfo info = static_cast<TransformTable*>(userdata)->user_->GetResult(FromRaw(*image));
       *result = {info.width,
                  info.height,
@@ -164,8 +150,8 @@ class TransformTable {
 
   static std::int32_t TransformImage(void* userdata, const cntk_reader_image_info* image, const void* values,
                                      const cntk_reader_image_info* result, void* result_values,
-                                     std::uint64_t random, cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                     std::uint64_t random, cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The transform", [&] {
       static_cast<TransformTable*>(userdata)->user_->Apply(
           ConstImage(FromRaw(*image), values), MutableImage(FromRaw(*result), result_values), random);
     });

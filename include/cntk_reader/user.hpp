@@ -7,6 +7,7 @@
 
 #include <cntk_reader.h>
 
+#include <cntk_reader/callback.hpp>
 #include <cntk_reader/error.hpp>
 #include <cntk_reader/stream.hpp>
 #include <cntk_reader/user_data.hpp>
@@ -98,19 +99,19 @@ class UserTable {
     table_.stream_count = streams_.size();
     table_.chunk_count = user_->GetChunkCount();
     table_.thread_safe = user_->IsThreadSafe() ? 1 : 0;
-    table_.load_chunk = LoadChunk;
-    table_.release_chunk = [](void*, void* handle) { delete static_cast<Chunk*>(handle); };
-    table_.finalizer = [](void* userdata) { delete static_cast<UserTable*>(userdata); };
+    table_.load_chunk = Callback(LoadChunk);
+    table_.release_chunk = Callback(DeleteHandle<Chunk>);
+    table_.finalizer = Callback(Delete<UserTable>);
     matcher_ = user_->GetMatcher();
-    if (matcher_ != nullptr) table_.find_sequence = FindSequence;
+    if (matcher_ != nullptr) table_.find_sequence = Callback(FindSequence);
     if (user_->FetchesSequences()) {
-      table_.fetch_sequence = FetchSequence;
-      table_.prepare_sequence = PrepareSequence;
-      table_.release_sequence = ReleaseSequence;
+      table_.fetch_sequence = Callback(FetchSequence);
+      table_.prepare_sequence = Callback(PrepareSequence);
+      table_.release_sequence = Callback(ReleaseSequence);
     }
     // Whether there are lists shows in the first one.
     if (table_.chunk_count > 0) first_ = user_->GetSequences(0);
-    if (first_) table_.list_sequences = ListSequences;
+    if (first_) table_.list_sequences = Callback(ListSequences);
   }
   UserTable(const UserTable&) = delete;
   UserTable& operator=(const UserTable&) = delete;
@@ -126,27 +127,11 @@ class UserTable {
     std::optional<UserSequences> listed;
   };
 
-  /// Runs a callback's body; an exception becomes the callback's failure.
-  template <typename Body>
-  static int Guard(cntk_reader_failure* failure, Body&& body) noexcept {
-    try {
-      body();
-      return 0;
-    } catch (const std::exception& error) {
-      cntk_reader_failure_set_message(failure, error.what(), CNTK_READER_NUL_TERMINATED);
-    } catch (...) {
-      cntk_reader_failure_set_message(failure,
-                                      "The deserializer has thrown something that is no std::exception.",
-                                      CNTK_READER_NUL_TERMINATED);
-    }
-    return 1;
-  }
-
   static UserTable& Of(void* userdata) { return *static_cast<UserTable*>(userdata); }
 
   static std::int32_t LoadChunk(void* userdata, std::uint32_t number, cntk_reader_user_chunk* out,
-                                cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The deserializer", [&] {
       UserTable& table = Of(userdata);
       auto chunk = std::make_unique<Chunk>();
       chunk->data = table.user_->GetChunk(number);
@@ -254,8 +239,8 @@ class UserTable {
   }
 
   static std::int32_t ListSequences(void* userdata, std::uint32_t number, cntk_reader_user_sequences* out,
-                                    cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                    cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The deserializer", [&] {
       UserTable& table = Of(userdata);
       std::optional<UserSequences> given;
       if (number == 0 && table.first_)
@@ -280,8 +265,8 @@ class UserTable {
 
   static std::int32_t FindSequence(void* userdata, const cntk_reader_sequence_info* of,
                                    cntk_reader_sequence_info* sequence, std::uint32_t* found,
-                                   cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                   cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The deserializer", [&] {
       const std::optional<SequencePlace> place =
           Of(userdata).matcher_->FindSequence({of->chunk, of->index, of->samples, of->sample, of->key});
       *found = place ? 1 : 0;
@@ -293,8 +278,8 @@ class UserTable {
   }
 
   static std::int32_t FetchSequence(void* userdata, void* handle, std::uint32_t index,
-                                    cntk_reader_user_sequence* out, cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                    cntk_reader_user_sequence* out, cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The deserializer", [&] {
       UserTable& table = Of(userdata);
       const Chunk& chunk = *static_cast<const Chunk*>(handle);
       std::unique_ptr<UserSequence> sequence = table.TakeIdle();
@@ -305,8 +290,9 @@ class UserTable {
   }
 
   static std::int32_t PrepareSequence(void*, void* handle, std::uint32_t,
-                                      cntk_reader_user_sequence_data* streams, cntk_reader_failure* failure) {
-    return Guard(failure, [&] {
+                                      cntk_reader_user_sequence_data* streams,
+                                      cntk_reader_failure* failure) noexcept {
+    return RunCallback(failure, "The deserializer", [&] {
       UserSequence& sequence = *static_cast<UserSequence*>(handle);
       for (std::size_t i = 0; i < sequence.streams_.size(); ++i) {
         const UserSequence::Data& data = sequence.streams_[i];
@@ -324,16 +310,14 @@ class UserTable {
     });
   }
 
-  static void ReleaseSequence(void* userdata, void* handle) {
-    std::unique_ptr<UserSequence> sequence(static_cast<UserSequence*>(handle));
-    UserTable& table = Of(userdata);
-    const std::lock_guard<std::mutex> lock(table.idle_lock_);
-    if (table.idle_.size() >= kMostIdle) return;
-    try {
-      table.idle_.push_back(std::move(sequence));
-    } catch (const std::bad_alloc&) {
-      // Its memory is not used again, that is all.
-    }
+  static void ReleaseSequence(void* userdata, void* handle) noexcept {
+    RunQuietly([&] {
+      std::unique_ptr<UserSequence> sequence(static_cast<UserSequence*>(handle));
+      UserTable& table = Of(userdata);
+      const std::lock_guard<std::mutex> lock(table.idle_lock_);
+      // Without memory for the list, that of the sequence is not used again, that is all.
+      if (table.idle_.size() < kMostIdle) table.idle_.push_back(std::move(sequence));
+    });
   }
 
   /// An empty sequence, with the memory of another one if there is one.

@@ -37,7 +37,7 @@ PYTHON = Path(__file__).resolve().parent.parent
 #: The workspace of cargo: of a checkout the folder above, of a source distribution the folder `rust`.
 RUST = PYTHON / "rust" if (PYTHON / "rust").exists() else PYTHON.parent
 #: What cargo needs to build the library and the tool.
-RUST_SOURCES = ("Cargo.lock", "LICENSE", "build.rs", "cli/Cargo.toml", "cli/src", "src")
+RUST_SOURCES = ("Cargo.lock", "LICENSE", "cli/Cargo.toml", "cli/src", "src")
 #: Tables of Cargo.toml about parts that a source distribution leaves out.
 LEFT_OUT = ("[dev-dependencies]", "[[bench]]", "[[example]]", "[[test]]")
 PACKAGE_SOURCES = ("LICENSE", "README.md", "_build", "cntk_reader", "pyproject.toml")
@@ -46,7 +46,7 @@ TOOL = "cntk-reader"
 #: The licences of what was compiled in, beside the project's own.
 THIRD_PARTY = "THIRD-PARTY.txt"
 
-ConfigSettings = Optional[Mapping[str, Any]]
+ConfigSettings = Optional[Mapping[str, object]]
 #: Files of an archive by name: their bytes, and whether they are programs.
 Files = dict[str, tuple[bytes, bool]]
 
@@ -144,18 +144,21 @@ def compile_native() -> Native:
     """Builds the library and the tool by cargo, for this machine."""
     cargo = find_cargo()
     environment = {"CARGO_TARGET_DIR": str(RUST / "target" / "pip"), **os.environ}
-    packages = ["--package", "cntk-reader", "--package", "cntk-reader-cli", "--lib", "--bins"]
-    command = [cargo, "build", "--release", *packages, "--message-format=json-render-diagnostics"]
-    print(" ".join(command), file=sys.stderr, flush=True)
-    run = subprocess.run(command, cwd=RUST, env=environment, stdout=subprocess.PIPE, check=False)
-    if run.returncode != 0:
-        raise SystemExit(f"`{' '.join(command)}` failed in {RUST}; its messages are above.")
     built: dict[str, Path] = {}
-    for line in run.stdout.splitlines():
-        message = json.loads(line)
-        if message["reason"] == "compiler-artifact":
-            paths = [Path(path) for path in [*message["filenames"], message["executable"]] if path]
-            built.update({path.name: path for path in paths if path.name in (LIBRARY, TOOL)})
+    for targets in (
+        ["--package", "cntk-reader", "--lib", "--crate-type", "cdylib"],
+        ["--package", "cntk-reader-cli", "--bin", TOOL],
+    ):
+        command = [cargo, "rustc", "--release", *targets, "--message-format=json-render-diagnostics"]
+        print(" ".join(command), file=sys.stderr, flush=True)
+        run = subprocess.run(command, cwd=RUST, env=environment, stdout=subprocess.PIPE, check=False)
+        if run.returncode != 0:
+            raise SystemExit(f"`{' '.join(command)}` failed in {RUST}; its messages are above.")
+        for line in run.stdout.splitlines():
+            message = json.loads(line)
+            if message["reason"] == "compiler-artifact":
+                paths = [Path(path) for path in [*message["filenames"], message["executable"]] if path]
+                built.update({path.name: path for path in paths if path.name in (LIBRARY, TOOL)})
     return Native(built[LIBRARY], built[TOOL], local_platform(), "strip")
 
 

@@ -43,7 +43,7 @@ class StreamDef:
     field: str | None = None  #: name in the file; the stream's own name if None
     shape: int | tuple[int, ...] | None = None  #: shape of a sample; not needed for binary files, which have it
     is_sparse: bool = False
-    defines_mb_size: bool = False
+    defines_mb_size: bool = False  #: minibatch and window sizes count samples of this stream; no effect in binary files
     context: tuple[int, int] | None = None  #: of speech: neighbouring frames of a sample, before and after
     scp: Paths | None = None  #: of speech: script files
     mlf: Paths | None = None  #: of speech: files of labels
@@ -189,7 +189,8 @@ class CTFDeserializer:
 class CBFDeserializer:
     """One or several files in CNTK's binary format: a path, a pattern, ``"train-*.cbf"``, or a list of both.
 
-    ``streams`` renames: ``{"features": StreamDef("name in the file")}``.
+    ``streams`` renames: ``{"features": StreamDef("name in the file")}``. Shapes and storage are those of the file, and
+    ``defines_mb_size`` has no effect, as in CNTK 2.7: a sequence counts as long as its longest stream.
     """
 
     filename: Paths

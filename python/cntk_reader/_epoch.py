@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _library as lib
 from ._types import Json
@@ -47,9 +47,9 @@ class Span(NamedTuple):
 class Epoch:
     """One epoch of a source: iterate over it once, or several times to get one epoch after the other.
 
-    ``len`` is the number of minibatches that the next loop delivers. It is known if every sequence is one sample long and a
-    single worker reads; else it raises TypeError, which tqdm takes for "not known". What is always known, as soon as the data
-    are indexed, is the number of ``samples``:
+    ``len`` is the number of minibatches that the next loop delivers. It is known if every sequence is one sample long, and a
+    single worker reads or the workers read in lockstep; else it raises TypeError, which tqdm takes for "not known". What is
+    always known, as soon as the data are indexed, is the number of ``samples``:
 
     with tqdm(total=epoch.samples) as bar:
         for minibatch in epoch:
@@ -89,7 +89,7 @@ class Epoch:
         while True:
             source._check_loop(mark)
             minibatch = source.next_minibatch(size, num_data_partitions=workers, partition_index=rank)
-            if minibatch:
+            if not source._is_nothing:
                 yield minibatch
             if minibatch.end_of_epoch:
                 source._leave_loop(mark)
@@ -135,10 +135,11 @@ class Epoch:
         sizes = source.sizes
         share = source._share(*self._share)
         samples = self.samples
-        if samples is None or sizes.samples != sizes.sequences or share.workers != 1:
+        alone = share.workers == 1 or source.lockstep
+        if samples is None or sizes.samples != sizes.sequences or not alone:
             raise TypeError(
                 "The number of minibatches is not known before they are read: sequences have different lengths, or the data are "
-                "not indexed yet, or several workers share them. Measure progress in samples: see Epoch.samples."
+                "not indexed yet, or several workers share them without lockstep. Measure progress in samples: see Epoch.samples."
             )
         _, continues = self._next()
         left = max(samples - self.delivered, 0) if continues else samples
@@ -185,8 +186,32 @@ class SourceState(NamedTuple):
                 None if share is None else Share(int(share[0]), int(share[1]), int(share[2])),
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, binascii.Error) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-            message = f"This is not a state of a source: {reason}. Pass what state_dict() gave, unchanged."
-            failure = lib.ReaderValueError(message)
-            failure.kind, failure.message = "checkpoint", message
-            raise failure from error
+            raise _no_state("a source", error) from error
+
+
+class LoaderState(NamedTuple):
+    """The state of a dataset of PyTorch or a loader of JAX."""
+
+    next: int | None  #: the epoch that the next iteration begins; None: the source decides
+    source: Mapping[str, object]
+
+    def encode(self) -> dict[str, Json]:
+        """As a dictionary of texts, numbers and lists."""
+        return {"next": self.next, "source": cast("dict[str, Json]", self.source)}
+
+    @classmethod
+    def decode(cls, state: Mapping[str, Any]) -> LoaderState:
+        """What :meth:`encode` gave."""
+        try:
+            index = state["next"]
+            return cls(None if index is None else int(index), dict(state["source"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _no_state("a dataset or loader", error) from error
+
+
+def _no_state(of: str, error: Exception) -> lib.ReaderValueError:
+    reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+    message = f"This is not a state of {of}: {reason}. Pass what state_dict() gave, unchanged."
+    failure = lib.ReaderValueError(message)
+    failure.kind, failure.message = "checkpoint", message
+    return failure

@@ -9,13 +9,14 @@ import ctypes
 import errno
 import hashlib
 import itertools
+from collections.abc import Callable
 from ctypes import c_void_p
 from typing import Any
 
 from . import _library as lib
+from ._callbacks import callback, report
 from ._convert import Path, Progress, convert
 from ._types import FsspecLike
-from ._user import enter_callback, leave_callback
 
 _mount = lib.checked("file_system_mount")
 
@@ -115,19 +116,15 @@ class _Bridge:
             finalizer=_finalizer,
         )
 
-    def _guarded(self, what: str, failure: c_void_p, work: Any) -> int:
-        enter_callback()
-        try:
-            work()
-            return _OK
-        # No exception of any kind may unwind the library's thread.
-        except BaseException as error:
-            text = f"{what} of {type(self._user).__name__}: {type(error).__name__}: {error}".replace("\0", " ")
-            encoded = text.encode("utf-8", "replace")
-            lib.fail(failure, encoded, len(encoded))
-            return _AGAIN if self._user.may_pass(error) else _FAILED
-        finally:
-            leave_callback()
+    def _guarded(self, what: str, failure: c_void_p, work: Callable[[], None]) -> int:
+        with callback():
+            try:
+                work()
+                return _OK
+            # No exception of any kind may unwind the library's thread.
+            except BaseException as error:
+                report(failure, what, self._user, error)
+                return _AGAIN if self._user.may_pass(error) else _FAILED
 
     def _open(self, _: Any, path: int, length: int, place: Any, failure: c_void_p) -> int:
         def work() -> None:
@@ -165,13 +162,10 @@ class _Bridge:
         return self._guarded("identity", failure, work)
 
     def _close(self, _: Any, number: int) -> None:
-        enter_callback()
-        try:
+        with callback():
             file = self._files.pop(number, None)
             if file is not None:
                 file.close()
-        finally:
-            leave_callback()
 
 
 _numbers = itertools.count(1)

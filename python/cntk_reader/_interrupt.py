@@ -1,16 +1,27 @@
-"""Calls that Ctrl-C interrupts: they run on a thread of their own, while the main thread waits where signals reach it.
+"""Calls that Ctrl-C and other threads end: the library's canceller, and a thread of their own for calls that the main thread waits for.
 
-The library's call goes on until it ends by itself; what becomes of its result is up to the caller.
+Signals reach the main thread only while it runs Python code. So a call that may last runs on another thread while the main thread
+waits, and Ctrl-C has the library end it.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
+from ctypes import byref, c_uint32, c_void_p
 from typing import Generic, TypeVar
 
+from . import _library as lib
+
 Result = TypeVar("Result")
+
+_create = lib.checked("canceller_create", quick=True)
+_cancel = lib.checked("canceller_cancel")
+
+#: Seconds between two attempts to end a call that is about to begin.
+_ATTEMPTS = 0.001
 
 
 def is_interruptible() -> bool:
@@ -18,20 +29,36 @@ def is_interruptible() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+class Canceller:
+    """Ends the calls of the reader that is opened with its handle."""
+
+    def __init__(self) -> None:
+        self.handle = c_void_p()
+        _create(byref(self.handle))
+        weakref.finalize(self, lib.canceller_free, self.handle)
+
+    def cancel(self) -> bool:
+        """Ends the call in progress. False if there is none."""
+        ends = c_uint32()
+        _cancel(self.handle, byref(ends))
+        return bool(ends)
+
+
 class Call(Generic[Result]):
     """A call on a thread of its own.
 
-    Ctrl-C comes at any point, also while the thread is being started. So whoever may have to clean up notes the call before
-    :meth:`start`, and :meth:`settle` or :meth:`abandon` find out what became of it.
+    Ctrl-C comes at any point, also while the thread is being started. So whoever may have to clean up has :meth:`start` in the same
+    ``try`` as :meth:`result`, and :meth:`end` or :meth:`abandon` find out what became of the call.
 
     ``runs_python``: the call may run users' Python code. Then the interpreter waits for its end before it ends itself, because a
     thread that the interpreter stops inside the library would bring the process down.
     """
 
-    def __init__(self, work: Callable[[], Result], runs_python: bool) -> None:
+    def __init__(self, work: Callable[[], Result], canceller: Canceller, runs_python: bool) -> None:
         self._work = work
+        self._canceller = canceller
         self._is_daemon = not runs_python
-        #: Taken by the thread that runs the call, or by who cancels it.
+        #: Taken by the thread that runs the call, or by who ends it before it has begun.
         self._claim = threading.Lock()
         self._ended = threading.Event()
         self._lock = threading.Lock()
@@ -73,25 +100,32 @@ class Call(Generic[Result]):
             # An exception that refers to this frame would keep itself alive.
             del error
 
-    def settle(self, discard: Callable[[Result], None]) -> None:
-        """Waits for the end of a call that was interrupted, and discards its result. One that has not begun never will.
+    def end(self, discard: Callable[[Result], None]) -> bool:
+        """Ends the call, and waits for that. True if it came to a result all the same, which is discarded.
 
         In the child of a fork there is no such thread, and nothing to wait for.
         """
         if self._process != os.getpid():
-            return
+            return False
         if self._claim.acquire(blocking=False):
             self._ended.set()
-        self._ended.wait()
+        # The thread may be about to begin the call.
+        while not self._ended.wait(_ATTEMPTS):
+            self._canceller.cancel()
+        has_result = bool(self._results)
         while self._results:
             discard(self._results.pop())
+        return has_result
 
     def abandon(self, discard: Callable[[Result], None]) -> None:
-        """Has the result discarded as soon as there is one, without waiting."""
+        """Ends the call without waiting for users' code in it, and has its result discarded if there will be one."""
         with self._lock:
             self._discard = discard
             is_over = bool(self._results)
         if is_over:
-            self.settle(discard)
+            self.end(discard)
         elif self._claim.acquire(blocking=False):
             self._ended.set()
+        else:
+            while not (self._ended.wait(_ATTEMPTS) or self._canceller.cancel()):
+                pass

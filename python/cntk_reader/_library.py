@@ -40,6 +40,8 @@ STATUS_NAMES = {
     6: "state",
     7: "user",
     8: "internal",
+    9: "cancelled",
+    10: "memory",
 }
 
 
@@ -318,6 +320,7 @@ class Source(Sized):
         ("userdata", c_void_p),
         ("transforms", POINTER(POINTER(TransformTable))),
         ("transform_count", c_size_t),
+        ("canceller", c_void_p),
     ]
 
 
@@ -330,7 +333,7 @@ class Info(Sized):
         ("sequences", c_uint64),
         ("chunks", c_uint64),
         ("numeric_keys", c_uint32),
-        ("reserved", c_uint32),
+        ("lockstep", c_uint32),
     ]
 
 
@@ -392,7 +395,8 @@ class ReaderError(RuntimeError):
     ``str`` gives the message with the place. Places that are not known are None.
     """
 
-    kind: str = "internal"  #: config, invalid_argument, io, data, checkpoint, state, user or internal
+    #: config, invalid_argument, io, data, checkpoint, state, user, internal, cancelled or memory
+    kind: str = "internal"
     message: str = ""  #: the message alone
     detail: str = ""  #: what was found, what was expected, what to do, where the message does not say it
     file: str | None = None  #: path of the data or configuration file
@@ -453,6 +457,8 @@ _HANDLE_OUT = POINTER(c_void_p)
 
 # Functions that may fail, with their arguments except the last one, which receives the error.
 _PROTOTYPES: dict[str, list[Any]] = {
+    "canceller_create": [_HANDLE_OUT],
+    "canceller_cancel": [_HANDLE, POINTER(c_uint32)],
     "open": [POINTER(Source), _HANDLE_OUT],
     "describe": [_HANDLE, POINTER(Info)],
     "member_describe": [_HANDLE, c_size_t, POINTER(MemberInfo)],
@@ -484,6 +490,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
 # Functions that cannot fail, with their result and arguments.
 _PLAIN_PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "free": (None, [_HANDLE]),
+    "canceller_free": (None, [_HANDLE]),
     "minibatch_release": (None, [_HANDLE]),
     "buffer_free": (None, [_HANDLE]),
     "error_describe": (c_int, [_HANDLE, POINTER(ErrorInfo)]),
@@ -511,6 +518,7 @@ def _function(name: str, quick: bool = False) -> Callable[..., Any]:
 
 
 destroy = _function("free")
+canceller_free = _function("canceller_free", quick=True)
 minibatch_release = _function("minibatch_release")
 buffer_free = _function("buffer_free")
 fail = _function("failure_set_message", quick=True)

@@ -7,6 +7,7 @@ again only for the forms of sequences of the same minibatch. Records and keys ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from ctypes import Array as CArray
 from ctypes import byref, c_size_t, c_void_p, create_string_buffer, sizeof
@@ -33,9 +34,18 @@ _key_text = lib.checked("minibatch_get_key_text")
 
 _FLOAT, _DOUBLE, _INT = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
 _KEY: np.dtype[np.uint64] = np.dtype(np.uint64)
-_PART_SIZE = sizeof(lib.StreamMinibatch)
 #: What the library fills in; copying it is faster than making it anew.
 _INFO = lib.MinibatchInfo()
+
+
+@functools.lru_cache(maxsize=64)
+def _parts(count: int) -> CArray[lib.StreamMinibatch]:
+    """What the library fills in for this number of streams, to be copied like :data:`_INFO`."""
+    parts = (lib.StreamMinibatch * count)()
+    if count:
+        parts[0].struct_size = sizeof(lib.StreamMinibatch)
+    return parts
+
 
 #: Layout of a record: the sequence's number (or GAP), its lane, and the steps where it begins and ends.
 RECORD = np.dtype([("sequence", "u8"), ("lane", "u8"), ("begin", "i8"), ("end", "u8")])
@@ -322,7 +332,10 @@ class StreamMinibatch:
         )
 
 
-_NO_DATA = "The minibatch has no data: check it with `if minibatch:`, as the loops over minibatches do."
+_NO_DATA = (
+    "The minibatch has no data: check it with `if minibatch:`. Loops deliver one only to workers in lockstep, whose share may be "
+    "empty."
+)
 
 
 class _Text(str):
@@ -344,9 +357,8 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         self._owner = Owner(handle)
         self._info = info = lib.MinibatchInfo.from_buffer_copy(_INFO)
         count = len(streams)
-        self._parts: CArray[lib.StreamMinibatch] = (lib.StreamMinibatch * count)()
-        if count:
-            self._parts[0].struct_size = _PART_SIZE
+        empty = _parts(count)
+        self._parts: CArray[lib.StreamMinibatch] = type(empty).from_buffer_copy(empty)
         _describe(handle, byref(info), self._parts, count)
         self.end_of_sweep: bool = info.end_of_sweep != 0
         self.end_of_epoch: bool = info.end_of_epoch != 0

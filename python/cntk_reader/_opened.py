@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from ctypes import byref, c_void_p
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from . import _library as lib
+from ._callbacks import inside_callback
 from ._figures import Member, Memory, Progress, Sizes, known
-from ._files import is_mounted
-from ._interrupt import Call
+from ._interrupt import Canceller
 from ._minibatch import StreamInformation
 from ._recipe import Causes, Recipe
 from ._transform import TransformBridge
-from ._user import Bridge, Streams, inside_callback
+from ._user import Bridge, Streams
 
 _describe = lib.checked("describe", quick=True)
 _describe_member = lib.checked("member_describe", quick=True)
@@ -32,30 +30,16 @@ _suggest_chunk_size = lib.checked("chunk_size_suggest", quick=True)
 Self = TypeVar("Self", bound="OpenReader")
 
 
-class Unfinished(NamedTuple):
-    """A read that Ctrl-C has interrupted: it goes on, and what it delivers is dropped."""
-
-    call: Call[c_void_p]
-    undo: Callable[[], None]  #: goes to where the reader stood before
-
-
-def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge], reading: list[Unfinished]) -> None:
+def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge]) -> None:
     """Destroys a reader. Its users' deserializers are kept alive until that is done."""
 
     def work() -> None:
-        for unfinished in reading:
-            unfinished.call.settle(lib.minibatch_release)
         lib.destroy(handle)
         bridges.clear()
 
     if inside_callback():
         # The collector ran here, on a thread that the destruction waits for.
         threading.Thread(target=work).start()
-    elif reading and not bridges and not is_mounted():
-        # Nobody waits for a read that was interrupted, unless it runs Python code, which has to end before the interpreter does.
-        # Where the interpreter ends, no thread can be started, and the reader ends with the process.
-        with contextlib.suppress(RuntimeError):
-            threading.Thread(target=work, daemon=True).start()
     else:
         work()
 
@@ -63,12 +47,10 @@ def _destroy(handle: c_void_p, bridges: list[Bridge | TransformBridge], reading:
 class _Exclusive:
     """One thread at a time: the library would say so too, but destruction has to be kept away from calls."""
 
-    __slots__ = ("settles", "source")
+    __slots__ = ("source",)
 
-    def __init__(self, source: OpenReader, settles: bool = True) -> None:
+    def __init__(self, source: OpenReader) -> None:
         self.source = source
-        #: A read that was interrupted is waited for.
-        self.settles = settles
 
     def __enter__(self) -> None:
         if not self.source._lock.acquire(blocking=False):
@@ -78,12 +60,6 @@ class _Exclusive:
         if not self.source._finalizer.alive:
             self.source._lock.release()
             raise lib.state_error("The source is closed.")
-        if self.settles and self.source._reading:
-            try:
-                self.source._settle()
-            except BaseException:
-                self.source._lock.release()
-                raise
 
     def __exit__(self, *_: object) -> None:
         self.source._lock.release()
@@ -94,15 +70,17 @@ class OpenReader:
 
     def _open_reader(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._handle, self._bridges = recipe.open()
+        self._canceller = Canceller()
+        self._handle, self._bridges = recipe.open(self._canceller)
         self._process = os.getpid()
         self._lock = threading.Lock()
         # Also called when the interpreter ends, while the library's threads can still call users' code.
-        self._reading: list[Unfinished] = []
-        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges), self._reading)
+        self._finalizer = weakref.finalize(self, _destroy, self._handle, list(self._bridges))
         #: The streams, by name and as attributes.
         self.streams = Streams()
         self._describe_streams()
+        #: Workers read in lockstep: each gets as many minibatches as the others, some of which may be without data.
+        self.lockstep = bool(self._info().lockstep)
 
     def _describe_streams(self) -> None:
         self.streams.update({info.name: info for info in self._describe()})
@@ -195,18 +173,19 @@ class OpenReader:
     def _exclusive(self) -> _Exclusive:
         return _Exclusive(self)
 
-    def _settle(self) -> None:
-        """Waits for a read that was interrupted, and makes it as if it had never begun."""
-        unfinished = self._reading[0]
-        unfinished.call.settle(lib.minibatch_release)
-        unfinished.undo()
-        self._reading.clear()
+    def cancel(self) -> bool:
+        """Ends the call that another thread is in, such as :meth:`MinibatchSource.next_minibatch`: it raises a :class:`ReaderError` of
+        the kind ``cancelled``, and has changed nothing. Made again, it continues where it stood, and no minibatch is lost.
+
+        False if no call is in progress: then nothing happens, and the next call is not affected. May be called from any thread.
+        """
+        return self._canceller.cancel()
 
     def close(self) -> None:
         """Ends the source; waits for a user's deserializer that is loading. May be called again."""
         if not self._finalizer.alive:
             return
-        with _Exclusive(self, settles=False):
+        with self._exclusive():
             self._finalizer()
             self._bridges.clear()
 

@@ -8,13 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Union
 
 from . import _library as lib
 from ._configuration import HasSection, Section, Value, render, transform_sections
 from ._files import is_mounted
 from ._images import name_transforms
-from ._interrupt import Call, is_interruptible
+from ._interrupt import Call, Canceller, is_interruptible
 from ._speech import FileDeserializer
 from ._transform import Transform, TransformBridge
 from ._user import Bridge, UserDeserializer
@@ -23,7 +24,7 @@ from ._user import Bridge, UserDeserializer
 DEFAULT_RANDOMIZATION_WINDOW_IN_CHUNKS = 128
 
 #: Settings by which all workers follow one sequence of minibatches, and by which sequences are cut into pieces.
-_GLOBAL = re.compile(r"\blocalTimeline\s*=\s*(false|f|0|no)\b", re.IGNORECASE)
+_GLOBAL = re.compile(r"\b(localTimeline\s*=\s*(false|f|0|no)|lockstep\s*=\s*(true|t|1|yes))\b", re.IGNORECASE)
 _TRUNCATED = re.compile(r"\btruncated\s*=\s*(true|t|1|yes)\b", re.IGNORECASE)
 
 #: What a source can read.
@@ -32,8 +33,15 @@ AnyDeserializer = Union[FileDeserializer, UserDeserializer]
 _open = lib.checked("open")
 
 
-class Causes:
+def set_cause(error: BaseException | None, bridges: list[Bridge | TransformBridge]) -> None:
     """Sets the exception of users' code as the cause of the error that it led to."""
+    if isinstance(error, lib.ReaderError) and error.kind == "user":
+        causes = (bridge.cause(error.message) for bridge in bridges)
+        error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)
+
+
+class Causes:
+    """Errors that are raised within have their causes: see :func:`set_cause`."""
 
     __slots__ = ("bridges",)
 
@@ -44,9 +52,7 @@ class Causes:
         pass
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, lib.ReaderError) and error.kind == "user":
-            causes = (bridge.cause(error.message) for bridge in self.bridges)
-            error.__cause__ = next((cause for cause in causes if cause is not None), error.__cause__)
+        set_cause(error, self.bridges)
 
 
 Opened = tuple[c_void_p, list[Union[Bridge, TransformBridge]]]
@@ -64,11 +70,11 @@ class Recipe:
     users: Mapping[str, UserDeserializer] = field(default_factory=dict)
     transforms: Mapping[str, Transform] = field(default_factory=dict)
 
-    def open(self) -> Opened:
-        """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C interrupts it."""
+    def open(self, canceller: Canceller) -> Opened:
+        """A reader, and the tables of callbacks that have to live as long as it. Ctrl-C and ``canceller`` end it."""
         if not is_interruptible():
-            return self._open()
-        call = Call(self._open, self.runs_python)
+            return self._open(canceller)
+        call = Call(partial(self._open, canceller), canceller, self.runs_python)
         try:
             call.start()
             return call.result()
@@ -76,7 +82,7 @@ class Recipe:
             call.abandon(lambda opened: lib.destroy(opened[0]))
             raise
 
-    def _open(self) -> Opened:
+    def _open(self, canceller: Canceller) -> Opened:
         handle = c_void_p()
         bridges = [Bridge(user, name) for name, user in self.users.items()]
         pointers = [ctypes.pointer(bridge.table) for bridge in bridges]
@@ -93,6 +99,7 @@ class Recipe:
         source.deserializer_count = len(pointers)
         source.transforms = (POINTER(lib.TransformTable) * len(transform_pointers))(*transform_pointers)
         source.transform_count = len(transform_pointers)
+        source.canceller = canceller.handle
         tables: list[Bridge | TransformBridge] = [*bridges, *transform_bridges]
         with Causes(tables):
             _open(byref(source), byref(handle))
@@ -129,6 +136,7 @@ def compose(
     precision: str,
     max_errors: int,
     trace_level: int,
+    lockstep: bool,
     options: Mapping[str, Value] | None,
 ) -> Recipe:
     """The recipe of a source that is described by deserializers and settings: see ``MinibatchSource``."""
@@ -156,6 +164,8 @@ def compose(
     configuration["traceLevel"] = trace_level
     if max_errors:
         configuration["maxErrors"] = max_errors
+    if lockstep:
+        configuration["lockstep"] = True
     if any(isinstance(one, UserDeserializer) and one.has_text_keys for one in given):
         configuration["useNumericSequenceKeys"] = False
     configuration.update(options or {})

@@ -16,8 +16,8 @@ from ._epoch import Epoch, Share, SourceState, Span
 from ._explain import explained
 from ._interrupt import Call, is_interruptible
 from ._minibatch import Minibatch
-from ._opened import OpenReader, Unfinished
-from ._recipe import AnyDeserializer, Recipe, compose
+from ._opened import OpenReader
+from ._recipe import AnyDeserializer, Recipe, compose, set_cause
 from ._transform import Transform
 from ._types import Json
 from ._user import UserDeserializer
@@ -75,6 +75,11 @@ class MinibatchSource(OpenReader):
     sample. ``precision="double"`` reads files in double precision. ``options`` are further keys of the configuration.
     ``minibatch_size``, ``workers`` and ``rank`` are the defaults of :meth:`next_minibatch` and iteration.
 
+    ``lockstep=True`` is for workers that wait for each other in every step, as with ``all_reduce``: each gets as many minibatches
+    as the others. Put together, their minibatches are those that a single worker reads. A worker whose share of one is empty gets
+    a minibatch without data, also from iteration: it is false, and its worker takes part in the step without samples. One state
+    fits all workers, and any number of them. Not with ``truncation_length``.
+
     One thread at a time may use a source; another one gets an error. It belongs to the process that made it: in the child
     of a fork every call is an error. Close it, or use it in a ``with`` statement; it is closed in any case when it is
     collected, and when the interpreter ends. Minibatches stay valid.
@@ -95,6 +100,7 @@ class MinibatchSource(OpenReader):
         precision: str = "float",
         max_errors: int = 0,
         trace_level: int = 1,
+        lockstep: bool = False,
         options: Mapping[str, Value] | None = None,
         minibatch_size: int | None = None,
         workers: int = 1,
@@ -111,6 +117,7 @@ class MinibatchSource(OpenReader):
             precision=precision,
             max_errors=max_errors,
             trace_level=trace_level,
+            lockstep=lockstep,
             options=options,
         )
         self._open(recipe, _limits(max_samples, max_sweeps), minibatch_size, workers, rank)
@@ -190,6 +197,8 @@ class MinibatchSource(OpenReader):
         self._resumes = False
         #: Counts loops over epochs, to recognize one that another has taken the place of.
         self._loops = getattr(self, "_loops", 0) + 1
+        #: The minibatch read last has no data, and is no step in lockstep.
+        self._is_nothing = False
         #: An epoch was started, and nothing of it was read.
         self._is_unread = False
         #: The next read may take long: the last one did, or it is the first one.
@@ -209,14 +218,21 @@ class MinibatchSource(OpenReader):
         share = self._share(minibatch_size_in_samples, num_data_partitions, partition_index)
         if self._in_force is None:
             self._begin(self._limits, share)
-        with self._exclusive(), self._causes():
-            if self._in_force != share:
-                self._configure(share)
-            handle = self._read()
+        is_step = self.lockstep and self._is_step_left()
+        try:
+            with self._exclusive():
+                if self._in_force != share:
+                    self._configure(share)
+                handle = self._read()
+        except lib.ReaderError as error:
+            # Without `_causes`, which takes longer where nothing fails.
+            set_cause(error, self._bridges)
+            raise
         if self._has_open_shapes:
             self._describe_streams()
         minibatch = Minibatch(handle, self.streams)
-        if minibatch.end_of_epoch and not minibatch:
+        self._is_nothing = not (minibatch or is_step)
+        if self._is_nothing and minibatch.end_of_epoch:
             self._finished = True
         return minibatch
 
@@ -225,15 +241,15 @@ class MinibatchSource(OpenReader):
         if self._is_slow and is_interruptible():
             # What was begun and not read yet is begun again, which is cheaper than a checkpoint.
             undo = self._start if self._is_unread else partial(self._restore, self._save())
-            call = Call(self._read_now, self._recipe.runs_python)
-            self._reading.append(Unfinished(call, undo))
-            call.start()
+            call = Call(self._read_now, self._canceller, self._recipe.runs_python)
             try:
+                call.start()
                 handle = call.result()
-            except Exception:
-                self._reading.clear()
+            except BaseException:
+                # Ctrl-C may have come when the minibatch was there.
+                if call.end(lib.minibatch_release):
+                    undo()
                 raise
-            self._reading.clear()
         else:
             handle = c_void_p()
             _read_minibatch(self._handle, byref(handle))
@@ -326,7 +342,7 @@ class MinibatchSource(OpenReader):
         num_data_partitions: int | None = None,
         partition_index: int | None = None,
     ) -> Iterator[Minibatch]:
-        """The minibatches to the end of what the limits allow, except those without data.
+        """The minibatches to the end of what the limits allow, except those without data, which count in lockstep only.
 
         After a loop that came to that end, the next one gets what follows: with ``max_sweeps=1`` the next sweep.
         """
@@ -340,7 +356,7 @@ class MinibatchSource(OpenReader):
                 num_data_partitions=num_data_partitions,
                 partition_index=partition_index,
             )
-            if minibatch:
+            if not self._is_nothing:
                 yield minibatch
             if minibatch.end_of_epoch:
                 self._finished = True
@@ -380,6 +396,11 @@ class MinibatchSource(OpenReader):
     def _check_loop(self, mark: int) -> None:
         if mark != self._loops:
             raise lib.state_error("Another epoch of the source was begun: this loop cannot go on.")
+
+    def _is_step_left(self) -> bool:
+        """Whether the next minibatch of workers in lockstep is a step of all, also if this one gets no data in it."""
+        progress = self.progress
+        return progress.expected is None or progress.delivered < progress.expected
 
     def _leave_loop(self, mark: int) -> None:
         """A loop over an epoch has come to its end."""
@@ -455,8 +476,8 @@ class MinibatchSource(OpenReader):
         """Continues where :meth:`state_dict` was called: the next loop delivers the rest of that epoch.
 
         The number of workers may be another one than the state was taken with at the end of an epoch, and in its middle if the
-        workers have one timeline (``localTimeline = false``, not truncated): all of them load the state of rank 0 then. Else each
-        rank loads its own state.
+        workers have one timeline (``lockstep``, or ``localTimeline = false`` and not truncated): all of them load the state of
+        rank 0 then. Else each rank loads its own state.
         """
         state = SourceState.decode(state_dict)
         with self._exclusive(), self._causes():
@@ -472,7 +493,7 @@ class MinibatchSource(OpenReader):
                     f"The state is that of worker {theirs and theirs.rank} of {theirs and theirs.workers} in the middle of an "
                     f"epoch, and this is worker {self.rank} of {self.workers}. Where each worker goes through the data at a pace of "
                     "its own, its state fits no other one. Load the state of the worker with this rank, save states at the end of an "
-                    "epoch, or let the workers have one timeline: options={'localTimeline': False}."
+                    "epoch, or let the workers have one timeline: MinibatchSource(..., lockstep=True)."
                 )
             self._resume(state.checkpoint)
             self._span, self._finished = state.span, state.finished

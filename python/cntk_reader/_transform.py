@@ -6,15 +6,14 @@ The library calls them while it reads a minibatch, one call at a time, on the th
 from __future__ import annotations
 
 import ctypes
-import threading
 from ctypes import c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _library as lib
+from ._callbacks import Failures
 from ._types import Array
-from ._user import enter_callback, leave_callback
 
 _DTYPES: dict[int, np.dtype[np.generic]] = {0: np.dtype(np.uint8), 1: np.dtype(np.float32), 2: np.dtype(np.float64)}
 _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
@@ -71,8 +70,8 @@ class TransformBridge:
 
     def __init__(self, user: Transform, name: str) -> None:
         self._user = user
-        #: By thread: the message of a failure, and the exception.
-        self._failures: dict[int, tuple[str, BaseException]] = {}
+        self._failures = Failures(user)
+        self.cause = self._failures.cause
         encoded = name.encode()
         self.table = lib.TransformTable(
             name=encoded,
@@ -81,28 +80,6 @@ class TransformBridge:
             transform_image=lib.TransformImage(self._transform),
             thread_safe=bool(user.thread_safe),
         )
-
-    def cause(self, message: str) -> BaseException | None:
-        """The exception that a message of the library comes from."""
-        for text, error in list(self._failures.values()):
-            if text == message:
-                return error
-        return None
-
-    def _guarded(self, what: str, failure: c_void_p, work: Any) -> int:
-        enter_callback()
-        try:
-            work()
-            return 0
-        # No exception of any kind may unwind the library's thread.
-        except BaseException as error:
-            text = f"{what} of {type(self._user).__name__}: {type(error).__name__}: {error}".replace("\0", " ")
-            self._failures[threading.get_ident()] = text, error
-            encoded = text.encode("utf-8", "replace")
-            lib.fail(failure, encoded, len(encoded))
-            return 1
-        finally:
-            leave_callback()
 
     def _describe(self, _: Any, image: Any, result: Any, failure: c_void_p) -> int:
         def describe() -> None:
@@ -114,7 +91,7 @@ class TransformBridge:
             place.width, place.height, place.channels = info.width, info.height, info.channels
             place.element, place.is_planar = element, bool(info.is_planar)
 
-        return self._guarded("result", failure, describe)
+        return self._failures.guard("result", failure, describe)
 
     def _transform(
         self, _: Any, image: Any, values: int, result: Any, result_values: int, random: int, failure: c_void_p
@@ -131,4 +108,4 @@ class TransformBridge:
                 )
             target[...] = made
 
-        return self._guarded("apply", failure, transform)
+        return self._failures.guard("apply", failure, transform)

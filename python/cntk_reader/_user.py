@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, Union, cast
 import numpy as np
 
 from . import _library as lib
+from ._callbacks import Failures, callback
 from ._configuration import AnyTransform
 from ._explain import unknown
 from ._minibatch import StreamInformation
@@ -25,23 +25,6 @@ from ._types import Array, CsrLike
 _ARRAY = cast("np.dtype[np.void]", np.dtype(lib.UserArray))
 _SAMPLES, _SEQUENCES, _ARRAYS = 0, 1, 2  # of cntk_reader_grouping
 _ELEMENTS = {np.dtype(np.float32): 1, np.dtype(np.float64): 2}
-
-_callbacks = threading.local()
-
-
-def inside_callback() -> bool:
-    """Whether this thread is running a user's deserializer."""
-    return getattr(_callbacks, "depth", 0) > 0
-
-
-def enter_callback() -> None:
-    """This thread begins to run users' code."""
-    _callbacks.depth = getattr(_callbacks, "depth", 0) + 1
-
-
-def leave_callback() -> None:
-    """This thread has left users' code."""
-    _callbacks.depth -= 1
 
 
 class Streams(dict[str, StreamInformation]):
@@ -285,8 +268,8 @@ class Bridge:
         self._held: dict[int, _ChunkMemory] = {}
         self._numbers = itertools.count(1)
         self._listed: Any = None
-        #: By chunk: the message of a failure, and the exception.
-        self._failures: dict[int, tuple[str, BaseException]] = {}
+        self._failures = Failures(user)
+        self.cause = self._failures.cause
         infos = (lib.UserStream * len(streams))()
         self._shapes: list[Any] = []
         for place, info in zip(infos, streams.values()):
@@ -325,30 +308,6 @@ class Bridge:
         place.element = element
         place.defines_mb_size = bool(info.defines_mb_size)
 
-    def cause(self, message: str) -> BaseException | None:
-        """The exception that a message of the library comes from."""
-        for text, error in list(self._failures.values()):
-            if text == message:
-                return error
-        return None
-
-    def _guarded(self, what: str, chunk: int, failure: c_void_p, work: Any) -> int:
-        enter_callback()
-        try:
-            work()
-            self._failures.pop(chunk, None)
-            return 0
-        # No exception of any kind may unwind the library's thread.
-        except BaseException as error:
-            text = f"{what}({chunk}) of {type(self._user).__name__}: {type(error).__name__}: {error}"
-            text = text.replace("\0", " ")
-            self._failures[chunk] = text, error
-            encoded = text.encode("utf-8", "replace")
-            lib.fail(failure, encoded, len(encoded))
-            return 1
-        finally:
-            leave_callback()
-
     def _load(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def load() -> None:
             memory = _ChunkMemory(self._user.get_chunk(chunk), self._streams)
@@ -359,14 +318,11 @@ class Bridge:
             data.streams = ctypes.addressof(memory.streams)
             data.stream_count = len(memory.streams)
 
-        return self._guarded("get_chunk", chunk, failure, load)
+        return self._failures.guard(f"get_chunk({chunk})", failure, load, chunk)
 
     def _release(self, _: Any, handle: int) -> None:
-        enter_callback()
-        try:
+        with callback():
             self._held.pop(handle, None)
-        finally:
-            leave_callback()
 
     def _list(self, _: Any, chunk: int, place: Any, failure: c_void_p) -> int:
         def describe() -> None:
@@ -388,7 +344,7 @@ class Bridge:
                 sequences.keys = kept[-1].ctypes.data
             self._listed = kept
 
-        return self._guarded("get_sequences", chunk, failure, describe)
+        return self._failures.guard(f"get_sequences({chunk})", failure, describe, chunk)
 
     @staticmethod
     def _of_all(values: Any, count: int, dtype: Any, what: str) -> Any:

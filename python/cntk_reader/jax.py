@@ -11,47 +11,77 @@ for epoch in range(10):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeVar, Union, cast, overload
 
 import jax
 
+from ._epoch import LoaderState
 from ._minibatch import Minibatch
 from ._source import MinibatchSource
+from ._types import Json
+
+if TYPE_CHECKING:
+    from jax.experimental.sparse import BCSR
+
+#: What a source is, or what makes one.
+Source = Union[MinibatchSource, Callable[[], MinibatchSource]]
+#: What ``convert`` makes of a minibatch, and the loop gets.
+Item = TypeVar("Item")
 
 
-def to_arrays(minibatch: Minibatch) -> dict[str, Any]:
+def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
     """The streams by name, as :meth:`StreamMinibatch.to_jax` makes them: dense, or sparse as BCSR matrices."""
     return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
-class Loader:
+class Loader(Generic[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 
     ``source`` is a :class:`MinibatchSource`, or a function without arguments that makes one, which is called by the process that
     reads. ``minibatch_size`` is in samples of all processes together; its default is the source's. The processes are those of
     ``jax.distributed`` (``jax.process_index()`` of ``jax.process_count()``), unless the source names its own ``workers``. Nothing is
-    delivered twice or left out. A process may have more minibatches than another: see the guide about keeping in step.
+    delivered twice or left out. A process may have more minibatches than another, unless the source has ``lockstep=True``: then
+    ``convert`` gets a minibatch without data where a process has no share of one.
 
     ``convert`` gets a :class:`Minibatch` and returns what the loop gets. Minibatches of whole sequences differ in shape; a function
     that is compiled is compiled once for each shape, so pad them to lengths of a few sizes.
     """
 
+    @overload
     def __init__(
-        self,
-        source: MinibatchSource | Callable[[], MinibatchSource],
+        self: Loader[dict[str, jax.Array | BCSR]],
+        source: Source,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
-        convert: Callable[[Minibatch], Any] = to_arrays,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        source: Source,
+        minibatch_size: int | None = None,
+        *,
+        samples: int | None = None,
+        convert: Callable[[Minibatch], Item],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        source: Source,
+        minibatch_size: int | None = None,
+        *,
+        samples: int | None = None,
+        convert: Callable[[Minibatch], Item] | Callable[[Minibatch], dict[str, jax.Array | BCSR]] = to_arrays,
     ) -> None:
         self._given = source
         self._minibatch_size = minibatch_size
         self._samples = samples
-        self._convert = convert
+        self._convert = cast("Callable[[Minibatch], Item]", convert)
         self._source: MinibatchSource | None = None
         self._next: int | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_source": None}
 
     @property
@@ -71,27 +101,28 @@ class Loader:
         """The next iteration delivers this epoch, from 0. Without it, each delivers the one that follows."""
         self._next = epoch
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         index, self._next = self._next, None
         for minibatch in self.source.epoch(self._minibatch_size, samples=self._samples, index=index):
             yield self._convert(minibatch)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Json]:
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
-        return {"next": self._next, "source": self.source.state_dict()}
+        return LoaderState(self._next, self.source.state_dict()).encode()
 
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, object]) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
         A state of another number of processes loads under the conditions of :meth:`MinibatchSource.load_state_dict`.
         """
-        self.source.load_state_dict(state["source"])
-        self._next = state["next"]
+        decoded = LoaderState.decode(state)
+        self.source.load_state_dict(decoded.source)
+        self._next = decoded.next
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Json]:
         """:meth:`get_state`, by the name that torchdata has for it."""
         return self.get_state()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """:meth:`set_state`, by the name that torchdata has for it."""
         self.set_state(state_dict)

@@ -15,15 +15,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TypeVar, Union, cast, overload
 
 import torch
 from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ._epoch import LoaderState
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._source import MinibatchSource
+from ._types import Json
+
+#: What a source is, or what makes one.
+Source = Union[MinibatchSource, Callable[[], MinibatchSource]]
+#: What ``convert`` makes of a minibatch, and the loop gets.
+Item = TypeVar("Item")
 
 #: Workers of one DataLoader that have a place in the table of epochs.
 _MOST_WORKERS = 256
@@ -34,7 +41,7 @@ def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
-class Dataset(IterableDataset[Any]):
+class Dataset(IterableDataset[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 
     ``source`` is a :class:`MinibatchSource`, or a function without arguments that makes one, which is called in the process that
@@ -45,6 +52,9 @@ class Dataset(IterableDataset[Any]):
     left out. Randomized data are shared out by chunks, so make at least as many of them as ranks times workers. Pass
     ``batch_size=None`` to DataLoader: minibatches are ready.
 
+    Ranks that wait for each other in every step, as DistributedDataParallel does, need a source with ``lockstep=True``: then all of
+    them get as many minibatches, and ``convert`` gets one without data where a rank's share is empty.
+
     The dataset is stateful as torchdata's StatefulDataLoader expects, with any number of workers, and can be saved with
     :meth:`state_dict` directly where there are no workers.
 
@@ -53,20 +63,41 @@ class Dataset(IterableDataset[Any]):
     DataLoader, and copy in the loop.
     """
 
+    @overload
     def __init__(
-        self,
-        source: MinibatchSource | Callable[[], MinibatchSource],
+        self: Dataset[dict[str, torch.Tensor]],
+        source: Source,
         minibatch_size: int | None = None,
         *,
         samples: int | None = None,
-        convert: Callable[[Minibatch], Any] = to_tensors,
+        device: torch.device | str | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        source: Source,
+        minibatch_size: int | None = None,
+        *,
+        samples: int | None = None,
+        convert: Callable[[Minibatch], Item],
+        device: torch.device | str | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        source: Source,
+        minibatch_size: int | None = None,
+        *,
+        samples: int | None = None,
+        convert: Callable[[Minibatch], Item] | Callable[[Minibatch], dict[str, torch.Tensor]] = to_tensors,
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
         self._given = source
         self._minibatch_size = minibatch_size
         self._samples = samples
-        self._convert = convert
+        self._convert = cast("Callable[[Minibatch], Item]", convert)
         self._device = None if device is None else torch.device(device)
         #: Rank and number of ranks, if this is the dataset of another process than the one that knows them.
         self._ranks: tuple[int, int] | None = None
@@ -82,7 +113,7 @@ class Dataset(IterableDataset[Any]):
         #: A state was loaded, which the next iteration continues.
         self._is_loaded = False
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_ranks": self._find_ranks(), "_source": None}
 
     @property
@@ -129,7 +160,7 @@ class Dataset(IterableDataset[Any]):
         source.rank, source.workers, source.minibatch_size = rank, ranks, size
         return source
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         info = get_worker_info()
         if info is None:
             return self._read()
@@ -155,29 +186,30 @@ class Dataset(IterableDataset[Any]):
         joined = [epoch for other, epoch in rounds if other == mark]
         return joined[0] if joined else 1 + max(epoch for _, epoch in rounds)
 
-    def _read(self) -> Iterator[Any]:
+    def _read(self) -> Iterator[Item]:
         source = self.source
         index, self._next = self._next, None
         self._is_loaded = False
         for minibatch in source.epoch(samples=self._samples, index=index):
             converted = self._convert(minibatch)
-            yield converted if self._device is None else _copied(converted, self._device)
+            yield converted if self._device is None else cast("Item", _copied(converted, self._device))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Json]:
         """The state after the minibatch delivered last: see :meth:`MinibatchSource.state_dict`."""
-        return {"next": self._next, "source": self.source.state_dict()}
+        return LoaderState(self._next, self.source.state_dict()).encode()
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """The next iteration delivers the rest of the epoch that the state was taken in.
 
         A state of another number of ranks loads under the conditions of :meth:`MinibatchSource.load_state_dict`.
         """
-        self.source.load_state_dict(state_dict["source"])
-        self._next = state_dict["next"]
+        state = LoaderState.decode(state_dict)
+        self.source.load_state_dict(state.source)
+        self._next = state.next
         self._is_loaded = True
 
 
-def _copied(value: Any, device: torch.device) -> Any:
+def _copied(value: object, device: torch.device) -> object:
     """The value with its tensors on the device."""
     if isinstance(value, torch.Tensor):
         pinned = value.pin_memory() if device.type == "cuda" else value

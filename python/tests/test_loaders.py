@@ -83,6 +83,79 @@ class WithFiles(unittest.TestCase):
         return MinibatchSource(data, **options)
 
 
+class Lockstep(WithFiles):
+    MODES = ({}, {"randomize": False}, {"randomization_window_in_samples": 60})
+
+    def workers(self, count, **options):
+        return [
+            self.open(minibatch_size=20, workers=count, rank=rank, lockstep=True, trace_level=0, **options)
+            for rank in range(count)
+        ]
+
+    def together(self, loops):
+        """The samples of each step, of all workers, sorted; and how many shares were empty."""
+        loops = [[samples([minibatch]) if minibatch else [] for minibatch in loop] for loop in loops]
+        self.assertEqual(len({len(loop) for loop in loops}), 1, "steps")
+        return [sorted(sum(step, [])) for step in zip(*loops)], sum(not share for loop in loops for share in loop)
+
+    def test_shares_are_those_of_one_worker(self):
+        for options in self.MODES:
+            (alone,) = self.workers(1, **options)
+            expected = [self.together([alone.epoch()]) for _ in range(2)]
+            # There are 30 chunks.
+            for count in (2, 3, 50):
+                with self.subTest(options, workers=count):
+                    sources = self.workers(count, **options)
+                    empty = 0
+                    for steps, none in expected:
+                        self.assertEqual(none, 0)
+                        got, more = self.together([source.epoch() for source in sources])
+                        self.assertEqual(got, steps)
+                        empty += more
+                    self.assertTrue(empty or count < 50)
+                    sources = self.workers(count, max_sweeps=2, **options)
+                    got, _ = self.together([source.minibatches() for source in sources])
+                    self.assertEqual(sorted(sum(got, [])), sorted(sum(expected[0][0] + expected[1][0], [])))
+
+    def test_another_number_of_workers_after_any_step(self):
+        for options in self.MODES:
+            sources = self.workers(1, **options)
+            steps, _ = self.together([sources[0].epoch()])
+            for stop in (1, 7, len(steps) - 1, len(steps)):
+                for before, after in ((3, 2), (50, 3), (2, 50)):
+                    with self.subTest(options, stop=stop, before=before, after=after):
+                        source = self.workers(before, **options)[before - 1]
+                        loop = iter(source.epoch())
+                        for _ in range(stop):
+                            next(loop)
+                        state = source.state_dict()
+                        others = self.workers(after, **options)
+                        for other in others:
+                            other.load_state_dict(state)
+                        rest, _ = self.together([other.epoch() for other in others])
+                        self.assertEqual(rest, steps[stop:])
+
+    def test_lengths_are_known(self):
+        for rank in range(3):
+            data = CTFDeserializer(self.short, StreamDefs(x=StreamDef(shape=1)), chunk_size_in_bytes=100)
+            with MinibatchSource(data, minibatch_size=64, workers=3, rank=rank, lockstep=True) as source:
+                self.assertTrue(source.lockstep)
+                self.assertEqual((len(source.epoch()), len(list(source.epoch()))), (16, 16))
+
+    def test_minibatches_without_data(self):
+        with self.workers(50)[49] as source:
+            empty = next(minibatch for minibatch in source if not minibatch)
+            self.assertEqual(len(empty), 0)
+            self.assertRaisesRegex(KeyError, "lockstep", lambda: empty["x"])
+            self.assertFalse(empty.end_of_epoch)
+
+    def test_where_there_is_none(self):
+        with self.assertRaisesRegex(ReaderError, "pieces of sequences"):
+            self.open(lockstep=True, truncation_length=3)
+        with self.assertRaisesRegex(ReaderError, "only when they are loaded"):
+            MinibatchSource(Listing(), lockstep=True)
+
+
 class Epochs(WithFiles):
     def test_each_loop_delivers_one_sweep(self):
         for options in MODES:
@@ -408,17 +481,16 @@ class Blocking(ComposableUserDeserializer):
             self.go_on.wait(30)
 
     @contextlib.contextmanager
-    def interrupted(self, test, source=None):
-        """Ctrl-C comes while the main thread waits for this deserializer, and comes through before it goes on."""
+    def interrupted(self, test, progress=int):
+        """Ctrl-C comes while the main thread waits for this deserializer, and comes through before it goes on. As long as
+        ``progress()`` changes, the main thread does not wait."""
         armed = threading.Event()
 
         def press():
             armed.wait(30)
             test.assertTrue(self.entered.wait(30))
-            waiting = None
-            while source is not None and (waiting is None or list(source._reading) != waiting):
-                # A read that takes this long waits for the deserializer.
-                waiting = list(source._reading) or None
+            before = None
+            while before != (before := progress()):
                 time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -448,7 +520,7 @@ class Interrupts(unittest.TestCase):
                 expected = samples(MinibatchSource(Blocking(), minibatch_size=30, **options).epoch())
                 user = Blocking()
                 with MinibatchSource(user, minibatch_size=30, **options) as source:
-                    with user.interrupted(self, source):
+                    with user.interrupted(self):
                         next(iter(source.epoch()))
                     # What was interrupted has not happened.
                     state = source.state_dict()
@@ -465,7 +537,7 @@ class Interrupts(unittest.TestCase):
             seen = samples([next(loop), next(loop)])
             source._is_slow = True
             # Chunks are loaded ahead, so it takes some reads until one has to wait.
-            with user.interrupted(self, source):
+            with user.interrupted(self, lambda: len(seen)):
                 while True:
                     seen += samples([source.next_minibatch()])
                     source._is_slow = True
@@ -481,11 +553,31 @@ class Interrupts(unittest.TestCase):
     def test_closing_after_it(self):
         user = Blocking()
         source = MinibatchSource(user, minibatch_size=30)
-        with user.interrupted(self, source):
+        with user.interrupted(self):
             source.next_minibatch()
         source.close()
         source.close()
         self.assertRaisesRegex(ReaderError, "closed", source.next_minibatch)
+
+    def test_other_threads_cancel(self):
+        user = Blocking()
+        with MinibatchSource(user, minibatch_size=30, randomize=False) as source:
+            self.assertFalse(source.cancel())
+            for _ in range(2):
+                user.go_on.clear()
+
+                def stop():
+                    while not source.cancel():
+                        time.sleep(0.001)
+
+                thread = threading.Thread(target=stop)
+                thread.start()
+                with self.assertRaises(ReaderError) as raised:
+                    source.next_minibatch()
+                thread.join()
+                self.assertEqual(raised.exception.kind, "cancelled")
+            user.go_on.set()
+            self.assertEqual(samples(source.epoch(index=0)), list(range(200)))
 
     def test_the_interpreter_ends_after_it(self):
         program = """

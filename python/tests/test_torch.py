@@ -197,6 +197,21 @@ class InWorkers(WithFile):
             seen += flat(DataLoader(dataset, batch_size=None, num_workers=2))
         self.assertEqual(sorted(seen), self.everything)
 
+    def test_ranks_in_lockstep(self):
+        def shares(minibatch):
+            return ids(minibatch) if minibatch else torch.empty(0, dtype=torch.int32)
+
+        for workers in (0, 2):
+            with self.subTest(workers=workers):
+                loops = []
+                for rank in range(3):
+                    source = open_source(self.path, workers=3, rank=rank, lockstep=True)
+                    dataset = Dataset(source, 6, convert=shares)
+                    loops.append([item.tolist() for item in DataLoader(dataset, batch_size=None, num_workers=workers)])
+                self.assertEqual(len({len(loop) for loop in loops}), 1)
+                self.assertIn([], sum(loops, []))
+                self.assertEqual(sorted(sum(sum(loops, []), [])), self.everything)
+
 
 @unittest.skipIf(StatefulDataLoader is None, "torchdata is not installed")
 class Stateful(WithFile):

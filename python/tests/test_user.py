@@ -324,6 +324,19 @@ class Mistakes(unittest.TestCase):
             self.assertRaises(ValueError, MinibatchSource, Chunks([{}], x=(kind, shape)))
         self.assertRaises(NotImplementedError, MinibatchSource, UserDeserializer())
 
+    def test_ids_of_streams_are_their_places(self):
+        class Reversed(Chunks):
+            def stream_infos(self):
+                return [StreamInformation(name, 1 - i, "dense", np.float32, (1,)) for i, name in enumerate("xy")]
+
+        chunk = {name: np.full((2, 1), value, np.float32) for name, value in (("x", 1), ("y", 2))}
+        with self.assertRaisesRegex(ValueError, "'x' has the id 1, but its place in the list is 0"):
+            MinibatchSource(Reversed([chunk]))
+        user = Chunks([chunk], x=("dense", (1,)), y=("dense", (1,)))
+        with MinibatchSource(user, randomize=False) as source:
+            part = source.next_minibatch(2)
+        self.assertEqual([part[name].array.ravel().tolist() for name in "xy"], [[1, 1], [2, 2]])
+
 
 class Lifetimes(unittest.TestCase):
     def test_chunks_are_given_back(self):
@@ -355,13 +368,14 @@ class Lifetimes(unittest.TestCase):
         source = MinibatchSource(user)
         source.me = source
         source.next_minibatch(3)
-        gone = weakref.ref(source)
-        del source
+        # CNTK never frees a deserializer.
+        kept = [weakref.ref(source), weakref.ref(user)]
+        del source, user
         # While another thread collects, a collection does nothing.
         deadline = time.monotonic() + 20
-        while gone() and time.monotonic() < deadline:
+        while any(reference() for reference in kept) and time.monotonic() < deadline:
             gc.collect()
-        self.assertIsNone(gone())
+        self.assertEqual([reference() for reference in kept], [None, None])
 
     def test_collected_inside_its_own_callback(self):
         def chunk():

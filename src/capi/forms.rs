@@ -11,12 +11,32 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 impl cntk_reader_minibatch {
-    fn forms(&self, stream: usize) -> Result<(Forms<'_>, ElementType)> {
+    fn forms(&self, stream: usize) -> Result<Forms<'_>> {
         let part = self.part(stream)?;
         let shared = self.shared()?;
         // Looking up a key takes a lock that another thread may have held when the process forked.
         let corpus = self.process.is_current().then_some(&*shared.corpus);
-        Ok((Forms::new(&self.content, part, &shared.stream(stream)?.info.name, corpus), part.element()))
+        Ok(Forms::new(&self.content, part, &shared.stream(stream)?.info.name, corpus))
+    }
+}
+
+/// Memory of the caller for values of a stream.
+enum Values<'a> {
+    Float(&'a mut [MaybeUninit<f32>]),
+    Double(&'a mut [MaybeUninit<f64>]),
+}
+
+impl<'a> Values<'a> {
+    /// # Safety
+    /// `values` is NULL or has room for `capacity` values of the type that the stream's values have, and nothing else uses it.
+    unsafe fn new(forms: &Forms<'_>, values: *mut c_void, capacity: usize) -> Result<Values<'a>> {
+        // SAFETY: by this function's contract.
+        unsafe {
+            Ok(match forms.element() {
+                ElementType::Float => Values::Float(outputs(values.cast(), capacity, "values")?),
+                ElementType::Double => Values::Double(outputs(values.cast(), capacity, "values")?),
+            })
+        }
     }
 }
 
@@ -43,19 +63,12 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (forms, element) = given(minibatch, "minibatch")?.forms(index)?;
-        match element {
-            ElementType::Float => {
-                // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
-                let mut values = unsafe { outputs::<f32>(values.cast(), value_capacity, "values") }?;
-                forms.pad(length, fill as f32, &mut values)?;
-            }
-            ElementType::Double => {
-                // SAFETY: as for floats.
-                let mut values = unsafe { outputs::<f64>(values.cast(), value_capacity, "values") }?;
-                forms.pad(length, fill, &mut values)?;
-            }
-        }
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
+        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+        match unsafe { Values::new(&forms, values, value_capacity) }? {
+            Values::Float(mut values) => forms.pad(length, fill as f32, &mut values),
+            Values::Double(mut values) => forms.pad(length, fill, &mut values),
+        }?;
         // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
         unsafe { write_mask(&forms, length, mask, mask_capacity) }
     })
@@ -81,23 +94,16 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (forms, element) = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
         if value_capacity == 0 {
             return Ok(());
         }
-        match element {
-            ElementType::Float => {
-                // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
-                let mut values = unsafe { outputs::<f32>(values.cast(), value_capacity, "values") }?;
-                forms.pack(&mut values)
-            }
-            ElementType::Double => {
-                // SAFETY: as for floats.
-                let mut values = unsafe { outputs::<f64>(values.cast(), value_capacity, "values") }?;
-                forms.pack(&mut values)
-            }
+        // SAFETY: `values` is NULL or has room for `value_capacity` values of the stream's type, as documented above.
+        match unsafe { Values::new(&forms, values, value_capacity) }? {
+            Values::Float(mut values) => forms.pack(&mut values),
+            Values::Double(mut values) => forms.pack(&mut values),
         }
     })
 }
@@ -120,13 +126,10 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pad_indices(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (forms, element) = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
         // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
         let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
-        match element {
-            ElementType::Float => forms.pad_indices::<f32>(length, fill, &mut indices),
-            ElementType::Double => forms.pad_indices::<f64>(length, fill, &mut indices),
-        }?;
+        forms.pad_indices(length, fill, &mut indices)?;
         // SAFETY: `mask` is NULL or has room for `mask_capacity` bytes, as documented above.
         unsafe { write_mask(&forms, length, mask, mask_capacity) }
     })
@@ -148,15 +151,12 @@ pub unsafe extern "C" fn cntk_reader_minibatch_stream_pack_indices(
     error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
 ) -> cntk_reader_status {
     call(error, || {
-        let (forms, element) = given(minibatch, "minibatch")?.forms(index)?;
+        let forms = given(minibatch, "minibatch")?.forms(index)?;
         // SAFETY: `offsets` is NULL or has room for `offset_capacity` numbers, as documented above.
         unsafe { write_offsets(&forms, offsets, offset_capacity) }?;
         // SAFETY: `indices` is NULL or has room for `index_capacity` indices, as documented above.
         let mut indices = unsafe { outputs(indices, index_capacity, "indices") }?;
-        match element {
-            ElementType::Float => forms.pack_indices::<f32>(&mut indices),
-            ElementType::Double => forms.pack_indices::<f64>(&mut indices),
-        }
+        forms.pack_indices(&mut indices)
     })
 }
 

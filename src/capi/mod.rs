@@ -22,6 +22,8 @@ pub mod status;
 
 pub mod error;
 
+pub mod canceller;
+
 pub mod source;
 
 pub mod reader;

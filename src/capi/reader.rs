@@ -24,6 +24,7 @@ pub struct cntk_reader {
     process: Process,
     pub(super) shared: Arc<Shared>,
     members: Vec<[CString; 2]>,
+    is_in_lockstep: bool,
     // Locked without ever waiting. A panic inside poisons it, which is how the handle refuses further use.
     reader: Mutex<Reader>,
 }
@@ -49,8 +50,9 @@ pub struct cntk_reader_info {
     /// 1 if sequence keys are numbers in the data: then the keys of minibatches are those numbers. 0 if they are texts,
     /// for which the keys of minibatches stand.
     pub numeric_keys: u32,
-    /// 0.
-    pub reserved: u32,
+    /// 1 if workers read in lockstep (`lockstep = true` in the configuration): up to the end of the epoch each reads as many
+    /// minibatches as the others, some of which may be without data. Else 0.
+    pub lockstep: u32,
 }
 
 /// One of the deserializers of a reader, in the configuration's order. The first one gives the order of the data. The
@@ -133,6 +135,7 @@ impl cntk_reader {
             process: Process::current(),
             shared: Arc::new(Shared::new(&reader)),
             members: reader.members().iter().map(names).collect(),
+            is_in_lockstep: reader.is_in_lockstep(),
             reader: Mutex::new(reader),
         };
         Ok(Box::into_raw(Box::new(handle)))
@@ -165,7 +168,7 @@ impl cntk_reader {
             sequences: sequences.unwrap_or(UNKNOWN),
             chunks: chunks.unwrap_or(UNKNOWN),
             numeric_keys: self.shared.corpus.is_numeric().into(),
-            reserved: 0,
+            lockstep: self.is_in_lockstep.into(),
         }
     }
 

@@ -4,8 +4,9 @@ use super::call::{call, given, inputs, outputs};
 use super::error::cntk_reader_error;
 use super::status::cntk_reader_status;
 use super::text;
-use crate::Result;
+use crate::config::options::Release;
 use crate::config::{ReaderType, Section};
+use crate::{Error, Result};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -64,6 +65,25 @@ pub enum cntk_reader_section_kind {
     CNTK_READER_SECTION_KIND_IMAGE = 4,
 }
 
+/// Releases of CNTK that read the same data differently.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum cntk_reader_release {
+    /// CNTK 2.0 to 2.7.
+    CNTK_READER_RELEASE_CURRENT = 0,
+    /// The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, and workers count sequences of all workers.
+    CNTK_READER_RELEASE_BETA = 1,
+}
+
+/// The release by its number: C may pass any.
+pub(super) fn release(number: u32) -> Result<Release> {
+    match number {
+        0 => Ok(Release::Current),
+        1 => Ok(Release::Beta),
+        _ => Err(Error::argument(format!("{number} is no cntk_reader_release."))),
+    }
+}
+
 /// The kind by its number: C may pass any.
 pub(super) fn kind(number: u32) -> Result<ReaderType> {
     match number {
@@ -72,7 +92,7 @@ pub(super) fn kind(number: u32) -> Result<ReaderType> {
         2 => Ok(ReaderType::Binary),
         3 => Ok(ReaderType::Htk),
         4 => Ok(ReaderType::Image),
-        _ => Err(crate::Error::argument(format!("There is no kind of reader {number}."))),
+        _ => Err(Error::argument(format!("There is no kind of reader {number}."))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a reader is opened from.
 
 use super::call::{call, given, input, inputs};
+use super::canceller::cntk_reader_canceller;
 use super::error::cntk_reader_error;
 use super::reader::cntk_reader;
 use super::section::{self, cntk_reader_section};
@@ -39,8 +40,8 @@ pub struct cntk_reader_source {
     pub section: *const cntk_reader_section,
     /// A cntk_reader_section_kind: which of CNTK's readers `section` describes.
     pub section_kind: u32,
-    /// 0.
-    pub reserved: u32,
+    /// A cntk_reader_release: that of the CNTK which `section` came from.
+    pub release: u32,
     /// Sections of further deserializers, or NULL: they follow the elements of the configuration's `deserializers`.
     pub added_sections: *const *const cntk_reader_section,
     /// Their number.
@@ -63,6 +64,8 @@ pub struct cntk_reader_source {
     pub transforms: *const *const cntk_reader_user_transform,
     /// Their number.
     pub transform_count: usize,
+    /// Ends opening and the calls of the reader, or NULL. It may be freed before the reader.
+    pub canceller: *const cntk_reader_canceller,
 }
 
 // SAFETY: integers, pointers and nullable functions; each of them may have all bits zero.
@@ -81,7 +84,7 @@ impl Default for cntk_reader_source {
             file_length: text::NUL_TERMINATED,
             section: null(),
             section_kind: 0,
-            reserved: 0,
+            release: 0,
             added_sections: null(),
             added_section_count: 0,
             deserializers: null(),
@@ -90,6 +93,7 @@ impl Default for cntk_reader_source {
             userdata: null_mut(),
             transforms: null(),
             transform_count: 0,
+            canceller: null(),
         }
     }
 }
@@ -113,7 +117,8 @@ impl cntk_reader_source {
             (true, true, false) => {
                 // SAFETY: `section` is not NULL, so it is a section of this library, by this function's contract.
                 let cntk_reader_section(section) = unsafe { &*self.section };
-                Ok(Config::from_reader_section(section, section::kind(self.section_kind)?))
+                let kind = section::kind(self.section_kind)?;
+                Ok(Config::from_reader_section(section, kind, section::release(self.release)?))
             }
             (text, file, section) => Err(Error::argument(format!(
                 "A cntk_reader_source has {} of the members 'text', 'file' and 'section'; set exactly one of them. (For \
@@ -151,6 +156,8 @@ impl cntk_reader_source {
             foreign: maker.is_some(),
             transforms: &transforms.names(),
         };
+        // SAFETY: as above: `canceller` is NULL or a canceller. It is cloned, so that it may be freed as soon as a call of it is over.
+        let canceller = unsafe { self.canceller.as_ref() }.map(|cntk_reader_canceller(own)| own.clone());
         let settings = config.settings(others)?;
         let reader = cntk_reader::open(
             &settings,
@@ -158,6 +165,7 @@ impl cntk_reader_source {
                 registered: users.registered(),
                 factory: maker.as_ref().map(|maker| maker as &dyn Factory),
                 transforms: transforms.registered(),
+                canceller: canceller.as_ref(),
                 ..reader::Others::default()
             },
         )?;

@@ -25,6 +25,11 @@ pub enum cntk_reader_status {
     CNTK_READER_STATUS_USER = 7,
     /// A mistake of this library. The reader that reported it refuses all further calls except its destruction.
     CNTK_READER_STATUS_INTERNAL = 8,
+    /// The call was ended by cntk_reader_canceller_cancel. It has changed nothing: made again, it continues where it stood.
+    CNTK_READER_STATUS_CANCELLED = 9,
+    /// There is not enough memory. The reader can be used further: the call that is made next does what the failed one
+    /// would have.
+    CNTK_READER_STATUS_MEMORY = 10,
 }
 
 impl From<ErrorKind> for cntk_reader_status {
@@ -38,6 +43,8 @@ impl From<ErrorKind> for cntk_reader_status {
             ErrorKind::State => Self::CNTK_READER_STATUS_STATE,
             ErrorKind::User => Self::CNTK_READER_STATUS_USER,
             ErrorKind::Internal => Self::CNTK_READER_STATUS_INTERNAL,
+            ErrorKind::Cancelled => Self::CNTK_READER_STATUS_CANCELLED,
+            ErrorKind::Memory => Self::CNTK_READER_STATUS_MEMORY,
         }
     }
 }

@@ -7,6 +7,7 @@ use super::sized::{self, Sized};
 use super::text;
 use super::user_data::wrong;
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels};
+use crate::memory::room;
 use crate::stream::ElementType;
 use crate::transform::user::{self, UserTransform};
 use crate::{Error, Result};
@@ -169,11 +170,7 @@ impl Table {
     fn take(&self, depth: Depth, values: usize) -> Result<Pixels> {
         fn fit<T: Copy + Default>(mut memory: Vec<T>, values: usize) -> Result<Vec<T>> {
             let more = values.saturating_sub(memory.len());
-            memory.try_reserve_exact(more).map_err(|_| {
-                wrong(format!(
-                    "describe_image gives an image of {values} values, for which there is no memory."
-                ))
-            })?;
+            room::reserve_exact(&mut memory, more, room::IMAGE)?;
             memory.resize(values, T::default());
             Ok(memory)
         }

@@ -4,7 +4,9 @@
 //! come and go all the time. So regions go back to the deserializer that they came from. The more data are in memory, the larger
 //! regions are, so that a small window wastes nothing.
 
-use crate::memory;
+use crate::Result;
+use crate::memory::pages::{self, Pages};
+use crate::memory::{self, room};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -117,21 +119,31 @@ struct Line {
 struct Block {
     start: NonNull<MaybeUninit<Line>>,
     lines: usize,
+    /// The memory of a large block. That of a small one is a box of the lines.
+    pages: Option<Pages>,
     /// It has not been used since it was allocated.
     fresh: bool,
 }
 
-// SAFETY: `start` points to memory that `Block::new` allocated for this block alone.
+// SAFETY: `start` points to memory that `Block::new` took for this block alone.
 unsafe impl Send for Block {}
 // SAFETY: through `&self` a block hands out its address and its size; it neither reads nor writes its memory.
 unsafe impl Sync for Block {}
 
 impl Block {
     /// A block of at least `words` words.
-    fn new(words: usize) -> Block {
-        let lines = Box::<[Line]>::new_uninit_slice(words.div_ceil(STEP).max(1));
-        let count = lines.len();
-        Block { start: NonNull::from(Box::leak(lines)).cast(), lines: count, fresh: true }
+    fn new(words: usize) -> Result<Block> {
+        let lines = words.div_ceil(STEP).max(1);
+        let size = lines * size_of::<Line>();
+        // A page begins where a cache line does. Without pages, the allocator may still have memory.
+        if let Some(pages) = Some(size).filter(|&size| size >= pages::LEAST).and_then(Pages::new) {
+            return Ok(Block { start: pages.start().cast(), lines, pages: Some(pages), fresh: true });
+        }
+        let mut memory = room::with_capacity::<MaybeUninit<Line>>(lines, room::CHUNK)?;
+        // SAFETY: there is room for `lines` lines, and a `MaybeUninit` may be uninitialised.
+        unsafe { memory.set_len(lines) };
+        let memory = Box::leak(memory.into_boxed_slice());
+        Ok(Block { start: NonNull::from(memory).cast(), lines, pages: None, fresh: true })
     }
 
     fn start(&self) -> *mut u64 {
@@ -145,7 +157,11 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: `Block::new` leaked a box of `lines` elements at `start`, and this is the only place that takes it back.
+        if self.pages.is_some() {
+            return;
+        }
+        // SAFETY: `Block::new` leaked a box of `lines` elements at `start`, as there are no pages, and this is the only place that
+        // takes it back.
         drop(unsafe { Box::from_raw(NonNull::slice_from_raw_parts(self.start, self.lines).as_ptr()) });
     }
 }
@@ -196,12 +212,12 @@ const STEP: usize = 8;
 
 impl Recycler {
     /// An empty arena with room for `words` words, all of which are going to be written.
-    pub fn take(&self, words: usize) -> Arena {
-        let mut arena = self.cut(words);
+    pub fn take(&self, words: usize) -> Result<Arena> {
+        let mut arena = self.cut(words)?;
         if arena.region.block.as_ref().is_some_and(|block| block.fresh) {
             arena.populate();
         }
-        arena
+        Ok(arena)
     }
 
     /// Bytes of all regions, in use or idle.
@@ -210,16 +226,16 @@ impl Recycler {
         ((list.lent + list.idle_words) * size_of::<u64>()) as u64
     }
 
-    fn cut(&self, words: usize) -> Arena {
+    fn cut(&self, words: usize) -> Result<Arena> {
         let room = words.next_multiple_of(STEP);
         let mut list = self.free_list.lock();
         if let Some((region, used)) = &mut list.current
             && let Some(arena) = cut(region, *used, room)
         {
             *used += room;
-            return arena;
+            return Ok(arena);
         }
-        let region = Arc::new(list.region(room, Arc::downgrade(&self.free_list)));
+        let region = Arc::new(list.region(room, Arc::downgrade(&self.free_list))?);
         let Some(arena) = cut(&region, 0, room) else {
             unreachable!("a region is as large as was asked for")
         };
@@ -228,7 +244,7 @@ impl Recycler {
         let before = if left >= room { list.current.replace((region, room)) } else { None };
         drop(list);
         drop(before);
-        arena
+        Ok(arena)
     }
 }
 
@@ -252,7 +268,7 @@ fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
 impl FreeList {
     /// A region with room for `room` words: an idle one that has about as many or can be shared, or a new one. A new one is
     /// shared as soon as an eighth of the data in memory holds several arenas.
-    fn region(&mut self, room: usize, free_list: Weak<Mutex<FreeList>>) -> Region {
+    fn region(&mut self, room: usize, free_list: Weak<Mutex<FreeList>>) -> Result<Region> {
         let fits = |block: &Block| {
             let words = block.words();
             (room..=room + room / 4 + 512).contains(&words) || words / 2 >= room
@@ -271,12 +287,12 @@ impl FreeList {
                     let Some(block) = self.idle.pop_front() else { break };
                     self.idle_words -= block.words();
                 }
-                Block::new(words)
+                Block::new(words)?
             }
         };
         self.lent += block.words();
         self.peak = self.peak.max(self.lent);
-        Region { block: Some(block), free_list }
+        Ok(Region { block: Some(block), free_list })
     }
 }
 
@@ -286,7 +302,7 @@ mod tests {
 
     #[test]
     fn pieces_come_back_as_they_went_in() {
-        let mut arena = Recycler::default().take(8);
+        let mut arena = Recycler::default().take(8).expect("memory");
         let floats = arena.push(&[1.0f32, 2.0, 3.0]);
         let none = arena.push::<f64>(&[]);
         let indices = arena.push(&[7i32]);
@@ -301,10 +317,10 @@ mod tests {
     #[test]
     fn regions_are_used_again() {
         let recycler = Recycler::default();
-        let first = recycler.take(10_000);
+        let first = recycler.take(10_000).expect("memory");
         let address = first.start;
         drop(first);
-        assert_eq!(recycler.take(10_100).start, address);
+        assert_eq!(recycler.take(10_100).expect("memory").start, address);
     }
 
     #[test]
@@ -312,7 +328,7 @@ mod tests {
         let recycler = Recycler::default();
         let mut arenas: VecDeque<(u64, Arena)> = VecDeque::new();
         for number in 0..2000 {
-            let mut arena = recycler.take(700 + number as usize % 90);
+            let mut arena = recycler.take(700 + number as usize % 90).expect("memory");
             arena.push(&vec![number as f64; 700]);
             arenas.push_back((number, arena));
             if arenas.len() > 300 {

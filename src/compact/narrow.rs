@@ -3,6 +3,8 @@
 //! Pixels, counts and other whole numbers then take a quarter of their memory, and most indices half.
 
 use super::{Value, ValueForm, decimal};
+use crate::Result;
+use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
 
 /// Numbers that are tested together: enough for vector instructions to pay, few enough to give up early.
@@ -17,7 +19,7 @@ pub trait Narrow: Value {
     fn is(self, guess: u8) -> bool;
 
     /// Stores values as [`decimal`] does, if all of them can be; returns their number of decimals.
-    fn store_decimals(values: &[Self], stored: &mut Vec<u8>) -> Option<u8>;
+    fn store_decimals(values: &[Self], stored: &mut Vec<u8>) -> Result<Option<u8>>;
 }
 
 impl Narrow for f32 {
@@ -33,7 +35,7 @@ impl Narrow for f32 {
         f32::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(values: &[f32], stored: &mut Vec<u8>) -> Option<u8> {
+    fn store_decimals(values: &[f32], stored: &mut Vec<u8>) -> Result<Option<u8>> {
         decimal::store(values, stored)
     }
 }
@@ -49,44 +51,52 @@ impl Narrow for f64 {
         f64::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(_: &[f64], _: &mut Vec<u8>) -> Option<u8> {
-        None
+    fn store_decimals(_: &[f64], _: &mut Vec<u8>) -> Result<Option<u8>> {
+        Ok(None)
     }
 }
 
 /// Stores values in the narrowest form that keeps all of them to the bit, and returns the form; with
 /// [`ValueForm::Whole`] nothing of use is stored. `decimals` says whether [`decimal`] may be used.
-pub fn store_values<T: Narrow>(values: &[T], decimals: bool, stored: &mut Vec<u8>) -> ValueForm {
-    if store_bytes(Processor::detect(), values, stored) {
-        return ValueForm::Byte;
+pub fn store_values<T: Narrow>(values: &[T], decimals: bool, stored: &mut Vec<u8>) -> Result<ValueForm> {
+    if store_bytes(Processor::detect(), values, stored)? {
+        return Ok(ValueForm::Byte);
     }
-    let decimals = if decimals { T::store_decimals(values, stored) } else { None };
-    decimals.map_or(ValueForm::Whole, ValueForm::Decimal)
+    let decimals = if decimals { T::store_decimals(values, stored)? } else { None };
+    Ok(decimals.map_or(ValueForm::Whole, ValueForm::Decimal))
 }
 
 dispatch! {
     /// Stores values as `u8`, if all of them can be: 0.14 ns a value with AVX-512, 0.34 with AVX2, 0.5 without.
-    fn store_bytes<T: Narrow>(values: &[T], stored: &mut Vec<u8>) -> bool = store_bytes_with;
+    fn store_bytes<T: Narrow>(values: &[T], stored: &mut Vec<u8>) -> Result<bool> = store_bytes_with;
 }
 
 /// See [`store_bytes`]. The compiler makes vector instructions of it.
 #[inline(always)]
-fn store_bytes_with<T: Narrow, S: InstructionSet>(_: S, values: &[T], stored: &mut Vec<u8>) -> bool {
+fn store_bytes_with<T: Narrow, S: InstructionSet>(_: S, values: &[T], stored: &mut Vec<u8>) -> Result<bool> {
     stored.clear();
-    values.chunks(BLOCK).all(|block| {
+    for block in values.chunks(BLOCK) {
+        room::reserve(stored, block.len(), room::CHUNK)?;
         stored.extend(block.iter().map(|value| value.guess()));
         let guesses = &stored[stored.len() - block.len()..];
-        block.iter().zip(guesses).fold(true, |same, (value, &guess)| same & value.is(guess))
-    })
+        if !block.iter().zip(guesses).fold(true, |same, (value, &guess)| same & value.is(guess)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Stores indices as `u16`, if all of them can be.
-pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> bool {
+pub fn store_indices(indices: &[i32], stored: &mut Vec<u16>) -> Result<bool> {
     stored.clear();
-    indices.chunks(BLOCK).all(|block| {
+    for block in indices.chunks(BLOCK) {
+        room::reserve(stored, block.len(), room::CHUNK)?;
         stored.extend(block.iter().map(|&index| index as u16));
-        block.iter().fold(0, |all, &index| all | index as u32) <= u16::MAX.into()
-    })
+        if block.iter().fold(0, |all, &index| all | index as u32) > u16::MAX.into() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A stored number that takes `N` bytes in a minibatch.
@@ -165,11 +175,11 @@ mod tests {
     fn is_narrow<T: Narrow>(value: T) -> bool {
         let many: Vec<T> = (0..=255u16).map(T::from_u16).chain([value]).collect();
         let mut stored = Vec::new();
-        let all = store_values(&many, false, &mut stored) == ValueForm::Byte;
+        let all = store_values(&many, false, &mut stored).expect("memory") == ValueForm::Byte;
         assert!(!all || stored.iter().zip(&many).all(|(&byte, &value)| value.is(byte)));
         for processor in Processor::all() {
             let mut again = Vec::new();
-            assert_eq!(store_bytes(processor, &many, &mut again), all, "{processor:?}");
+            assert_eq!(store_bytes(processor, &many, &mut again).expect("memory"), all, "{processor:?}");
             assert!(again == stored || !all, "{processor:?}");
         }
         all
@@ -192,10 +202,12 @@ mod tests {
 
     #[test]
     fn only_small_indices_are_narrow() {
-        let mut narrow = Vec::new();
-        assert!(store_indices(&[0, 65535, 7], &mut narrow));
-        assert_eq!(narrow, [0, 65535, 7]);
-        assert!(!store_indices(&[65536], &mut narrow) && !store_indices(&[-1], &mut narrow));
-        assert!(store_indices(&[], &mut narrow) && narrow.is_empty());
+        let narrow = |indices: &[i32]| {
+            let mut stored = Vec::new();
+            store_indices(indices, &mut stored).expect("memory").then_some(stored)
+        };
+        assert_eq!(narrow(&[0, 65535, 7]), Some(vec![0, 65535, 7]));
+        assert_eq!((narrow(&[65536]), narrow(&[-1])), (None, None));
+        assert_eq!(narrow(&[]), Some(vec![]));
     }
 }

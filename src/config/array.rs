@@ -9,14 +9,9 @@ use super::section::Section;
 use super::source::{SourceText, range_in};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
+use crate::limits::{MOST_ARRAY_BYTES, MOST_ELEMENTS};
 use crate::{Error, Result};
 use std::sync::Arc;
-
-/// Elements of one array, repetitions counted: `1*2000000000` must not fill the memory.
-const MAX_ELEMENTS: usize = 1 << 20;
-
-/// Bytes of all elements of one array, for the same reason.
-const MAX_BYTES: usize = 64 << 20;
 
 /// An array of a configuration.
 #[derive(Debug, Clone)]
@@ -38,9 +33,9 @@ impl Array {
             })?;
             let Some((element, count)) = element else { return Ok(None) };
             bytes = bytes.saturating_add(element.len().saturating_mul(count));
-            if elements.len().saturating_add(count) > MAX_ELEMENTS || bytes > MAX_BYTES {
+            if elements.len().saturating_add(count) > MOST_ELEMENTS || bytes > MOST_ARRAY_BYTES {
                 let detail = format!(
-                    "At most {MAX_ELEMENTS} elements with {MAX_BYTES} bytes in all may be in one; check the counts \
+                    "At most {MOST_ELEMENTS} elements with {MOST_ARRAY_BYTES} bytes in all may be in one; check the counts \
                      after '*'."
                 );
                 let error = Error::config(Runtime, format!("The array {path} has too many elements."));

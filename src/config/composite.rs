@@ -13,10 +13,11 @@ use super::options::{
 };
 use super::section::Section;
 use super::transforms::{self, Scope};
-use super::{binary, image, kaldi, text};
+use super::{UserType, binary, image, kaldi, text};
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::stream::ElementType;
 use crate::{Error, Result};
+use std::collections::{HashMap, HashSet};
 
 /// CNTK's window "all of the data", in either unit.
 pub(super) const AUTO_WINDOW: u64 = (1 << 62) - 1;
@@ -134,7 +135,8 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     let has_others = !transformed.is_empty() && !deserializers.iter().any(is_user);
     let multithreaded = section.get_or("multiThreadedDeserialization", has_images || has_others)?;
     let max_errors = section.get_or("maxErrors", WidenedInt(0))?.0;
-    let local_timeline = section.get_or("localTimeline", true)?;
+    let lockstep = read_lockstep(section, packing, is_listed_late(&deserializers))?;
+    let local_timeline = section.get_or("localTimeline", !lockstep)?;
     let prefetch = read_common(section)?;
     let trace_level = match inherited.trace_level.as_str() {
         "" => 1,
@@ -150,13 +152,14 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
         packing,
         lanes_by_epoch: None,
         local_timeline,
+        lockstep,
         max_errors,
         element: element_type(&inherited.precision, section)?,
         trace_level,
         verbosity,
         multithreaded,
         prefetch,
-        in_cntks_place: false,
+        in_place_of: None,
         packing_key: match packing {
             Packing::Truncated { .. } => section.written("truncated"),
             Packing::Frame | Packing::Sequence => section.written("frameMode"),
@@ -165,17 +168,41 @@ pub(super) fn read_with(section: &Section, others: Others<'_>) -> Result<ReaderS
     })
 }
 
+/// Whether workers read in lockstep, which takes one timeline for all of them, of whole sequences.
+fn read_lockstep(section: &Section, packing: Packing, is_listed_late: bool) -> Result<bool> {
+    if !section.get_or("lockstep", false)? {
+        return Ok(false);
+    }
+    let reason = if section.get_or("localTimeline", false)? {
+        "'localTimeline = true' lets each worker go through the data at a pace of its own. Leave it out"
+    } else if matches!(packing, Packing::Truncated { .. }) {
+        "'truncated = true' leaves each worker pieces of sequences for later. Train on whole sequences"
+    } else if is_listed_late {
+        "The chunks of the user's deserializer list their sequences only when they are loaded, so a worker does not know those of \
+         the others. List them beforehand"
+    } else {
+        return Ok(true);
+    };
+    let error = Error::config(Runtime, "Workers cannot read in lockstep here.");
+    let detail = format!("{reason}, or remove 'lockstep' from '{}'.", section.path());
+    Err(section.blame("lockstep", error.with_detail(detail)))
+}
+
 /// The sections of all deserializers with their types: those of the array, then those that were added.
 fn read_elements(section: &Section, others: Others<'_>) -> Result<Vec<(String, Section)>> {
     let mut elements = Vec::new();
+    let users: HashSet<&str> = others.users.iter().map(|user| user.name).collect();
+    let mut named = HashSet::new();
     for element in section.array_or_empty("deserializers")?.sections() {
         let element = element?;
-        elements.push((element.text("type")?, element));
+        let name = element.text("type")?;
+        named.extend(users.get(&*name));
+        elements.push((name, element));
     }
     for added in others.added {
         let name = added.text("type")?;
-        let is_user = others.users.iter().any(|user| user.name == name);
-        if !(is_user && elements.iter().any(|(other, _)| *other == name)) {
+        let user = users.get(&*name);
+        if user.is_none_or(|user| named.insert(*user)) {
             elements.push((name, added.clone()));
         }
     }
@@ -324,13 +351,14 @@ fn read_deserializers(
     transformed: &mut Vec<TransformedStream>,
 ) -> Result<Vec<DeserializerOptions>> {
     let scope = Scope { module: "ImageReader", users: others.transforms };
+    let users: HashMap<&str, UserType<'_>> = others.users.iter().map(|user| (user.name, *user)).collect();
     let mut deserializers = Vec::new();
     // What to do so that the deserializers can be joined, for the first one that prevents it.
     let mut obstacle = None;
     for (name, element) in elements {
         element.ignore(&["module", "type", "verbosity", "multiThreadedDeserialization"]);
         let is_composable = element.get_or("composable", true)?;
-        if let Some(user) = others.users.iter().find(|user| user.name == name) {
+        if let Some(user) = users.get(name.as_str()) {
             let composable = user.composable && is_composable;
             if !composable {
                 obstacle.get_or_insert_with(|| (obstacle_of(name, !user.composable), element.clone()));

@@ -4,6 +4,7 @@
 //! fraction as `strtod` does.
 
 use crate::error::ExceptionClass::Runtime;
+use crate::limits::LONGEST_NUMBER;
 use crate::{Error, Result};
 
 /// A type that a value can be read as.
@@ -21,6 +22,15 @@ fn invalid(type_name: &str, text: &str) -> Error {
 
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+}
+
+/// The text of a number, unless it is longer than any number is.
+fn number(text: &str) -> Result<&str> {
+    if text.len() <= LONGEST_NUMBER {
+        return Ok(text);
+    }
+    let message = format!("A number has {} characters, and may have {LONGEST_NUMBER}.", text.len());
+    Err(Error::config(Runtime, message))
 }
 
 /// Sign and magnitude of a decimal integer; the magnitude saturates. None if the text is anything else.
@@ -74,7 +84,7 @@ impl FromValue for i32 {
     const EXPECTED: &str = "a whole number of 32 bits with a sign";
 
     fn from_value(text: &str) -> Result<Self> {
-        let (negative, magnitude) = integer(text).ok_or_else(|| invalid("long", text))?;
+        let (negative, magnitude) = integer(number(text)?).ok_or_else(|| invalid("long", text))?;
         let value = i128::try_from(magnitude).unwrap_or(i128::MAX);
         i32::try_from(if negative { -value } else { value })
             .map_err(|_| Error::config(Runtime, "ConfigValue (int): integer argument expected"))
@@ -85,7 +95,7 @@ impl FromValue for u32 {
     const EXPECTED: &str = "a whole number of 32 bits";
 
     fn from_value(text: &str) -> Result<Self> {
-        let value = unsigned(text).ok_or_else(|| invalid("unsigned long", text))?;
+        let value = unsigned(number(text)?).ok_or_else(|| invalid("unsigned long", text))?;
         u32::try_from(value)
             .map_err(|_| Error::config(Runtime, "ConfigValue (unsigned int): integer argument expected"))
     }
@@ -96,7 +106,7 @@ impl FromValue for u64 {
     const EXPECTED: &str = "a whole number, without a fraction or an exponent";
 
     fn from_value(text: &str) -> Result<Self> {
-        unsigned(text).ok_or_else(|| invalid("uint64_t", text))
+        unsigned(number(text)?).ok_or_else(|| invalid("uint64_t", text))
     }
 }
 
@@ -119,7 +129,7 @@ impl FromValue for f64 {
         if text.is_empty() {
             return Err(invalid("double", text));
         }
-        let (value, rest) = leading_double(text);
+        let (value, rest) = leading_double(number(text)?);
         // Microsoft's library wrote infinity as "1.#INF"; whatever stands before the mark, CNTK takes it as positive.
         let mark = rest.as_bytes().get(..4);
         if mark.is_some_and(|mark| mark.eq_ignore_ascii_case(b"#inf")) {
@@ -313,6 +323,18 @@ mod tests {
         );
         assert_eq!(WidenedInt::from_value("-1").unwrap(), WidenedInt(u64::MAX));
         assert!(WidenedInt::from_value("3000000000").is_err());
+    }
+
+    #[test]
+    fn numbers_without_end_are_refused() {
+        let zeros = format!("{}7", "0".repeat(LONGEST_NUMBER - 1));
+        assert_eq!(u64::from_value(&zeros).unwrap(), 7);
+        let longer = format!("0{zeros}");
+        let message = "A number has 1001 characters, and may have 1000.";
+        assert_eq!(u64::from_value(&longer).unwrap_err().message(), message);
+        assert_eq!(u32::from_value(&longer).unwrap_err().message(), message);
+        assert_eq!(WidenedInt::from_value(&longer).unwrap_err().message(), message);
+        assert_eq!(f64::from_value(&longer).unwrap_err().message(), message);
     }
 
     #[test]

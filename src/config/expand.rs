@@ -8,14 +8,8 @@ use super::lexer::strip_comment;
 use super::section::Section;
 use super::source::{SourceText, range_in};
 use crate::error::ExceptionClass::{Logic, Runtime};
+use crate::limits::{DEEPEST_DEFINITION, MOST_EXPANDED};
 use crate::{Error, Result};
-
-/// How many definitions may refer to each other in a row. Configurations in use need a handful.
-const MAX_DEPTH: usize = 128;
-
-/// Bytes that expanding one value may read, those of the values it refers to included: stops definitions that double
-/// in size with each step.
-const MAX_WORK: usize = 32 << 20;
 
 /// Bytes that looking up a variable counts as, in addition to the length of its text.
 const LOOKUP_WORK: usize = 32;
@@ -36,7 +30,7 @@ pub(super) struct Expansion {
 /// Empty lines of a text of several lines are dropped, and its last line gets a line break too.
 pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expansion) -> Result<SourceText> {
     expansion.work = expansion.work.saturating_add(text.len() + LOOKUP_WORK);
-    if expansion.work > MAX_WORK {
+    if expansion.work > MOST_EXPANDED {
         return Err(text.blame(0, too_large(section)));
     }
     let mut expanded = SourceText::default();
@@ -54,7 +48,7 @@ pub(super) fn expand(section: &Section, text: &SourceText, expansion: &mut Expan
 fn too_large(section: &Section) -> Error {
     let message = format!("A value in {} is too large after its variables were replaced.", section.path());
     Error::config(Runtime, message)
-        .with_detail(format!("The limit is {MAX_WORK} bytes; check how its variables are defined."))
+        .with_detail(format!("The limit is {MOST_EXPANDED} bytes; check how its variables are defined."))
 }
 
 /// Appends `line`, a line of `text`, to `expanded`.
@@ -109,7 +103,7 @@ fn expand_line(
         }
         at = end + 1;
         copied = at;
-        if expanded.len() - begun > MAX_WORK {
+        if expanded.len() - begun > MOST_EXPANDED {
             return Err(text.blame(start, too_large(section)));
         }
     }
@@ -131,10 +125,11 @@ fn variable(section: &Section, name: &str, expansion: &mut Expansion) -> Result<
         let detail = "It does so directly or through other variables; write one of them out.";
         return Err(Error::config(Runtime, message).with_detail(detail));
     }
-    if expansion.names.len() == MAX_DEPTH {
+    if expansion.names.len() == DEEPEST_DEFINITION {
         let message =
             format!("The definition of variable {name} in {} refers to too many others.", holder.path());
-        let detail = format!("At most {MAX_DEPTH} may refer to each other in a row; write some of them out.");
+        let detail =
+            format!("At most {DEEPEST_DEFINITION} may refer to each other in a row; write some of them out.");
         return Err(Error::config(Runtime, message).with_detail(detail));
     }
     expansion.names.push(key);

@@ -3,6 +3,8 @@
 use super::lexer::strip_comment;
 use super::source::{Source, SourceText, range_in};
 use crate::error::ExceptionClass::Runtime;
+use crate::file::with_retry;
+use crate::limits::{DEEPEST_INCLUSION, LARGEST_CONFIGURATION};
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
 use std::collections::HashSet;
@@ -10,12 +12,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Most bytes of one file: a device or a data file that is named by mistake is an error and does not fill the memory.
-const MAX_FILE_SIZE: u64 = 64 << 20;
-
-/// How many files may include each other in a row.
-const MAX_DEPTH: usize = 64;
 
 /// The text of a configuration file with its includes.
 ///
@@ -43,9 +39,9 @@ impl Files {
             Logger { trace_level: 1 }.write(Level::Warning, &line);
             return Ok(());
         }
-        if depth > MAX_DEPTH {
+        if depth > DEEPEST_INCLUSION {
             return Err(Error::config(Runtime, "Configuration files include each other too deeply.")
-                .with_detail(format!("At most {MAX_DEPTH} may do so in a row."))
+                .with_detail(format!("At most {DEEPEST_INCLUSION} may do so in a row."))
                 .in_file(&shown));
         }
         let content: Arc<str> = read_one(path, &shown)?.into();
@@ -90,12 +86,14 @@ impl Files {
 
 fn read_one(path: &Path, shown: &str) -> Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes))
-        .map_err(|cause| Error::io("Error reading the configuration file", shown, &cause))?;
-    if bytes.len() as u64 > MAX_FILE_SIZE {
+    with_retry(|| {
+        bytes.clear();
+        File::open(path)?.take(LARGEST_CONFIGURATION + 1).read_to_end(&mut bytes)
+    })
+    .map_err(|cause| Error::io("Error reading the configuration file", shown, &cause))?;
+    if bytes.len() as u64 > LARGEST_CONFIGURATION {
         return Err(Error::config(Runtime, "The file is too large for a configuration.")
-            .with_detail(format!("It has more than {MAX_FILE_SIZE} bytes. Is it a data file?"))
+            .with_detail(format!("It has more than {LARGEST_CONFIGURATION} bytes. Is it a data file?"))
             .in_file(shown));
     }
     let mut text = String::from_utf8(bytes).map_err(|error| {

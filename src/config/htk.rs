@@ -6,16 +6,14 @@
 use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
-use crate::file::DataFile;
+use crate::file::{Confinement, DataFile};
+use crate::limits::MOST_LABEL_CLASSES;
 use crate::stream::ElementType;
 use crate::{Error, ErrorKind, Result};
 use std::io::Read;
 
 /// Bytes of a chunk of labels or lattices unless `chunkSizeInBytes` says otherwise.
 const DEFAULT_CHUNK_SIZE: u64 = 64 << 20;
-
-/// Greatest number of classes: labels are numbers of 16 bits.
-const MAX_CLASSES: u64 = u16::MAX as u64;
 
 /// What is not in the section of a deserializer, but known where it is read.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +101,7 @@ pub(super) fn read_stream(
                 cache_index: read_cache_index(&stream, common)?,
                 chunk_size,
                 verbosity,
+                confinement: Confinement::default(),
             })
         }
     })
@@ -166,6 +165,7 @@ fn read_features(of: &SpeechStream, common: &Common) -> Result<HtkFeatureOptions
         verbosity: 0,
         element: common.element,
         frame_mode: common.frame_mode,
+        confinement: Confinement::default(),
     })
 }
 
@@ -177,8 +177,9 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         &["labelDim", "dim"],
         "Labels must specify dimension: 'dim/labelDim' property is missing.",
     )?;
-    if dim > MAX_CLASSES {
-        let message = format!("Label dimension ({dim}) exceeds the maximum allowed value '{MAX_CLASSES}d'\n");
+    if dim > MOST_LABEL_CLASSES {
+        let message =
+            format!("Label dimension ({dim}) exceeds the maximum allowed value '{MOST_LABEL_CLASSES}d'\n");
         let detail = format!("It is the number of classes, in '{}'.", stream.path());
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);
         return Err(stream.blame(if stream.exists("labelDim") { "labelDim" } else { "dim" }, error));
@@ -196,7 +197,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         let error = Error::config(Logic, message).with_detail(detail).in_stream(name);
         return Err(stream.blame("phoneBoundaries", error));
     }
-    let files = read_label_files(stream)?;
+    let (files, list) = read_label_files(stream)?;
     let state_list = if binary {
         stream.ignore(&["labelMappingFile"]);
         None
@@ -206,6 +207,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
     Ok(MlfOptions {
         stream: name.clone(),
         files,
+        list,
         state_list,
         dim,
         phone_boundaries,
@@ -214,6 +216,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         binary,
         element: common.element,
         frame_mode: common.frame_mode,
+        confinement: Confinement::default(),
     })
 }
 
@@ -313,10 +316,10 @@ pub(super) fn read_max_sequence_size(sizes: &Section) -> Result<u32> {
 
 /// `mlfFile`, or `mlfFileList`: an array of paths, or the path of a file with one path in each line. Both only count in
 /// the very section of the stream.
-fn read_label_files(stream: &Section) -> Result<Vec<String>> {
+fn read_label_files(stream: &Section) -> Result<(Vec<String>, Option<String>)> {
     if stream.exists_here("mlfFile") {
         stream.ignore(&["mlfFileList"]);
-        return Ok(vec![stream.text("mlfFile")?]);
+        return Ok((vec![stream.text("mlfFile")?], None));
     }
     if !stream.exists_here("mlfFileList") {
         let message = "Either mlfFile or mlfFileList must exist in the reader configuration.";
@@ -326,7 +329,7 @@ fn read_label_files(stream: &Section) -> Result<Vec<String>> {
     }
     let list = stream.text("mlfFileList")?;
     if list.contains(':') {
-        return Ok(stream.array("mlfFileList")?.texts());
+        return Ok((stream.array("mlfFileList")?.texts(), None));
     }
     let file = DataFile::open_or(&list, |cause| {
         let reason = cause.to_string();
@@ -344,5 +347,5 @@ fn read_label_files(stream: &Section) -> Result<Vec<String>> {
     file.sequential_from(0)
         .read_to_string(&mut text)
         .map_err(|cause| Error::io("Error reading file", &list, &cause))?;
-    Ok(text.lines().map(str::to_owned).collect())
+    Ok((text.lines().map(str::to_owned).collect(), Some(list)))
 }

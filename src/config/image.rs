@@ -4,6 +4,7 @@ use super::options::ImageOptions;
 use super::section::Section;
 use super::transforms::{self, Scope};
 use crate::error::ExceptionClass::Runtime;
+use crate::limits::LARGEST_SPARSE_DIM;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 
@@ -12,10 +13,7 @@ pub(super) const TYPE: &str = "ImageDeserializer";
 pub(super) const BASE64_TYPE: &str = "Base64ImageDeserializer";
 
 /// Columns times rows of an image that are decoded at most, unless `maxPixels` says otherwise.
-pub(super) const DEFAULT_MAX_PIXELS: u64 = 1 << 28;
-
-/// Greatest number of classes: indices of sparse streams are 32-bit integers.
-const MAX_CLASSES: u64 = i32::MAX as u64;
+pub(super) const DEFAULT_MAX_PIXELS: u64 = crate::limits::MOST_PIXELS;
 
 /// What is not in the section of a deserializer, but known where it is read.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +65,7 @@ pub(super) fn read_single(base64: bool, section: &Section, element: ElementType)
         max_pixels,
         reproducible: false,
         element,
+        confinement: crate::file::Confinement::default(),
     })
 }
 
@@ -126,9 +125,9 @@ fn listed(names: &[String]) -> String {
 /// `labelDim`: the number of classes.
 pub(super) fn read_label_dim(stream: &Section, name: &str) -> Result<u64> {
     let classes = stream.required::<u64>("labelDim")?;
-    if classes > MAX_CLASSES {
+    if classes > LARGEST_SPARSE_DIM {
         let message =
-            format!("Label dimension ({classes}) exceeds the maximum allowed value ({MAX_CLASSES})");
+            format!("Label dimension ({classes}) exceeds the maximum allowed value ({LARGEST_SPARSE_DIM})");
         let detail =
             format!("It is the number of classes, in '{}' (a negative number wraps around).", stream.path());
         let error = Error::config(Runtime, message).with_detail(detail).in_stream(name);

@@ -46,6 +46,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         max_pixels: image::read_max_pixels(section)?,
         reproducible: section.get_or("reproducibleTransforms", false)?,
         element,
+        confinement: crate::file::Confinement::default(),
     };
     Ok(ReaderSettings {
         shape: Shape::ImageReader,
@@ -57,13 +58,14 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<ReaderSett
         packing: Packing::Frame,
         lanes_by_epoch: None,
         local_timeline: true,
+        lockstep: false,
         max_errors: 0,
         element,
         trace_level: text::read_u32(section, "traceLevel", 1)?,
         verbosity,
         multithreaded: true,
         prefetch,
-        in_cntks_place: false,
+        in_place_of: None,
         packing_key: section.written("file"),
         descriptions: vec![section.written("file")],
     })

@@ -4,14 +4,12 @@ use super::htk::{self, Common, SpeechStream};
 use super::options::KaldiOptions;
 use super::section::Section;
 use crate::error::ExceptionClass::InvalidArgument;
+use crate::limits::LARGEST_SPARSE_DIM;
 use crate::stream::Storage;
 use crate::{Error, Result};
 
 /// The type that stands for it in configurations.
 pub(super) const TYPE: &str = "KaldiDeserializer";
-
-/// Greatest dimension of a sparse stream: indices are 32-bit integers.
-const MAX_CLASSES: u64 = i32::MAX as u64;
 
 /// Reads an element of `deserializers`. All keys of the stream are looked up from its section outwards.
 pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
@@ -44,7 +42,7 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
     let dim =
         htk::read_dim(&stream, &["dim"], "A Kaldi stream must specify its dimension: 'dim' is missing.")?;
     htk::check_dim(&stream, dim, context)?;
-    let most = if storage == Storage::SparseCsc { MAX_CLASSES } else { u64::MAX };
+    let most = if storage == Storage::SparseCsc { LARGEST_SPARSE_DIM } else { u64::MAX };
     if dim == 0 || dim > most {
         let message = format!("'dim' in '{path}' is {dim}.");
         return refuse(
@@ -83,5 +81,6 @@ pub(super) fn read(section: &Section, common: &Common) -> Result<KaldiOptions> {
         defines_mb_size,
         element: common.element,
         frame_mode: common.frame_mode,
+        confinement: crate::file::Confinement::default(),
     })
 }

@@ -137,6 +137,7 @@ fn with_one(
         packing,
         lanes_by_epoch: None,
         local_timeline: false,
+        lockstep: false,
         // `maxErrors` here counts bad lines, and is the deserializer's.
         max_errors: 0,
         element,
@@ -144,7 +145,7 @@ fn with_one(
         verbosity,
         multithreaded: false,
         prefetch,
-        in_cntks_place: false,
+        in_place_of: None,
         packing_key: section.written("frameMode"),
         descriptions: vec![section.written("file")],
         deserializers: vec![deserializer],

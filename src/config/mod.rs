@@ -44,10 +44,11 @@ pub use typed::{
 
 use crate::Result;
 use crate::error::{Error, ExceptionClass};
+use crate::file::Confinement;
 use crate::log::Logger;
 use crate::stream::ElementType;
 use options::{
-    BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, TextOptions, TransformOptions,
+    BinaryOptions, DeserializerOptions, ImageOptions, ReaderSettings, Release, TextOptions, TransformOptions,
 };
 use std::path::Path;
 use std::str::FromStr;
@@ -69,8 +70,8 @@ pub struct Config {
     section: Section,
     /// Where it was read from.
     file: Option<String>,
-    /// The section is that of a reader of this kind; otherwise its keys say which reader it describes, and where.
-    kind: Option<ReaderType>,
+    /// The section is that of a reader of this kind, in the place of a CNTK of this release; otherwise its keys say which reader it describes, and where.
+    kind: Option<(ReaderType, Release)>,
 }
 
 impl Config {
@@ -94,10 +95,10 @@ impl Config {
         Config { section: section.clone(), file: None, kind: None }
     }
 
-    /// The very section of a reader whose kind is known: what CNTK's hosts hand to the module that they chose.
+    /// The very section of a reader whose kind is known: what CNTK's hosts, of this release, hand to the module that they chose.
     #[doc(hidden)]
-    pub fn from_reader_section(section: &Section, kind: ReaderType) -> Config {
-        Config { section: section.clone(), file: None, kind: Some(kind) }
+    pub fn from_reader_section(section: &Section, kind: ReaderType, release: Release) -> Config {
+        Config { section: section.clone(), file: None, kind: Some((kind, release)) }
     }
 
     /// The same configuration with some keys replaced or added.
@@ -113,11 +114,11 @@ impl Config {
     #[doc(hidden)]
     pub fn settings(&self, others: Others<'_>) -> Result<ReaderSettings> {
         let settings = match self.kind {
-            Some(kind) => {
+            Some((kind, release)) => {
                 // CNTK's API writes these two keys for every stream of speech, where CNTK does not look them up.
                 let settings =
                     settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
-                settings.map(|settings| ReaderSettings { in_cntks_place: true, ..settings })
+                settings.map(|settings| ReaderSettings { in_place_of: Some(release), ..settings })
             }
             None => reader_section(&self.section, others.adds_any()).and_then(|section| {
                 let kind = legacy::reader_type(&section, others.adds_any())?;
@@ -205,7 +206,8 @@ pub fn from_section(section: &Section) -> Result<ReaderSettings> {
 /// The settings that the very section of a reader describes. With `foreign`, deserializers that this library does not
 /// have are left to others.
 pub fn from_reader_section(section: &Section, kind: ReaderType, foreign: bool) -> Result<ReaderSettings> {
-    Config::from_reader_section(section, kind).settings(Others { foreign, ..Others::default() })
+    Config::from_reader_section(section, kind, Release::Current)
+        .settings(Others { foreign, ..Others::default() })
 }
 
 /// Options of one deserializer of the text module, as CNTK's composite reader hands them to it.
@@ -260,15 +262,33 @@ fn settings_of(
         );
         return Err(section.blame("input", Error::config(ExceptionClass::InvalidArgument, message)));
     }
-    let settings = match kind {
+    let mut settings = match kind {
         ReaderType::Composite => composite::read_with(section, others)?,
         ReaderType::Text => legacy::read_text(section)?,
         ReaderType::Binary => legacy::read_binary(section)?,
         ReaderType::Image => legacy::read_image(section)?,
         ReaderType::Htk => legacy::read_htk(section)?,
     };
+    let confinement = read_confinement(section)?;
+    settings.deserializers.iter_mut().for_each(|deserializer| deserializer.confine(&confinement));
     section.log().report(section.path(), unremarkable, Logger { trace_level: settings.trace_level });
     Ok(settings)
+}
+
+/// `confinePaths` and `allowedFolders`.
+fn read_confinement(section: &Section) -> Result<Confinement> {
+    let folders = section.array_or_empty("allowedFolders")?.texts();
+    match (section.get_or("confinePaths", false)?, folders.is_empty()) {
+        (true, _) => Ok(Confinement::to(folders)),
+        (false, true) => Ok(Confinement::default()),
+        (false, false) => {
+            let message = "'allowedFolders' confines no paths without 'confinePaths'.";
+            let detail =
+                "Set 'confinePaths = true', or remove 'allowedFolders': without it paths may lead anywhere.";
+            let error = Error::config(ExceptionClass::InvalidArgument, message).with_detail(detail);
+            Err(section.blame("allowedFolders", error))
+        }
+    }
 }
 
 /// The section that describes the reader: this one, its `reader` section, or the one that `readers` names. It may be

@@ -19,6 +19,7 @@ use super::lexer;
 use super::source::{Origin, SourceText, Written};
 use super::unread::ReadLog;
 use crate::error::ExceptionClass::Runtime;
+use crate::limits::LONGEST_NUMBER;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -354,7 +355,8 @@ impl Section {
     /// Converts the text of a key; an error says which key it was, and where its value is written.
     fn convert<T: FromValue>(&self, key: &str, text: &SourceText) -> Result<T> {
         T::from_value(text).map_err(|error| {
-            let (path, found) = (&self.0.path, &**text);
+            // As much of the value as says what it is.
+            let (path, found) = (&self.0.path, text.get(..2 * LONGEST_NUMBER).unwrap_or(&**text));
             let error = error
                 .with_detail(format!("The value of '{path}:{key}' is '{found}'. Expected {}.", T::EXPECTED));
             self.blame(key, text.blame(0, error))

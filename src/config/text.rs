@@ -5,6 +5,7 @@ use super::convert::WidenedInt;
 use super::options::{TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
+use crate::limits::LARGEST_SPARSE_DIM;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
 use std::collections::HashMap;
@@ -14,9 +15,6 @@ pub(super) const DEFAULT_CHUNK_SIZE: u64 = 32 << 20;
 
 /// Chunks of this total are a window unless `randomizationWindow` says otherwise.
 const DEFAULT_WINDOW_BYTES: u64 = 4 << 30;
-
-/// Greatest dimension of a sparse stream: indices are 32-bit integers.
-const MAX_SPARSE_DIM: u64 = i32::MAX as u64;
 
 /// What stands in the section of a text deserializer or text reader.
 pub(super) struct TextSection {
@@ -178,9 +176,9 @@ fn read_stream(section: &Section, name: &str) -> Result<TextStream> {
         let message = "'format' parameter must be set either to 'dense' or 'sparse'.";
         return fail("format", message.to_owned(), format!("In '{}' it is '{format}'.", section.path()));
     };
-    if storage == Storage::SparseCsc && dim > MAX_SPARSE_DIM {
+    if storage == Storage::SparseCsc && dim > LARGEST_SPARSE_DIM {
         let message = format!(
-            "Sample dimension ({dim}) for sparse input '{name}' exceeds the maximum allowed value ({MAX_SPARSE_DIM}).\n"
+            "Sample dimension ({dim}) for sparse input '{name}' exceeds the maximum allowed value ({LARGEST_SPARSE_DIM}).\n"
         );
         return fail(
             "dim",

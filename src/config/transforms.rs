@@ -10,13 +10,11 @@ use super::options::{
 };
 use super::section::Section;
 use crate::error::ExceptionClass::{self, InvalidArgument, Runtime};
+use crate::limits::LARGEST_SIDE;
 use crate::{Error, Result};
 
 /// The types of transforms that CNTK's module for images has.
 const TYPES: &str = "'Crop', 'Scale', 'Color', 'Intensity', 'Mean', 'Transpose' and 'Cast'";
-
-/// Greatest number of columns, rows or channels.
-const MAX_DIMENSION: u64 = i32::MAX as u64;
 
 /// What is not in the section of a transform, but known where it is read.
 #[derive(Debug, Clone, Copy)]
@@ -350,7 +348,7 @@ fn read_scale(section: &Section) -> Result<ScaleOptions> {
 }
 
 fn dimension(value: u64) -> Option<u32> {
-    u32::try_from(value).ok().filter(|_| (1..=MAX_DIMENSION).contains(&value))
+    u32::try_from(value).ok().filter(|_| (1..=LARGEST_SIDE).contains(&value))
 }
 
 /// Whether an image of doubles of this size has an address range.

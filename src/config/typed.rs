@@ -85,6 +85,10 @@ impl ReaderOptions {
         /// Each worker fills its share of the minibatch on its own (`localTimeline`; default: true). Otherwise all
         /// workers walk the same global minibatch and keep their share.
         local_timeline(local_timeline: bool) = "localTimeline";
+        /// Every worker reads as many minibatches as the others (`lockstep`; default: false), with `local_timeline` false. A
+        /// worker whose share of a minibatch is empty gets one without data, instead of reading on until it has some, as in
+        /// CNTK.
+        lockstep(lockstep: bool) = "lockstep";
         /// Sequences that may be invalid before reading fails (`maxErrors`; default: 0). Malformed text is counted by
         /// the text deserializer, see [`CtfDeserializer::max_errors`].
         max_errors(sequences: u32) = "maxErrors";
@@ -135,6 +139,17 @@ impl ReaderOptions {
     pub fn truncation_length(mut self, steps: u64) -> ReaderOptions {
         self.keys.set("truncated", true);
         self.keys.set("truncationLength", steps);
+        self
+    }
+
+    /// Paths that data files name (script files, map files, lists) must lead to the folder of the file that names them, or to
+    /// one of the `allowed` folders, once symbolic links and `..` are resolved (`confinePaths`, `allowedFolders`; default: they
+    /// may lead anywhere). No folder may have quotes, line breaks or stars in its path.
+    #[must_use]
+    pub fn confine_paths<P: AsRef<Path>>(mut self, allowed: &[P]) -> ReaderOptions {
+        self.keys.set("confinePaths", true);
+        let folders: Vec<_> = allowed.iter().map(|path| quoted(&path.as_ref().to_string_lossy())).collect();
+        self.keys.set("allowedFolders", format!("({})", folders.join(":")));
         self
     }
 

@@ -1,10 +1,10 @@
 //! The memory that chunks are kept in. It is used again and again, because touching fresh pages costs more than reading.
 //! Huge pages shorten the first sweep over dense data by a fifth.
 
-use crate::error::ExceptionClass;
+use crate::cancel::carried;
 use crate::file::DataFile;
-use crate::memory::{AlignedBytes, HUGE_PAGE, Held, Meter};
-use crate::{Error, ErrorKind, Result, memory};
+use crate::memory::{AlignedBytes, HUGE_PAGE, Held, Meter, room};
+use crate::{Error, Result, memory};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::VecDeque;
@@ -48,46 +48,52 @@ impl ChunkBuffer {
 
     /// The `count` bytes of memory past the end, not yet part of the buffer.
     #[inline(always)]
-    fn spare(&mut self, count: usize) -> &mut [MaybeUninit<u8>] {
+    fn spare(&mut self, count: usize) -> Result<&mut [MaybeUninit<u8>]> {
         if self.bytes.len() + count > self.touched || count > self.bytes.capacity() - self.bytes.len() {
-            self.grow(count);
+            self.grow(count)?;
         }
-        &mut self.bytes.spare_capacity_mut()[..count]
+        Ok(&mut self.bytes.spare_capacity_mut()[..count])
     }
 
     #[cold]
-    fn grow(&mut self, count: usize) {
+    fn grow(&mut self, count: usize) -> Result<()> {
         // A no-op for buffers of `BufferPool::take`, which are large enough for their chunk.
-        self.bytes.reserve(count);
+        self.bytes.reserve(count)?;
         let length = self.bytes.len();
         let spare = self.bytes.spare_capacity_mut();
         let end = count.max(STEP).min(spare.len());
         memory::populate(&mut spare[self.touched.saturating_sub(length).min(end)..end]);
         self.touched = self.touched.max(length + end);
+        Ok(())
     }
 
     /// Appends the bytes that `bytes_of` makes of each number.
     #[inline(always)]
-    pub fn extend<T: Copy, const N: usize>(&mut self, numbers: &[T], bytes_of: impl Fn(T) -> [u8; N]) {
+    pub fn extend<T: Copy, const N: usize>(
+        &mut self,
+        numbers: &[T],
+        bytes_of: impl Fn(T) -> [u8; N],
+    ) -> Result<()> {
         let count = numbers.len() * N;
-        let spare = self.spare(count).as_chunks_mut::<N>().0;
+        let spare = self.spare(count)?.as_chunks_mut::<N>().0;
         for (target, &number) in spare.iter_mut().zip(numbers) {
             *target = bytes_of(number).map(MaybeUninit::new);
         }
         // SAFETY: `spare` was the `count` bytes past the end, within the capacity. It has `numbers.len()` chunks of `N` bytes
         // and nothing else, as `count` is their product, and the loop has written every chunk.
         unsafe { self.bytes.set_len(self.bytes.len() + count) };
+        Ok(())
     }
 
     /// Appends bytes.
-    pub fn append(&mut self, bytes: &[u8]) {
-        self.extend(bytes, |byte| [byte]);
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.extend(bytes, |byte| [byte])
     }
 
     /// Appends a range of the file. Runs on a thread of the pool, whose threads share the work.
     pub fn read(&mut self, file: &DataFile, range: Range<u64>) -> Result<()> {
         let (length, size) = (self.bytes.len(), (range.end - range.start) as usize);
-        self.bytes.reserve(size);
+        self.bytes.reserve(size)?;
         let touched = self.touched.saturating_sub(length);
         let read = |first: usize, piece: &mut [MaybeUninit<u8>]| {
             let is_huge = touched <= first && memory::populate_huge(piece);
@@ -110,7 +116,9 @@ impl ChunkBuffer {
             let pieces = rest.par_chunks_mut(HUGE_PAGE).enumerate();
             let pieces = pieces.map(|(number, piece)| (before + number * HUGE_PAGE, piece));
             let pieces = rayon::iter::once((0, head)).chain(pieces);
-            let results: Vec<Result<()>> = pieces.map(|(first, piece)| read(first, piece)).collect();
+            let results: Vec<Result<()>> = pieces
+                .map(carried(|(first, piece): (usize, &mut [MaybeUninit<u8>])| read(first, piece)))
+                .collect();
             // The first failure, whichever thread was first.
             results.into_iter().collect::<Result<()>>()?;
         }
@@ -130,11 +138,11 @@ impl ChunkBuffer {
         fill: impl Fn(usize, &mut Part<'_>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
         let (length, mut end) = (self.bytes.len(), self.bytes.len());
-        let sizes: Vec<usize> = sizes.inspect(|size| end += size).collect();
-        self.bytes.reserve(end - length);
+        let sizes = room::collect(sizes.inspect(|size| end += size), room::CHUNK)?;
+        self.bytes.reserve(end - length)?;
         let (mut spare, mut first) = (&mut self.bytes.spare_capacity_mut()[..end - length], length);
         populate_huge_pages(&mut spare[self.touched.saturating_sub(length).min(end - length)..]);
-        let mut parts = Vec::with_capacity(sizes.len());
+        let mut parts = room::with_capacity(sizes.len(), room::CHUNK)?;
         for size in sizes {
             let (memory, rest) = spare.split_at_mut(size);
             parts.push(Part { memory, filled: 0, touched: self.touched.saturating_sub(first).min(size) });
@@ -145,8 +153,9 @@ impl ChunkBuffer {
             part.zero_until(part.memory.len());
             Ok(result)
         };
-        let results: Vec<Result<R>> = parts.into_par_iter().enumerate().map(fill_one).collect();
-        let results = results.into_iter().collect::<Result<Vec<R>>>()?;
+        let mut results = room::with_capacity(parts.len(), room::CHUNK)?;
+        parts.into_par_iter().enumerate().map(carried(fill_one)).collect_into_vec(&mut results);
+        let results = room::try_collect(results, room::CHUNK)?;
         // SAFETY: the parts were the bytes from `length` to `end`, within the capacity that `reserve` has seen to. No part has
         // failed, or the line above returns, so `zero_until` has run for each. It has written all that comes after the first
         // `filled` bytes of the part, and those `Part::read` and `zero_until` have written: they alone raise `filled`.
@@ -250,13 +259,8 @@ impl BufferPool {
             return Ok(found);
         }
         drop(waiting);
-        let bytes = AlignedBytes::with_capacity(capacity).ok_or_else(|| {
-            let message = format!("There is no memory for a chunk of {size} bytes.");
-            let error = Error::new(ErrorKind::Io, ExceptionClass::Runtime, message);
-            let error =
-                error.with_detail("Convert the data with smaller chunks, or choose a smaller window.");
-            error.in_file(path).at(range.start, None)
-        })?;
+        let bytes = AlignedBytes::with_capacity(capacity);
+        let bytes = bytes.map_err(|error| error.in_file(path).at(range.start, None))?;
         let held = self.meter.hold(bytes.capacity());
         Ok(ChunkBuffer { bytes, touched: 0, _held: held })
     }
@@ -311,12 +315,12 @@ mod tests {
         let mut expected = Vec::new();
         for round in 0..3u8 {
             let numbers: Vec<u16> = (0..40_000).map(|number| number ^ u16::from(round)).collect();
-            buffer.extend(&numbers, u16::to_le_bytes);
+            buffer.extend(&numbers, u16::to_le_bytes).expect("memory");
             expected.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
             let from = usize::from(round) * 1000;
             buffer.read(&file, from as u64..data.len() as u64).expect("reading");
             expected.extend(&data[from..]);
-            buffer.append(&[round]);
+            buffer.append(&[round]).expect("memory");
             expected.push(round);
             assert!(buffer.bytes() == expected);
             assert!(buffer.touched >= buffer.len());

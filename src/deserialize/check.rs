@@ -7,6 +7,7 @@
 use super::Deserializer;
 use super::fetched::Fetched;
 use super::{Chunk, Loaded};
+use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::error::{ErrorKind, Location};
 use crate::sequence::{ChunkId, SequenceId, SequenceView, ViewKind};
@@ -292,7 +293,7 @@ fn look_at_fetched(
         let indexes: Vec<u32> = (first..sequences.min(first + TOGETHER)).collect();
         fetched.resize_with(indexes.len(), Fetched::default);
         let taken: Vec<Result<()>> = (fetched.par_iter_mut().zip(&indexes))
-            .map(|(fetched, &index)| fetched.take(chunk, index))
+            .map(carried(|(fetched, &index): (&mut Fetched, &u32)| fetched.take(chunk, index)))
             .collect();
         let mut outcomes = Vec::with_capacity(indexes.len());
         for (taken, fetched) in taken.into_iter().zip(&mut fetched) {
@@ -302,10 +303,10 @@ fn look_at_fetched(
             }));
         }
         let prepared: Vec<Result<()>> = (fetched.par_iter_mut().zip(&outcomes))
-            .map(|(fetched, outcome)| match outcome {
+            .map(carried(|(fetched, outcome): (&mut Fetched, &Result<bool>)| match outcome {
                 Ok(true) => fetched.prepare(0),
                 _ => Ok(()),
-            })
+            }))
             .collect();
         for (((fetched, outcome), prepared), index) in fetched.iter().zip(outcomes).zip(prepared).zip(indexes)
         {

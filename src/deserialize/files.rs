@@ -6,7 +6,7 @@
 mod pattern;
 
 use crate::error::ExceptionClass;
-use crate::file::mounted;
+use crate::file::{mounted, with_retry};
 use crate::{Error, ErrorKind, Result};
 use pattern::Pattern;
 use std::fs::{self, DirEntry};
@@ -46,7 +46,7 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn exists(path: &str) -> bool {
-    fs::metadata(path).is_ok()
+    with_retry(|| fs::metadata(path)).is_ok()
 }
 
 /// The files of an element: one path, or those that match a pattern. Paths of mounted file systems are no patterns.
@@ -85,16 +85,16 @@ fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec
     if !pattern::is_pattern(component) {
         let path = folder + component;
         match rest {
-            [] if fs::metadata(&path).is_ok_and(|file| !file.is_dir()) => found.push(path),
+            [] if leads_to_file(&path)? => found.push(path),
             [] => {}
             _ => search(path + "/", rest, must_exist, found)?,
         }
         return Ok(());
     }
     let pattern = Pattern::new(component);
-    let entries = match fs::read_dir(if folder.is_empty() { "." } else { &folder }) {
+    let entries = match with_retry(|| fs::read_dir(if folder.is_empty() { "." } else { &folder })) {
         Ok(entries) => entries,
-        Err(cause) if !must_exist && is_no_folder(&cause) => return Ok(()),
+        Err(cause) if !must_exist && is_nothing(&cause) => return Ok(()),
         Err(cause) => return Err(unreadable(&folder, &cause)),
     };
     for entry in entries {
@@ -110,7 +110,7 @@ fn search(folder: String, components: &[&str], must_exist: bool, found: &mut Vec
             return Err(Error::argument(message).with_detail("Give the file another name.").in_file(&path));
         }
         match rest {
-            [] if is_file(&entry) => found.push(path),
+            [] if is_file(&entry, &path)? => found.push(path),
             [] => {}
             _ => search(path + "/", rest, false, found)?,
         }
@@ -122,16 +122,26 @@ fn unreadable(folder: &str, cause: &io::Error) -> Error {
     Error::io("Error reading folder", if folder.is_empty() { "." } else { folder }, cause)
 }
 
-fn is_no_folder(cause: &io::Error) -> bool {
+/// Whether there is nothing at a path.
+fn is_nothing(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Whether an entry is a file, or leads to one.
-fn is_file(entry: &DirEntry) -> bool {
+fn is_file(entry: &DirEntry, path: &str) -> Result<bool> {
     match entry.file_type() {
-        Ok(kind) if kind.is_file() => true,
-        Ok(kind) if kind.is_dir() => false,
-        _ => fs::metadata(entry.path()).is_ok_and(|file| !file.is_dir()),
+        Ok(kind) if kind.is_file() => Ok(true),
+        Ok(kind) if kind.is_dir() => Ok(false),
+        _ => leads_to_file(path),
+    }
+}
+
+/// Whether a path is one of a file. A file that cannot be looked at is an error: without it the data would not be complete.
+fn leads_to_file(path: &str) -> Result<bool> {
+    match with_retry(|| fs::metadata(path)) {
+        Ok(file) => Ok(!file.is_dir()),
+        Err(cause) if is_nothing(&cause) => Ok(false),
+        Err(cause) => Err(Error::io("Error looking at file", path, &cause)),
     }
 }
 

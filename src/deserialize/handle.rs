@@ -1,7 +1,7 @@
 //! A deserializer's file between two uses: open, or closed to save its descriptor.
 
 use crate::Result;
-use crate::file::{DataFile, FileState, changed};
+use crate::file::{DataFile, FileState};
 
 /// A file that is open, or that is opened again for each use. A process may have few descriptors, often 1024, and the list of
 /// files of a deserializer may be longer.
@@ -28,16 +28,10 @@ impl FileHandle {
 
     /// The open file. Fails if the file was changed or replaced since it was opened first.
     pub fn get(&self) -> Result<DataFile> {
-        let (path, state) = match self {
-            FileHandle::Open(file) => return Ok(file.clone()),
-            FileHandle::Closed { path, state } => (path, state),
-        };
-        let file = DataFile::open(path)?;
-        let now = file.state()?;
-        if now == *state {
-            return Ok(file);
+        match self {
+            FileHandle::Open(file) => Ok(file.clone()),
+            FileHandle::Closed { path, state } => DataFile::reopen(path, state),
         }
-        Err(changed(path, state.size, now.size))
     }
 
     /// The path as the configuration wrote it.

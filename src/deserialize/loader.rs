@@ -3,17 +3,18 @@
 //! They are not the library's pool, because user code may wait for a reader of this library, whose loading needs the pool.
 //! When the process ends, so do they: see [`crate::exit`].
 
+use crate::delivery::delivery;
 use crate::error::ExceptionClass;
 use crate::exit::{self, ForeignThreads};
 use crate::fork::Process;
 use crate::memory::{Held, Meter};
+use crate::sync::thread::{JoinHandle, ThreadId};
+use crate::sync::{self, Condvar, Mutex};
 use crate::thread;
 use crate::{Error, ErrorKind, Result};
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::thread::{JoinHandle, ThreadId};
 use std::time::Instant;
 
 /// Work for a loading thread. It is given false, and must not run or drop anything of the user's, once the process ends.
@@ -113,13 +114,14 @@ impl Loader {
         if self.is_here() {
             return Ok(work());
         }
-        let (outbox, result) = std::sync::mpsc::sync_channel(1);
+        let (outbox, result) = delivery();
         self.spawn(move |may_run| match may_run {
-            true => _ = outbox.send(work()),
+            true => outbox.put(work()),
             false => std::mem::forget(work),
         });
-        let result = exit::outside(|| result.recv());
-        result.map_err(|_| Error::state("The process ends, so nothing is loaded any more."))
+        // A call that is cancelled does not wait for the user's code, whose result is dropped on the thread that makes it.
+        exit::outside(|| result.take())?
+            .ok_or_else(|| Error::state("The process ends, so nothing is loaded any more."))
     }
 
     /// Waits until all jobs are done, and whatever they held is dropped. Does nothing on one of the threads, which would
@@ -138,7 +140,7 @@ impl Loader {
 
     /// Whether this is one of the threads.
     fn is_here(&self) -> bool {
-        self.ids.contains(&std::thread::current().id())
+        self.ids.contains(&sync::thread::current().id())
     }
 }
 
@@ -148,7 +150,7 @@ impl Shared {
         self.queue.lock().is_closed = true;
         self.changed.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock());
-        let this = std::thread::current().id();
+        let this = sync::thread::current().id();
         threads.into_iter().filter(move |thread| thread.thread().id() != this)
     }
 
@@ -225,5 +227,55 @@ mod tests {
         });
         drop(loader);
         assert_eq!(done.load(Ordering::SeqCst), 101);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::*;
+    use crate::sync::{explore, thread};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_job_runs_once_and_before_the_end() {
+        explore::random("users' threads: jobs, waiting, nested work, end", || {
+            let done = Arc::new(AtomicUsize::new(0));
+            let loader = Arc::new(Loader::start(2).expect("threads"));
+            let spawn = |loader: &Loader| {
+                let done = Arc::clone(&done);
+                loader.spawn(move |may_run| {
+                    assert!(may_run);
+                    thread::yield_now();
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+            };
+            (0..3).for_each(|_| spawn(&loader));
+            let other = {
+                let loader = Arc::clone(&loader);
+                thread::spawn(move || loader.run(|| 5).expect("a result"))
+            };
+            loader.drain();
+            assert!(done.load(Ordering::SeqCst) == 3, "drained");
+            assert_eq!(other.join().expect("no panic"), 5);
+            (0..2).for_each(|_| spawn(&loader));
+            loader.spawn(|_| std::panic::resume_unwind(Box::new("on purpose")));
+            drop(loader);
+            assert_eq!(done.load(Ordering::SeqCst), 5);
+            assert_eq!(Arc::strong_count(&done), 1, "no job is left");
+        });
+    }
+
+    /// A job may itself wait for work on the threads, and may be what drops their last owner.
+    #[test]
+    fn threads_may_end_on_one_of_them() {
+        explore::random("users' threads: ended by one of themselves", || {
+            let loader = Arc::new(Loader::start(2).expect("threads"));
+            let its = Arc::clone(&loader);
+            loader.spawn(move |_| {
+                assert_eq!(its.run(|| 3).expect("a result"), 3);
+                drop(its);
+            });
+            drop(loader);
+        });
     }
 }

@@ -19,6 +19,7 @@ pub mod frames;
 mod handle;
 pub mod htk;
 pub mod image;
+mod index_cache;
 pub mod kaldi;
 pub mod loader;
 mod sort;
@@ -30,6 +31,7 @@ pub use crate::sequence::Loaded;
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::error::Location;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey, SequenceView};
 use crate::stream::StreamInfo;
 use loader::Loader;
@@ -211,6 +213,14 @@ pub trait Deserializer: ChunkTable + ChunkSource {
     /// Where the sequence with this key is; of several, the one that CNTK finds.
     fn find(&self, key: SequenceKey) -> Option<SequenceId>;
 
+    /// Sorts all that [`Deserializer::find`] looks keys up in, perhaps with the help of the pool. A search sorts what is not
+    /// sorted yet, but searches that run in parallel on the pool must not: while the thread of a search waits for a part of
+    /// the sort, rayon could run another search on it, which would wait for the sort that its own thread has suspended.
+    fn prepare_to_find(&self) -> Result<()> {
+        self.find(0);
+        Ok(())
+    }
+
     /// A key as messages show it.
     fn key_text(&self, key: SequenceKey, corpus: &Corpus) -> String {
         corpus.text_of(key)
@@ -219,8 +229,9 @@ pub trait Deserializer: ChunkTable + ChunkSource {
     /// Appends what is known of each sequence of a chunk.
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         let (count, lengths) = (self.chunks()[chunk as usize].sequences, self.lengths(chunk));
-        let ids: Vec<_> = (0..count).map(|index| SequenceId { chunk, index }).collect();
-        let mut keys = Vec::with_capacity(ids.len());
+        let ids = room::collect((0..count).map(|index| SequenceId { chunk, index }), room::INDEX)?;
+        let mut keys = room::with_capacity(ids.len(), room::INDEX)?;
+        room::reserve(sequences, ids.len(), room::INDEX)?;
         self.keys(&ids, &mut keys);
         let info =
             |(id, key): (SequenceId, _)| SequenceInfo { id, samples: lengths.get(id.index), key, sample: 0 };
@@ -279,6 +290,20 @@ pub enum InFrameMode {
 pub trait ListingDeserializer: ChunkSource {
     /// Number of chunks.
     fn chunk_count(&self) -> u32;
+}
+
+/// Passes on what `other_of` makes of ids, a few at a time, so that no memory has to be allocated.
+fn by_blocks(
+    ids: &[SequenceId],
+    other_of: impl Fn(&SequenceId) -> SequenceId,
+    mut use_block: impl FnMut(&[SequenceId]),
+) {
+    let mut others = [SequenceId { chunk: 0, index: 0 }; 64];
+    for block in ids.chunks(others.len()) {
+        let others = &mut others[..block.len()];
+        others.iter_mut().zip(block).for_each(|(other, id)| *other = other_of(id));
+        use_block(others);
+    }
 }
 
 /// A deserializer of either kind.

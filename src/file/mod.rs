@@ -6,12 +6,15 @@
 //! once ([`unpacked`]). Offsets are those of the unpacked data. A network that recovers within four seconds disturbs none of
 //! the readers, and errors name the path and the offset.
 
+mod confinement;
 #[cfg(test)]
 pub mod faults;
+mod first_states;
 #[cfg(feature = "compression")]
 mod frames;
 mod local;
 pub mod mounted;
+mod new_file;
 mod packed;
 mod retry;
 #[cfg(test)]
@@ -22,12 +25,16 @@ mod xxh64;
 #[cfg(feature = "compression")]
 mod zstd;
 
+pub use confinement::{Bounds, Confinement};
+pub use first_states::FirstStates;
 #[cfg(feature = "compression")]
 pub(crate) use frames::{FrameTable, pack};
+pub use new_file::NewFile;
 pub(crate) use packed::is_named_as_zstd;
 pub use retry::with_retry;
 
-use crate::{Error, Result};
+use crate::memory::room;
+use crate::{Error, Result, cancel};
 use mounted::MountedFile;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -36,9 +43,11 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
-/// Reads all of a file into `bytes`, whose memory is used again. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
+/// Reads all of a file into `bytes`, whose memory is used again, and gives the file's state: `None` if it was written to in
+/// the meantime, so that the bytes may be of two different files. Fails with [`io::ErrorKind::FileTooLarge`] if the file has
 /// more than `most` bytes, before memory is taken for them. Compressed files are not unpacked.
-pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<Option<FileState>> {
+    cancel::check().map_err(io::Error::other)?;
     if let Some(mounted) =
         path.to_str().and_then(|path| with_retry(|| MountedFile::open(path).transpose()).transpose())
     {
@@ -67,11 +76,16 @@ pub fn read_whole(path: &OsStr, most: u64, bytes: &mut Vec<u8>) -> io::Result<()
             read if read > most => Err(io::Error::from(IoErrorKind::FileTooLarge)),
             _ => Ok(()),
         }
-    })
+    })?;
+    let (before, after) = (FileState::of(&metadata), FileState::of(&with_retry(|| file.metadata())?));
+    Ok((before == after).then_some(before))
 }
 
-fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let size = with_retry(|| file.size())?;
+/// [`read_whole`] of a mounted file. Asking for its state may be a request to a server, so it is asked for once: objects of
+/// stores are replaced, not written to.
+fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Result<Option<FileState>> {
+    let state = with_retry(|| file.state())?;
+    let size = state.size;
     if size > most {
         return Err(io::Error::from(IoErrorKind::FileTooLarge));
     }
@@ -80,26 +94,30 @@ fn read_mounted(file: &MountedFile, most: u64, bytes: &mut Vec<u8>) -> io::Resul
     bytes.resize(size as usize, 0);
     let mut filled = 0;
     while filled < bytes.len() {
+        cancel::check().map_err(io::Error::other)?;
         match with_retry(|| file.read_at(filled as u64, &mut bytes[filled..]))? {
             0 => return Err(io::Error::from(IoErrorKind::UnexpectedEof)),
             count => filled += count,
         }
     }
-    Ok(())
+    Ok(Some(state))
 }
 
-/// Size and time of the last change of a file: equal states mean an unchanged file, as far as the system can say.
+/// Says whether a file was written to or replaced: two equal states mean that it was not, as far as the system can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
     /// Bytes of the file, once it is unpacked.
     pub size: u64,
     /// Time of the last change: seconds and nanoseconds since 1970. Of a mounted file a number that is another if the file is.
     pub modified: (i64, i64),
+    /// The number that the file system knows the file by: another one if a file was renamed to the path. 0 of a mounted file.
+    pub inode: u64,
 }
 
 impl FileState {
     fn of(metadata: &std::fs::Metadata) -> FileState {
-        FileState { size: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        FileState { size: metadata.len(), modified, inode: metadata.ino() }
     }
 }
 
@@ -139,6 +157,16 @@ impl DataFile {
     /// [`DataFile::open`] with an error of the caller's words for a file that cannot be opened.
     pub fn open_or(path: &str, refuse: impl FnOnce(&io::Error) -> Error) -> Result<DataFile> {
         Self::open_shown(OsStr::new(path), path, refuse)
+    }
+
+    /// Opens a file that was open before. It is an error if it is not in the state any more in which it was then: what is known
+    /// of the places in it would lead to other bytes.
+    pub fn reopen(path: &str, before: &FileState) -> Result<DataFile> {
+        let file = Self::open(path)?;
+        match file.first_state()? {
+            now if now == *before => Ok(file),
+            now => Err(changed(path, Some(before.size), now.size)),
+        }
     }
 
     /// [`DataFile::open_or`] for a path that need not be text; messages show `path` in its place.
@@ -237,6 +265,11 @@ impl DataFile {
         Ok(state)
     }
 
+    /// The state in which the file was opened; of a mounted file, in which it was when its state was asked for first.
+    pub fn first_state(&self) -> Result<FileState> {
+        self.0.first.get().map_or_else(|| self.state(), |&first| Ok(first))
+    }
+
     fn state_now(&self) -> Result<FileState> {
         match &self.0.source {
             Source::Local(file) => Ok(FileState::of(&self.metadata_of(file)?)),
@@ -270,7 +303,7 @@ impl DataFile {
         let Some(&first) = self.0.first.get() else { return result };
         match self.state_now() {
             Ok(now) if now == first => result,
-            Ok(now) => Err(changed(self.path(), first.size, now.size)),
+            Ok(now) => Err(changed(self.path(), Some(first.size), now.size)),
             Err(error) => result.and(Err(error)),
         }
     }
@@ -361,6 +394,7 @@ impl DataFile {
     ) -> Result<usize> {
         let mut filled = 0;
         while filled < memory.len() {
+            cancel::check()?;
             let at = offset + filled as u64;
             let count = with_retry(|| {
                 let target = &mut memory[filled..];
@@ -404,7 +438,7 @@ impl DataFile {
 
     /// The number of the line, from 1, that the byte at `offset` is in; `None` if the file cannot be read.
     pub fn line_at(&self, offset: u64) -> Option<u64> {
-        let mut buffer = vec![0; 1 << 20];
+        let mut buffer = room::zeroed(1 << 20, room::FILE).ok()?;
         let mut line = 1;
         let mut at = 0;
         while at < offset {
@@ -420,15 +454,19 @@ impl DataFile {
     }
 }
 
-/// The error of a file that had `before` bytes when it was opened, and has `now` bytes.
-pub fn changed(path: &str, before: u64, now: u64) -> Error {
+/// The error of a file that had `before` bytes when it was opened first, if that is known, and has `now` bytes.
+pub fn changed(path: &str, before: Option<u64>, now: u64) -> Error {
     let message = format!("The file '{path}' was changed while it was in use.");
-    let found = match before == now {
-        true => format!("It was written to since the reader was opened, and still has {now} bytes."),
-        false => format!("It has {now} bytes, and had {before} when the reader was opened."),
+    let found = match before {
+        Some(before) if before != now => {
+            format!("It has {now} bytes, and had {before} when the reader was opened.")
+        }
+        Some(_) => {
+            format!("It was written to or replaced since the reader was opened, and still has {now} bytes.")
+        }
+        None => format!("It was written to or replaced since it was read first, and has {now} bytes."),
     };
-    let advice = "Open the reader again. To replace data that are in use, write a new file and rename it: a reader that is open \
-                  goes on with the old file.";
+    let advice = "Open the reader again. To replace data that are in use, write new files beside them, and open a reader of those.";
     Error::data(message).with_detail(format!("{found} {advice}")).in_file(path)
 }
 
@@ -465,6 +503,7 @@ impl Sequential<'_> {
 
 impl Read for Sequential<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        cancel::check().map_err(io::Error::other)?;
         let count = match &self.file.0.source {
             Source::Local(file) => with_retry(|| {
                 #[cfg(test)]

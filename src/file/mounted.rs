@@ -140,7 +140,7 @@ impl MountedFile {
     /// The state; in place of the time of the last change it has a checksum of the identity.
     pub fn state(&self) -> io::Result<FileState> {
         let (size, identity) = guarded(|| Ok((self.0.size()?, self.0.identity()?)))?;
-        Ok(FileState { size, modified: (Xxh64::of(&identity).cast_signed(), 0) })
+        Ok(FileState { size, modified: (Xxh64::of(&identity).cast_signed(), 0), inode: 0 })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rule of retrying.
 
+use crate::cancel;
 use std::io::{self, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ const PAUSES: [Duration; 4] = [
 /// - `EINTR`: again at once. A signal came in between; it costs no attempt and no pause.
 /// - `EIO`, `ESTALE`, `EAGAIN`, `ETIMEDOUT`: again after a pause, at most four times. Networks and disks recover.
 /// - errors of a network connection, which mounted file systems have: likewise.
-/// - anything else is final.
+/// - anything else is final, and so is every failure of a call of this library that is cancelled.
 pub fn with_retry<R>(attempt: impl FnMut() -> io::Result<R>) -> io::Result<R> {
     with_pauses(attempt, |duration| {
         // Tests make calls fail on purpose and do not wait for them to recover.
         if !cfg!(test) {
-            std::thread::sleep(duration);
+            cancel::pause(duration);
         }
     })
 }
@@ -35,7 +36,7 @@ fn with_pauses<R>(
     loop {
         match attempt() {
             Err(cause) if cause.kind() == IoErrorKind::Interrupted => {}
-            Err(cause) if is_transient(&cause) => match pauses.next() {
+            Err(cause) if is_transient(&cause) && cancel::check().is_ok() => match pauses.next() {
                 Some(duration) => pause(duration),
                 None => return Err(cause),
             },

@@ -6,9 +6,11 @@
 //! it. A file lock has other processes wait that need the same file, instead of unpacking it too, and what a process leaves
 //! that was killed is overwritten by the next one. Nothing is ever removed from the folder: users may, at any time.
 
+use super::new_file::is_named;
 use super::packed::{Compression, damaged};
 use super::xxh64::Xxh64;
 use super::{DataFile, Source};
+use crate::limits::LARGEST_UNPACKED;
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
@@ -21,9 +23,6 @@ use std::path::PathBuf;
 
 /// The environment variable that names the folder.
 const VARIABLE: &str = "CNTK_READER_CACHE";
-
-/// Most bytes that a file may unpack to. One that claims more is damaged, or meant to do harm.
-const MOST: u64 = 16 << 40;
 
 /// Bytes that are unpacked, or compared, at a time.
 const BLOCK: usize = 1 << 20;
@@ -136,9 +135,7 @@ impl Entry {
                 }
             }
             // Whoever had the lock before may have given the file its name.
-            let is_there =
-                |part: &File| Some(fs::metadata(&self.part).ok()?.ino() == part.metadata().ok()?.ino());
-            if is_there(&part) == Some(true) {
+            if is_named(&part, &self.part).map_err(|cause| self.error(&cause))? {
                 break part;
             }
         };
@@ -152,7 +149,7 @@ impl Entry {
         let name = || {
             fs::write(&self.sum, sum)?;
             fs::rename(&self.part, &self.data)?;
-            File::open(&self.data)
+            super::with_retry(|| File::open(&self.data))
         };
         let file = name().map_err(|cause| self.error(&cause))?;
         self.note_verified();
@@ -162,10 +159,15 @@ impl Entry {
     /// The file to unpack to, locked until it is closed.
     fn lock_part(&self) -> io::Result<File> {
         if let Some(folder) = self.part.parent() {
-            fs::create_dir_all(folder)?;
+            match fs::create_dir_all(folder) {
+                // It is there, and could not be looked at for a moment. If it is no folder, opening the file fails.
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
         }
         let part = File::options().read(true).write(true).create(true).truncate(false).open(&self.part)?;
-        part.lock()?;
+        // Waiting for another process may be interrupted by a signal.
+        super::with_retry(|| part.lock())?;
         Ok(part)
     }
 
@@ -213,8 +215,8 @@ impl Entry {
                 Err(cause) => return Ok(Err(cause)),
             };
             size += count as u64;
-            if size > MOST {
-                let what = format!("it unpacks to more than {MOST} bytes");
+            if size > LARGEST_UNPACKED {
+                let what = format!("it unpacks to more than {LARGEST_UNPACKED} bytes");
                 return Err(damaged(packed.path(), 0, &what));
             }
             sum.update(&buffer[..count]);

@@ -17,16 +17,14 @@ mod samples;
 pub use output::Output;
 
 use crate::corpus::Corpus;
+use crate::limits::MOST_DENSIFIED;
 use crate::pack::layout::{Layout, Run};
 use crate::pack::{Minibatch, StreamMinibatch};
 use crate::sequence::SequenceKey;
-use crate::stream::{Element, Storage};
+use crate::stream::{Element, ElementType, Storage};
 use crate::{Error, Result};
 use one_hot::{DenseOneHot, SparseOneHot};
 use samples::{DenseSamples, Samples, SparseSamples};
-
-/// Values that sparse samples become in a form, at most: 2^31. Samples of many thousands of values would fill the memory.
-const MOST_DENSIFIED: usize = 1 << 31;
 
 /// The forms of one stream of a minibatch.
 #[derive(Clone, Copy)]
@@ -46,6 +44,11 @@ impl<'m> Forms<'m> {
         corpus: Option<&'m Corpus>,
     ) -> Forms<'m> {
         Forms { stream, name, keys: &minibatch.keys, corpus }
+    }
+
+    /// Type of the stream's values.
+    pub fn element(&self) -> ElementType {
+        self.stream.element()
     }
 
     /// Number of values of a padded form with this length, `width` values a sample. An error if a sequence is longer, or if the
@@ -75,12 +78,14 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the padded form of one-hot samples: (sequences, length) indices.
-    pub fn pad_indices<T: Element>(
-        &self,
-        length: usize,
-        fill: i32,
-        out: &mut impl Output<i32>,
-    ) -> Result<()> {
+    pub fn pad_indices(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
+        match self.element() {
+            ElementType::Float => self.pad_indices_as::<f32>(length, fill, out),
+            ElementType::Double => self.pad_indices_as::<f64>(length, fill, out),
+        }
+    }
+
+    fn pad_indices_as<T: Element>(&self, length: usize, fill: i32, out: &mut impl Output<i32>) -> Result<()> {
         self.check_room(out.room(), self.padded_size(length, 1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pad_with(DenseOneHot(self.dense::<T>()?), length, fill, out),
@@ -108,7 +113,14 @@ impl<'m> Forms<'m> {
     }
 
     /// Writes the packed form of one-hot samples: (samples) indices.
-    pub fn pack_indices<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {
+    pub fn pack_indices(&self, out: &mut impl Output<i32>) -> Result<()> {
+        match self.element() {
+            ElementType::Float => self.pack_indices_as::<f32>(out),
+            ElementType::Double => self.pack_indices_as::<f64>(out),
+        }
+    }
+
+    fn pack_indices_as<T: Element>(&self, out: &mut impl Output<i32>) -> Result<()> {
         self.check_room(out.room(), self.packed_size(1)?)?;
         match self.stream.storage() {
             Storage::Dense => self.pack_with(DenseOneHot(self.dense::<T>()?), out),

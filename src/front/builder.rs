@@ -11,11 +11,12 @@ use crate::deserialize::custom::{Registered, UserDeserializer};
 use crate::deserialize::files;
 use crate::deserialize::text::index::IndexCache;
 use crate::inspect::{Brief, Inspector, SequenceReader};
+use crate::names::Distinct;
 use crate::order::SequenceOrder;
 use crate::reader::{self, Epoch, Reader as Engine, build};
 use crate::stages::Stages;
 use crate::transform::user::{self, UserTransform};
-use crate::{Error, Result};
+use crate::{Canceller, Error, Result};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub struct Builder {
     options: ReaderOptions,
     added: Vec<Added>,
     transforms: Vec<(String, Arc<dyn UserTransform>)>,
+    canceller: Option<Canceller>,
 }
 
 enum Added {
@@ -57,6 +59,14 @@ impl Added {
         match self {
             Added::Own(section, _) => section.clone(),
             Added::User(name, _) => Ok(Section::of_user(name)),
+        }
+    }
+
+    /// The name of a user's deserializer.
+    fn user(&self) -> Option<&str> {
+        match self {
+            Added::Own(..) => None,
+            Added::User(name, _) => Some(name),
         }
     }
 }
@@ -148,6 +158,12 @@ impl Builder {
         self
     }
 
+    /// Has opening, and the calls of the reader that is opened, end when this canceller or a clone of it says so: see [`Canceller`].
+    pub fn canceller(mut self, canceller: &Canceller) -> Builder {
+        self.canceller = Some(canceller.clone());
+        self
+    }
+
     /// Opens the reader: opens and indexes the files, which takes a while for large ones, and reads no data yet.
     ///
     /// A large text file that is read in its own order is indexed while it is read; what is wrong past its start is
@@ -218,15 +234,18 @@ impl Builder {
         open: impl FnOnce(&ReaderSettings, &reader::Others<'_>) -> Result<R>,
     ) -> Result<R> {
         let added = self.added.iter().map(Added::section).collect::<Result<Vec<_>>>()?;
-        let mut registered: Vec<Registered> = Vec::new();
-        for one in self.added {
-            let Added::User(name, user) = one else { continue };
-            if registered.iter().any(|other| other.name() == name) {
+        let mut names = Distinct::default();
+        for name in self.added.iter().filter_map(Added::user) {
+            if names.add(name).is_some() {
                 let message = format!(
                     "Two deserializers were added under the name '{name}'. Give each one a name of its own."
                 );
                 return Err(Error::argument(message));
             }
+        }
+        let mut registered: Vec<Registered> = Vec::new();
+        for one in self.added {
+            let Added::User(name, user) = one else { continue };
             registered.push(Registered::new(name, user)?);
         }
         let users: Vec<_> = registered
@@ -240,9 +259,13 @@ impl Builder {
         let names: Vec<_> = transforms.iter().map(|(name, _)| name.as_str()).collect();
         let others = Others { users: &users, added: &added, transforms: &names, ..Others::default() };
         let settings = self.config.with_options(&self.options, others)?.settings(others)?;
-        let others =
-            reader::Others { registered: &registered, transforms: &transforms, ..reader::Others::default() };
-        open(&settings, &others)
+        let others = reader::Others {
+            registered: &registered,
+            transforms: &transforms,
+            canceller: self.canceller.as_ref(),
+            ..reader::Others::default()
+        };
+        others.run(|| open(&settings, &others))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The sequences of a stream, padded or packed.
 
 use super::MinibatchStream;
+use crate::Result;
 use crate::forms::Forms;
-use crate::stream::{Element, ElementType};
-use crate::{Error, Result};
+use crate::memory::room;
+use crate::stream::Element;
 
 /// Sequences side by side, filled up to one length.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -38,15 +39,16 @@ impl MinibatchStream<'_> {
     ///
     /// `T` is `f32`, or `f64` where the reader's precision is double; another type is an error.
     pub fn padded<T: Element>(&self, fill: T, length: Option<usize>) -> Result<Padded<T>> {
-        let width = self.sample_size();
-        self.pad::<T, T>(length, width, |forms, length, out| forms.pad(length, fill, out))
+        self.check_type::<T>()?;
+        self.pad(length, self.sample_size(), |forms, length, out| forms.pad(length, fill, out))
     }
 
     /// The samples of one sequence after the other. Sparse samples become dense.
     ///
     /// `T` is `f32`, or `f64` where the reader's precision is double; another type is an error.
     pub fn packed<T: Element>(&self) -> Result<Packed<T>> {
-        self.pack::<T, T>(self.sample_size(), |forms, out| forms.pack(out))
+        self.check_type::<T>()?;
+        self.pack(self.sample_size(), |forms, out| forms.pack(out))
     }
 
     /// The index of the 1 in each sample, for streams whose samples are one-hot, filled up with `fill` to the longest sequence, or
@@ -71,24 +73,16 @@ impl MinibatchStream<'_> {
     /// # }
     /// ```
     pub fn padded_indices(&self, fill: i32, length: Option<usize>) -> Result<Padded<i32>> {
-        match self.info().element {
-            ElementType::Float => self
-                .pad::<f32, i32>(length, 1, |forms, length, out| forms.pad_indices::<f32>(length, fill, out)),
-            ElementType::Double => self
-                .pad::<f64, i32>(length, 1, |forms, length, out| forms.pad_indices::<f64>(length, fill, out)),
-        }
+        self.pad(length, 1, |forms, length, out| forms.pad_indices(length, fill, out))
     }
 
     /// The index of the 1 in each sample, for streams whose samples are one-hot, one sequence after the other. Samples that are
     /// not one-hot are an error.
     pub fn packed_indices(&self) -> Result<Packed<i32>> {
-        match self.info().element {
-            ElementType::Float => self.pack::<f32, i32>(1, |forms, out| forms.pack_indices::<f32>(out)),
-            ElementType::Double => self.pack::<f64, i32>(1, |forms, out| forms.pack_indices::<f64>(out)),
-        }
+        self.pack(1, |forms, out| forms.pack_indices(out))
     }
 
-    fn pad<T: Element, V>(
+    fn pad<V>(
         &self,
         length: Option<usize>,
         width: usize,
@@ -98,7 +92,7 @@ impl MinibatchStream<'_> {
         let length = length.unwrap_or(extent.longest);
         let sequences = extent.sequences;
         let mut padded = Padded { values: Vec::new(), mask: Vec::new(), sequences, length };
-        if let Some(forms) = self.forms::<T>()? {
+        if let Some(forms) = self.forms() {
             self.reserve(&mut padded.values, forms.padded_size(length, width)?)?;
             self.reserve(&mut padded.mask, sequences * length)?;
             write(&forms, length, &mut padded.values)?;
@@ -107,14 +101,14 @@ impl MinibatchStream<'_> {
         Ok(padded)
     }
 
-    fn pack<T: Element, V>(
+    fn pack<V>(
         &self,
         width: usize,
         write: impl FnOnce(&Forms<'_>, &mut Vec<V>) -> Result<()>,
     ) -> Result<Packed<V>> {
         let extent = self.layout().extent();
         let mut packed = Packed { values: Vec::new(), offsets: Vec::new(), longest: extent.longest };
-        match self.forms::<T>()? {
+        match self.forms() {
             None => packed.offsets.push(0),
             Some(forms) => {
                 self.reserve(&mut packed.values, forms.packed_size(width)?)?;
@@ -127,12 +121,7 @@ impl MinibatchStream<'_> {
     }
 
     fn reserve<V>(&self, list: &mut Vec<V>, count: usize) -> Result<()> {
-        list.try_reserve_exact(count).map_err(|_| {
-            let bytes = count.saturating_mul(size_of::<V>());
-            let error =
-                Error::data(format!("There is no memory for sequences of {bytes} bytes in one form."));
-            error.with_detail("Read smaller minibatches.").in_stream(self.name())
-        })
+        room::reserve_exact(list, count, room::FORM).map_err(|error| error.in_stream(self.name()))
     }
 }
 

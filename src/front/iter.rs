@@ -6,11 +6,13 @@ use std::iter::FusedIterator;
 
 /// The minibatches from here to the end of the epoch: what [`Reader::epoch`] and [`Reader::rest_of_epoch`] give.
 ///
-/// Only minibatches with data are given. Workers that must keep in step with each other call [`Reader::read`] instead,
-/// because one of them may get no data in a step in which others do.
+/// Only minibatches with data are given, except by readers in lockstep
+/// ([`ReaderOptions::lockstep`](crate::ReaderOptions::lockstep)): there each worker gets as many minibatches as the others, and
+/// some may be without data.
 ///
-/// An error does not end the epoch: the next minibatch continues past the sequences that could not be delivered. After
-/// errors that no later read can recover from ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one.
+/// An error in the data does not end the epoch: the next minibatch continues past the sequences that could not be delivered. After
+/// errors that no later read can recover from ([`ErrorKind::State`], [`ErrorKind::Internal`]) there is no next one, and none after a
+/// file that could not be read, or memory that was missing ([`ErrorKind::Io`], [`ErrorKind::Memory`]): [`Reader::rest_of_epoch`] tries to deliver the minibatch that failed.
 ///
 /// Dropping it leaves the reader where it is, and [`Reader::rest_of_epoch`] continues from there.
 #[must_use = "an epoch is read by iterating over it"]
@@ -34,7 +36,9 @@ impl<'r> EpochIter<'r> {
     /// while let Some(minibatch) = minibatches.next() {
     ///     let minibatch = minibatch?;
     ///     // ... train ...
-    ///     std::fs::write("position.bin", minibatches.reader().checkpoint()?).expect("writing the checkpoint");
+    ///     // A process that is killed while it writes leaves the checkpoint of before.
+    ///     std::fs::write("position.new", minibatches.reader().checkpoint()?).expect("writing the checkpoint");
+    ///     std::fs::rename("position.new", "position.bin").expect("renaming the checkpoint");
     /// }
     /// # Ok::<(), cntk_reader::Error>(())
     /// ```
@@ -55,15 +59,17 @@ impl Iterator for EpochIter<'_> {
 
     fn next(&mut self) -> Option<Result<Minibatch>> {
         while !self.is_over {
+            let is_step = self.reader.reads_a_step();
             match self.reader.read() {
                 Ok(minibatch) => {
                     self.is_over = minibatch.end_of_epoch();
-                    if !minibatch.is_empty() {
+                    if is_step || !minibatch.is_empty() {
                         return Some(Ok(minibatch));
                     }
                 }
                 Err(error) => {
-                    self.is_over = matches!(error.kind(), ErrorKind::State | ErrorKind::Internal);
+                    self.is_over =
+                        matches!(error.kind(), ErrorKind::State | ErrorKind::Internal) || error.may_pass();
                     return Some(Err(error));
                 }
             }

@@ -7,6 +7,7 @@ use crate::pack::{self as packed, SparseColumns, StreamMinibatch};
 use crate::spelling::nearest;
 use crate::stream::{Element, ElementType, LateShapes, Storage, StreamInfo};
 use crate::{Error, Result};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,12 +16,31 @@ pub(super) struct Descriptions {
     pub streams: Vec<StreamInfo>,
     pub shapes: Arc<LateShapes>,
     pub corpus: Arc<Corpus>,
+    /// The streams' numbers by their names, if there are many.
+    numbers: HashMap<String, usize>,
 }
 
+/// Up to as many streams are looked through faster than hashed.
+const FEW: usize = 8;
+
 impl Descriptions {
+    pub fn new(streams: &[StreamInfo], shapes: &Arc<LateShapes>, corpus: &Arc<Corpus>) -> Descriptions {
+        let many = streams.iter().enumerate().filter(|_| streams.len() > FEW);
+        Descriptions {
+            streams: streams.to_vec(),
+            shapes: Arc::clone(shapes),
+            corpus: Arc::clone(corpus),
+            numbers: many.map(|(number, stream)| (stream.name.clone(), number)).collect(),
+        }
+    }
+
     /// The number of a stream.
     pub fn find(&self, name: &str) -> Result<usize> {
-        self.streams.iter().position(|stream| stream.name == name).ok_or_else(|| {
+        let number = match self.numbers.is_empty() {
+            true => self.streams.iter().position(|stream| stream.name == name),
+            false => self.numbers.get(name).copied(),
+        };
+        number.ok_or_else(|| {
             let names: Vec<_> = self.streams.iter().map(|stream| format!("'{}'", stream.name)).collect();
             let message = format!("There is no stream '{name}'. The reader has {}.", names.join(", "));
             let known = self.streams.iter().map(|stream| stream.name.as_str()).collect();
@@ -219,10 +239,13 @@ impl<'m> MinibatchStream<'m> {
     }
 
     /// What makes the forms of its sequences; `None` if there is no data.
-    pub(super) fn forms<T: Element>(&self) -> Result<Option<Forms<'m>>> {
-        self.check(self.info.storage, T::TYPE)?;
-        let Some(packed) = self.packed else { return Ok(None) };
-        Ok(Some(Forms::new(self.whole, packed, &self.info.name, Some(self.corpus))))
+    pub(super) fn forms(&self) -> Option<Forms<'m>> {
+        self.packed.map(|packed| Forms::new(self.whole, packed, &self.info.name, Some(self.corpus)))
+    }
+
+    /// Refuses to read the values as another type than the stream's.
+    pub(super) fn check_type<T: Element>(&self) -> Result<()> {
+        self.check(self.info.storage, T::TYPE)
     }
 
     fn check(&self, storage: Storage, element: ElementType) -> Result<()> {

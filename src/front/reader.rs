@@ -27,11 +27,8 @@ impl Reader {
     }
 
     pub(super) fn new(engine: Engine) -> Reader {
-        let descriptions = Arc::new(Descriptions {
-            streams: engine.streams().to_vec(),
-            shapes: Arc::clone(engine.shapes()),
-            corpus: Arc::clone(engine.corpus()),
-        });
+        let descriptions = Descriptions::new(engine.streams(), engine.shapes(), engine.corpus());
+        let descriptions = Arc::new(descriptions);
         Reader { engine, descriptions }
     }
 
@@ -67,6 +64,11 @@ impl Reader {
     pub fn read(&mut self) -> Result<Minibatch> {
         let minibatch = self.engine.read()?;
         Ok(Minibatch::new(minibatch, &self.descriptions))
+    }
+
+    /// Whether the minibatch that is read next is a step of all workers, also if this one gets no data in it.
+    pub(super) fn reads_a_step(&self) -> bool {
+        self.engine.is_in_lockstep() && !self.engine.is_at_end()
     }
 
     /// Changes minibatch size, workers and flags between two minibatches; the position stays. In truncated mode the

@@ -244,7 +244,7 @@ impl BareFile {
                     "'{path}' is {}. A configuration was expected, or a file of text, binary data, features, labels or images.",
                     other.describe()
                 );
-                return Err(Error::data(message).with_detail(other.advice()));
+                return Err(Error::data(message).with_detail(other.advice()).in_file(path));
             }
         };
         Ok(BareFile { path: path.to_owned(), format, source, companion })
@@ -321,4 +321,18 @@ fn is_htk_script(file: &DataFile) -> Result<bool> {
         head[..count].split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     let line = line.unwrap_or_default();
     Ok(line.iter().position(|&byte| byte == b'=').is_some_and(|at| !line[..at].contains(&b' ')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_data_file_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.ctf").display().to_string();
+        std::fs::write(&path, "").expect("writing");
+        let error = BareFiles::recognize(&[&path]).expect_err("an error");
+        assert_eq!(error.location().file.as_deref(), Some(&path[..]));
+    }
 }

@@ -3,6 +3,7 @@
 use super::inspector::{Extent, memory_of_all};
 use super::{Lengths, TextOutline, WindowUse};
 use crate::Result;
+use crate::cancel::carried;
 use crate::config::options::{DeserializerOptions, ReaderSettings, TextOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::check::StreamStatistics;
@@ -86,8 +87,10 @@ impl BriefMember {
         let paths = files::named(&text.file)?;
         let options = IndexOptions::of(text);
         let brief = |path: &String| brief::brief(&DataFile::open(path)?, &options, corpus);
-        let briefs: Result<Option<Vec<IndexBrief>>> =
-            Pool::shared()?.install(|| paths.par_iter().map(brief).collect::<Vec<_>>()).into_iter().collect();
+        let briefs: Result<Option<Vec<IndexBrief>>> = Pool::shared()?
+            .install(|| paths.par_iter().map(carried(brief)).collect::<Vec<_>>())
+            .into_iter()
+            .collect();
         let Some(briefs) = briefs? else { return Ok(None) };
         let Some(cache) = briefs.first().map(|first| first.cache.clone()) else { return Ok(None) };
         let mut lengths = Lengths::default();

@@ -3,6 +3,7 @@
 use super::inspector::{InspectedMember, Inspector};
 use super::join;
 use crate::Result;
+use crate::cancel::{self, carried};
 use crate::deserialize::check::{
     ChunkCheck, Finding, Severity, StreamStatistics, UnknownName, add_names, check_loaded,
 };
@@ -164,7 +165,10 @@ impl Inspector {
         let looked_at: Vec<ChunkId> = (0..chunks.len()).step_by(step).map(|id| id as ChunkId).collect();
         for ids in looked_at.chunks(together) {
             seen += ids.iter().map(|&id| chunks[id as usize].samples).sum::<u64>();
-            for check in self.check_chunks(&**opened, ids, run.left()) {
+            let checked = self.check_chunks(&**opened, ids, run.left());
+            // Reads that were cancelled are no mistakes of the data.
+            cancel::check()?;
+            for check in checked {
                 let stated = check.bytes > 0;
                 run.add(check, member.name());
                 if !stated && let Some(bytes) = member.file_bytes() {
@@ -182,16 +186,17 @@ impl Inspector {
     }
 
     fn check_chunks(&self, source: &dyn Deserializer, ids: &[ChunkId], most: usize) -> Vec<ChunkCheck> {
-        let checked: Vec<Option<ChunkCheck>> =
-            self.pool.install(|| ids.par_iter().map(|&id| source.check(id, most)).collect());
+        let checked: Vec<Option<ChunkCheck>> = self
+            .pool
+            .install(|| ids.par_iter().map(carried(|&id: &ChunkId| source.check(id, most))).collect());
         if checked.iter().all(Option::is_some) {
             return checked.into_iter().flatten().collect();
         }
-        let load = |&id: &ChunkId| source.load(id);
+        let load = carried(|&id: &ChunkId| source.load(id));
         let loaded: Vec<Result<Arc<dyn Chunk>>> = match source.loader() {
             // Users' code does not run on the pool.
-            Some(_) => ids.iter().map(load).collect(),
-            None => self.pool.install(|| ids.par_iter().map(load).collect()),
+            Some(_) => ids.iter().map(&load).collect(),
+            None => self.pool.install(|| ids.par_iter().map(&load).collect()),
         };
         // Waiting must not happen on the pool, which does the loading.
         let ready: Vec<Result<Arc<dyn Chunk>>> = loaded
@@ -209,7 +214,7 @@ impl Inspector {
         // One after the other where sequences are fetched: that is done by all threads already, and takes memory.
         match source.is_fetched() {
             true => self.pool.install(|| ready.into_iter().zip(ids).map(look).collect()),
-            false => self.pool.install(|| ready.into_par_iter().zip(ids).map(look).collect()),
+            false => self.pool.install(|| ready.into_par_iter().zip(ids).map(carried(look)).collect()),
         }
     }
 }

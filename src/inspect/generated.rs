@@ -19,8 +19,16 @@ pub(super) fn add(name: &str, text: Vec<u8>) -> Result<String> {
     let mut mounted = Ok(());
     MOUNTED.call_once(|| mounted = mounted::mount(SCHEME, Arc::new(Texts)));
     mounted?;
-    let path = format!("{SCHEME}://{name}");
-    TEXTS.lock().get_or_insert_default().insert(path.clone(), text.into());
+    let mut texts = TEXTS.lock();
+    let texts = texts.get_or_insert_default();
+    let mut path = format!("{SCHEME}://{name}");
+    // Files of one name in two folders have two texts.
+    let mut number = 1;
+    while texts.get(&path).is_some_and(|other| **other != *text) {
+        number += 1;
+        path = format!("{SCHEME}://{number}/{name}");
+    }
+    texts.insert(path.clone(), text.into());
     Ok(path)
 }
 
@@ -52,5 +60,21 @@ impl RemoteFile for Text {
 
     fn identity(&self) -> io::Result<Vec<u8>> {
         Ok(Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_name_have_their_own_texts() {
+        let add = |text: &str| add("one name.scp", text.as_bytes().to_vec()).expect("a path");
+        let (first, second) = (add("a/x.mfc"), add("b/x.mfc"));
+        assert_ne!(first, second);
+        assert_eq!((add("a/x.mfc"), add("b/x.mfc")), (first.clone(), second));
+        let mut text = [0; 16];
+        let count = Texts.open(&first).and_then(|file| file.read_at(0, &mut text)).expect("the text");
+        assert_eq!(&text[..count], b"a/x.mfc");
     }
 }

@@ -3,8 +3,9 @@
 //! The system gives memory for a large `Vec` somewhere between two huge pages. Of a chunk of 14 MB, which the deserializers of
 //! speech make, two of the seven huge pages are then left to small ones.
 
-use super::HUGE_PAGE;
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use super::{HUGE_PAGE, room};
+use crate::Result;
+use std::alloc::{Layout, alloc, dealloc};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -23,15 +24,15 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// No bytes, with memory for `capacity`; `None` if there is not that much.
-    pub(crate) fn with_capacity(capacity: usize) -> Option<AlignedBytes> {
+    /// No bytes, with memory for `capacity`.
+    pub(crate) fn with_capacity(capacity: usize) -> Result<AlignedBytes> {
         if capacity == 0 {
-            return Some(AlignedBytes::default());
+            return Ok(AlignedBytes::default());
         }
-        let layout = Self::layout(capacity)?;
-        // SAFETY: the size of `layout` is `capacity`, which is not 0.
-        let start = NonNull::new(unsafe { alloc(layout) })?;
-        Some(AlignedBytes { start, length: 0, capacity })
+        // SAFETY: the size of the layout is `capacity`, which is not 0.
+        let start = Self::layout(capacity).and_then(|layout| NonNull::new(unsafe { alloc(layout) }));
+        let start = start.ok_or_else(|| room::missing(capacity, room::CHUNK))?;
+        Ok(AlignedBytes { start, length: 0, capacity })
     }
 
     fn layout(capacity: usize) -> Option<Layout> {
@@ -50,20 +51,19 @@ impl AlignedBytes {
     }
 
     /// Makes room for `count` more bytes; moves all bytes if there is none.
-    pub(crate) fn reserve(&mut self, count: usize) {
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<()> {
         if count <= self.capacity - self.length {
-            return;
+            return Ok(());
         }
         let capacity = self.length.saturating_add(count).max(2 * self.capacity);
-        let Some(mut larger) = Self::with_capacity(capacity) else {
-            handle_alloc_error(Self::layout(capacity).unwrap_or(Layout::new::<u8>()))
-        };
+        let mut larger = Self::with_capacity(capacity)?;
         for (new, &old) in larger.spare_capacity_mut().iter_mut().zip(&**self) {
             new.write(old);
         }
         // SAFETY: the loop has written `self.length` bytes: `larger` has memory for more.
         unsafe { larger.set_len(self.length) };
         *self = larger;
+        Ok(())
     }
 
     /// The memory after the last byte.
@@ -130,7 +130,7 @@ mod tests {
         let mut bytes = AlignedBytes::default();
         let mut expected = Vec::new();
         for count in [0, 1, 100, HUGE_PAGE, 5, 3 * HUGE_PAGE] {
-            bytes.reserve(count);
+            bytes.reserve(count).expect("memory");
             let number = expected.len() as u8;
             bytes.spare_capacity_mut()[..count].fill(MaybeUninit::new(number));
             // SAFETY: `reserve` has made room for `count` more bytes, and `fill` has written them.
@@ -142,7 +142,7 @@ mod tests {
         bytes[3] = 7;
         bytes.truncate(4);
         assert_eq!((bytes.len(), bytes[3]), (4, 7));
-        assert!(AlignedBytes::with_capacity(usize::MAX).is_none());
-        assert_eq!(AlignedBytes::with_capacity(0).map(|bytes| bytes.capacity()), Some(0));
+        assert!(AlignedBytes::with_capacity(usize::MAX).is_err());
+        assert_eq!(AlignedBytes::with_capacity(0).expect("memory").capacity(), 0);
     }
 }

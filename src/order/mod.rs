@@ -122,8 +122,10 @@ impl SequenceOrder {
         epoch: &Epoch,
     ) -> Result<SequenceOrder> {
         let mut timeline: Box<dyn Timeline> = match settings.order {
-            Order::InOrder => Box::new(InOrder::new(table.clone())),
-            Order::Block { window, seed } => Box::new(BlockRandomizer::new(table.clone(), window, seed)),
+            Order::InOrder => Box::new(InOrder::new(table.clone()).at_pace(settings.pace())),
+            Order::Block { window, seed } => {
+                Box::new(BlockRandomizer::new(table.clone(), window, seed).at_pace(settings.pace()))
+            }
         };
         let limits = Limits::of(&epoch.read.pack(), settings.local_timeline)?;
         timeline.start_epoch(&epoch.timeline())?;

@@ -1,6 +1,7 @@
 //! Aligned memory for the data of minibatches.
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::memory::room;
 use std::cell::UnsafeCell;
 
 /// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,
@@ -55,9 +56,7 @@ impl AlignedBuffer {
             // old memory is freed first: its content is of no use.
             let grown = if self.lines.is_empty() { needed } else { needed + needed / 2 };
             *self = AlignedBuffer::default();
-            let reserved = self.lines.try_reserve_exact(grown);
-            reserved
-                .map_err(|_| Error::data(format!("There is no memory for a minibatch of {size} bytes.")))?;
+            room::reserve_exact(&mut self.lines, grown, room::MINIBATCH)?;
             self.lines.resize_with(grown, || CacheLine(UnsafeCell::new([0; 64])));
         }
         self.size = size;

@@ -6,6 +6,8 @@
 //! is. Nodes have 16 children, one cache line, which two to four vector instructions compare at once.
 
 use super::layout::{GAP, Layout, Record};
+use crate::Result;
+use crate::memory::room;
 
 /// Children of a node.
 const FAN: usize = 16;
@@ -25,7 +27,7 @@ pub(super) struct FirstFit {
 
 impl FirstFit {
     /// Starts over with empty lanes of `steps` steps, enough for `sequences` sequences.
-    fn begin(&mut self, steps: u32, sequences: usize) {
+    fn begin(&mut self, steps: u32, sequences: usize) -> Result<()> {
         self.steps = steps;
         self.lanes = 0;
         self.depth = 0;
@@ -37,10 +39,10 @@ impl FirstFit {
             }
             let level = &mut self.levels[self.depth];
             level.clear();
-            level.resize(groups * FAN, steps);
+            room::resize(level, groups * FAN, steps, room::MINIBATCH)?;
             self.depth += 1;
             if groups == 1 {
-                return;
+                return Ok(());
             }
             nodes = groups;
         }
@@ -73,8 +75,8 @@ impl FirstFit {
     }
 
     /// Lays out sequences of these lengths, none of which may be 0: as many steps as the longest sequence has, one record
-    /// per sequence in order, then a gap for each lane that is not full.
-    pub fn lay_out(&mut self, lengths: &[u32], layout: &mut Layout) {
+    /// per sequence in order, then a gap for each lane that is not full. There should be room for the records.
+    pub fn lay_out(&mut self, lengths: &[u32], layout: &mut Layout) -> Result<()> {
         layout.clear();
         let longest = lengths.iter().fold(0, |a, &b| a.max(b));
         let shortest = lengths.iter().fold(u32::MAX, |a, &b| a.min(b));
@@ -84,9 +86,9 @@ impl FirstFit {
             layout.lanes = lengths.len();
             let end = u64::from(longest);
             layout.records.extend((0..lengths.len() as u64).map(|id| Record { id, lane: id, begin: 0, end }));
-            return;
+            return Ok(());
         }
-        self.begin(longest, lengths.len());
+        self.begin(longest, lengths.len())?;
         layout.records.extend(lengths.iter().zip(0..).map(|(&length, id)| {
             let (lane, begin) = self.place(length);
             Record { id, lane: lane as u64, begin: i64::from(begin), end: u64::from(begin + length) }
@@ -96,6 +98,7 @@ impl FirstFit {
         for (&free, lane) in self.levels[0][..self.lanes].iter().zip(0..).filter(|(free, _)| **free > 0) {
             layout.records.push(Record { id: GAP, lane, begin: i64::from(longest - free), end });
         }
+        Ok(())
     }
 }
 
@@ -131,7 +134,7 @@ mod tests {
 
     fn fast(fit: &mut FirstFit, lengths: &[u32]) -> Layout {
         let mut layout = Layout::default();
-        fit.lay_out(lengths, &mut layout);
+        fit.lay_out(lengths, &mut layout).expect("memory");
         layout
     }
 

@@ -1,6 +1,7 @@
 //! Sizes of minibatches, and how many samples a packer of whole sequences asks for at once.
 
 use crate::error::ExceptionClass;
+use crate::limits::LARGEST_MINIBATCH;
 use crate::log::{Level, Logger};
 use crate::{Error, ErrorKind, Result};
 
@@ -48,9 +49,9 @@ impl Limits {
     /// workers go through the same global minibatch.
     pub fn of(config: &PackConfig, local_timeline: bool) -> Result<Limits> {
         check(config)?;
-        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32+3 means 3, and 2^31 becomes a negative number, which is then
-        // read as a huge unsigned one.
-        let size = config.minibatch as i32 as u64;
+        // CNTK 2.7 cuts the size to a signed 32-bit number: 2^32 means none at all, 2^32+3 means 3, and 2^31 becomes a negative
+        // number, which is then read as a huge unsigned one. Here a larger size means as many samples as CNTK can count.
+        let size = config.minibatch.min(LARGEST_MINIBATCH);
         if !local_timeline {
             return Ok(Limits { global: size, local: size });
         }
@@ -85,8 +86,9 @@ mod tests {
         };
         assert_eq!([local(5, 3, 0), local(5, 3, 1), local(5, 3, 2)], [2, 2, 1]);
         assert_eq!(local(2, 3, 2), 1);
-        assert_eq!(local((1 << 32) + 3, 1, 0), 3);
-        assert!(local(1 << 31, 1, 0) > i64::MAX as u64);
+        for large in [1 << 31, 1 << 32, (1 << 32) + 3, u64::MAX] {
+            assert_eq!(local(large, 1, 0), i32::MAX as u64);
+        }
     }
 
     #[test]
@@ -102,7 +104,5 @@ mod tests {
             let error = limits(minibatch, workers, 0, true).expect_err("must be refused");
             assert_eq!((error.kind(), error.class()), (ErrorKind::InvalidArgument, class));
         }
-        // A size that is cut to 0 is refused at the first read.
-        assert_eq!(limits(1 << 32, 1, 0, false).expect("limits").global, 0);
     }
 }

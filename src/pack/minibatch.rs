@@ -7,7 +7,7 @@
 use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
-use crate::memory::{Held, Meter};
+use crate::memory::{Held, Meter, room};
 use crate::sequence::SequenceKey;
 use crate::stream::{Element, ElementType, Storage};
 use crate::{Error, Result};
@@ -59,14 +59,15 @@ impl Minibatch {
     /// Reserves memory for the records and keys of `sequences` sequences in an empty minibatch, and for half as many again,
     /// so that sizes settle. Two records per sequence suffice: a lane has at most one gap, and there are no more lanes than
     /// sequences.
-    pub(super) fn reserve(&mut self, sequences: usize) {
-        fn grow<T>(list: &mut Vec<T>, needed: usize) {
-            if list.capacity() < needed {
-                list.reserve(needed + needed / 2);
+    pub(super) fn reserve(&mut self, sequences: usize) -> Result<()> {
+        fn grow<T>(list: &mut Vec<T>, needed: usize) -> Result<()> {
+            match list.capacity() < needed {
+                true => room::reserve(list, needed + needed / 2, room::MINIBATCH),
+                false => Ok(()),
             }
         }
-        grow(&mut self.keys, sequences);
-        self.streams.iter_mut().for_each(|stream| grow(&mut stream.layout.records, 2 * sequences));
+        grow(&mut self.keys, sequences)?;
+        self.streams.iter_mut().try_for_each(|stream| grow(&mut stream.layout.records, 2 * sequences))
     }
 }
 

@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// A way of packing.
 pub trait Packer: Send {
+    /// Refuses sizes that [`Packer::configure`] would refuse, and changes nothing.
+    fn check(&self, config: &PackConfig) -> Result<()>;
+
     /// Takes new sizes. Sequences that the packer holds are dropped, as by [`Packer::reset`].
     fn configure(&mut self, config: &PackConfig) -> Result<()>;
 
@@ -35,7 +38,7 @@ pub trait Packer: Send {
 
     /// Writes down what the packer holds, for a checkpoint that continues exactly: one queue for each slot of the truncated
     /// packer, nothing for packers that hold nothing. Called after each read; reuses the memory of `queues`.
-    fn queued(&self, queues: &mut Vec<Queue>);
+    fn queued(&self, queues: &mut Vec<Queue>) -> Result<()>;
 
     /// Takes back what [`Packer::queued`] wrote down, after [`Packer::configure`] with the same sizes. `chunk` loads the
     /// chunk of a sequence. The number of queues becomes the number of slots.

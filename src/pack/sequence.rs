@@ -64,6 +64,10 @@ impl SequencePacker {
 }
 
 impl Packer for SequencePacker {
+    fn check(&self, config: &PackConfig) -> Result<()> {
+        Limits::of(config, self.local_timeline).map(drop)
+    }
+
     fn configure(&mut self, config: &PackConfig) -> Result<()> {
         self.limits = Some(Limits::of(config, self.local_timeline)?);
         Ok(())
@@ -94,8 +98,9 @@ impl Packer for SequencePacker {
         self.limits.map(|limits| (&self.spec, limits))
     }
 
-    fn queued(&self, queues: &mut Vec<Queue>) {
+    fn queued(&self, queues: &mut Vec<Queue>) -> Result<()> {
         queues.clear();
+        Ok(())
     }
 
     fn requeue(

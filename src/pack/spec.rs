@@ -6,7 +6,7 @@ use super::first_fit::FirstFit;
 use super::minibatch::{Minibatch, MinibatchPool};
 use super::{check, copy};
 use crate::deserialize::{Ahead, Loaded};
-use crate::memory::Meter;
+use crate::memory::{Meter, room};
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceView, ValueForm, ViewKind};
 use crate::stream::{LateShapes, Storage, StreamInfo};
@@ -97,8 +97,12 @@ impl PackScratch {
     fn look_up<'a>(&mut self, loaded: &LoadedSelection<'a>, inputs: &mut [StreamInput<'a>]) -> Result<()> {
         self.sequences.clear();
         self.invalid = 0;
+        let sequences = loaded.sequences.len();
+        room::reserve(&mut self.sequences, sequences, room::MINIBATCH)?;
         for input in inputs.iter_mut() {
             input.lengths.clear();
+            room::reserve(&mut input.lengths, sequences, room::MINIBATCH)?;
+            room::reserve(&mut input.views, sequences, room::MINIBATCH)?;
         }
         let mut found = recycle(std::mem::take(&mut self.found));
         found.resize(inputs.len(), Loaded::Skipped);
@@ -176,7 +180,7 @@ impl PackSpec {
             return Ok(Minibatch::empty(loaded.end_of_sweep, loaded.end_of_epoch));
         }
         let mut minibatch = scratch.pool.take(self.streams.len());
-        minibatch.reserve(scratch.sequences.len());
+        minibatch.reserve(scratch.sequences.len())?;
         minibatch.end_of_sweep = loaded.end_of_sweep;
         minibatch.end_of_epoch = loaded.end_of_epoch;
         for (i, (info, input)) in self.streams.iter().zip(inputs).enumerate() {
@@ -191,7 +195,7 @@ impl PackSpec {
             match others.find(|((info, other), _)| other.lengths == input.lengths && like(info)) {
                 Some((_, other)) => stream.layout.copy_from(&other.layout),
                 None if info.is_binary => stream.layout.sequence_major(&input.lengths),
-                None => scratch.fit.lay_out(&input.lengths, &mut stream.layout),
+                None => scratch.fit.lay_out(&input.lengths, &mut stream.layout)?,
             }
             let (element, sample_size) = (info.element.size(), info.sample_size());
             let allocated = stream.allocate(info.storage, info.element, sample_size, nnz);

@@ -16,7 +16,7 @@ use super::packer::{Packer, Queue};
 use super::{check, limits};
 use crate::deserialize::{Chunk, Loaded};
 use crate::error::ExceptionClass;
-use crate::memory::Meter;
+use crate::memory::{Meter, room};
 use crate::sequence::SequenceId;
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, ErrorKind, Result};
@@ -34,10 +34,6 @@ pub struct TruncatedPacker {
     sequences: Vec<SequenceId>,
     explain: Explain,
 }
-
-/// Sequences that a slot has memory for from the start, at most. A slot of short sequences holds one for each step of a
-/// minibatch.
-const USUAL_QUEUE: usize = 16;
 
 impl TruncatedPacker {
     /// A packer for these streams. It asks for one sequence at a time, which makes local and global timelines equivalent.
@@ -63,6 +59,12 @@ impl TruncatedPacker {
     pub(crate) fn metered(mut self, meter: &Meter) -> TruncatedPacker {
         self.pool = MinibatchPool::metered(meter);
         self
+    }
+
+    /// Whether the packer already has this minibatch size and truncation length.
+    fn has_sizes_of(&self, config: &PackConfig) -> bool {
+        let sizes = |config: &PackConfig| (config.minibatch, config.truncation);
+        self.config.as_ref().is_some_and(|old| sizes(old) == sizes(config))
     }
 
     /// Fetches sequences until the slot has more than `truncation` samples. (`truncation` samples would do, but CNTK 2.7
@@ -96,7 +98,7 @@ impl TruncatedPacker {
                 if samples > 0 {
                     barren = 0;
                 }
-                self.slots[slot].push(QueuedSequence { id, chunk, samples, end_of_sweep });
+                self.slots[slot].push(QueuedSequence { id, chunk, samples, end_of_sweep })?;
             }
             if end_of_epoch {
                 break;
@@ -206,10 +208,13 @@ impl TruncatedPacker {
     }
 }
 
+/// The number of slots of all workers.
+fn slots_of_all(config: &PackConfig) -> u64 {
+    (config.minibatch / config.truncation).max(1)
+}
+
 impl Packer for TruncatedPacker {
-    /// The number of slots is set only if the minibatch size or the truncation changed. Otherwise slots are emptied but their
-    /// number stays, even if the workers changed (as in CNTK 2.7).
-    fn configure(&mut self, config: &PackConfig) -> Result<()> {
+    fn check(&self, config: &PackConfig) -> Result<()> {
         limits::check(config)?;
         if config.truncation == 0 {
             let message = "Truncation size cannot be zero.";
@@ -222,28 +227,27 @@ impl Packer for TruncatedPacker {
             let (splice, length) = (config.right_splice, config.truncation);
             return Err(Error::argument(message).with_detail(format!("They are {splice} and {length}: choose a longer 'truncationLength', or a smaller 'rightSplice'.")));
         }
-        let same_sizes =
-            |old: &PackConfig| (old.minibatch, old.truncation) == (config.minibatch, config.truncation);
-        if !self.config.as_ref().is_some_and(same_sizes) {
-            let all = (config.minibatch / config.truncation).max(1);
-            if config.workers > all {
-                let message = "Too many workers for minibatch size; please increase minibatch size or decrease number of workers.";
-                return Err(Error::argument(message).with_detail(format!(
-                    "{} workers need a minibatch size of at least {} samples, the truncation length for each; it is {}.",
-                    config.workers,
-                    config.workers.saturating_mul(config.truncation),
-                    config.minibatch
-                )));
-            }
+        if !self.has_sizes_of(config) && config.workers > slots_of_all(config) {
+            let message = "Too many workers for minibatch size; please increase minibatch size or decrease number of workers.";
+            return Err(Error::argument(message).with_detail(format!(
+                "{} workers need a minibatch size of at least {} samples, the truncation length for each; it is {}.",
+                config.workers,
+                config.workers.saturating_mul(config.truncation),
+                config.minibatch
+            )));
+        }
+        Ok(())
+    }
+
+    /// The number of slots is set only if the minibatch size or the truncation changed. Otherwise slots are emptied but their
+    /// number stays, even if the workers changed (as in CNTK 2.7).
+    fn configure(&mut self, config: &PackConfig) -> Result<()> {
+        self.check(config)?;
+        if !self.has_sizes_of(config) {
+            let all = slots_of_all(config);
             let own = all / config.workers + u64::from(config.rank < all % config.workers);
-            let mut slots = Vec::new();
-            if slots.try_reserve_exact(own as usize).is_err() {
-                let detail =
-                    "A minibatch has as many parallel sequences as the truncation length fits into its size.";
-                return Err(Error::argument("The minibatch size is too large.").with_detail(detail));
-            }
-            let capacity = (config.truncation as usize).saturating_add(1).min(USUAL_QUEUE);
-            slots.resize_with(own as usize, || Slot::with_capacity(capacity));
+            let mut slots = room::with_capacity(own as usize, room::SLOTS)?;
+            slots.resize_with(own as usize, Slot::default);
             self.slots = slots;
         }
         self.config = Some(*config);
@@ -275,6 +279,10 @@ impl Packer for TruncatedPacker {
             return Ok(Minibatch::empty(false, true));
         }
         let mut minibatch = self.pool.take(self.streams.len());
+        // A lane has a record for each of its sequences, and one for a gap.
+        let records = self.slots.iter().map(|slot| slot.queue.len().min(steps) + 1).sum();
+        minibatch.reserve(records)?;
+        room::reserve(&mut self.sequences, records, room::MINIBATCH)?;
         for (info, stream) in self.streams.iter().zip(&mut minibatch.streams) {
             stream.layout.steps = steps;
             stream.layout.lanes = self.slots.len();
@@ -303,15 +311,16 @@ impl Packer for TruncatedPacker {
         self.slots.iter().map(|slot| slot.available() as u64).sum()
     }
 
-    fn queued(&self, queues: &mut Vec<Queue>) {
-        queues.resize_with(self.slots.len(), Queue::default);
+    fn queued(&self, queues: &mut Vec<Queue>) -> Result<()> {
+        room::resize_with(queues, self.slots.len(), Queue::default, room::SLOTS)?;
         for (queue, slot) in queues.iter_mut().zip(&self.slots) {
             queue.cursor = slot.cursor as u64;
             queue.sequences.clear();
             // Grows when the slot's queue does, not later.
-            queue.sequences.reserve(slot.queue.capacity());
+            room::reserve(&mut queue.sequences, slot.queue.capacity(), room::SLOTS)?;
             queue.sequences.extend(slot.queue.iter().map(|queued| (queued.id, queued.end_of_sweep)));
         }
+        Ok(())
     }
 
     fn requeue(
@@ -324,7 +333,7 @@ impl Packer for TruncatedPacker {
         if self.config.is_none() {
             return Err(Error::state("The packer has no sizes yet."));
         }
-        let mut slots = Vec::with_capacity(queues.len());
+        let mut slots = room::with_capacity(queues.len(), room::SLOTS)?;
         for queue in queues {
             let mut slot = Slot::default();
             for &(id, end_of_sweep) in &queue.sequences {
@@ -333,7 +342,7 @@ impl Packer for TruncatedPacker {
                     return Err(damaged());
                 }
                 let samples = self.length(&*chunk, id)?;
-                slot.push(QueuedSequence { id, chunk, samples, end_of_sweep });
+                slot.push(QueuedSequence { id, chunk, samples, end_of_sweep })?;
             }
             // The cursor lies within the first sequence. It is 0 if there is none or if it is empty.
             let end = slot.queue.front().map_or(1, |front| front.samples.max(1) as u64);

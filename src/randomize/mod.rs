@@ -7,6 +7,8 @@ pub mod block;
 mod epoch;
 pub mod in_order;
 pub mod local;
+#[cfg(test)]
+mod lockstep;
 pub mod random;
 #[cfg(test)]
 mod reference;

@@ -219,12 +219,14 @@ struct Common {
     workers: WorkerConfig,
     epoch: EpochSpan,
     pos: u64,
+    /// As the betas of CNTK 2.0.
+    is_beta: bool,
 }
 
 impl Common {
     fn new(table: Arc<Lists>) -> Self {
         let workers = WorkerConfig { workers: 1, rank: 0, cross_sweeps: true };
-        Common { sweep: table.samples(), table, workers, epoch: EpochSpan::default(), pos: 0 }
+        Common { sweep: table.samples(), table, workers, epoch: EpochSpan::default(), pos: 0, is_beta: false }
     }
 }
 
@@ -241,6 +243,11 @@ pub struct ReferenceBlock {
 impl ReferenceBlock {
     pub fn new(table: Arc<Lists>, window: WindowSize, seed: u64) -> Self {
         ReferenceBlock { common: Common::new(table), window, seed, entered: None, next: 0 }
+    }
+
+    pub fn with_beta(mut self, is_beta: bool) -> Self {
+        self.common.is_beta = is_beta;
+        self
     }
 
     fn enter(&mut self, sweep: u64) -> &[Placed] {
@@ -312,7 +319,7 @@ impl ReferenceBlock {
         mut need: bool,
         out: &mut Vec<SequenceId>,
     ) -> (bool, bool, u64, u64) {
-        let Common { sweep: s, workers, epoch, pos, .. } = self.common;
+        let Common { sweep: s, workers, epoch, pos, is_beta, .. } = self.common;
         let p = pos % s;
         if pos >= epoch.end {
             return (pos >= s && p == 0, true, 0, 0);
@@ -320,6 +327,7 @@ impl ReferenceBlock {
         self.enter(pos / s);
         let before = out.len();
         let global = global.min(s - p);
+        let global = if is_beta { global.min(epoch.end - pos) } else { global };
         let (mut g, mut l) = (0, 0);
         let order = &self.entered.as_ref().expect("entered").1;
         while self.next < order.len() {
@@ -328,14 +336,14 @@ impl ReferenceBlock {
             if !need && (g + placed.length > global || is_local && l + placed.length > local) {
                 break;
             }
-            if pos + g >= epoch.end {
+            if pos + g >= epoch.end || is_beta && l >= local {
                 break;
             }
             if is_local {
                 out.push(placed.id);
                 l += placed.length;
-                need = false;
             }
+            need &= !(is_local || is_beta);
             g += placed.length;
             self.next += 1;
         }
@@ -370,6 +378,11 @@ impl ReferenceInOrder {
         ReferenceInOrder { common: Common::new(table), all, k: 0, gs: 0 }
     }
 
+    pub fn with_beta(mut self, is_beta: bool) -> Self {
+        self.common.is_beta = is_beta;
+        self
+    }
+
     pub fn start_epoch(&mut self, epoch: &EpochConfig) {
         self.common.epoch = epoch.span(self.common.sweep).expect("a good epoch");
         self.common.workers = epoch.workers;
@@ -400,7 +413,7 @@ impl ReferenceInOrder {
     }
 
     pub fn next(&mut self, global: u64, local: u64) -> Selection {
-        let Common { sweep: s, workers, epoch, .. } = self.common;
+        let Common { sweep: s, workers, epoch, is_beta, .. } = self.common;
         let mut out = Selection::default();
         let pos = &mut self.common.pos;
         if *pos >= epoch.end {
@@ -409,6 +422,7 @@ impl ReferenceInOrder {
             return out;
         }
         let global = if workers.cross_sweeps { global } else { global.min(s - *pos % s) };
+        let global = if is_beta { global.min(epoch.end - *pos) } else { global };
         let sweep0 = *pos / s;
         let (mut g, mut l, mut need) = (0, 0, true);
         while g < global && l < local {

@@ -4,6 +4,7 @@
 //! decoded in milliseconds. To hand the first to other threads doubles their time, not to hand over the second multiplies it.
 
 use crate::Result;
+use crate::cancel::carried;
 use crate::pool::Pool;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
@@ -67,7 +68,8 @@ impl AdaptiveExecutor {
         }
         // All of them do their work, whichever fails. Each is a task of its own: images differ in size, and a thread that is
         // left with several of them would be waited for.
-        let results: Vec<_> = helpers.install(|| rest.into_par_iter().with_max_len(1).map(&work).collect());
+        let results: Vec<_> =
+            helpers.install(|| rest.into_par_iter().with_max_len(1).map(carried(&work)).collect());
         results.into_iter().collect()
     }
 }

@@ -1,6 +1,7 @@
 //! From options to deserializers.
 
 use super::inspect;
+use crate::cancel::Current;
 use crate::config::options::{DeserializerOptions, ForeignOptions, Order, Packing, ReaderSettings};
 use crate::config::{self, Written};
 use crate::corpus::Corpus;
@@ -17,10 +18,11 @@ use crate::deserialize::transformed;
 use crate::deserialize::{AnyDeserializer, Deserializer, InFrameMode};
 use crate::file::DataFile;
 use crate::log::Logger;
+use crate::names::Distinct;
 use crate::pool::Pool;
 use crate::recognize::FileFormat;
 use crate::transform::user::UserTransform;
-use crate::{Error, ErrorKind, Result};
+use crate::{Canceller, Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Deserializers that are not the library's own.
@@ -32,8 +34,20 @@ pub struct Others<'a> {
     pub factory: Option<&'a dyn Factory>,
     /// Transforms of users, by name.
     pub transforms: &'a [(String, Arc<dyn UserTransform>)],
+    /// Ends opening, and the calls of the reader that is opened.
+    pub canceller: Option<&'a Canceller>,
     /// Labels may be the first deserializer, which only those who look at data can do something with.
     pub labels_may_be_first: bool,
+}
+
+impl Others<'_> {
+    /// Runs `work`, which the canceller ends if there is one.
+    pub(crate) fn run<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        match self.canceller {
+            Some(canceller) => canceller.run(work),
+            None => work(),
+        }
+    }
 }
 
 /// The corpus that the keys of all deserializers live in.
@@ -71,12 +85,15 @@ pub(crate) fn open_each<'a>(
     pool: &'a Pool,
     incremental: bool,
 ) -> impl Iterator<Item = Result<AnyDeserializer>> + use<'a> {
-    let mut opener = Opener { others, corpus, pool, incremental, scanned: None };
+    let users = others.registered.iter().map(Registered::name).collect();
+    let mut opener = Opener { others, users, corpus, pool, incremental, scanned: None };
     options.deserializers.iter().enumerate().map(move |(number, one)| {
         let opened = opener.open(one, number == 0, options.deserializers.get(number + 1));
         let deserializer = opened.map_err(|error| described(error, one, options.descriptions.get(number)))?;
-        let streams: Vec<_> =
-            options.transformed.iter().filter(|stream| stream.deserializer == number).collect();
+        // They are in the order of the deserializers.
+        let first = options.transformed.partition_point(|stream| stream.deserializer < number);
+        let own = options.transformed[first..].iter().take_while(|stream| stream.deserializer == number);
+        let streams: Vec<_> = own.collect();
         transformed::wrap(deserializer, &streams, others.transforms, corpus)
     })
 }
@@ -195,6 +212,8 @@ fn join(
 /// Opens deserializers one after the other.
 struct Opener<'a> {
     others: &'a Others<'a>,
+    /// The names of users' deserializers.
+    users: Distinct<'a>,
     corpus: &'a Arc<Corpus>,
     pool: &'a Pool,
     /// A table of chunks may be made while data are read.
@@ -212,7 +231,7 @@ impl Opener<'_> {
         is_primary: bool,
         next: Option<&DeserializerOptions>,
     ) -> Result<AnyDeserializer> {
-        let &mut Opener { others, corpus, pool, incremental, ref mut scanned } = self;
+        let &mut Opener { others, ref users, corpus, pool, incremental, ref mut scanned } = self;
         let scanned = scanned.take();
         Ok(match options {
             DeserializerOptions::Text(options) => {
@@ -230,9 +249,10 @@ impl Opener<'_> {
                     Some(DeserializerOptions::Mlf(labels)) if pool.threads() > 1 => Some(labels),
                     _ => None,
                 };
+                let call = Current::get();
                 let open = || HtkFeatureDeserializer::open(features, corpus, is_primary);
-                let (opened, scanned) =
-                    pool.install(|| rayon::join(open, || labels.and_then(mlf::scan_ahead)));
+                let scan = || call.within(|| labels.and_then(mlf::scan_ahead));
+                let (opened, scanned) = pool.install(|| rayon::join(open, scan));
                 self.scanned = scanned;
                 AnyDeserializer::Known(Arc::new(opened?))
             }
@@ -250,7 +270,7 @@ impl Opener<'_> {
                 AnyDeserializer::Known(Arc::new(opened))
             }
             DeserializerOptions::User(user) => {
-                let found = others.registered.iter().find(|registered| registered.name() == user.name);
+                let found = users.number(&user.name).map(|number| &others.registered[number]);
                 let message = || {
                     let names: Vec<_> =
                         others.registered.iter().map(|one| format!("'{}'", one.name())).collect();

@@ -14,6 +14,7 @@ use super::position::ReaderPosition;
 use crate::config::options::{DeserializerOptions, Order, Packing, ReaderSettings, WindowSize};
 use crate::deserialize::{AnyDeserializer, ChunkTable, Deserializer};
 use crate::error::ExceptionClass;
+use crate::memory::room;
 use crate::pack::Queue;
 use crate::randomize::Position;
 use crate::sequence::{ChunkId, SequenceId};
@@ -167,10 +168,15 @@ fn settings(options: &ReaderSettings, streams: &[StreamInfo]) -> Vec<Fact> {
             format!("{} {storage} {element} {:?}", stream.name, stream.shape)
         })
         .collect();
+    let timeline = match (options.local_timeline, options.lockstep) {
+        (true, _) => "local",
+        (false, false) => "global",
+        (false, true) => "global, in lockstep",
+    };
     let mut facts = vec![
         ("order", order),
         ("packing", packing),
-        ("timeline", if options.local_timeline { "local" } else { "global" }.to_owned()),
+        ("timeline", timeline.to_owned()),
         ("streams", streams.join("; ")),
     ];
     // A reader that transforms nothing has no such fact: its checkpoints are those of versions before there were transforms.
@@ -207,19 +213,27 @@ fn data(deserializer: &AnyDeserializer) -> Vec<Fact> {
 }
 
 /// Writes a checkpoint.
-pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
+pub(super) fn encode(
+    facts: &[Fact],
+    epoch: &Epoch,
+    read: &ReadConfig,
+    progress: &Progress,
+) -> Result<Vec<u8>> {
+    let Progress { position, invalid, queues, held: _ } = progress;
+    // Two numbers of 8 bytes for each queue, and three for each of its sequences.
+    let queued: usize = queues.iter().map(|queue| 16 + 24 * queue.sequences.len()).sum();
+    let mut out = room::with_capacity(queued + BESIDE_QUEUES, room::SLOTS)?;
+    out.extend(MAGIC);
     out.extend(VERSION.to_le_bytes());
     put(&mut out, facts.len() as u64);
     for (name, value) in facts {
         put_text(&mut out, name);
         put_text(&mut out, value);
     }
-    let Epoch { read, samples, sweeps, index } = checkpoint.epoch;
-    put_config(&mut out, &read);
+    let Epoch { read: begun, samples, sweeps, index } = *epoch;
+    put_config(&mut out, &begun);
     [samples, sweeps, index].into_iter().for_each(|value| put(&mut out, value));
-    put_config(&mut out, &checkpoint.read);
-    let Progress { position, invalid, queues, held: _ } = &checkpoint.progress;
+    put_config(&mut out, read);
     position
         .numbers()
         .into_iter()
@@ -236,8 +250,11 @@ pub(super) fn encode(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
     }
     let sum = crc32fast::hash(&out);
     out.extend(sum.to_le_bytes());
-    out
+    Ok(out)
 }
+
+/// Bytes of a checkpoint besides those of its queues: usually enough.
+const BESIDE_QUEUES: usize = 1 << 10;
 
 const DAMAGED: &str =
     "Its bytes were changed or cut: check how they were stored, and restore an earlier checkpoint.";
@@ -392,6 +409,10 @@ impl Input<'_> {
 mod tests {
     use super::*;
 
+    fn encoded(facts: &[Fact], checkpoint: &Checkpoint) -> Vec<u8> {
+        encode(facts, &checkpoint.epoch, &checkpoint.read, &checkpoint.progress).expect("memory")
+    }
+
     fn decode(bytes: &[u8], facts: &[Fact]) -> Result<Checkpoint> {
         decode_against(bytes, |_| Ok(facts.to_vec()))
     }
@@ -419,13 +440,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back() {
         let (facts, checkpoint) = example();
-        assert_eq!(decode(&encode(&facts, &checkpoint), &facts).expect("valid"), checkpoint);
+        assert_eq!(decode(&encoded(&facts, &checkpoint), &facts).expect("valid"), checkpoint);
     }
 
     #[test]
     fn every_flipped_bit_and_every_cut_is_refused() {
         let (facts, checkpoint) = example();
-        let bytes = encode(&facts, &checkpoint);
+        let bytes = encoded(&facts, &checkpoint);
         for at in 0..bytes.len() {
             assert!(decode(&bytes[..at], &facts).is_err(), "cut at {at}");
             for bit in 0..8 {
@@ -440,7 +461,7 @@ mod tests {
     fn a_refusal_names_what_differs() {
         let (facts, checkpoint) = example();
         let other = vec![("order", "window of 3 chunks, seed 7".to_owned())];
-        let error = decode(&encode(&facts, &checkpoint), &other).expect_err("another order");
+        let error = decode(&encoded(&facts, &checkpoint), &other).expect_err("another order");
         assert!(
             error
                 .message()

@@ -1,11 +1,12 @@
 //! A thread that works on what it is given, and gives it back. A thing belongs to one thread at a time: nothing is shared, so
 //! there is nothing to lock.
 
+use crate::delivery::{Inbox, delivery};
+use crate::sync::mpsc::{SyncSender, sync_channel};
+use crate::sync::thread::JoinHandle;
 use crate::thread;
 use crate::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Work that takes less time is not handed over: handing a thing to another thread and back, with the waking of both, costs
@@ -13,13 +14,14 @@ use std::time::Duration;
 /// this long, because nothing is gained where the caller only waits. (Counts of words in minibatches of 256, one by one, read
 /// by a caller that does nothing: a fifth of the time went into changing threads. If all work is handed over, second sweeps
 /// over four shapes of data in minibatches of 32 and 256 take 1.1 to 4 times as long with such a caller on 2 CPUs.) Chunks are
-/// loaded ahead in any case.
-pub(super) const WORTH_A_THREAD: Duration = Duration::from_micros(50);
+/// loaded ahead in any case. In models, which have no time, all is handed over.
+pub(super) const WORTH_A_THREAD: Duration =
+    if cfg!(shuttle) { Duration::ZERO } else { Duration::from_micros(50) };
 
 /// The thread. It has one thing at a time; to hand that over allocates nothing.
 pub(super) struct HandoffThread<T> {
     orders: Option<SyncSender<T>>,
-    results: Receiver<T>,
+    results: Inbox<T>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -27,14 +29,14 @@ impl<T: Send + 'static> HandoffThread<T> {
     /// Starts the thread. If there can be none now, that is logged, and the caller does the work itself.
     pub(super) fn start(name: &str, work: fn(&mut T)) -> Option<HandoffThread<T>> {
         let (orders, inbox) = sync_channel::<T>(1);
-        let (outbox, results) = sync_channel(1);
+        let (outbox, results) = delivery();
         let work = move || {
             for mut thing in inbox {
-                // A panic drops the thing and closes the channel: the reader sees that and refuses further use.
-                if catch_unwind(AssertUnwindSafe(|| work(&mut thing))).is_err() || outbox.send(thing).is_err()
-                {
+                // A panic drops the thing and the outbox: the reader sees that and refuses further use.
+                if catch_unwind(AssertUnwindSafe(|| work(&mut thing))).is_err() {
                     return;
                 }
+                outbox.put(thing);
             }
         };
         match thread::start(name, work) {
@@ -52,9 +54,9 @@ impl<T: Send + 'static> HandoffThread<T> {
         orders.send(thing).map_err(|_| gone())
     }
 
-    /// Takes back what was given away. Waits for it.
+    /// Takes back what was given away. Waits for it; a call that is cancelled leaves it with the thread.
     pub(super) fn take(&self) -> Result<T> {
-        self.results.recv().map_err(|_| gone())
+        self.results.take()?.ok_or_else(gone)
     }
 }
 
@@ -78,4 +80,58 @@ impl<T> Drop for HandoffThread<T> {
 
 fn gone() -> Error {
     Error::internal("Assembling a minibatch panicked; the reader cannot be used any more.")
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::HandoffThread;
+    use crate::sync::explore;
+    use std::sync::Arc;
+
+    /// Something whose owners are counted.
+    struct Thing(#[expect(dead_code, reason = "counts owners")] Arc<()>, u32);
+
+    #[test]
+    fn a_thing_goes_there_and_back() {
+        explore::all("hand-over, twice there and back", || {
+            let owners = Arc::new(());
+            let thread = HandoffThread::start("worker", |thing: &mut Thing| thing.1 += 1).expect("a thread");
+            let mut thing = Thing(Arc::clone(&owners), 0);
+            for round in 1..=2 {
+                thread.give(thing).expect("the thread is there");
+                thing = thread.take().expect("the thread is there");
+                assert_eq!(thing.1, round);
+            }
+            drop((thread, thing));
+            assert_eq!(Arc::strong_count(&owners), 1, "nothing is left");
+        });
+    }
+
+    #[test]
+    fn a_thread_that_is_busy_may_be_dropped() {
+        explore::all("hand-over, dropped while busy, started again", || {
+            let owners = Arc::new(());
+            for _ in 0..2 {
+                let thread =
+                    HandoffThread::start("worker", |thing: &mut Thing| thing.1 += 1).expect("a thread");
+                thread.give(Thing(Arc::clone(&owners), 0)).expect("the thread is there");
+                drop(thread);
+                assert_eq!(Arc::strong_count(&owners), 1, "nothing is left");
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_all_later_calls() {
+        explore::all("hand-over, work that panics", || {
+            let owners = Arc::new(());
+            let work = |thing: &mut Thing| std::panic::resume_unwind(Box::new(thing.1));
+            let thread = HandoffThread::start("worker", work).expect("a thread");
+            thread.give(Thing(Arc::clone(&owners), 7)).expect("the thread is there");
+            assert!(thread.take().is_err());
+            assert!(thread.give(Thing(Arc::clone(&owners), 8)).is_err());
+            drop(thread);
+            assert_eq!(Arc::strong_count(&owners), 1, "nothing is left");
+        });
+    }
 }

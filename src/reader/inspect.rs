@@ -158,7 +158,7 @@ const SMALL_CHUNK: u64 = 256 << 10;
 
 /// The size of chunks for data of `bytes` with a sweep of `samples`, of which `window` samples are randomized together.
 fn chunk_size(bytes: u64, samples: Option<u64>, window: Option<u64>, workers: u64) -> u64 {
-    let chunks = CHUNKS_PER_WORKER * workers.max(1);
+    let chunks = CHUNKS_PER_WORKER.saturating_mul(workers.max(1));
     let in_window = match (window, samples) {
         (Some(window), Some(samples)) if window < samples => {
             (u128::from(bytes) * u128::from(window) / u128::from(samples)) as u64
@@ -244,7 +244,7 @@ impl Inspection {
     }
 
     /// A warning if there are fewer chunks than workers, who get whole chunks.
-    pub(super) fn about_idle_workers(&self, workers: u64) -> Option<String> {
+    pub(super) fn about_idle_workers(&self, workers: u64, lockstep: bool) -> Option<String> {
         let (chunks, primary) = (self.sizes().chunks?, self.members.first()?);
         if workers <= chunks {
             return None;
@@ -261,10 +261,16 @@ impl Inspection {
             ),
             _ => "Divide the data into smaller chunks".to_owned(),
         };
+        let consequence = match lockstep {
+            true => "",
+            false => {
+                " A worker without data takes part in no step of training: programs that wait for all workers, as all-reduce does, \
+                 have to expect that."
+            }
+        };
         Some(format!(
             "{workers} workers share {chunks} {} of '{}': {idle} no data. {remedy}; or use fewer workers, or \
-             'randomize = false', which shares out sequences in turn. A worker without data takes part in no step of training: \
-             programs that wait for all workers, as all-reduce does, have to expect that.",
+             'randomize = false', which shares out sequences in turn.{consequence}",
             if chunks == 1 { "chunk" } else { "chunks" },
             primary.name()
         ))
@@ -295,5 +301,6 @@ mod tests {
         assert_eq!(chunk_size(32_000, Some(10), Some(3), 4), 1000);
         assert_eq!(chunk_size(0, None, None, 0), 1);
         assert_eq!(chunk_size(u64::MAX, Some(1), Some(0), u64::MAX >> 4), 2);
+        assert_eq!(chunk_size(gigabyte, Some(1000), None, u64::MAX), 1);
     }
 }

@@ -5,7 +5,7 @@ use crate::deserialize::{Chunk, ChunkSource, Listing, ListingDeserializer};
 use crate::pool::Pool;
 use crate::randomize::local::Chunks;
 use crate::sequence::ChunkId;
-use crate::{Error, Result};
+use crate::{Error, Result, cancel};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -56,10 +56,14 @@ impl Chunks for ListedChunks {
     fn list(&mut self, chunk: ChunkId) -> Result<Listing<'_>> {
         if self.resident[chunk as usize].is_none() {
             self.expect(chunk);
-            // A failed load is forgotten: the next try is a new one.
-            let load = self.loads.remove(&chunk);
+            let load = self.loads.get(&chunk);
             let load = load.ok_or_else(|| Error::internal(format!("Chunk {chunk} was never started.")))?;
-            let loaded = load.wait()?;
+            let loaded = load.wait();
+            // A failed load is forgotten: the next try is a new one. One that is not waited for any more goes on.
+            if !cancel::ended(&loaded) {
+                self.loads.remove(&chunk);
+            }
+            let loaded = loaded?;
             loaded.commit_errors()?;
             self.resident[chunk as usize] = Some(loaded);
             self.held.push(chunk);

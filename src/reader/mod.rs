@@ -13,6 +13,8 @@ mod parallel_packer;
 mod pipeline;
 mod position;
 mod prefetch_batch;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ use crate::memory::Meter;
 use crate::pack::{Minibatch, output_streams};
 use crate::pool::Pool;
 use crate::stream::{LateShapes, StreamInfo};
-use crate::{Error, Result, exit};
+use crate::{Canceller, Error, ErrorKind, Result, cancel, exit};
 use checkpoint::{Checkpoint, Facts, Progress};
 use handoff::{HandoffThread, WORTH_A_THREAD};
 use inspect::{EpochStart, Inspection};
@@ -56,6 +58,8 @@ pub struct Reader {
     log: Logger,
     /// Workers get whole chunks, not sequences in turn.
     deals_chunks: bool,
+    /// Each worker reads as many minibatches as the others.
+    lockstep: bool,
     /// The number of workers that was warned of last.
     warned_workers: Option<u64>,
     /// Minibatches are truncated, or what is said of truncation is ignored as CNTK does.
@@ -69,6 +73,12 @@ pub struct Reader {
     meter: Meter,
     /// Where the minibatch last delivered ended: what a checkpoint holds, however far reading ahead has come.
     delivered: Progress,
+    /// Ends calls.
+    canceller: Option<Canceller>,
+    /// What a call that was cancelled or failed has left to the next one.
+    unsettled: Unsettled,
+    /// Sequences are fetched, which is not begun again for a call that is cancelled: it goes on, on the thread that reads ahead.
+    is_fetched: bool,
     /// When the caller got the first minibatch of the last batch.
     returned: Option<Instant>,
     /// Threads that pack.
@@ -98,12 +108,24 @@ impl Prefetch {
             (true, false) => Prefetch::Batch,
             // Random transforms go on drawing for minibatches that are dropped: exactly one is read ahead, as in CNTK 2.7.
             // In CNTK's place its host does that, and must get what was drawn for its own calls alone.
-            (true, true) if source.is_fetched_ahead() && !options.in_cntks_place => Prefetch::One,
+            (true, true) if source.is_fetched_ahead() && options.in_place_of.is_none() => Prefetch::One,
             // What users' code makes of a sequence may depend on how often it is asked: nothing is fetched that the caller
             // may not get.
             (true, true) => Prefetch::None,
         }
     }
+}
+
+/// What has to be done before the pipeline is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unsettled {
+    Nothing,
+    /// The pipeline has gone beyond the minibatch last delivered.
+    Position,
+    /// The same, beyond a minibatch that could not be read for now: what is read ahead is not delivered either.
+    Beyond,
+    /// A call that would have changed the epoch, the configuration or the position was cancelled.
+    Epoch,
 }
 
 /// The pipeline, the thread that has it while a batch is read ahead, and the minibatches that are ready.
@@ -113,6 +135,16 @@ struct Engine {
     batch: PrefetchBatch,
     /// An empty one, for its memory; not here while a batch is read ahead.
     spare: PrefetchBatch,
+}
+
+impl Engine {
+    /// The thread that reads ahead, if there can be one.
+    fn thread(&mut self) -> Option<&HandoffThread<PrefetchJob>> {
+        if self.ahead.is_none() {
+            self.ahead = HandoffThread::start("cntk-reader-mb", PrefetchJob::read);
+        }
+        self.ahead.as_ref()
+    }
 }
 
 /// A batch to be read: by which pipeline, of how many minibatches, and where they go.
@@ -139,13 +171,17 @@ impl Reader {
     pub fn open_with(options: &ReaderSettings, others: &Others<'_>) -> Result<Reader> {
         let process = Process::current();
         let pool = Pool::shared()?;
-        let corpus = build::corpus(options);
-        let source = build::deserializer(options, others, &corpus, &pool)?;
-        if source.0.source().is_foreign() {
-            exit::register();
-        }
-        let packing_threads = parallel_packer::threads(&pool);
-        Ok(Reader::over(source, options, corpus, pool, packing_threads, process))
+        let mut reader = others.run(|| {
+            let corpus = build::corpus(options);
+            let source = build::deserializer(options, others, &corpus, &pool)?;
+            if source.0.source().is_foreign() {
+                exit::register();
+            }
+            let packing_threads = parallel_packer::threads(&pool);
+            Ok(Reader::over(source, options, corpus, pool.clone(), packing_threads, process))
+        })?;
+        reader.canceller = others.canceller.cloned();
+        Ok(reader)
     }
 
     /// A reader of the sequences of a deserializer that is open already.
@@ -177,10 +213,12 @@ impl Reader {
         let inspection = Inspection::new(deserializer.clone(), members, window);
         let meter = Meter::default();
         let prefetch = Prefetch::of(options, &*source);
+        let is_fetched = source.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
             Box::new(Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads, &meter));
-        let delivered = pipeline.progress(Progress::default());
+        // Nothing is queued yet, so that no memory is needed.
+        let delivered = pipeline.progress(Progress::default()).unwrap_or_default();
         Reader {
             streams,
             shapes,
@@ -190,13 +228,18 @@ impl Reader {
             prefetch,
             log: Logger { trace_level: options.trace_level },
             deals_chunks: matches!(options.order, Order::Block { .. }),
+            lockstep: options.lockstep,
             warned_workers: None,
-            takes_truncation: options.in_cntks_place || matches!(options.packing, Packing::Truncated { .. }),
+            takes_truncation: options.in_place_of.is_some()
+                || matches!(options.packing, Packing::Truncated { .. }),
             epoch: None,
             start: EpochStart::default(),
             inspection,
             meter,
             delivered,
+            canceller: None,
+            unsettled: Unsettled::Nothing,
+            is_fetched,
             returned: None,
             packing_threads,
             wanted: 1,
@@ -228,10 +271,11 @@ impl Reader {
     /// Starts an epoch. Needed before the first read.
     pub fn start_epoch(&mut self, epoch: &Epoch) -> Result<()> {
         self.check_sizes(&epoch.read)?;
-        let pipeline = self.recall()?;
-        let epoch = pipeline.start_epoch(epoch)?;
-        let progress = pipeline.progress(Progress::default());
-        self.start = pipeline.epoch_start();
+        let (epoch, start, progress) = self.change(|pipeline| {
+            let epoch = pipeline.start_epoch(epoch)?;
+            Ok((epoch, pipeline.epoch_start(), pipeline.progress(Progress::default())?))
+        })?;
+        self.start = start;
         self.epoch = Some((epoch, epoch.read));
         self.delivered = progress;
         self.warn_of_idle_workers(epoch.read.workers);
@@ -243,9 +287,10 @@ impl Reader {
     pub fn configure(&mut self, config: &ReadConfig) -> Result<()> {
         let (epoch, _) = self.epoch()?;
         self.check_sizes(config)?;
-        let pipeline = self.recall()?;
-        pipeline.configure(config)?;
-        let progress = pipeline.progress(Progress::default());
+        let progress = self.change(|pipeline| {
+            pipeline.configure(config)?;
+            pipeline.progress(Progress::default())
+        })?;
         self.epoch = Some((epoch, *config));
         self.delivered = progress;
         self.warn_of_idle_workers(config.workers);
@@ -257,7 +302,7 @@ impl Reader {
         if !self.deals_chunks || self.warned_workers == Some(workers) {
             return;
         }
-        if let Some(warning) = self.inspection.about_idle_workers(workers) {
+        if let Some(warning) = self.inspection.about_idle_workers(workers, self.lockstep) {
             self.warned_workers = Some(workers);
             self.log.write(Level::Warning, &warning);
         }
@@ -270,14 +315,22 @@ impl Reader {
 
     /// Reads the next minibatch. At the end of the epoch: one without streams, again and again.
     ///
-    /// After an error the reader goes on after the sequences that could not be delivered, as CNTK 2.7 does.
+    /// After an error in the data the reader goes on after the sequences that could not be delivered, as CNTK 2.7 does. An error of
+    /// the kind [`ErrorKind::Io`] or [`ErrorKind::Memory`] may pass: the next read tries to deliver the same minibatch.
     pub fn read(&mut self) -> Result<Minibatch> {
         self.epoch()?;
+        if self.unsettled == Unsettled::Beyond {
+            self.run(|reader| reader.recall().map(drop))?;
+        }
         if self.engine.batch.ready.is_empty() {
-            self.refill()?;
+            self.run(Reader::refill)?;
         }
         let engine = &mut *self.engine;
         let Assembled { minibatch, progress } = engine.batch.ready.pop_front().ok_or_else(unusable)?;
+        if minibatch.as_ref().is_err_and(Error::may_pass) {
+            self.unsettled = Unsettled::Beyond;
+            return minibatch;
+        }
         engine.batch.spare = std::mem::replace(&mut self.delivered, progress);
         if minibatch.as_ref().is_ok_and(|minibatch| minibatch.end_of_sweep) {
             self.inspection.end_sweep();
@@ -295,20 +348,42 @@ impl Reader {
     }
 
     fn refill_after(&mut self, away: Duration) -> Result<()> {
+        self.settle()?;
+        let is_apart = self.is_fetched && cancel::is_possible();
         let engine = &mut *self.engine;
-        let job = match (engine.pipeline.take(), &engine.ahead) {
-            (Some(pipeline), _) => {
-                let batch = std::mem::take(&mut engine.spare);
-                let mut job = PrefetchJob { pipeline, wanted: self.wanted, batch };
-                job.read();
-                job
+        if let Some(pipeline) = engine.pipeline.take() {
+            let batch = std::mem::take(&mut engine.spare);
+            let mut job = PrefetchJob { pipeline, wanted: self.wanted, batch };
+            if is_apart && let Some(thread) = engine.thread() {
+                thread.give(job)?;
+            } else {
+                match is_apart {
+                    true => cancel::apart(|| job.read()),
+                    false => job.read(),
+                }
+                return self.accept(job, away);
             }
-            (None, Some(thread)) => thread.take()?,
-            (None, None) => return Err(unusable()),
-        };
-        let PrefetchJob { pipeline, batch, .. } = job;
+        }
+        let job = engine.ahead.as_ref().ok_or_else(unusable)?.take()?;
+        self.accept(job, away)
+    }
+
+    /// Takes over a batch that was read, and has the next one read ahead if that is worth it.
+    fn accept(&mut self, job: PrefetchJob, away: Duration) -> Result<()> {
+        let engine = &mut *self.engine;
+        let PrefetchJob { pipeline, mut batch, .. } = job;
+        if batch.ready.back().is_some_and(|last| cancel::ended(&last.minibatch))
+            && let Some(last) = batch.ready.pop_back()
+        {
+            self.unsettled = Unsettled::Position;
+            if batch.ready.is_empty() {
+                engine.pipeline = Some(pipeline);
+                engine.spare = batch;
+                return last.minibatch.map(drop);
+            }
+        }
         let spare = std::mem::replace(&mut engine.batch, batch);
-        let goes_on = engine.batch.goes_on();
+        let goes_on = engine.batch.goes_on() && self.unsettled == Unsettled::Nothing;
         let is_ahead = match self.prefetch {
             Prefetch::None => false,
             Prefetch::Batch => {
@@ -317,13 +392,8 @@ impl Reader {
             }
             Prefetch::One => goes_on,
         };
-        if is_ahead {
-            if engine.ahead.is_none() {
-                engine.ahead = HandoffThread::start("cntk-reader-mb", PrefetchJob::read);
-            }
-            if let Some(thread) = &engine.ahead {
-                return thread.give(PrefetchJob { pipeline, wanted: self.wanted, batch: spare });
-            }
+        if is_ahead && let Some(thread) = engine.thread() {
+            return thread.give(PrefetchJob { pipeline, wanted: self.wanted, batch: spare });
         }
         engine.pipeline = Some(pipeline);
         engine.spare = spare;
@@ -345,6 +415,19 @@ impl Reader {
     pub fn progress(&self) -> Result<EpochProgress> {
         let (epoch, _) = self.epoch()?;
         self.inspection.progress(&epoch, self.start, &self.delivered)
+    }
+
+    /// Whether the workers read in lockstep: then a minibatch without data is a step like others, unless
+    /// [`Reader::is_at_end`] was true before it was read.
+    pub fn is_in_lockstep(&self) -> bool {
+        self.lockstep
+    }
+
+    /// Whether everything in the epoch has been delivered, of all workers.
+    pub fn is_at_end(&self) -> bool {
+        let progress = self.progress().ok();
+        progress
+            .is_some_and(|progress| progress.expected.is_some_and(|expected| progress.delivered >= expected))
     }
 
     /// Memory in use. Counted are the arrays of chunks, minibatches and indexes, not the small objects around them; of
@@ -375,9 +458,10 @@ impl Reader {
     /// [`Reader::restore`] does not. Without randomization and with several workers the sequences may be shared out
     /// differently than before, as in CNTK 2.7. A position in data that are not indexed yet is waited for.
     pub fn set_state(&mut self, state: &[(&str, u64)]) -> Result<()> {
-        let pipeline = self.recall()?;
-        pipeline.set_state(state)?;
-        self.delivered = pipeline.progress(Progress::default());
+        self.delivered = self.change(|pipeline| {
+            pipeline.set_state(state)?;
+            pipeline.progress(Progress::default())
+        })?;
         Ok(())
     }
 
@@ -387,17 +471,20 @@ impl Reader {
     pub fn checkpoint(&self) -> Result<Vec<u8>> {
         let (epoch, read) = self.epoch()?;
         let facts = self.facts.at(&self.delivered)?;
-        Ok(checkpoint::encode(&facts, &Checkpoint { epoch, read, progress: self.delivered.clone() }))
+        checkpoint::encode(&facts, &epoch, &read, &self.delivered)
     }
 
     /// Restores what [`Reader::checkpoint`] gave. Also starts the epoch that it was taken in, so a new reader can
     /// continue at once. Refuses a checkpoint of other data or another configuration, saying what differs; the reader
     /// is then as before.
     pub fn restore(&mut self, checkpoint: &[u8]) -> Result<()> {
-        let Checkpoint { epoch, read, mut progress } = checkpoint::decode(checkpoint, &self.facts)?;
-        let pipeline = self.recall()?;
-        let start = pipeline.restore(&epoch, &read, &progress)?;
-        progress.held = pipeline.held_samples();
+        let Checkpoint { epoch, read, mut progress } =
+            self.run(|reader| checkpoint::decode(checkpoint, &reader.facts))?;
+        let (start, held) = self.change(|pipeline| {
+            let start = pipeline.restore(&epoch, &read, &progress)?;
+            Ok((start, pipeline.held_samples()))
+        })?;
+        progress.held = held;
         self.start = start;
         self.epoch = Some((epoch, read));
         self.delivered = progress;
@@ -445,23 +532,60 @@ impl Reader {
         self.check_process()?;
         let engine = &mut *self.engine;
         let mut is_ahead = !engine.batch.ready.is_empty();
-        engine.batch.ready.clear();
-        let mut pipeline = match (engine.pipeline.take(), &engine.ahead) {
-            (Some(pipeline), _) => pipeline,
-            (None, Some(thread)) => {
-                let PrefetchJob { pipeline, mut batch, .. } = thread.take()?;
-                is_ahead = true;
-                batch.ready.clear();
-                engine.spare = batch;
-                pipeline
-            }
-            (None, None) => return Err(unusable()),
-        };
-        if is_ahead || pipeline.is_ahead() {
-            self.wanted = 1;
-            pipeline.resume(&self.delivered)?;
+        if engine.pipeline.is_none() {
+            let thread = engine.ahead.as_ref().ok_or_else(unusable)?;
+            let PrefetchJob { pipeline, mut batch, .. } = thread.take()?;
+            is_ahead = true;
+            batch.ready.clear();
+            engine.spare = batch;
+            engine.pipeline = Some(pipeline);
         }
-        Ok(engine.pipeline.insert(pipeline))
+        engine.batch.ready.clear();
+        if is_ahead || engine.pipeline.as_ref().is_some_and(|pipeline| pipeline.is_ahead()) {
+            self.wanted = 1;
+            if self.unsettled == Unsettled::Nothing {
+                self.unsettled = Unsettled::Position;
+            }
+        }
+        self.settle()?;
+        self.engine.pipeline.as_deref_mut().ok_or_else(unusable)
+    }
+
+    /// Brings the pipeline, unless the thread has it, to where the minibatch last delivered ended.
+    fn settle(&mut self) -> Result<()> {
+        let Some(pipeline) = &mut self.engine.pipeline else { return Ok(()) };
+        match (self.unsettled, &self.epoch) {
+            (Unsettled::Nothing, _) => return Ok(()),
+            (Unsettled::Position | Unsettled::Beyond, _) => pipeline.resume(&self.delivered)?,
+            (Unsettled::Epoch, Some((epoch, read))) => _ = pipeline.restore(epoch, read, &self.delivered)?,
+            // The first epoch is still to be started, and that sets everything.
+            (Unsettled::Epoch, None) => {}
+        }
+        self.unsettled = Unsettled::Nothing;
+        Ok(())
+    }
+
+    /// Changes where the pipeline stands, and how it goes on. If that is cancelled, or ends for lack of memory, the next call undoes it first.
+    fn change<R>(&mut self, work: impl FnOnce(&mut Pipeline) -> Result<R>) -> Result<R> {
+        let mut is_begun = false;
+        let changed = self.run(|reader| {
+            let pipeline = reader.recall()?;
+            is_begun = true;
+            work(pipeline)
+        });
+        let lacks_memory = changed.as_ref().is_err_and(|error| error.kind() == ErrorKind::Memory);
+        if is_begun && (lacks_memory || cancel::ended(&changed)) {
+            self.unsettled = Unsettled::Epoch;
+        }
+        changed
+    }
+
+    /// Runs a call, which the reader's canceller ends if it has one.
+    fn run<R>(&mut self, work: impl FnOnce(&mut Reader) -> Result<R>) -> Result<R> {
+        match self.canceller.clone() {
+            Some(canceller) => canceller.run(|| work(self)),
+            None => work(self),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::randomize::local::LocalTimeline;
 use crate::randomize::{EpochConfig, Selection, Timeline, WorkerConfig};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::LateShapes;
-use crate::{Error, ErrorKind, Result, exit};
+use crate::{Error, ErrorKind, Result, cancel, exit};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -82,7 +82,7 @@ impl Pipeline {
         let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
-        let timeline = TimelineSource::new(options.order, deserializer, pool);
+        let timeline = TimelineSource::new(options, deserializer, pool);
         let deserializer = deserializer.source();
         // Several minibatches are packed at once; those whose sequences are fetched are packed one by one, each by several
         // threads.
@@ -136,8 +136,10 @@ impl Pipeline {
             epoch = epoch.truncated_to_its_minibatch_size(lanes)?;
         }
         epoch.read.workers().check()?;
-        self.packer.configure(&epoch.read.pack())?;
+        // An epoch that is refused leaves everything as it was.
+        self.packer.check(&epoch.read.pack())?;
         self.source.start_epoch(&epoch)?;
+        self.packer.configure(&epoch.read.pack())?;
         self.packer.reset();
         Ok(epoch)
     }
@@ -161,7 +163,8 @@ impl Pipeline {
             (Some((spec, limits)), Source { timeline: TimelineSource::Global(..), fetcher: None, .. }) => {
                 let spec = Arc::clone(spec);
                 let failure = self.plan(limits, wanted);
-                failure.or(self.pack(spec, batch).err())
+                // What was selected is packed in any case, which is soon done: nobody else would.
+                failure.or(cancel::apart(|| self.pack(spec, batch)).err())
             }
             _ => self.packer.read(&mut self.source).map(|minibatch| self.deliver(Ok(minibatch), batch)).err(),
         };
@@ -177,8 +180,11 @@ impl Pipeline {
     }
 
     fn deliver(&mut self, minibatch: Result<Minibatch>, batch: &mut PrefetchBatch) {
-        let progress = self.progress(std::mem::take(&mut batch.spare));
-        batch.ready.push_back(Assembled { minibatch, progress });
+        batch.ready.push_back(match self.progress(std::mem::take(&mut batch.spare)) {
+            Ok(progress) => Assembled { minibatch, progress },
+            // The reader goes back to where the minibatch before it ended.
+            Err(error) => Assembled { minibatch: Err(error), progress: Progress::default() },
+        });
     }
 
     /// Selects the sequences of up to `wanted` minibatches of one window. Returns the failure that ended this early, if any;
@@ -224,11 +230,11 @@ impl Pipeline {
     }
 
     /// Where the pipeline stands, for [`Pipeline::resume`]. `before` is overwritten: its memory is used again.
-    pub(super) fn progress(&self, before: Progress) -> Progress {
+    pub(super) fn progress(&self, before: Progress) -> Result<Progress> {
         let mut queues = before.queues;
-        self.packer.queued(&mut queues);
+        self.packer.queued(&mut queues)?;
         let position = self.source.timeline.position();
-        Progress { position, invalid: self.source.invalid, queues, held: self.held_samples() }
+        Ok(Progress { position, invalid: self.source.invalid, queues, held: self.held_samples() })
     }
 
     /// Samples that the packer holds for later minibatches.
@@ -329,7 +335,7 @@ impl Source {
         match &mut self.timeline {
             TimelineSource::Global(timeline, store) => {
                 if !std::mem::take(&mut self.is_drawn) {
-                    store.begin(&**timeline);
+                    store.begin(&**timeline)?;
                     timeline.next(global, local, &mut self.selection)?;
                 }
                 if self.selection.passed || !self.selection.sequences.is_empty() {
@@ -362,7 +368,8 @@ impl Source {
 }
 
 impl TimelineSource {
-    fn new(order: Order, deserializer: &AnyDeserializer, pool: Pool) -> TimelineSource {
+    fn new(options: &ReaderSettings, deserializer: &AnyDeserializer, pool: Pool) -> TimelineSource {
+        let (order, pace) = (options.order, options.pace());
         let deserializer = match deserializer {
             AnyDeserializer::Known(deserializer) => deserializer,
             AnyDeserializer::Listing(deserializer) => {
@@ -371,9 +378,9 @@ impl TimelineSource {
             }
         };
         let timeline: Box<dyn Timeline> = match order {
-            Order::InOrder => Box::new(InOrder::new(deserializer.clone())),
+            Order::InOrder => Box::new(InOrder::new(deserializer.clone()).at_pace(pace)),
             Order::Block { window, seed } => {
-                Box::new(BlockRandomizer::new(deserializer.clone(), window, seed))
+                Box::new(BlockRandomizer::new(deserializer.clone(), window, seed).at_pace(pace))
             }
         };
         TimelineSource::Global(timeline, ChunkStore::new(deserializer.clone(), pool))

@@ -2,10 +2,11 @@
 
 use super::loading::{Load, Loads};
 use crate::deserialize::{Chunk, ChunkSource, Deserializer};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::randomize::{Selection, Timeline, Window};
 use crate::sequence::ChunkId;
-use crate::{Error, Result};
+use crate::{Error, Result, cancel};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -67,12 +68,13 @@ impl ChunkStore {
 
     /// Starts loading the first window while the timeline still draws its order: drawing takes up to a tenth of the time of a
     /// first sweep over short sequences of binary data. Chunks from users' code are not requested before they are needed.
-    pub(super) fn begin(&mut self, timeline: &dyn Timeline) {
+    pub(super) fn begin(&mut self, timeline: &dyn Timeline) -> Result<()> {
         if self.held.is_empty() && self.loads.is_empty() && self.deserializer.loader().is_none() {
             timeline.window(0, &mut self.window);
-            self.make_room();
+            self.make_room()?;
             self.start_window();
         }
+        Ok(())
     }
 
     /// Loads the timeline's window, so that all chunks of `selection` are in memory.
@@ -82,8 +84,19 @@ impl ChunkStore {
     /// loaded. If the window has not moved, the call costs one comparison.
     pub(super) fn follow(&mut self, timeline: &dyn Timeline, selection: &Selection) -> Result<()> {
         if self.is_left_by(timeline) {
+            self.make_room_for(timeline)?;
             self.stamp = Some(timeline.window_stamp());
-            self.move_window(timeline)?;
+            let moved = self.move_window();
+            let may_pass = self.failed.values().any(Error::may_pass);
+            if may_pass || cancel::ended(&moved) {
+                // The next read tries the same minibatch: it moves the window anew, and loads what is missing.
+                self.stamp = None;
+            }
+            if may_pass {
+                // What was loaded ahead may have failed for the same reason.
+                self.loads.clear();
+            }
+            moved?;
         }
         if self.failed.is_empty() {
             return Ok(());
@@ -94,10 +107,8 @@ impl ChunkStore {
 
     /// Releases the chunks that the new window does not need, and loads those that it lacks. Of several failures, returns the
     /// first in the order of the timeline.
-    fn move_window(&mut self, timeline: &dyn Timeline) -> Result<()> {
+    fn move_window(&mut self) -> Result<()> {
         self.failed.clear();
-        timeline.window(AHEAD, &mut self.window);
-        self.make_room();
         let resident = Arc::make_mut(&mut self.resident);
         self.window.resident.iter().for_each(|&chunk| self.needed[chunk as usize] = true);
         let (needed, ahead) = (&self.needed, &self.window.ahead);
@@ -123,12 +134,16 @@ impl ChunkStore {
             // Loads finish roughly in the order in which they were started, so most are done when the last one is. Waking
             // up for each of many small chunks would take longer than loading them.
             let last = self.window.resident.iter().rev().find_map(|chunk| self.loads.get(chunk));
-            last.into_iter().for_each(|load| load.finish());
+            last.map_or(Ok(()), |load| load.finish())?;
         }
         let mut first = Ok(());
         for i in 0..self.window.resident.len() {
             let chunk = self.window.resident[i];
-            if let Err(error) = self.make_resident(chunk) {
+            let made = self.make_resident(chunk);
+            if cancel::ended(&made) {
+                return made;
+            }
+            if let Err(error) = made {
                 self.failed.insert(chunk, error.clone());
                 first = first.and(Err(error));
             }
@@ -137,12 +152,18 @@ impl ChunkStore {
         first
     }
 
+    /// Asks the timeline for its window, and makes room for it.
+    fn make_room_for(&mut self, timeline: &dyn Timeline) -> Result<()> {
+        timeline.window(AHEAD, &mut self.window);
+        self.make_room()
+    }
+
     /// Makes `resident` and `needed` long enough for the greatest chunk id of the window.
-    fn make_room(&mut self) {
+    fn make_room(&mut self) -> Result<()> {
         let last = self.window.resident.iter().chain(&self.window.ahead).max();
         let chunks = last.map_or(0, |&last| last as usize + 1).max(self.resident.len());
-        Arc::make_mut(&mut self.resident).resize(chunks, None);
-        self.needed.resize(chunks, false);
+        room::resize(Arc::make_mut(&mut self.resident), chunks, None, room::ORDER)?;
+        room::resize(&mut self.needed, chunks, false, room::ORDER)
     }
 
     /// Starts loading the window's chunks, except those that are loaded or being loaded.
@@ -193,8 +214,14 @@ impl ChunkStore {
     /// Waits for a chunk that was started, and makes it resident.
     fn make_resident(&mut self, chunk: ChunkId) -> Result<()> {
         if self.resident[chunk as usize].is_none() {
-            let loaded = match self.loads.remove(&chunk) {
-                Some(load) => load.wait()?,
+            let loaded = match self.loads.get(&chunk) {
+                Some(load) => {
+                    let loaded = load.wait();
+                    if !cancel::ended(&loaded) {
+                        self.loads.remove(&chunk);
+                    }
+                    loaded?
+                }
                 None if self.loads_at_once => self.deserializer.load(chunk)?,
                 None => return Err(Error::internal(format!("Chunk {chunk} was never started."))),
             };

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::config::from_text;
-use crate::config::options::DeserializerOptions;
+use crate::config::options::{DeserializerOptions, Release};
 use crate::deserialize::text::TextDeserializer;
 use crate::randomize::random::Random;
 use crate::randomize::{SIZE_OF_SWEEP, SIZE_UNLIMITED, SWEEPS_UNLIMITED};
@@ -463,7 +463,7 @@ fn truncation_is_refused_where_nothing_is_truncated() {
     assert!(reader.configure(&ReadConfig::new(4).right_splice(1)).is_err());
     assert_eq!(samples_of_data(&reader.read().expect("a minibatch")), 1);
     // In CNTK's place it is ignored, as by CNTK.
-    settings.in_cntks_place = true;
+    settings.in_place_of = Some(Release::Current);
     let mut reader = Reader::open(&settings).expect("a reader");
     reader.start_epoch(&Epoch::sweeps(1).read_config(truncated)).expect("an epoch");
     reader.configure(&truncated).expect("a configuration");

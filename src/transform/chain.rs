@@ -13,14 +13,12 @@ use super::view::{Frame, Maker, View};
 use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
+use crate::limits::MOST_IMAGE_VALUES;
 use crate::log::Repeated;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
-
-/// Most values of an image, 2^31: more than CNTK's images can have.
-const MOST_VALUES: usize = 1 << 31;
 
 /// The transforms of one stream, in their order; a cast to the stream's element type is the last one.
 pub struct Chain {
@@ -347,17 +345,17 @@ impl Chain {
             match (step, stage) {
                 (Step::Crop(Cut { region, mirrored }), _) => view.crop(*region, *mirrored),
                 (Step::Scale(fit), Stage::Scale(options)) => {
-                    scale::apply(options, fit, &mut view, tables, memory);
+                    scale::apply(options, fit, &mut view, tables, memory)?;
                 }
-                (Step::Mean, Stage::Mean(Some(mean))) => mean.apply(&mut view, memory),
-                (Step::Color(change), _) => color::apply::<T>(change, &mut view, memory),
-                (Step::Intensity(shifts), _) => intensity::apply::<T>(shifts, &mut view, memory),
+                (Step::Mean, Stage::Mean(Some(mean))) => mean.apply(&mut view, memory)?,
+                (Step::Color(change), _) => color::apply::<T>(change, &mut view, memory)?,
+                (Step::Intensity(shifts), _) => intensity::apply::<T>(shifts, &mut view, memory)?,
                 (Step::Transpose, _) => {
                     let image = view.settle();
                     plan.leave_declared(image);
-                    transpose::transpose(image, memory);
+                    transpose::transpose(image, memory)?;
                 }
-                (Step::Cast, _) => transpose::cast::<T>(view.settle(), memory),
+                (Step::Cast, _) => transpose::cast::<T>(view.settle(), memory)?,
                 (Step::User { random, result }, Stage::User { name, transform, .. }) => {
                     let image = view.settle();
                     transform.apply(image, *random)?;
@@ -371,7 +369,7 @@ impl Chain {
             }
         }
         let image = view.settle();
-        transpose::cast::<T>(image, memory);
+        transpose::cast::<T>(image, memory)?;
         plan.leave_declared(image);
         Ok(())
     }
@@ -543,7 +541,7 @@ impl Stage {
 fn check_size(image: &ImageInfo, what: &str) -> Result<()> {
     let ImageInfo { width, height, channels, .. } = *image;
     let count = image.values();
-    if count > 0 && count <= MOST_VALUES {
+    if count > 0 && count <= MOST_IMAGE_VALUES {
         return Ok(());
     }
     let message = format!("{what} has {width} columns, {height} rows and {channels} channels.");

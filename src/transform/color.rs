@@ -55,7 +55,7 @@ pub(super) fn plan(
 }
 
 /// Changes an image, which gets the stream's type; one that has it already is changed in place (CNTK 2.7).
-pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut Memory) {
+pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
     let processor = Processor::detect();
     view.settle_for::<T>();
     let channels = view.image.channels as usize;
@@ -71,13 +71,13 @@ pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut 
                     T::from_f64(brightness * sum / run.len() as f64)
                 }
             };
-            let mut out = memory.take(run.len());
+            let mut out = memory.take(run.len())?;
             light(processor, &values[run.clone()], T::from_f64(contrast), beta, &mut out);
             view.store(out, std::iter::once(run), memory);
         }
         None if view.image.pixels.depth() == Depth::Element(T::TYPE) => {}
         None => {
-            let mut out = memory.take::<T>(values.len());
+            let mut out = memory.take::<T>(values.len())?;
             out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.to());
             memory.replace(&mut view.image.pixels, out);
         }
@@ -88,6 +88,7 @@ pub(super) fn apply<T: Real>(change: &Change, view: &mut View<'_>, memory: &mut 
             rows.for_each(|row| saturate(processor, values[row].as_chunks_mut().0, ratio));
         }
     }
+    Ok(())
 }
 
 /// Channels that are summed up by themselves; those of further ones belong to these again, one after the other.

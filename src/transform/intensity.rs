@@ -59,14 +59,14 @@ impl Intensity {
 const PERIOD: usize = 48;
 
 /// Shifts the channels of an image: the last one, which is red or gray, by the first number, and so on.
-pub(super) fn apply<T: Real>(shifts: &[f32; 3], view: &mut View<'_>, memory: &mut Memory) {
+pub(super) fn apply<T: Real>(shifts: &[f32; 3], view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
     view.settle_for::<T>();
     let (channels, run) = (view.image.channels as usize, view.run());
     let shift_of =
         |channel: usize| shifts.get(channels - 1 - channel).map_or(T::default(), |&shift| T::from_f32(shift));
     for_pixels!(&view.image.pixels, values => {
         let values = &values[run.clone()];
-        let mut out = memory.take(values.len());
+        let mut out = memory.take(values.len())?;
         if PERIOD.is_multiple_of(channels) {
             let mut shifts = [T::default(); PERIOD];
             shifts.iter_mut().enumerate().for_each(|(i, shift)| *shift = shift_of(i % channels));
@@ -81,6 +81,7 @@ pub(super) fn apply<T: Real>(shifts: &[f32; 3], view: &mut View<'_>, memory: &mu
         }
         view.store(out, std::iter::once(run), memory);
     });
+    Ok(())
 }
 
 dispatch! {

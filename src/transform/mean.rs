@@ -111,11 +111,11 @@ impl Mean {
 
     /// Subtracts the mean from an image that it [applies](Mean::applies) to; one that has the stream's type already is changed
     /// in place (CNTK 2.7).
-    pub fn apply(&self, view: &mut View<'_>, memory: &mut Memory) {
+    pub fn apply(&self, view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
         match &self.values {
             Values::Floats(mean) => subtract_from(mean, view, memory),
             Values::Doubles(mean) => subtract_from(mean, view, memory),
-            Values::Other(_) => {}
+            Values::Other(_) => Ok(()),
         }
     }
 }
@@ -142,11 +142,11 @@ impl Values {
     }
 }
 
-fn subtract_from<T: Real>(mean: &[T], view: &mut View<'_>, memory: &mut Memory) {
+fn subtract_from<T: Real>(mean: &[T], view: &mut View<'_>, memory: &mut Memory) -> Result<()> {
     view.settle_for::<T>();
     let (processor, rows) = (Processor::detect(), view.rows());
     for_pixels!(&view.image.pixels, values => {
-        let mut out = memory.take(mean.len());
+        let mut out = memory.take(mean.len())?;
         let (mut means, mut results) = (mean, out.as_mut_slice());
         for row in rows.clone() {
             let (mean, result);
@@ -156,6 +156,7 @@ fn subtract_from<T: Real>(mean: &[T], view: &mut View<'_>, memory: &mut Memory) 
         }
         view.store(out, rows, memory);
     });
+    Ok(())
 }
 
 dispatch! {

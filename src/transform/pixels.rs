@@ -1,6 +1,8 @@
 //! Types of pixel values, and the memory that transforms put their results into.
 
+use crate::Result;
 use crate::image::{Image, Pixels};
+use crate::memory::room;
 use crate::stream::Element;
 
 /// A type of an image's values: `u8`, `f32` or `f64`.
@@ -113,10 +115,10 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Takes out memory for `count` values. What the values are is not defined.
-    pub(super) fn take<V: Value>(&mut self, count: usize) -> Vec<V> {
+    pub(super) fn take<V: Value>(&mut self, count: usize) -> Result<Vec<V>> {
         let mut values = V::spare(self).pop().unwrap_or_default();
-        values.resize(count, V::default());
-        values
+        room::resize(&mut values, count, V::default(), room::IMAGE)?;
+        Ok(values)
     }
 
     /// Gives an image other values, and keeps the memory of its former ones.

@@ -104,26 +104,27 @@ pub(super) fn apply(
     view: &mut View<'_>,
     tables: &mut Tables,
     memory: &mut Memory,
-) {
+) -> Result<()> {
     if let Some(resize) = &fit.resize {
-        resize::apply(resize, view.settle(), tables, memory);
+        resize::apply(resize, view.settle(), tables, memory)?;
         view.restart_in(Region::whole(resize.width, resize.height), resize.cut);
     }
     view.crop(fit.cut, false);
     let (ScaleMode::Pad(value), Some(Padding { before, source, .. })) = (options.mode, fit.padding) else {
-        return;
+        return Ok(());
     };
     let whole = Region::whole(options.width, options.height);
     let (columns, rows) = view.before(source);
     let place = (before.0 - columns, before.1 - rows);
     let (channels, lines) = (view.image.channels as usize, view.lines(source));
     for_pixels!(&view.image.pixels, values => {
-        let mut out = memory.take(whole.width as usize * whole.height as usize * channels);
+        let mut out = memory.take(whole.width as usize * whole.height as usize * channels)?;
         pad(values, lines, place, value.map(Padded::of), channels, whole.width, &mut out);
         memory.replace(&mut view.image.pixels, out);
     });
     (view.image.width, view.image.height) = (whole.width, whole.height);
     view.restart();
+    Ok(())
 }
 
 /// Values that images are padded with.

@@ -1,21 +1,23 @@
 //! `Transpose`: from pixels to planes, channel after channel. `Cast`: to the stream's type.
 
 use super::pixels::{Memory, Real, Value, for_pixels};
+use crate::Result;
 use crate::image::{Depth, Image};
 use crate::processor::{InstructionSet, Processor, dispatch};
 
 /// Makes planes of an image's pixels. Bytes stay bytes: they are widened when they are packed.
-pub(super) fn transpose(image: &mut Image, memory: &mut Memory) {
+pub(super) fn transpose(image: &mut Image, memory: &mut Memory) -> Result<()> {
     let channels = image.channels as usize;
     image.planar = true;
     if channels == 1 {
-        return;
+        return Ok(());
     }
     for_pixels!(&image.pixels, values => {
-        let mut out = memory.take(values.len());
+        let mut out = memory.take(values.len())?;
         planes(Processor::detect(), values, channels, &mut out);
         memory.replace(&mut image.pixels, out);
     });
+    Ok(())
 }
 
 dispatch! {
@@ -45,14 +47,15 @@ fn planes_with<V: Value, S: InstructionSet>(_: S, values: &[V], channels: usize,
 }
 
 /// Converts floating-point values to the stream's type. Bytes stay bytes: they are widened when they are packed.
-pub(super) fn cast<T: Real>(image: &mut Image, memory: &mut Memory) {
+pub(super) fn cast<T: Real>(image: &mut Image, memory: &mut Memory) -> Result<()> {
     if matches!(image.pixels.depth(), Depth::Element(element) if element != T::TYPE) {
         for_pixels!(&image.pixels, values => {
-            let mut out = memory.take::<T>(values.len());
+            let mut out = memory.take::<T>(values.len())?;
             out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.to());
             memory.replace(&mut image.pixels, out);
         });
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -72,7 +75,7 @@ mod tests {
                 }
                 let mut image = Image { width, height, channels, ..Image::default() };
                 image.pixels = Pixels::Bytes(values.clone());
-                transpose(&mut image, &mut Memory::default());
+                transpose(&mut image, &mut Memory::default()).expect("memory");
                 assert!(image.planar);
                 assert_eq!(image.pixels, Pixels::Bytes(wanted), "{width}x{height} of {channels} channels");
             }
@@ -82,12 +85,12 @@ mod tests {
     #[test]
     fn casts_convert_the_other_type_alone() {
         let mut image = Image { pixels: Pixels::Bytes(vec![3]), ..Image::default() };
-        cast::<f32>(&mut image, &mut Memory::default());
+        cast::<f32>(&mut image, &mut Memory::default()).expect("memory");
         assert_eq!(image.pixels, Pixels::Bytes(vec![3]));
         image.pixels = Pixels::Doubles(vec![0.1]);
-        cast::<f64>(&mut image, &mut Memory::default());
+        cast::<f64>(&mut image, &mut Memory::default()).expect("memory");
         assert_eq!(image.pixels, Pixels::Doubles(vec![0.1]));
-        cast::<f32>(&mut image, &mut Memory::default());
+        cast::<f32>(&mut image, &mut Memory::default()).expect("memory");
         assert_eq!(image.pixels, Pixels::Floats(vec![0.1]));
     }
 }

@@ -5,7 +5,11 @@ use std::process::Command;
 
 /// Environment variable with the directory in which a child works. Without it, the tests that are meant for a child do
 /// nothing.
-const DIRECTORY: &str = "CNTK_READER_TEST_CHILD";
+pub const DIRECTORY: &str = "CNTK_READER_TEST_CHILD";
+
+/// Environment variable with the emulator, and its options, that runs the programs of the processor that the tests are built for:
+/// they cannot be started directly.
+const RUNNER: &str = "CNTK_READER_TEST_RUNNER";
 
 /// Prefix of the lines that a child sends to its parent.
 const MARK: &str = "child says: ";
@@ -21,11 +25,21 @@ pub fn say(line: &str) {
     println!("\n{MARK}{line}");
 }
 
+/// The current test binary, to be run.
+pub fn this_program() -> Command {
+    let binary = std::env::current_exe().expect("the path of the test binary");
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(binary) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(binary);
+    command
+}
+
 /// Runs the test `name` of this binary in a child that works in `directory`, and returns the lines
 /// that it sent.
 pub fn run(name: &str, directory: &Path) -> Vec<String> {
-    let binary = std::env::current_exe().expect("the path of the test binary");
-    let output = Command::new(binary)
+    let output = this_program()
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(DIRECTORY, directory)
         .output()

@@ -47,8 +47,8 @@ pub fn use_it(options: &ReaderSettings, epoch: &Epoch) -> std::result::Result<()
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Errors in data and files name the file, or the stream where the error is one of packing; none is a mistake of the
-/// library.
+/// Errors in data and files name the file, the stream where the error is one of packing, or the line of the configuration that
+/// names a file; none is a mistake of the library.
 pub fn check_errors(errors: &[Error], what: &dyn std::fmt::Debug) {
     for error in errors {
         assert_ne!(error.kind(), ErrorKind::Internal, "{what:?}: {error}");
@@ -57,7 +57,9 @@ pub fn check_errors(errors: &[Error], what: &dyn std::fmt::Debug) {
         let is_count = error.message().starts_with("Number of invalid sequences");
         if matches!(error.kind(), ErrorKind::Data | ErrorKind::Io) && !is_count {
             let place = error.location();
-            assert!(place.file.is_some() || place.stream.is_some(), "{what:?}: no place in: {error}");
+            // A line without a file is one of the configuration.
+            let has_place = place.file.is_some() || place.stream.is_some() || place.line.is_some();
+            assert!(has_place, "{what:?}: no place in: {error}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Building C++ with CMake, against the installed library alone.
 
+use crate::cross::Cross;
 use crate::dist::Dist;
 use crate::machine;
 use crate::project::Project;
@@ -28,6 +29,7 @@ impl<'a> Build<'a> {
             .run("cmake")
             .args(["-Wno-dev", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", &prefix])
             .args(options)
+            .args(project.cross.iter().flat_map(Cross::cmake))
             .arg("-S")
             .arg(project.path(source))
             .arg("-B")

@@ -3,7 +3,7 @@
 
 use crate::cmake::install;
 use crate::header;
-use crate::portable::{self, Library};
+use crate::portable::{self, Age, Library};
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::tools::{self, Tool};
@@ -34,8 +34,8 @@ impl Dist {
     }
 }
 
-/// A command of cargo's in release mode. Messages of panics name source files, so the folder of this machine in which cargo keeps
-/// the sources of crates is left out of their paths.
+/// A command of cargo's in release mode. Messages of panics and debug information name source files, so folders of this machine are
+/// left out of their paths: that of the checkout, and that in which cargo keeps the sources of crates.
 pub fn release(project: &Project, command: &str) -> Run {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
@@ -49,13 +49,25 @@ pub fn release(project: &Project, command: &str) -> Run {
     flags.extend(
         registries.flatten().map(|folder| format!("--remap-path-prefix={}=", folder.path().display())),
     );
+    flags.push(format!("--remap-path-prefix={}=cntk-reader", project.root.display()));
     flags.retain(|flag| !flag.is_empty());
-    project.cargo(command).arg("--release").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
+    let run = project.cargo(command).arg("--release").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    match project.quick {
+        true => run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+        false => run,
+    }
+}
+
+/// Builds the static library in release mode; returns its path. The shared library and the modules for CNTK are linked from it.
+pub fn archive(project: &Project) -> Result<PathBuf> {
+    let build = release(project, "rustc").args(["--package", "cntk-reader", "--lib"]);
+    build.args(["--crate-type", "staticlib"]).go()?;
+    Ok(project.release_folder(&project.target).join("libcntk_reader.a"))
 }
 
 /// Builds the library in release mode and installs it into target/dist.
 pub fn build(project: &Project) -> Result<Dist> {
-    release(project, "build").args(["--package", "cntk-reader", "--lib"]).go()?;
+    let archive = archive(project)?;
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let dist =
         Dist { folder: project.target.join("dist"), version: version(project)?, abi: header::abi(project)? };
@@ -64,7 +76,7 @@ pub fn build(project: &Project) -> Result<Dist> {
         empty_folder(&dist.folder.join(part))?;
     }
     headers(project, &dist)?;
-    libraries(project, &dist)?;
+    libraries(project, &dist, &archive)?;
     package(project, &dist)?;
     Ok(dist)
 }
@@ -77,7 +89,7 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let (target, scratch) = (project.target.join("tool"), project.target.join("xtask/tool"));
     std::fs::create_dir_all(&scratch)?;
-    let compiler = portable::compiler();
+    let compiler = project.compiler();
     let stubs = portable::all_stubs(project, &compiler, &scratch)?;
     let objects = [newer_names(project, &compiler, &scratch)?, start(project, &compiler, &scratch)?];
     let mut options = vec!["-nostartfiles".to_owned(), format!("-L{}", stubs.display())];
@@ -86,18 +98,19 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     let build = release(project, "rustc").args(["--package", "cntk-reader-cli", "--bin", "cntk-reader"]);
     let build = build.arg("--target-dir").arg(&target).arg("--");
     build.args(options.iter().map(|option| format!("-Clink-arg={option}"))).go()?;
-    let (built, tool) = (target.join("release/cntk-reader"), dist.folder.join("bin/cntk-reader"));
-    portable::check(project, &built, None)?;
+    let built = project.release_folder(&target).join("cntk-reader");
+    let tool = dist.folder.join("bin/cntk-reader");
+    portable::check(project, &built, None, Age::Gcc5)?;
     install(&built, &tool)?;
     let share = dist.folder.join("share");
     empty_folder(&share)?;
-    project.run(&tool.to_string_lossy()).arg("man").arg(share.join("man/man1")).go()?;
+    project.run_built(&tool).arg("man").arg(share.join("man/man1")).go()?;
     for (shell, path) in [
         ("bash", "bash-completion/completions/cntk-reader"),
         ("zsh", "zsh/site-functions/_cntk-reader"),
         ("fish", "fish/vendor_completions.d/cntk-reader.fish"),
     ] {
-        let text = project.run(&tool.to_string_lossy()).args(["completions", shell]).output()?;
+        let text = project.run_built(&tool).args(["completions", shell]).output()?;
         let path = share.join(path);
         std::fs::create_dir_all(path.parent().context("a path has a folder")?)?;
         std::fs::write(path, text)?;
@@ -128,10 +141,10 @@ fn headers(project: &Project, dist: &Dist) -> Result<()> {
     Ok(())
 }
 
-fn libraries(project: &Project, dist: &Dist) -> Result<()> {
-    let (from, to) = (project.target.join("release"), dist.folder.join("lib"));
-    install(&from.join("libcntk_reader.a"), &to.join("libcntk_reader.a"))?;
-    let shared = link(project, dist, &from)?;
+fn libraries(project: &Project, dist: &Dist, archive: &Path) -> Result<()> {
+    let to = dist.folder.join("lib");
+    install(archive, &to.join("libcntk_reader.a"))?;
+    let shared = link(project, dist, archive)?;
     install(&shared, &dist.library())?;
     let file = dist.library();
     let file = file.file_name().context("a library has a name")?;
@@ -140,22 +153,25 @@ fn libraries(project: &Project, dist: &Dist) -> Result<()> {
     Ok(())
 }
 
-/// Links the shared library again, so that it loads on older systems than this one.
-fn link(project: &Project, dist: &Dist, from: &Path) -> Result<PathBuf> {
-    let (made, scratch) = (from.join("libcntk_reader.so"), project.target.join("xtask/dist"));
+/// Links the shared library, so that it loads on older systems than this one.
+fn link(project: &Project, dist: &Dist, archive: &Path) -> Result<PathBuf> {
+    let scratch = project.target.join("xtask/dist");
     std::fs::create_dir_all(&scratch)?;
-    let symbols = project.run("nm").args(["-D", "--defined-only", "--format=posix"]).arg(&made).output()?;
-    let exports = symbols.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
-    let exports: Vec<String> = exports.collect();
-    let compiler = portable::compiler();
+    let run = project.run(&project.binutil("nm")).args(["--extern-only", "--defined-only", "--format=posix"]);
+    let symbols = run.arg(archive).output()?;
+    let symbols = symbols.lines().filter_map(|line| line.split_whitespace().next());
+    let mut exports: Vec<String> =
+        symbols.filter(|name| name.starts_with("cntk_reader_")).map(str::to_owned).collect();
+    exports.sort_unstable();
+    let compiler = project.compiler();
     let compat = newer_names(project, &compiler, &scratch)?;
     let mut inputs = vec![format!("-Wl,-soname,{}", dist.soname())];
     inputs.extend(exports.iter().map(|name| format!("-Wl,-u,{name}")));
-    inputs.extend([portable::text(&from.join("libcntk_reader.a"))?, portable::text(&compat)?]);
+    inputs.extend([portable::text(archive)?, portable::text(&compat)?]);
     let file = scratch.join("libcntk_reader.so");
-    let library = Library { file: &file, inputs, exports: &exports, host: None };
+    let library = Library { file: &file, inputs, exports: &exports, host: None, age: Age::Gcc5 };
     library.link(project, &compiler, &scratch)?;
-    portable::check(project, &file, None)?;
+    portable::check(project, &file, None, Age::Gcc5)?;
     Ok(file)
 }
 

@@ -3,7 +3,7 @@
 use crate::cmake::install;
 use crate::dist;
 use crate::host_golden;
-use crate::portable::{self, Library, compiler, text};
+use crate::portable::{self, Age, Library, text};
 use crate::project::Project;
 use crate::swap;
 use crate::tools::{self, Tool};
@@ -15,23 +15,42 @@ use std::path::{Path, PathBuf};
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// The version as in the host's file names.
+    /// The version as in the host's file names; those of betas have none.
     pub version: &'static str,
-    /// The version as a number, `CNTK_DROPIN_HOST` in the C++ code.
+    /// What `CNTK_DROPIN_HOST` is in the C++ code: the first version with the same interface, as a number.
     number: u32,
+    /// The compiler whose C++ library it has.
+    pub age: Age,
+    /// Whether the modules have run in this version. The others follow from the layout of its interface alone.
+    pub is_tried: bool,
 }
 
 /// The hosts that modules are made for.
-pub const HOSTS: [Host; 3] = [
-    Host { version: "2.7", number: 20700 },
-    Host { version: "2.6", number: 20600 },
-    Host { version: "2.5.1", number: 20501 },
+pub const HOSTS: [Host; 12] = [
+    Host { version: "2.7", number: 20700, age: Age::Gcc5, is_tried: true },
+    Host { version: "2.6", number: 20600, age: Age::Gcc5, is_tried: true },
+    Host { version: "2.5.1", number: 20500, age: Age::Gcc5, is_tried: true },
+    Host { version: "2.5", number: 20500, age: Age::Gcc5, is_tried: false },
+    Host { version: "2.4", number: 20400, age: Age::Gcc5, is_tried: true },
+    Host { version: "2.3.1", number: 20200, age: Age::Gcc48, is_tried: true },
+    Host { version: "2.3", number: 20200, age: Age::Gcc48, is_tried: false },
+    Host { version: "2.2", number: 20200, age: Age::Gcc48, is_tried: false },
+    Host { version: "2.1", number: 20100, age: Age::Gcc48, is_tried: true },
+    Host { version: "2.0", number: 20000, age: Age::Gcc48, is_tried: true },
+    Host { version: "2.0rc3", number: 20000, age: Age::Gcc48, is_tried: false },
+    Host { version: "2.0.beta15", number: BETA, age: Age::Gcc48, is_tried: true },
 ];
 
+/// The betas of CNTK 2.0 whose modules have the names of the first readers.
+const BETA: u32 = 19900;
+/// The first host whose other modules can be used.
+const FOREIGN_MODULES: u32 = 20100;
+
 impl Host {
-    /// The host with this version.
+    /// The host with this version, or with this name.
     pub fn by_version(version: &str) -> Result<Host> {
-        let host = HOSTS.into_iter().find(|host| host.version == version);
+        let hosts = HOSTS.into_iter().flat_map(|host| [host, host.built_anew()]);
+        let host = hosts.into_iter().find(|host| host.name() == version);
         host.with_context(|| {
             let known = HOSTS.map(|host| host.version).join(", ");
             format!("There are no modules for CNTK {version}; there are for {known}.")
@@ -40,85 +59,192 @@ impl Host {
 
     /// The library of the host that its modules are bound to.
     pub fn library(self) -> String {
-        format!("libCntk.Math-{}.so", self.version)
+        match self.number {
+            BETA => BETA_LIBRARY.to_owned(),
+            _ => format!("libCntk.Math-{}.so", self.version),
+        }
+    }
+
+    /// Options of the compiler for code that shares types with it.
+    pub fn options(self) -> Vec<String> {
+        let mut options = vec![format!("-DCNTK_DROPIN_HOST={}", self.number)];
+        if self.age == Age::Gcc48 {
+            // Its library has its own strings, and no `operator delete` with a size.
+            options.extend(["-D_GLIBCXX_USE_CXX11_ABI=0", "-fno-sized-deallocation"].map(str::to_owned));
+        }
+        options
+    }
+
+    /// Whether its interface is older than that of this version, as a number.
+    pub fn is_before(self, number: u32) -> bool {
+        self.number < number
+    }
+
+    /// Whether it is a beta of CNTK 2.0.
+    pub fn is_beta(self) -> bool {
+        self.number == BETA
+    }
+
+    /// Whether it needs drivers of its own.
+    pub fn has_own_driver(self) -> bool {
+        self.age == Age::Gcc48 || self.number < SHARED_DRIVER
+    }
+
+    /// Whether its other modules can be used, and this project's by them.
+    pub fn exchanges_sequences(self) -> bool {
+        self.number >= FOREIGN_MODULES
+    }
+
+    /// The host as somebody has built it with a newer compiler, if that makes a difference.
+    pub fn built_anew(self) -> Host {
+        Host { age: Age::Gcc5, ..self }
+    }
+
+    /// What its folders are named.
+    pub fn name(self) -> String {
+        match HOSTS.contains(&self) {
+            true => self.version.to_owned(),
+            false => format!("{}-{:?}", self.version, self.age).to_lowercase(),
+        }
     }
 
     /// Where its modules are built to.
     pub fn folder(self, project: &Project) -> PathBuf {
-        project.target.join("dropin").join(self.version)
+        Flavor::Release.folder(project, self)
     }
 }
+
+/// How modules are compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flavor {
+    /// As users get them.
+    Release,
+    /// Undefined behaviour ends the program: as a trap, because modules need no libraries but the system's and the host's.
+    Undefined,
+}
+
+impl Flavor {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Flavor::Release => &["-O2"],
+            // Without `vptr`, which takes the type information of the host's classes.
+            Flavor::Undefined => &[
+                "-O1",
+                "-g",
+                "-fsanitize=undefined",
+                "-fno-sanitize=vptr",
+                "-fsanitize-undefined-trap-on-error",
+            ],
+        }
+    }
+
+    fn name(self, project: &Project) -> &'static str {
+        match (self, project.quick) {
+            (Flavor::Release, false) => "dropin",
+            (Flavor::Release, true) => "dropin-quick",
+            (Flavor::Undefined, _) => "dropin-undefined",
+        }
+    }
+
+    /// Where the modules for a host are built to.
+    pub fn folder(self, project: &Project, host: Host) -> PathBuf {
+        project.target.join(self.name(project)).join(host.name())
+    }
+}
+
+/// The library of betas that their modules are bound to.
+pub const BETA_LIBRARY: &str = "libcntkmath.so";
 
 /// A module.
 pub struct Module {
     /// The first part of its file's name.
-    pub stem: &'static str,
+    stem: &'static str,
+    /// Its file's name in betas.
+    beta: &'static str,
     /// Its sources besides [`SHARED`].
     sources: &'static [&'static str],
+    /// Its sources for hosts with whose other modules it exchanges sequences.
+    exchange: &'static [&'static str],
     exports: &'static [&'static str],
 }
 
 /// Sources of every module.
-const SHARED: [&str; 7] = ["reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
+const SHARED: [&str; 8] =
+    ["host_reader", "reader", "layout", "distances", "data_reader", "engine", "exception", "text"];
 
 /// All modules, the composite one first.
-pub const MODULES: [Module; 5] = [
-    Module {
-        stem: "Cntk.Composite",
-        sources: &[
-            "composite",
-            "foreign",
-            "transforms",
-            "plugin",
-            "corpus",
-            "module_config",
-            "deserializer",
-            "sequences",
-            "image_chunk",
-            "image_transforms",
-        ],
-        exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
-    },
-    Module {
-        stem: "Cntk.Deserializers.TextFormat",
-        sources: &["text_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
-        exports: &DESERIALIZER_EXPORTS,
-    },
-    Module {
-        stem: "Cntk.Deserializers.Binary",
-        sources: &["binary_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
-        exports: &DESERIALIZER_EXPORTS,
-    },
-    Module {
-        stem: "Cntk.Deserializers.HTK",
-        sources: &["htk_module", "deserializer_module", "deserializer", "sequences", "image_chunk"],
-        exports: &DESERIALIZER_EXPORTS,
-    },
-    Module {
-        stem: "Cntk.Deserializers.Image",
-        sources: &[
-            "image_module",
-            "deserializer_module",
-            "deserializer",
-            "sequences",
-            "image_chunk",
-            "image_transforms",
-        ],
-        exports: &["CreateDeserializer", "CreateTransformer", "GetReaderD", "GetReaderF"],
-    },
-];
+pub const MODULES: [Module; 5] = [COMPOSITE, TEXT, BINARY, HTK, IMAGES];
+
+const COMPOSITE: Module = Module {
+    stem: "Cntk.Composite",
+    beta: "CompositeDataReader",
+    sources: &["composite"],
+    exchange: &[
+        "foreign",
+        "transforms",
+        "plugin",
+        "corpus",
+        "module_config",
+        "deserializer",
+        "sequences",
+        "image_chunk",
+        "image_transforms",
+    ],
+    exports: &["CreateCompositeDataReader", "GetReaderD", "GetReaderF"],
+};
+
+const TEXT: Module = Module {
+    stem: "Cntk.Deserializers.TextFormat",
+    beta: "CNTKTextFormatReader",
+    sources: &["text_module", "deserializer_module"],
+    exchange: &DESERIALIZERS,
+    exports: &DESERIALIZER_EXPORTS,
+};
+
+const BINARY: Module = Module {
+    stem: "Cntk.Deserializers.Binary",
+    beta: "CNTKBinaryReader",
+    sources: &["binary_module", "deserializer_module"],
+    exchange: &DESERIALIZERS,
+    exports: &DESERIALIZER_EXPORTS,
+};
+
+/// The module for speech.
+pub const HTK: Module = Module {
+    stem: "Cntk.Deserializers.HTK",
+    beta: "HTKDeserializers",
+    sources: &["htk_module", "deserializer_module"],
+    exchange: &DESERIALIZERS,
+    exports: &DESERIALIZER_EXPORTS,
+};
+
+/// The module for images.
+pub const IMAGES: Module = Module {
+    stem: "Cntk.Deserializers.Image",
+    beta: "ImageReader",
+    sources: &["image_module", "deserializer_module"],
+    exchange: &["deserializer", "sequences", "image_chunk", "image_transforms"],
+    exports: &["CreateDeserializer", "CreateTransformer", "GetReaderD", "GetReaderF"],
+};
+
+/// What gives the engine's deserializers the host's interface.
+const DESERIALIZERS: [&str; 3] = ["deserializer", "sequences", "image_chunk"];
 
 /// What a module of deserializers exports.
 const DESERIALIZER_EXPORTS: [&str; 3] = ["CreateDeserializer", "GetReaderD", "GetReaderF"];
 
 impl Module {
-    fn sources(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.sources.iter().chain(&SHARED).copied()
+    fn sources(&self, host: Host) -> impl Iterator<Item = &'static str> + use<> {
+        let exchange = if host.exchanges_sequences() { self.exchange } else { &[] };
+        self.sources.iter().chain(exchange).chain(&SHARED).copied()
     }
 
     /// Its file's name.
     pub fn file(&self, host: Host) -> String {
-        format!("{}-{}.so", self.stem, host.version)
+        match host.number {
+            BETA => format!("{}.so", self.beta),
+            _ => format!("{}-{}.so", self.stem, host.version),
+        }
     }
 }
 
@@ -131,22 +257,26 @@ pub const TOOLS: [Tool; 2] = [Tool::Cxx, Tool::Binutils];
 
 /// Builds, checks, installs or restores, as the arguments say.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let (mut word, mut host, mut libraries, mut originals) = (None, None, None, false);
+    let (mut word, mut host, mut libraries) = (None, None, None);
+    let (mut originals, mut untried) = (false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Value(value) if word.is_none() => word = Some(value.string()?),
             Long("host") => host = Some(parser.value()?.string()?),
             Long("libs") => libraries = Some(parser.value()?.string()?),
             Long("originals") => originals = true,
+            Long("untried") => untried = true,
             other => return Err(other.unexpected().into()),
         }
     }
-    match (word.as_deref(), host, libraries, originals) {
-        (None, None, None, false) => everything(project),
-        (None, Some(version), None, false) => build_for(project, &version),
-        (Some("check"), None, Some(path), _) => host_golden::command(project, &path, originals),
-        (Some("install"), None, Some(folder), false) => swap::install(project, Path::new(&folder)),
-        (Some("restore"), None, Some(folder), false) => swap::restore(project, Path::new(&folder)),
+    match (word.as_deref(), host, libraries, originals, untried) {
+        (None, None, None, false, false) => everything(project),
+        (None, Some(version), None, false, false) => build_for(project, Host::by_version(&version)?),
+        (Some("check"), None, Some(path), _, false) => host_golden::command(project, &path, originals),
+        (Some("install"), None, Some(folder), false, _) => {
+            swap::install(project, Path::new(&folder), untried)
+        }
+        (Some("restore"), None, Some(folder), false, false) => swap::restore(project, Path::new(&folder)),
         _ => bail!(
             "dropin takes --host VERSION, check --libs DIRS, install --libs DIR, or restore --libs DIR. See cargo xtask help."
         ),
@@ -154,45 +284,51 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 }
 
 /// The composite module for a host, as built.
-pub fn composite(project: &Project, version: &str) -> Result<PathBuf> {
-    let host = Host::by_version(version)?;
-    Ok(host.folder(project).join(MODULES[0].file(host)))
+pub fn composite(project: &Project, host: Host) -> PathBuf {
+    host.folder(project).join(COMPOSITE.file(host))
 }
 
 /// Builds the modules for all hosts, and the driver that tries them.
 fn everything(project: &Project) -> Result<()> {
-    modules(project)?;
-    project.part("driver host_replay", || driver(project, "host_replay").map(drop))
+    modules_for(project, &HOSTS)?;
+    project.part("driver host_replay", || driver(project, "host_replay", HOSTS[0]).map(drop))
 }
 
-/// Builds the modules for all hosts.
+/// Builds the modules for the hosts in which they are tried.
 pub fn modules(project: &Project) -> Result<()> {
+    let tried: Vec<Host> = HOSTS.into_iter().filter(|host| host.is_tried).collect();
+    modules_for(project, &tried)
+}
+
+fn modules_for(project: &Project, hosts: &[Host]) -> Result<()> {
     let engine = engine(project)?;
-    for host in HOSTS {
+    for &host in hosts {
         project.part(&format!("modules for CNTK {}", host.version), || build(project, host, &engine))?;
     }
     Ok(())
 }
 
-/// Builds the modules for one version.
-pub fn build_for(project: &Project, version: &str) -> Result<()> {
-    let host = Host::by_version(version)?;
+/// Builds the modules for one host.
+pub fn build_for(project: &Project, host: Host) -> Result<()> {
     let engine = engine(project)?;
-    project.part(&format!("modules for CNTK {version}"), || build(project, host, &engine))
+    project.part(&format!("modules for CNTK {}", host.name()), || build(project, host, &engine))
 }
 
 /// The library that the modules contain.
 pub fn engine(project: &Project) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
-    project.part("library, release mode", || {
-        dist::release(project, "build").args(["--package", "cntk-reader", "--lib"]).go()
-    })?;
-    Ok(project.target.join("release/libcntk_reader.a"))
+    project.part("library, release mode", || dist::archive(project))
 }
 
 /// Builds the modules for one host into target/dropin/<version>, unless they are newer than all that they are made of.
 pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
-    let built = MODULES.iter().map(|module| host.folder(project).join(module.file(host)));
+    build_as(project, host, engine, Flavor::Release)
+}
+
+/// [`build`] in a flavor, into [`Flavor::folder`].
+pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) -> Result<()> {
+    let folder = flavor.folder(project, host);
+    let built = MODULES.iter().map(|module| folder.join(module.file(host)));
     let mut inputs = vec![engine.to_owned()];
     // How modules are compiled and linked is part of them. The rest of this program is not.
     inputs.extend(["dropin", "portable"].map(|source| project.path(&format!("xtask/src/{source}.rs"))));
@@ -206,16 +342,16 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     if built.map(|path| changed(&path)).min() > inputs.iter().map(changed).max() {
         return Ok(());
     }
-    let scratch = project.target.join("xtask/dropin").join(host.version);
+    let scratch = project.target.join("xtask").join(flavor.name(project)).join(host.name());
     std::fs::create_dir_all(&scratch)?;
-    let mut sources: Vec<&str> = MODULES.iter().flat_map(Module::sources).collect();
+    let mut sources: Vec<&str> = MODULES.iter().flat_map(|module| module.sources(host)).collect();
     sources.push(COMPAT);
     sources.sort_unstable();
     sources.dedup();
-    compile_all(project, host, &sources, &scratch)?;
+    compile_all(project, host, &sources, &scratch, flavor)?;
     for module in &MODULES {
         let mut inputs = Vec::new();
-        for source in module.sources() {
+        for source in module.sources(host) {
             inputs.push(text(&object(&scratch, source))?);
         }
         inputs.extend([text(engine)?, text(&object(&scratch, COMPAT))?]);
@@ -225,15 +361,20 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
         let name = module.file(host);
         let file = scratch.join(&name);
         let library = host.library();
-        let linked =
-            Library { file: &file, inputs, exports: &exports, host: Some((&library, &HOST_SYMBOLS)) };
-        linked.link(project, &compiler(), &scratch.join(module.stem))?;
+        let linked = Library {
+            file: &file,
+            inputs,
+            exports: &exports,
+            host: Some((&library, &HOST_SYMBOLS)),
+            age: host.age,
+        };
+        linked.link(project, &project.compiler(), &scratch.join(module.stem))?;
         // The module with its symbols stays where it was linked, for debuggers and profilers.
         let stripped = scratch.join(module.stem).join(&name);
         project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
-        portable::check(project, &stripped, Some(&library))?;
+        portable::check(project, &stripped, Some(&library), host.age)?;
         check_exports(project, &stripped, module)?;
-        install(&stripped, &host.folder(project).join(&name))?;
+        install(&stripped, &folder.join(&name))?;
     }
     Ok(())
 }
@@ -246,11 +387,18 @@ fn object(scratch: &Path, source: &str) -> PathBuf {
 }
 
 /// Compiles sources, as many at once as there are CPUs.
-fn compile_all(project: &Project, host: Host, sources: &[&str], scratch: &Path) -> Result<()> {
+fn compile_all(
+    project: &Project,
+    host: Host,
+    sources: &[&str],
+    scratch: &Path,
+    flavor: Flavor,
+) -> Result<()> {
     let share = sources.len().div_ceil(crate::machine::cores().max(1));
     std::thread::scope(|scope| {
-        let work =
-            |share: &[&str]| share.iter().try_for_each(|source| compile(project, host, source, scratch));
+        let work = |share: &[&str]| {
+            share.iter().try_for_each(|source| compile(project, host, source, scratch, flavor))
+        };
         let threads: Vec<_> = sources.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
         threads.into_iter().try_for_each(|thread| {
             thread.join().unwrap_or_else(|_| bail!("a thread that ran the compiler has panicked"))
@@ -259,10 +407,11 @@ fn compile_all(project: &Project, host: Host, sources: &[&str], scratch: &Path) 
 }
 
 /// Compiles one source.
-fn compile(project: &Project, host: Host, source: &str, scratch: &Path) -> Result<()> {
-    let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+fn compile(project: &Project, host: Host, source: &str, scratch: &Path, flavor: Flavor) -> Result<()> {
+    let run = project.run(&project.compiler()).args(["-std=c++17", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+    let run = run.args(flavor.options());
     let run = run.args(["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"]);
-    let run = run.arg(format!("-DCNTK_DROPIN_HOST={}", host.number)).arg("-I").arg(project.path("include"));
+    let run = run.args(host.options()).arg("-I").arg(project.path("include"));
     let run = run.arg("-c").arg(project.path(&format!("dropin/{source}.cpp")));
     run.arg("-o").arg(object(scratch, source)).go().map(drop)
 }
@@ -276,12 +425,14 @@ fn check_exports(project: &Project, file: &Path, module: &Module) -> Result<()> 
     Ok(())
 }
 
-/// Builds a driver of CNTK's native interfaces, for any host; returns its path.
-pub fn driver(project: &Project, name: &str) -> Result<PathBuf> {
+/// Builds a driver of CNTK's native interfaces for a host, and all others with its strings; returns its path.
+pub fn driver(project: &Project, name: &str, host: Host) -> Result<PathBuf> {
     tools::need(project, &TOOLS)?;
-    let file = project.target.join("drivers").join(name);
+    let file = driver_file(project, name, host);
     std::fs::create_dir_all(project.target.join("drivers"))?;
-    let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    let options = if host.has_own_driver() { host.options() } else { Vec::new() };
+    let run = project.run(&project.compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    let run = run.args(options);
     // The standard conversions between strings are deprecated since C++17 and have no successor.
     let run = run.args(["-Wno-deprecated-declarations"]).arg("-o").arg(&file);
     // CNTK's modules must find the driver's `sleep`.
@@ -289,3 +440,15 @@ pub fn driver(project: &Project, name: &str) -> Result<PathBuf> {
     run.args(["-ldl", "-lpthread"]).go()?;
     Ok(file)
 }
+
+/// Where [`driver`] builds to. Hosts since GCC 5 share a driver, which takes what differs among them from the host's library.
+pub fn driver_file(project: &Project, name: &str, host: Host) -> PathBuf {
+    let drivers = project.target.join("drivers");
+    match host.has_own_driver() {
+        false => drivers.join(name),
+        true => drivers.join(format!("{name}-{}", host.name())),
+    }
+}
+
+/// The first host that the common drivers know.
+const SHARED_DRIVER: u32 = 20400;

@@ -13,9 +13,13 @@ pub fn command(project: &Project) -> Result<()> {
 
 /// Formats, or checks, the Rust code.
 pub fn rust(project: &Project, check: bool) -> Result<()> {
-    let run = project.cargo("fmt").arg("--all");
-    let run = if check { run.arg("--check") } else { run };
-    run.go().context("Is rustfmt there (rustup component add rustfmt)? Otherwise: cargo xtask fmt").map(drop)
+    // The fuzz targets are a workspace of their own.
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let run = project.cargo("fmt").args(["--all", "--manifest-path", manifest]);
+        let run = if check { run.arg("--check") } else { run };
+        run.go().context("Is rustfmt there (rustup component add rustfmt)? Otherwise: cargo xtask fmt")?;
+    }
+    Ok(())
 }
 
 /// Formats, or checks, the C and C++ code but for the generated header; returns the number of files.

@@ -1,34 +1,139 @@
-//! `cargo xtask fuzz`: damaged input and differential checks, for as long as asked.
+//! `cargo xtask fuzz`: inputs that coverage finds, for as long as asked. See fuzz/README.md.
+
+mod corpus;
+mod program;
+mod record;
+mod session;
 
 use crate::project::Project;
-use crate::run::Run;
 use crate::steps::Tally;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
-use std::ffi::OsString;
+use lexopt::prelude::*;
+use program::{Program, Target};
+use session::Session;
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// Minutes for all targets, unless the arguments give an end.
-const MINUTES: &str = "10";
+/// Minutes for all targets, unless the arguments say otherwise.
+const MINUTES: f64 = 10.0;
 
-/// Fuzzes for a while, with fresh seeds. The arguments are passed on to the program.
-pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let arguments: Vec<OsString> = parser.raw_args()?.collect();
-    let is_given = |option: &str| arguments.iter().any(|argument| argument == option);
-    let run = program(project).args(&arguments);
-    let has_end = ["--minutes", "--cases", "--list"].into_iter().any(is_given);
-    if has_end { run.live() } else { run.args(["--minutes", MINUTES]).live() }
+/// Time of each target in the step of `cargo xtask test`.
+const SHORT: Duration = Duration::from_secs(5);
+
+/// What the arguments ask for.
+struct Options {
+    targets: Vec<String>,
+    minutes: f64,
+    /// How many targets run at a time.
+    jobs: usize,
+    sanitizer: Option<String>,
+    /// Where inputs that were found are kept.
+    corpora: PathBuf,
+    input: Option<PathBuf>,
+    list: bool,
+    minimize: bool,
+    record: bool,
 }
 
-/// The short form, a step of `cargo xtask test`: the same cases each time.
+impl Options {
+    fn parse(project: &Project, mut parser: Parser) -> Result<Options> {
+        let mut options = Options {
+            targets: Vec::new(),
+            minutes: MINUTES,
+            jobs: jobs(),
+            sanitizer: None,
+            corpora: project.target.join("fuzz/corpus"),
+            input: None,
+            list: false,
+            minimize: false,
+            record: false,
+        };
+        while let Some(argument) = parser.next()? {
+            match argument {
+                Long("target") => options.targets.push(parser.value()?.string()?),
+                Long("minutes") => options.minutes = parser.value()?.parse()?,
+                Long("jobs") => options.jobs = parser.value()?.parse::<usize>()?.max(1),
+                Long("sanitizer") => options.sanitizer = Some(parser.value()?.string()?),
+                Long("corpora") => options.corpora = std::path::absolute(parser.value()?)?,
+                Long("input") => options.input = Some(std::path::absolute(parser.value()?)?),
+                Long("list") => options.list = true,
+                Long("minimize") => options.minimize = true,
+                Long("record") => options.record = true,
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// One for each processor.
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+/// Fuzzes for a while, or does what the arguments ask for instead.
+pub fn command(project: &Project, parser: Parser) -> Result<()> {
+    let options = Options::parse(project, parser)?;
+    if options.record {
+        return record::write(project);
+    }
+    let program = project.part("building the targets", || build(project, options.sanitizer.as_deref()))?;
+    let targets = chosen(&program, &options.targets)?;
+    if options.list {
+        targets.iter().for_each(|target| println!("{:<14} {}", target.name, target.what));
+        return Ok(());
+    }
+    if let Some(input) = &options.input {
+        let [target] = &targets[..] else { bail!("--input needs the --target that it is for.") };
+        return program.run_again(target, input);
+    }
+    if options.minimize {
+        return corpus::minimize(project, &program, &targets, &options.corpora);
+    }
+    let seconds = options.minutes * 60.0 * options.jobs as f64 / targets.len() as f64;
+    let time = Duration::try_from_secs_f64(seconds).context("--minutes")?;
+    let session = Session { time, jobs: options.jobs, seed: None, corpora: Some(options.corpora) };
+    let failed = session.run(project, &program, &targets, "")?;
+    ensure!(failed == 0, "{failed} of {} targets failed.", targets.len());
+    Ok(())
+}
+
+/// What the record says of all targets together.
+pub fn figures(project: &Project) -> Result<String> {
+    record::figures(project)
+}
+
+/// The short form, a step of `cargo xtask test`: all corpora, and some seconds of each target, from the same seed each time.
 pub fn step(project: &Project) -> Result<Tally> {
-    let output = program(project).go()?;
-    let targets = output.lines().filter(|line| line.contains(" cases from seed "));
-    let count = targets.inspect(|line| println!("      {line}")).count();
-    ensure!(count > 0, "Nothing was fuzzed:\n{output}");
-    Tally::passed(count)
+    if let Err(reason) = program::can_be_built(project) {
+        return Tally::skipped(format!("{reason:#}"));
+    }
+    let program = build(project, None)?;
+    let targets = chosen(&program, &[])?;
+    let session = Session { time: SHORT, jobs: jobs(), seed: Some(1), corpora: None };
+    let failed = session.run(project, &program, &targets, "      ")?;
+    Ok(Tally { passed: targets.len() - failed, failed, skipped: 0 })
 }
 
-/// The program of the folder `fuzz`, built with assertions and checks for overflow.
-fn program(project: &Project) -> Run {
-    project.cargo("test").args(["--quiet", "--package", "cntk-reader", "--test", "fuzz", "--"])
+/// Clippy on the targets, which are in a workspace of their own.
+pub fn clippy(project: &Project) -> Result<()> {
+    let cargo = project.cargo("clippy").args(["--lib", "--bin", "any", "--manifest-path"]);
+    let cargo = cargo.arg(project.path("fuzz/Cargo.toml")).env("RUSTFLAGS", "--cfg fuzzing");
+    let cargo = cargo.arg("--target-dir").arg(project.target.join("fuzz/clippy"));
+    cargo.args(["--", "-D", "warnings"]).go().map(drop)
+}
+
+fn build(project: &Project, sanitizer: Option<&str>) -> Result<Program> {
+    program::can_be_built(project)?;
+    Program::build(project, sanitizer)
+}
+
+/// The targets with these names, or all of them.
+fn chosen(program: &Program, names: &[String]) -> Result<Vec<Target>> {
+    let all = program.targets()?;
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|target| target.name != **name)) {
+        bail!("There is no target '{unknown}'. cargo xtask fuzz --list names them.");
+    }
+    Ok(all.into_iter().filter(|target| names.is_empty() || names.contains(&target.name)).collect())
 }

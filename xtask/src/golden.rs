@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// One recorded case.
+#[derive(Clone)]
 pub struct Case {
     /// Its name.
     pub name: String,
@@ -24,6 +25,7 @@ pub struct Case {
 }
 
 /// How a binary file is rewritten.
+#[derive(Clone)]
 pub struct Rewritten {
     /// Its streams, as the converter takes them.
     pub streams: String,

@@ -1,6 +1,6 @@
 //! Runs the golden cases through modules in CNTK's place, with CNTK's own libraries around them.
 
-use crate::dropin::{self, Host, MODULES};
+use crate::dropin::{self, Flavor, Host, MODULES};
 use crate::golden;
 use crate::portable::text as text_of;
 use crate::project::{Project, empty_folder};
@@ -65,19 +65,22 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     let version = libraries.host.version;
     project.part(&format!("modules for CNTK {version}"), || {
         dropin::build(project, libraries.host, &engine)?;
-        dropin::driver(project, "host_replay").map(drop)
+        dropin::driver(project, "host_replay", libraries.host).map(drop)
     })?;
-    let mut setups = vec![
-        (Setup::Composite, "this project's composite module"),
-        (Setup::Deserializers, "CNTK's composite module over this project's modules of deserializers"),
-    ];
+    let mut setups = vec![(Setup::Composite, "this project's composite module")];
+    if libraries.host.exchanges_sequences() {
+        setups.push((
+            Setup::Deserializers,
+            "CNTK's composite module over this project's modules of deserializers",
+        ));
+    }
     if originals {
         setups.push((Setup::Original, "CNTK's own modules"));
     }
     let mut failed = 0;
     for (setup, what) in setups {
         println!("CNTK {version}, {what}:");
-        let tally = check(project, &libraries, setup)?;
+        let tally = check(project, &libraries, setup, Flavor::Release)?;
         println!("  {} cases as recorded, {} otherwise", tally.passed, tally.failed);
         // A difference of CNTK's own modules is one of the host's version and no failure.
         failed += if matches!(setup, Setup::Original) { 0 } else { tally.failed };
@@ -85,11 +88,17 @@ pub fn command(project: &Project, path: &str, originals: bool) -> Result<()> {
     if failed > 0 { bail!("{failed} cases differ.") } else { Ok(()) }
 }
 
-fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally> {
+/// Runs the cases with both of this project's modules in a flavor, which must have been built.
+pub fn check_both(project: &Project, libraries: &Libraries, flavor: Flavor) -> Result<Tally> {
+    let composite = check(project, libraries, Setup::Composite, flavor)?;
+    Ok(composite.and(check(project, libraries, Setup::Deserializers, flavor)?))
+}
+
+fn check(project: &Project, libraries: &Libraries, setup: Setup, flavor: Flavor) -> Result<Tally> {
     let scratch = project.target.join("xtask/host-golden");
     empty_folder(&scratch)?;
     let host = libraries.host;
-    let own = host.folder(project);
+    let own = flavor.folder(project, host);
     let composite = match setup {
         Setup::Composite => own.join(MODULES[0].file(host)),
         Setup::Deserializers | Setup::Original => original(&libraries.folder, &MODULES[0].file(host)),
@@ -110,7 +119,7 @@ fn check(project: &Project, libraries: &Libraries, setup: Setup) -> Result<Tally
         };
         std::os::unix::fs::symlink(from, modules.join(&name))?;
     }
-    let driver = text_of(&project.target.join("drivers/host_replay"))?;
+    let driver = text_of(&dropin::driver_file(project, "host_replay", libraries.host))?;
     let (mut passed, mut failures) = (0, Vec::new());
     for case in golden::load(project)? {
         if case.name == LOST_CHUNKS && !matches!(setup, Setup::Composite) {

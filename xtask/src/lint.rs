@@ -4,6 +4,7 @@ use crate::project::Project;
 use crate::python;
 use crate::steps::Tally;
 use anyhow::Result;
+use std::path::{Path, PathBuf};
 
 /// The tools. Their versions are fixed, because newer ones report more.
 const TOOLS: [&str; 3] = ["mypy==2.4.1", "pyright[nodejs]==1.1.414", "ruff==0.17.6"];
@@ -14,7 +15,7 @@ const CONFIGURATION: &str = "python/pyproject.toml";
 const STYLED: [&str; 2] = ["python", "examples"];
 
 /// What has types without exception.
-const TYPED: [&str; 3] = ["python/cntk_reader", "python/_build/backend.py", "examples/python"];
+const TYPED: [&str; 3] = ["python/cntk_reader", "python/_build/backend.py", "examples"];
 
 /// Runs the tools.
 pub fn step(project: &Project) -> Result<Tally> {
@@ -22,8 +23,8 @@ pub fn step(project: &Project) -> Result<Tally> {
         Ok(python) => python,
         Err(reason) => return Tally::skipped(reason),
     };
-    let tools = match python::environment_with(project, "lint", &TOOLS)? {
-        Ok(tools) => tools.with_file_name(""),
+    let tools = match tools(project)? {
+        Ok(tools) => tools,
         Err(reason) => return Tally::skipped(reason),
     };
     let tool = |name: &str| project.run(&tools.join(name).to_string_lossy()).named(name);
@@ -34,12 +35,28 @@ pub fn step(project: &Project) -> Result<Tally> {
     }
     let mypy = tool("mypy").args(["--config-file", CONFIGURATION]).arg("--python-executable").arg(&python);
     mypy.arg("--cache-dir").arg(cache("mypy-cache")).args(TYPED).go()?;
-    let pyright = tool("pyright").args(["--project", "python"]).arg("--pythonpath").arg(&python);
-    // The Python package of pyright fetches the program itself when it runs for the first time.
-    if tool("pyright").arg("--version").silent().go().is_err() {
-        let without = Tally::skipped("pyright, which cannot be fetched here")?;
-        return Ok(Tally::passed(3)?.and(without));
+    Ok(Tally::passed(3)?.and(pyright(project, &tools, "python", &python)?))
+}
+
+/// Checks the types of what uses PyTorch, against a Python that has it.
+pub fn with_torch(project: &Project, python: &Path) -> Result<Tally> {
+    match tools(project)? {
+        Ok(tools) => pyright(project, &tools, "python/pyright-torch.json", python),
+        Err(reason) => Tally::skipped(reason),
     }
-    pyright.go()?;
-    Tally::passed(4)
+}
+
+/// The folder of the tools; or the reason why there is none.
+fn tools(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
+    Ok(python::environment_with(project, "lint", &TOOLS)?.map(|python| python.with_file_name("")))
+}
+
+fn pyright(project: &Project, tools: &Path, configuration: &str, python: &Path) -> Result<Tally> {
+    let pyright = || project.run(&tools.join("pyright").to_string_lossy()).named("pyright");
+    // The Python package of pyright fetches the program itself when it runs for the first time.
+    if pyright().arg("--version").silent().go().is_err() {
+        return Tally::skipped("pyright, which cannot be fetched here");
+    }
+    pyright().args(["--project", configuration]).arg("--pythonpath").arg(python).go()?;
+    Tally::passed(1)
 }

@@ -6,8 +6,11 @@ mod build;
 mod cmake;
 mod cntk_python;
 mod consumers;
+mod cross;
 mod csharp;
 mod demo;
+mod deny;
+mod differences;
 mod dist;
 mod document;
 mod dropin;
@@ -22,12 +25,17 @@ mod lint;
 mod machine;
 mod mpi;
 mod oracle;
+mod port;
 mod portable;
 mod project;
 mod python;
 mod replay;
 mod repository;
+mod reproducible;
 mod run;
+mod sanitize;
+mod schedules;
+mod soak;
 mod speech;
 mod steps;
 mod swap;
@@ -35,6 +43,8 @@ mod symbols;
 mod test;
 mod tools;
 mod torch;
+mod trust;
+mod unsafe_code;
 mod wheel;
 
 use anyhow::{Result, bail};
@@ -53,6 +63,7 @@ cargo xtask COMMAND [OPTIONS]
   test [STEP ...]          everything that a change must pass
       --list               names the steps
       --keep-going         goes on after a step that failed
+      --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30
   bench                    times reading of generated data, and records the result under benches/record
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --parser             one thread that parses, and what bounds it
@@ -81,19 +92,35 @@ cargo xtask COMMAND [OPTIONS]
       --no-golden          random cases only
       --module             this project's composite module in CNTK instead of the C++ header; also a third party's module
       --exits N            with --module, runs of a program that ends while chunks are loaded, each way (default 30)
-      --version V          2.7 (default), 2.6 or 2.5.1
+      --version V          2.7 (default), 2.6 or 2.5.1; with --module also 2.4, 2.3.1, 2.1, 2.0 and 2.0.beta15, which are built;
+                           with the suffix -gcc5 it has the strings of GCC 5
+      --git GIT            a git directory with CNTK's history, to build a version from
       --write FOLDER       writes the random cases there instead of comparing them
       --threads N          cases at a time (default 3)
-  fuzz                     damaged input and different ways to the same result, for 10 minutes; see fuzz/README.md
+  fuzz                     inputs that coverage finds, by libFuzzer, for 10 minutes; see fuzz/README.md
       --minutes N          time for all targets together
-      --target NAME        one target instead of all; --list names them
-      --seed S             seed of the first case; the next has S + 1 (default: the clock)
-      --cases N            number of cases of each target, instead of a time
-  dropin                   the modules that CNTK loads in place of its own, under target/dropin/<version>
-      --host VERSION       for this version of CNTK alone: 2.7, 2.6 or 2.5.1
+      --target NAME        this target instead of all, may be repeated; --list names them
+      --jobs N             targets that run at once (default: one for each CPU)
+      --input FILE         runs one input of a target again
+      --minimize           takes the best of what was found into the corpora under fuzz/corpus
+      --record             adds the runs since the last record to fuzz/record.md
+      --sanitizer address  with this sanitizer
+      --corpora FOLDER     where inputs that were found are kept (default target/fuzz/corpus)
+  sanitize [KIND ...]      the tests under sanitizers: address, thread and memory (Rust, its standard library instrumented, which
+                           takes Debian's Rust), undefined (C++ and the modules inside CNTK), valgrind; without names all of them
+  schedules                the protocols between the library's threads under many orders of their steps
+      --long               100,000 orders of each instead of 1,000, from a fresh seed
+      --schedules N        number of orders
+      --seed S             seed of the first order (default 1)
+  soak                     eight readers in one process, random uses and faults: answers are checked, memory must not grow
+      --minutes N          for how long (default 30)
+      --seed S             seed of what they do (default: another one each time)
+  dropin                   the modules that CNTK 2.0 to 2.7 load in place of their own, under target/dropin/<version>
+      --host VERSION       for this version of CNTK alone: 2.0.beta15 to 2.7
       check --libs DIRS    runs the golden cases through them, with the CNTK found in DIRS (a:b:c) around them;
                            --originals: through CNTK's own modules, too
       install --libs DIR   puts them into CNTK's folder of libraries, and keeps the originals beside them
+                           --untried: also where they have never run (CNTK 2.5, 2.3, 2.2, 2.0rc3)
       restore --libs DIR   puts the originals back
   cntk-python [NAME ...]   compares reading and training in Python under real CNTK, which it installs under target/oracle: with
                            CNTK's own reader modules and with this project's; the cases whose names begin so, or all and training
@@ -103,6 +130,14 @@ cargo xtask COMMAND [OPTIONS]
   wheel                    the Python package as one file under target/wheel, library and command-line tool inside
       --sdist              its sources instead, which pip builds by cargo
       --target aarch64     for this processor; takes a cross compiler and Rust's library for it
+  port                     other processors: the Rust tests and the golden records on 64-bit ARM under an emulator, and the
+                           refusal of processors on which the library would be wrong
+      --short              the tests of the library's modules, and every tenth record
+  reproducible             builds the library twice, in different folders, and compares the bytes
+  trust [NAME ...]         what the library promises, with the figures of the commands that keep it, into docs/trust.md: what takes
+                           seconds, or what is named
+      --all                everything, which takes hours
+  unsafe                   counts the unsafe code of each module into the table of docs/unsafe.md
   header                   writes include/cntk_reader.h from the Rust code
   abi                      writes the list of the header's functions and a dump of its ABI, under xtask/abi
   fmt                      formats Rust and C++ code
@@ -131,8 +166,15 @@ fn run(mut arguments: Vec<OsString>) -> Result<()> {
         "bench" => bench::command(&project, parser),
         "oracle" => oracle::command(&project, parser),
         "fuzz" => fuzz::command(&project, parser),
+        "sanitize" => sanitize::command(&project, parser),
+        "schedules" => schedules::command(&project, parser),
+        "soak" => soak::command(&project, parser),
         "dropin" => dropin::command(&project, parser),
         "cntk-python" => cntk_python::command(&project, parser),
+        "port" => port::command(&project, parser),
+        "reproducible" => no_more(parser).and_then(|()| reproducible::command(&project)),
+        "trust" => trust::command(&project, parser),
+        "unsafe" => no_more(parser).and_then(|()| unsafe_code::command(&project)),
         "wheel" => wheel::command(&project, parser),
         "header" => no_more(parser).and_then(|()| header::command(&project)),
         "abi" => no_more(parser).and_then(|()| abi::command(&project)),

@@ -1,4 +1,4 @@
-//! The MPI example: trains on 1 to 4 ranks, resumes with other numbers of ranks, and fails on one of them.
+//! The MPI example: trains on 1 to 12 ranks, resumes with other numbers of ranks, and fails on one of them.
 
 use crate::cmake::{Build, install};
 use crate::dist;
@@ -7,7 +7,8 @@ use crate::steps::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-const RANKS: [usize; 4] = [1, 2, 3, 4];
+/// Of 12, many have no sample in a minibatch.
+const RANKS: [usize; 5] = [1, 2, 3, 4, 12];
 /// Sweeps of 45 minibatches.
 const EPOCHS: &str = "6";
 /// Minibatches between two checkpoints, and minibatches before the training is stopped: in the middle of an epoch, as in a
@@ -35,7 +36,7 @@ pub fn check(project: &Project) -> Result<Tally> {
         let file = example.scratch.join(format!("whole-{ranks}"));
         example.train(ranks, &["--checkpoint", text(&file)?])?;
         whole.push(weights(&file)?);
-        compare(&format!("{ranks} ranks"), &whole[ranks - 1], &whole[0])?;
+        compare(&format!("{ranks} ranks"), whole.last().context("weights")?, &whole[0])?;
         passed += 1;
     }
 

@@ -5,15 +5,32 @@
 //! stubs: libraries with the names of the system's, which have of each symbol only the newest version that the oldest
 //! supported system has. The versions that exist are read from the system's own libraries. Programs are linked in this way too.
 
+use crate::cross;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Newest versions that libraries may need: those of glibc 2.17 and of GCC 5's libraries.
-const NEWEST: [(&str, &[u32]); 4] =
-    [("GLIBC", &[2, 17]), ("GLIBCXX", &[3, 4, 21]), ("CXXABI", &[1, 3, 9]), ("GCC", &[4, 2, 0])];
+/// How old the systems may be that a library is for: they have glibc 2.17, and this compiler's libraries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    /// GCC 4.8, as Ubuntu 14.04 and CentOS 7.
+    Gcc48,
+    /// GCC 5, as Ubuntu 16.04.
+    Gcc5,
+}
+
+impl Age {
+    /// Newest versions that libraries may need.
+    fn newest(self) -> [(&'static str, &'static [u32]); 4] {
+        let (library, abi): (&[u32], &[u32]) = match self {
+            Age::Gcc48 => (&[3, 4, 19], &[1, 3, 7]),
+            Age::Gcc5 => (&[3, 4, 21], &[1, 3, 9]),
+        };
+        [("GLIBC", &[2, 17]), ("GLIBCXX", library), ("CXXABI", abi), ("GCC", &[4, 2, 0])]
+    }
+}
 
 /// The system's libraries that have the symbols.
 const SYSTEM: [&str; 6] =
@@ -48,6 +65,8 @@ pub struct Library<'a> {
     pub exports: &'a [String],
     /// A library that is needed besides the system's, and the beginnings of the names of its symbols.
     pub host: Option<(&'a str, &'a [&'a str])>,
+    /// The systems that it is for.
+    pub age: Age,
 }
 
 impl Library<'_> {
@@ -90,7 +109,7 @@ impl Library<'_> {
         let versions = versions(project, compiler)?;
         let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
         for &symbol in undefined {
-            if let Some((library, version)) = versions.get(symbol).and_then(|known| newest(known)) {
+            if let Some((library, version)) = versions.get(symbol).and_then(|known| newest(known, self.age)) {
                 by_library.entry(home(symbol, library)).or_default().push((symbol, Some(version)));
             }
         }
@@ -108,7 +127,7 @@ pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<Pa
     let versions = versions(project, compiler)?;
     let mut by_library = BTreeMap::<&str, Vec<(&str, Option<&str>)>>::new();
     for (symbol, known) in &versions {
-        if let Some((library, version)) = newest(known) {
+        if let Some((library, version)) = newest(known, Age::Gcc5) {
             by_library.entry(home(symbol, library)).or_default().push((symbol, Some(version)));
         }
     }
@@ -121,8 +140,9 @@ pub fn all_stubs(project: &Project, compiler: &str, scratch: &Path) -> Result<Pa
 }
 
 /// The newest of a symbol's versions that old systems have, with its library.
-fn newest(known: &[(String, String)]) -> Option<(&str, &str)> {
-    let numbered = known.iter().filter_map(|(library, version)| Some((number(version)?, library, version)));
+fn newest(known: &[(String, String)], age: Age) -> Option<(&str, &str)> {
+    let numbered =
+        known.iter().filter_map(|(library, version)| Some((number(version, age)?, library, version)));
     numbered.max().map(|(_, library, version)| (library.as_str(), version.as_str()))
 }
 
@@ -137,11 +157,11 @@ fn home<'a>(symbol: &str, library: &'a str) -> &'a str {
 }
 
 /// The numbers of a version, if old systems have it.
-fn number(version: &str) -> Option<Vec<u32>> {
+fn number(version: &str, age: Age) -> Option<Vec<u32>> {
     let (kind, numbers) = version.split_once('_')?;
     let numbers = numbers.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>()?;
-    let (_, newest) = NEWEST.iter().find(|(known, _)| *known == kind)?;
-    (numbers.as_slice() <= *newest).then_some(numbers)
+    let (_, newest) = age.newest().into_iter().find(|(known, _)| *known == kind)?;
+    (numbers.as_slice() <= newest).then_some(numbers)
 }
 
 /// All versions of all symbols of the system's libraries, with the library.
@@ -149,7 +169,8 @@ fn versions(project: &Project, compiler: &str) -> Result<BTreeMap<String, Vec<(S
     let mut versions = BTreeMap::<String, Vec<(String, String)>>::new();
     // The dynamic linker's symbols are bound through the C library, which always loads it.
     let files = SYSTEM.map(|library| (library, library)).into_iter();
-    for (file, library) in files.chain([("ld-linux-x86-64.so.2", "libc.so.6")]) {
+    let loader = if project.cross.is_some() { cross::LOADER } else { "ld-linux-x86-64.so.2" };
+    for (file, library) in files.chain([(loader, "libc.so.6")]) {
         let path = project.run(compiler).arg(format!("-print-file-name={file}")).output()?;
         let path = path.trim();
         ensure!(Path::new(path).is_absolute(), "{compiler} does not know {file}");
@@ -207,7 +228,7 @@ fn stub<'a>(
 
 /// Checks that a library loads on old systems: the versions it asks for, and the libraries, of which it may need no
 /// others than the C++ compiler's, the C library's and `host`.
-pub fn check(project: &Project, file: &Path, host: Option<&str>) -> Result<()> {
+pub fn check(project: &Project, file: &Path, host: Option<&str>, age: Age) -> Result<()> {
     let name = file.display();
     let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(file).output()?;
     let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
@@ -227,7 +248,7 @@ pub fn check(project: &Project, file: &Path, host: Option<&str>) -> Result<()> {
     let (mut count, mut new) = (0, Vec::new());
     for version in asked {
         count += 1;
-        if number(version).is_none() {
+        if number(version, age).is_none() {
             new.push(version);
         }
     }
@@ -236,11 +257,6 @@ pub fn check(project: &Project, file: &Path, host: Option<&str>) -> Result<()> {
         return Ok(());
     }
     bail!("{name} asks for versions that old systems lack: {}", new.join(", "))
-}
-
-/// The C++ compiler.
-pub fn compiler() -> String {
-    std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned())
 }
 
 /// A path as text.
@@ -254,6 +270,7 @@ mod tests {
 
     #[test]
     fn versions_have_an_order() {
+        let number = |version| number(version, Age::Gcc5);
         assert!(number("GLIBC_2.17").is_some());
         assert!(number("GLIBC_2.2.5").is_some());
         assert!(number("GLIBC_2.18").is_none());

@@ -1,5 +1,6 @@
 //! The checkout's folders, and how commands print their progress.
 
+use crate::cross::{self, Cross};
 use crate::run::Run;
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The checkout that a command works on.
+#[derive(Clone)]
 pub struct Project {
     /// Its root.
     pub root: PathBuf,
@@ -14,6 +16,12 @@ pub struct Project {
     pub target: PathBuf,
     /// Show the output of the programs that are run.
     pub verbose: bool,
+    /// Tests take their long form.
+    pub long: bool,
+    /// What is built in release mode is not optimized across crates: it is built in a third of the time, and tests as well.
+    pub quick: bool,
+    /// The compilers, where programs are built for another processor than this machine's.
+    pub cross: Option<Cross>,
 }
 
 impl Project {
@@ -25,7 +33,7 @@ impl Project {
         let root = Path::new(&own).parent().context("xtask has no parent folder")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(target)?;
-        Ok(Project { root, target, verbose })
+        Ok(Project { root, target, verbose, long: false, quick: false, cross: None })
     }
 
     /// A path below the root.
@@ -41,7 +49,52 @@ impl Project {
     /// The cargo that runs this program.
     pub fn cargo(&self, command: &str) -> Run {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        self.run(&cargo).named("cargo").arg(command).env("CARGO_TERM_COLOR", "never")
+        let run = self.run(&cargo).named("cargo").arg(command).env("CARGO_TERM_COLOR", "never");
+        let run = run.env("CARGO_TARGET_DIR", &self.target);
+        let run = if self.long { run.env("CNTK_READER_TEST_LONG", "1") } else { run };
+        match &self.cross {
+            Some(cross) => cross.configure(run),
+            None => run,
+        }
+    }
+
+    /// The folder below a target folder in which cargo puts what it builds in release mode.
+    pub fn release_folder(&self, target: &Path) -> PathBuf {
+        match &self.cross {
+            Some(_) => target.join(cross::TARGET).join("release"),
+            None => target.join("release"),
+        }
+    }
+
+    /// The C++ compiler.
+    pub fn compiler(&self) -> String {
+        match &self.cross {
+            Some(cross) => cross.compiler(),
+            None => std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned()),
+        }
+    }
+
+    /// A program of binutils for the processor that is built for.
+    pub fn binutil(&self, name: &str) -> String {
+        let prefix = if self.cross.is_some() { cross::PREFIX } else { "" };
+        format!("{prefix}{name}")
+    }
+
+    /// A path below the target folder as messages show it.
+    pub fn shown(&self, path: &str) -> String {
+        let path = self.target.join(path);
+        path.strip_prefix(&self.root).unwrap_or(&path).display().to_string()
+    }
+
+    /// A program that was built, to run in the root: under the emulator if it is for another processor.
+    pub fn run_built(&self, program: &Path) -> Run {
+        match &self.cross {
+            Some(cross) => {
+                let [emulator, options @ ..] = cross.runner();
+                self.run(emulator).args(options).arg(program)
+            }
+            None => self.run(&program.to_string_lossy()),
+        }
     }
 
     /// Does one part of a command; prints its name and the time it took.

@@ -26,7 +26,7 @@ const PYTHONS: [&str; 8] = [
 ];
 
 /// What a user runs first. It needs nothing but NumPy.
-const FIRST_PROGRAM: &str = "
+pub const FIRST_PROGRAM: &str = "
 import os, sys
 import cntk_reader
 from cntk_reader import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs

@@ -4,8 +4,9 @@ use crate::cmake::Build;
 use crate::project::Project;
 use crate::tools::{self, Tool};
 use crate::{
-    abi, bench, build, cntk_python, consumers, csharp, demo, dist, fmt, fuzz, guide, header, images, lint,
-    mpi, oracle, python, replay, repository, speech, symbols, torch,
+    abi, bench, build, cntk_python, consumers, csharp, demo, deny, differences, dist, fmt, fuzz, guide,
+    header, images, lint, mpi, oracle, python, replay, repository, sanitize, schedules, speech, symbols,
+    torch, trust, unsafe_code,
 };
 use anyhow::{Result, bail};
 use std::fmt::{Display, Formatter};
@@ -85,9 +86,23 @@ pub const ALL: &[Step] = &[
     }),
     step("clang-format", "the C++ code is formatted", clang_format),
     step("links", "no link of a document is broken", |project| Tally::passed(repository::links(project)?)),
+    step("differences", "each way in which CNTK 2.7 fails has a test of what happens here", |project| {
+        let kept = differences::check(project)?;
+        println!("      {kept}");
+        Tally::passed(kept.kills())
+    }),
     step("paths", "no file names a machine's paths", |project| {
         repository::machine_paths(project).and_then(|_| Tally::passed(1))
     }),
+    step("unsafe", "no module has more unsafe code than docs/unsafe.md gives a reason for", |project| {
+        Tally::passed(unsafe_code::check(project)?)
+    }),
+    step("trust", "docs/trust.md has each promise", |project| Tally::passed(trust::check(project)?)),
+    step(
+        "deny",
+        "licences, versions, sources and reasons of the crates that the project is built from",
+        deny::step,
+    ),
     step("clippy", "clippy reports nothing", clippy),
     step("rustdoc", "the Rust documentation builds without warnings", rustdoc),
     step("header", "the C header is that of the Rust code", |project| {
@@ -97,7 +112,11 @@ pub const ALL: &[Step] = &[
     step("tool", "the command-line tool: its commands, in a pipe", |project| {
         Ok(libtest(&project.cargo("test").args(["--package", TOOL]).go()?))
     }),
-    step("fuzz", "damaged input of every kind, and different ways to the same result", fuzz::step),
+    step(
+        "fuzz",
+        "inputs that coverage finds, for all formats, calls and ways to the same result",
+        fuzz::step,
+    ),
     step("symbols", "the shared library's exported symbols, and one ABI number everywhere", library_symbols),
     step("abi", "the ABI is the committed one", |project| {
         with_luxuries(project, &[Tool::Abigail], abi::check)
@@ -128,6 +147,11 @@ pub const ALL: &[Step] = &[
             built(project)?;
             oracle::module_step(project)
         },
+    ),
+    step(
+        "old-cntk",
+        "the same inside CNTK 2.0 to 2.4, where one was built from its history",
+        oracle::old_step,
     ),
     step(
         "cntk-python",
@@ -165,11 +189,12 @@ pub const ALL: &[Step] = &[
         let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
         cpp(project, "cmake/tests", &["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target], &[])
     }),
-    step("sanitizers", "C++ tests under AddressSanitizer and LeakSanitizer", |project| {
-        let options = ["-DCNTK_READER_SANITIZE=address"];
-        cpp(project, "cmake/tests-address", &options, &[("ASAN_OPTIONS", "detect_leaks=1")])
-    }),
-    step("valgrind", "some golden records under Valgrind", valgrind),
+    step(
+        "schedules",
+        "protocols between threads, each under thousands of orders of their steps",
+        schedules::step,
+    ),
+    step("sanitize", "C++ tests under two sanitizers, golden records under Valgrind", sanitize::step),
     step("bench", "the benchmarks on small data, answers checked", bench::step),
 ];
 
@@ -182,10 +207,8 @@ fn clang_format(project: &Project) -> Result<Tally> {
 }
 
 fn clippy(project: &Project) -> Result<Tally> {
-    // `--all-targets` leaves out the fuzzing program, because `cargo test` must not run it.
-    for targets in [["--workspace", "--all-targets"], ["--test", "fuzz"]] {
-        project.cargo("clippy").args(targets).args(["--", "-D", "warnings"]).go()?;
-    }
+    project.cargo("clippy").args(["--workspace", "--all-targets", "--", "-D", "warnings"]).go()?;
+    fuzz::clippy(project)?;
     Tally::passed(2)
 }
 
@@ -206,7 +229,7 @@ fn rust(project: &Project) -> Result<Tally> {
 
 /// Sums up what libtest prints at the end of each test program:
 /// `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s`.
-fn libtest(output: &str) -> Tally {
+pub fn libtest(output: &str) -> Tally {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "));
     let count = |counts: &str, what: &str| {
         let mut counts = counts.split("; ").filter_map(|count| count.split_once(' '));
@@ -249,20 +272,6 @@ fn cpp(project: &Project, folder: &str, options: &[&str], variables: &[(&str, &s
     let build = Build::configure(project, &dist, "cpp_tests", folder, options)?;
     build.build(None)?;
     build.test(variables, &[])
-}
-
-/// Valgrind is slow, so it gets every tenth record.
-fn valgrind(project: &Project) -> Result<Tally> {
-    tools::need(project, &[Tool::Valgrind])?;
-    built(project)?;
-    let under = [
-        "valgrind",
-        "--quiet",
-        "--error-exitcode=1",
-        "--leak-check=full",
-        "--errors-for-leak-kinds=definite",
-    ];
-    replay::check(project, 10, &under)
 }
 
 /// Projects that use the installed library.

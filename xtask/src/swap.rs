@@ -4,35 +4,66 @@
 //! that an interruption leaves one of the two modules under the name, never half of one. Running programs keep the module
 //! that they have loaded.
 
-use crate::dropin::{self, HOSTS, Host, MODULES, Module};
+use crate::dropin::{self, BETA_LIBRARY, HOSTS, Host, MODULES, Module};
 use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-/// The version of the CNTK whose libraries are in a folder.
+/// The CNTK whose libraries are in a folder.
 pub fn host_of(folder: &Path) -> Result<Host> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let version = name.strip_prefix("libCntk.Math-").and_then(|name| name.strip_suffix(".so"));
-        found.extend(version.map(str::to_owned));
+        found.extend(version.map(str::to_owned).or_else(|| (name == BETA_LIBRARY).then_some(name)));
     }
     let known = HOSTS.map(|host| host.version).join(", ");
     match &found[..] {
         [] => {
             bail!(
-                "{} has no libCntk.Math-<version>.so: it is not CNTK's folder of libraries.",
+                "{} has neither libCntk.Math-<version>.so nor {BETA_LIBRARY}: it is not CNTK's folder of libraries.",
                 folder.display()
             )
         }
-        [version] => HOSTS.into_iter().find(|host| host.version == version).with_context(|| {
-            format!(
-                "{} belongs to CNTK {version}; there are modules for {known} only. Nothing was changed.",
-                folder.display()
-            )
-        }),
+        [found] => {
+            let library = |host: &Host| host.library() == *found || host.version == found;
+            let host = HOSTS.into_iter().find(library).with_context(|| {
+                format!(
+                    "{} belongs to CNTK {found}; there are modules for {known} only. Nothing was changed.",
+                    folder.display()
+                )
+            })?;
+            as_built(host, &folder.join(host.library()))
+        }
         several => bail!("{} has libraries of several CNTKs: {}.", folder.display(), several.join(", ")),
     }
+}
+
+/// A symbol that the library of betas has since beta 12, whose interface the modules know: `GPUMatrix<float>::AbsoluteMax`.
+const SINCE_BETA_12: &str = "_ZNK9Microsoft3MSR4CNTK9GPUMatrixIfE11AbsoluteMaxEv";
+
+/// The host with the strings that its library was built with, which only old versions leave open.
+fn as_built(host: Host, path: &Path) -> Result<Host> {
+    if host.built_anew() == host {
+        return Ok(host);
+    }
+    let library = std::fs::read(path).with_context(|| path.display().to_string())?;
+    ensure!(
+        !host.is_beta() || has(&library, SINCE_BETA_12),
+        "{} belongs to a CNTK before 2.0 beta 12, which there are no modules for. Nothing was changed.",
+        path.display()
+    );
+    Ok(if has_new_strings(&library) { host.built_anew() } else { host })
+}
+
+/// Whether a library takes the strings of GCC 5.
+fn has_new_strings(library: &[u8]) -> bool {
+    has(library, "_ZN9Microsoft3MSR4CNTK12ConfigParser5ParseERKNSt7__cxx1112basic_string")
+}
+
+/// Whether a file contains the name of a symbol, or its beginning.
+fn has(library: &[u8], symbol: &str) -> bool {
+    memchr::memmem::find(library, symbol.as_bytes()).is_some()
 }
 
 /// The files of one module in CNTK's folder.
@@ -81,19 +112,27 @@ impl Place {
 }
 
 /// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals back if that fails.
-pub fn install(project: &Project, folder: &Path) -> Result<()> {
+pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
     let version = host.version;
+    ensure!(
+        host.is_tried || untried,
+        "The modules for CNTK {version} have never run: they follow from the layout of its interface alone. --untried installs \
+         them all the same; small files are read with both, and the originals come back if anything differs. Nothing was changed."
+    );
     let engine = dropin::engine(project)?;
     project.part(&format!("modules for CNTK {version}"), || {
         dropin::build(project, host, &engine)?;
-        dropin::driver(project, "host_replay").map(drop)
+        dropin::driver(project, "host_replay", host).map(drop)
     })?;
+    let place = |module: &Module| Place::new(&folder, module, host);
+    ensure!(place(&MODULES[0]).module.is_file(), "{} is not there.", place(&MODULES[0]).module.display());
+    // A CNTK that was built without a library has no module that needs it.
+    let (there, missing): (Vec<_>, Vec<_>) =
+        MODULES.iter().partition(|module| place(module).module.is_file());
     let swapped = project.part(&format!("swapping the modules in {}", folder.display()), || {
-        MODULES.iter().try_for_each(|module| {
-            Place::new(&folder, module, host).swap(&host.folder(project).join(module.file(host)))
-        })
+        there.iter().try_for_each(|module| place(module).swap(&host.folder(project).join(module.file(host))))
     });
     let tried = swapped.and_then(|()| {
         project.part("reading with the new modules, and with the originals", || smoke(project, &folder, host))
@@ -109,6 +148,9 @@ pub fn install(project: &Project, folder: &Path) -> Result<()> {
          To go back: cargo xtask dropin restore --libs {0}",
         folder.display()
     );
+    for module in missing {
+        println!("This CNTK has no {}; it gets none.", module.file(host));
+    }
     Ok(())
 }
 
@@ -142,7 +184,11 @@ fn smoke(project: &Project, folder: &Path, host: Host) -> Result<()> {
     let lines = ["p13x9.bmp", "s420.jpg"].repeat(4).into_iter().enumerate();
     let lines = lines.map(|(i, name)| format!("{}\t{i}\n", images.join(name).display()));
     std::fs::write(scratch.join("images.map"), lines.collect::<String>())?;
-    for (name, config) in [("text", SMOKE), ("images", SMOKE_OF_IMAGES)] {
+    let mut configs = vec![("text", SMOKE)];
+    if host.exchanges_sequences() {
+        configs.push(("images", SMOKE_OF_IMAGES));
+    }
+    for (name, config) in configs {
         same_data(project, folder, host, &scratch, config).with_context(|| format!("reading {name}"))?;
     }
     Ok(())
@@ -159,10 +205,10 @@ fn same_data(
     let (config, script) = (scratch.join("config.cntk"), scratch.join("script.txt"));
     std::fs::write(&config, configuration.replace("@DIR@", &scratch.display().to_string()))?;
     std::fs::write(&script, "start 1 0 8 0 0 1 inf 2 0\n".to_owned() + &"read\nstate\n".repeat(READS))?;
-    let driver = project.target.join("drivers/host_replay");
-    let read = |module: &Path| {
+    let driver = dropin::driver_file(project, "host_replay", host);
+    let read = |module: &Path, before: String| {
         let run = project.run(driver.to_str().context("a path in UTF-8")?);
-        let mut path = folder.display().to_string();
+        let mut path = before + &folder.display().to_string();
         // CNTK's libraries may need others, which the caller's search path has.
         if let Ok(inherited) = std::env::var("LD_LIBRARY_PATH") {
             path += &format!(":{inherited}");
@@ -170,11 +216,27 @@ fn same_data(
         run.arg(module).arg(&config).arg(&script).env("LD_LIBRARY_PATH", path).output()
     };
     let place = Place::new(folder, &MODULES[0], host);
-    let (ours, theirs) = (read(&place.module)?, read(&place.original)?);
+    // Where CNTK's composite module cannot read by the new modules, it finds the originals first.
+    let originals = if host.exchanges_sequences() { None } else { Some(originals(folder, host, scratch)?) };
+    let before = originals.map_or_else(String::new, |folder| format!("{}:", folder.display()));
+    let (ours, theirs) = (read(&place.module, String::new())?, read(&place.original, before)?);
     ensure!(ours.lines().count() == 2 * READS + 2, "Reading ended early:\n{ours}");
     ensure!(!ours.contains("\"error\""), "Reading gave errors:\n{ours}");
     ensure!(ours == theirs, "The new module reads this:\n{ours}\nCNTK's own module this:\n{theirs}");
     Ok(())
+}
+
+/// A folder in which the original modules have their own names.
+fn originals(folder: &Path, host: Host, scratch: &Path) -> Result<PathBuf> {
+    let links = scratch.join("originals");
+    empty_folder(&links)?;
+    for module in &MODULES {
+        let original = Place::new(folder, module, host).original;
+        if original.exists() {
+            std::os::unix::fs::symlink(original, links.join(module.file(host)))?;
+        }
+    }
+    Ok(links)
 }
 
 /// Minibatches that are read, more than there are.
@@ -219,7 +281,9 @@ mod tests {
     fn hosts_are_recognized_by_their_library() {
         let known = folder("known", &["libCntk.Math-2.6.so"]);
         assert_eq!(host_of(&known).expect("known").version, "2.6");
-        for (name, files) in [("none", &[][..]), ("old", &["libCntk.Math-2.3.so"])] {
+        for (name, files) in
+            [("none", &[][..]), ("old", &["libCntk.Math-1.9.so"]), ("beta", &["libcntkmath.so"])]
+        {
             let folder = folder(name, files);
             assert!(host_of(&folder).is_err(), "{name}");
             std::fs::remove_dir_all(folder).expect("a folder");

@@ -42,12 +42,6 @@ fn versions(project: &Project, dist: &Dist) -> Result<usize> {
     if !dynamic.lines().any(|line| line.contains("(SONAME)") && line.contains(&format!("[{soname}]"))) {
         bail!("The library's SONAME is not {soname}:\n{dynamic}");
     }
-    let built = project.target.join("release/libcntk_reader.so");
-    let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(&built).output()?;
-    ensure!(
-        dynamic.contains(&format!("[{soname}]")),
-        "Cargo's library has not the SONAME {soname}:\n{dynamic}"
-    );
     let lib = dist.folder.join("lib");
     let places = [
         (lib.join("pkgconfig/cntk_reader.pc"), format!("Version: {version}\n")),
@@ -67,5 +61,5 @@ fn versions(project: &Project, dist: &Dist) -> Result<usize> {
         let content = std::fs::read_to_string(file)?;
         ensure!(content.contains(text), "{} does not say '{}'", file.display(), text.trim());
     }
-    Ok(places.len() + 2)
+    Ok(places.len() + 1)
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Runs the steps that the arguments name, or all.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
-    let mut keep_going = false;
+    let (mut keep_going, mut project) = (false, Project { quick: true, ..project.clone() });
     let mut names = Vec::new();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -20,6 +20,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
                 return Ok(());
             }
             Long("keep-going") => keep_going = true,
+            Long("long") => project.long = true,
             Value(name) => match ALL.iter().find(|step| name == step.name) {
                 Some(step) => names.push(step.name),
                 None => bail!("There is no step '{}'. See cargo xtask test --list.", name.display()),
@@ -29,7 +30,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
     let chosen: Vec<&Step> =
         ALL.iter().filter(|step| names.is_empty() || names.contains(&step.name)).collect();
-    run(project, &chosen, keep_going)
+    run(&project, &chosen, keep_going)
 }
 
 /// Runs the steps in turn. The last line that it prints is `N passed, N failed, N skipped`.

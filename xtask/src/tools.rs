@@ -1,5 +1,6 @@
 //! The tools that commands need besides Rust: found, installed, or named in one message.
 
+use crate::cross;
 use crate::project::Project;
 use anyhow::{Result, bail};
 use std::os::unix::fs::MetadataExt;
@@ -30,9 +31,30 @@ pub enum Tool {
     Abigail,
     /// The other C++ compiler.
     Clang,
+    /// A C++ compiler for 64-bit ARM.
+    CrossCxx,
+    /// A Rust compiler for 64-bit ARM.
+    CrossRust,
+    /// An emulator of 64-bit ARM.
+    Emulator,
+    /// A Rust compiler with the sources of its standard library, and the sanitizers of its LLVM.
+    RustWithSources,
 }
 
 const CLANG_FORMAT_VERSION: u32 = 14;
+
+/// Debian's current Rust, which it has for building browsers. It may lie beside another Rust, so its programs have full paths.
+pub const DEBIAN_CARGO: &str = "/usr/bin/cargo";
+/// Its compiler.
+pub const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+/// Part of the sources of its standard library.
+const STANDARD_LIBRARY: &str = "/usr/lib/rustlib/src/rust/library/Cargo.toml";
+
+/// The Clang with the LLVM of Debian's Rust (`rustc -vV`): both need the same run-time libraries of sanitizers.
+pub const CLANG_OF_RUST: &str = "clang-22";
+
+const RUST_PACKAGES: [&str; 6] =
+    ["rustc-web", "cargo-web", "libstd-rust-web-dev", "rust-web-src", "clang-22", "libclang-rt-22-dev"];
 
 impl Tool {
     fn name(self) -> &'static str {
@@ -48,6 +70,10 @@ impl Tool {
             Tool::Mono => "Mono (mcs, mono)",
             Tool::Abigail => "abigail-tools (abidw, abidiff)",
             Tool::Clang => "Clang",
+            Tool::CrossCxx => "a C++ compiler for aarch64",
+            Tool::CrossRust => "Rust for aarch64 (with rustup: rustup target add aarch64-unknown-linux-gnu)",
+            Tool::Emulator => "QEMU's emulator for programs of aarch64",
+            Tool::RustWithSources => "Rust with the sources of its standard library, and its sanitizers",
         }
     }
 
@@ -66,6 +92,10 @@ impl Tool {
             Tool::Mono => &["mono-mcs", "mono-runtime"],
             Tool::Abigail => &["abigail-tools"],
             Tool::Clang => &["clang"],
+            Tool::CrossCxx => &["g++-aarch64-linux-gnu"],
+            Tool::CrossRust => &["rustc-web", "libstd-rust-web-dev", "libstd-rust-web-dev:arm64"],
+            Tool::Emulator => &["qemu-user"],
+            Tool::RustWithSources => &RUST_PACKAGES,
         }
     }
 
@@ -92,6 +122,13 @@ impl Tool {
             Tool::Mono => on_path("mcs").is_some() && on_path("mono").is_some(),
             Tool::Abigail => on_path("abidw").is_some() && on_path("abidiff").is_some(),
             Tool::Clang => on_path("clang++").is_some(),
+            Tool::CrossCxx => on_path(&format!("{}g++", cross::PREFIX)).is_some(),
+            Tool::CrossRust => cross::rustc(project).is_some(),
+            Tool::Emulator => cross::emulator().is_some(),
+            Tool::RustWithSources => {
+                let files = [DEBIAN_CARGO, DEBIAN_RUSTC, STANDARD_LIBRARY];
+                on_path(CLANG_OF_RUST).is_some() && files.iter().all(|file| Path::new(file).exists())
+            }
         }
     }
 }
@@ -107,12 +144,20 @@ pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     }
     let names: Vec<&str> = absent.iter().map(|tool| tool.name()).collect();
     let packages: Vec<&str> = absent.iter().flat_map(|tool| tool.packages()).copied().collect();
-    let install = format!("apt-get install {}", packages.join(" "));
+    let is_foreign = packages.iter().any(|package| package.ends_with(&format!(":{}", cross::DEBIAN)));
+    let mut install = format!("apt-get install {}", packages.join(" "));
+    if is_foreign {
+        install =
+            format!("dpkg --add-architecture {} && sudo apt-get update && sudo {install}", cross::DEBIAN);
+    }
     if !(is_root() && Path::new("/etc/debian_version").exists() && on_path("apt-get").is_some()) {
         bail!("Missing: {}.\nOn Debian and Ubuntu: sudo {install}", names.join(", "));
     }
     project.part(&format!("installing {} (apt-get)", names.join(", ")), || {
         let apt = || project.run("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
+        if is_foreign {
+            project.run("dpkg").args(["--add-architecture", cross::DEBIAN]).go()?;
+        }
         // A failed update is no error yet: the packages may be known from older lists.
         let updated = apt().args(["update", "-q"]).go();
         let install = apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&packages).go();

@@ -3,6 +3,7 @@
 
 use crate::dist;
 use crate::guide;
+use crate::lint;
 use crate::project::{Project, empty_folder};
 use crate::python;
 use crate::run::Run;
@@ -85,7 +86,8 @@ pub fn step(project: &Project) -> Result<Tally> {
     let scratch = project.target.join("xtask/torch");
     empty_folder(&scratch)?;
     let example = Example { project, python, library, scratch };
-    Ok(tests.and(page).and(example.check()?))
+    let types = lint::with_torch(project, &example.python)?;
+    Ok(tests.and(page).and(types).and(example.check()?))
 }
 
 /// The package's tests that use PyTorch.

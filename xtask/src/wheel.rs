@@ -1,6 +1,7 @@
 //! `cargo xtask wheel`: the Python package with the library and the command-line tool inside, as one file for every Python 3; and
 //! the checks that make its name true: what the programs in it ask of a system is what the platform in the name promises.
 
+use crate::cross;
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::{dist, portable, python};
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 mod aarch64;
 
-/// The systems that the wheel is for, as in its name: glibc 2.17 or newer.
-const PLATFORM: &str = "manylinux_2_17_x86_64";
+/// The systems that a wheel is for, as in its name, but for the processor: glibc 2.17 or newer.
+const PLATFORM: &str = "manylinux_2_17";
 
 /// Packs wheels and source distributions.
 const BACKEND: &str = "python/_build/backend.py";
@@ -20,6 +21,16 @@ const BACKEND: &str = "python/_build/backend.py";
 /// Libraries that every such system has, of those that the standard of these names (PEP 600) permits.
 const PERMITTED: [&str; 6] =
     ["libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1"];
+
+/// A wheel to make.
+pub struct Wheel<'a> {
+    /// The checkout.
+    project: &'a Project,
+    /// The checkout as it is built for the wheel's processor.
+    built: &'a Project,
+    /// The name of the wheel's platform.
+    platform: String,
+}
 
 /// Makes the wheel, or the source distribution.
 pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
@@ -33,67 +44,103 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     }
     let file = match (is_source, processor.as_str()) {
         (true, _) => source(project)?,
-        (false, "x86_64") => {
-            let wheel = build(project)?;
-            println!("\n{} checks of the programs in it passed", check(project, &wheel)?);
+        (false, "x86_64") => Wheel::of(project).build_and_check()?,
+        (false, "aarch64") => {
+            let built = cross::aarch64(project)?;
+            let wheel = Wheel::for_aarch64(project, &built).build_and_check()?;
+            aarch64::run(project, &built, &wheel)?;
             wheel
         }
-        (false, "aarch64") => aarch64::build(project)?,
         (false, other) => bail!("There are wheels for x86_64 and aarch64, not for '{other}'"),
     };
     println!("{} ({:.1} MB)", file.display(), std::fs::metadata(&file)?.len() as f64 / 1e6);
     Ok(())
 }
 
-/// Builds the wheel into target/wheel.
+/// Builds the wheel for this machine's processor into target/wheel.
 pub fn build(project: &Project) -> Result<PathBuf> {
-    let dist = project.part("library and tool, release mode, into target/dist", || {
-        let dist = dist::build(project)?;
-        dist::tool(project, &dist)?;
-        Ok(dist)
-    })?;
-    let backend = backend(project)?.arg("--library").arg(dist.library());
-    let backend = backend.arg("--tool").arg(dist.folder.join("bin/cntk-reader"));
-    packed(project, backend.args(["--platform", PLATFORM]))
+    Wheel::of(project).build()
+}
+
+/// Checks the wheel for this machine's processor. Returns the number of checks.
+pub fn check(project: &Project, wheel: &Path) -> Result<usize> {
+    Wheel::of(project).check(wheel)
+}
+
+impl<'a> Wheel<'a> {
+    fn of(project: &'a Project) -> Wheel<'a> {
+        Wheel { project, built: project, platform: format!("{PLATFORM}_x86_64") }
+    }
+
+    fn for_aarch64(project: &'a Project, built: &'a Project) -> Wheel<'a> {
+        Wheel { project, built, platform: format!("{PLATFORM}_{}", cross::PROCESSOR) }
+    }
+
+    fn build_and_check(&self) -> Result<PathBuf> {
+        let wheel = self.build()?;
+        println!("\n{} checks of the programs in it passed", self.check(&wheel)?);
+        Ok(wheel)
+    }
+
+    fn build(&self) -> Result<PathBuf> {
+        let built = self.built;
+        let what = format!("library and tool, release mode, into {}", built.shown("dist"));
+        let dist = self.project.part(&what, || {
+            let dist = dist::build(built)?;
+            dist::tool(built, &dist)?;
+            Ok(dist)
+        })?;
+        let backend = backend(self.project, built)?.arg("--library").arg(dist.library());
+        let backend = backend.arg("--tool").arg(dist.folder.join("bin/cntk-reader"));
+        let backend = backend.args(["--platform", &self.platform]);
+        packed(built, backend.args(["--strip", &built.binutil("strip")]))
+    }
+
+    /// Checks a wheel: its name, and the programs in it. Returns the number of checks.
+    fn check(&self, wheel: &Path) -> Result<usize> {
+        let (project, platform) = (self.project, &self.platform);
+        let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
+        ensure!(name.ends_with(&format!("-py3-none-{platform}.whl")), "{name} is not for {platform}");
+        let scratch = self.built.target.join("xtask/wheel");
+        unpack(project, wheel, &scratch)?;
+        let mut programs = Vec::new();
+        find_programs(&scratch, &mut programs)?;
+        ensure!(programs.len() == 2, "{name} has {} programs, not a library and a tool", programs.len());
+        for program in &programs {
+            check_program(project, program)?;
+        }
+        Ok(1 + 4 * programs.len())
+    }
+}
+
+/// Unpacks a wheel into an empty folder.
+fn unpack(project: &Project, wheel: &Path, folder: &Path) -> Result<()> {
+    empty_folder(folder)?;
+    let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
+    let run = project.run(&python.to_string_lossy()).args(["-m", "zipfile", "-e"]);
+    run.arg(wheel).arg(folder).go().map(drop)
 }
 
 /// Packs the source distribution into target/wheel.
 pub fn source(project: &Project) -> Result<PathBuf> {
-    packed(project, backend(project)?)
+    packed(project, backend(project, project)?)
 }
 
-/// The program that packs into target/wheel.
-fn backend(project: &Project) -> Result<Run> {
+/// The program that packs, into the folder `wheel` of the target folder that was built in: each processor has one, because `pip` refuses
+/// wheels of others.
+fn backend(project: &Project, built: &Project) -> Result<Run> {
     let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
     let run = project.run(&python.to_string_lossy()).env("PYTHONDONTWRITEBYTECODE", "1");
-    Ok(run.arg(BACKEND).arg(folder(project)))
+    Ok(run.arg(BACKEND).arg(folder(built)))
 }
 
-fn packed(project: &Project, backend: Run) -> Result<PathBuf> {
+fn packed(built: &Project, backend: Run) -> Result<PathBuf> {
     let name = backend.output()?;
-    Ok(folder(project).join(name.trim()))
+    Ok(folder(built).join(name.trim()))
 }
 
-fn folder(project: &Project) -> PathBuf {
-    project.target.join("wheel")
-}
-
-/// Checks a wheel: its name, and the programs in it. Returns the number of checks.
-pub fn check(project: &Project, wheel: &Path) -> Result<usize> {
-    let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
-    ensure!(name.ends_with(&format!("-py3-none-{PLATFORM}.whl")), "{name} is not for {PLATFORM}");
-    let scratch = project.target.join("xtask/wheel");
-    empty_folder(&scratch)?;
-    let python = python::environment(project)?.map_err(anyhow::Error::msg)?;
-    let run = project.run(&python.to_string_lossy()).args(["-m", "zipfile", "-e"]);
-    run.arg(wheel).arg(&scratch).go()?;
-    let mut programs = Vec::new();
-    find_programs(&scratch, &mut programs)?;
-    ensure!(programs.len() == 2, "{name} has {} programs, not a library and a tool", programs.len());
-    for program in &programs {
-        check_program(project, program)?;
-    }
-    Ok(1 + 4 * programs.len())
+fn folder(built: &Project) -> PathBuf {
+    built.target.join("wheel")
 }
 
 /// Finds the files below a folder that begin as programs and libraries of Linux do.
@@ -112,7 +159,7 @@ fn find_programs(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 /// Checks that a program or library needs no newer or other libraries than the platform has, that nothing in it leads to folders of
 /// this machine, and that it has no symbols for debuggers.
 fn check_program(project: &Project, file: &Path) -> Result<()> {
-    portable::check(project, file, None)?;
+    portable::check(project, file, None, portable::Age::Gcc5)?;
     let name = file.display();
     let dynamic = project.run("readelf").args(["--dynamic", "--wide"]).arg(file).output()?;
     for line in dynamic.lines() {

@@ -3,9 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// Environment variable with the emulator, and its options, that runs the programs of the processor that the tool is built for:
+/// they cannot be started directly.
+const RUNNER: &str = "CNTK_READER_TEST_RUNNER";
+
+/// The tool, to be run.
+pub fn program() -> Command {
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(env!("CARGO_BIN_EXE_cntk-reader")) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(env!("CARGO_BIN_EXE_cntk-reader"));
+    command
+}
+
 /// The tool, to be run in a folder.
 pub fn tool(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cntk-reader"));
+    let mut command = program();
     command.current_dir(folder).args(arguments).env_remove("NO_COLOR").env("TERM", "xterm");
     command
 }

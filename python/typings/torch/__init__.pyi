@@ -1,3 +1,6 @@
 """Stands in for the real package, which is too large to install for checking alone: everything in it has any type."""
 
+class Tensor:
+    def __getattr__(self, name: str): ...
+
 def __getattr__(name: str): ...

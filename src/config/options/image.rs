@@ -1,6 +1,7 @@
 //! Settings of images and their transforms.
 
 use crate::config::Section;
+use crate::file::Confinement;
 use crate::stream::ElementType;
 
 /// Options of the deserializers of images.
@@ -34,6 +35,8 @@ pub struct ImageOptions {
     pub reproducible: bool,
     /// Type of the values.
     pub element: ElementType,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
 }
 
 /// A dense stream of a deserializer that is not for images, each of whose samples is an image of numbers: rows of pixels of

@@ -1,13 +1,16 @@
 //! Settings: what a configuration means to the engine.
 
 mod image;
+mod pace;
 
 pub use image::{
     ColorOptions, CropKind, CropOptions, CropRatio, ImageOptions, IntensityOptions, Interpolation, ScaleMode,
     ScaleOptions, TransformOptions, TransformedStream, UserTransformOptions,
 };
+pub use pace::{Pace, Release};
 
 use super::{Section, Written};
+use crate::file::Confinement;
 use crate::stream::{ElementType, Storage, StreamInfo};
 
 /// Everything a reader is built from.
@@ -33,6 +36,9 @@ pub struct ReaderSettings {
     /// Each worker's minibatch size is its share of the total (`localTimeline`); otherwise all workers walk the same
     /// global minibatch and keep their share.
     pub local_timeline: bool,
+    /// Every worker reads as many minibatches as the others, and gets one without data where its share is empty
+    /// (`lockstep`). Not with a local timeline.
+    pub lockstep: bool,
     /// Invalid sequences tolerated by the reader; bad lines of a text file are counted by its deserializer.
     pub max_errors: u64,
     /// Type of the delivered values.
@@ -45,13 +51,24 @@ pub struct ReaderSettings {
     pub multithreaded: bool,
     /// Minibatches are packed ahead (`prefetch`).
     pub prefetch: bool,
-    /// The reader stands in CNTK's place: its section came from CNTK, which chose the module by itself. What CNTK ignores
-    /// without a word is ignored then, and is an error otherwise.
-    pub in_cntks_place: bool,
+    /// The release of CNTK in whose place the reader stands: its section came from CNTK, which chose the module by itself. What CNTK
+    /// ignores without a word is ignored then, and is an error otherwise.
+    pub in_place_of: Option<Release>,
     /// Where the key was written that `packing` comes from: `frameMode` or `truncated`.
     pub packing_key: Written,
     /// Where each of `deserializers` was described; there may be fewer places than deserializers.
     pub descriptions: Vec<Written>,
+}
+
+impl ReaderSettings {
+    /// How far each worker reads for a minibatch.
+    pub fn pace(&self) -> Pace {
+        match self.in_place_of {
+            _ if self.lockstep => Pace::Lockstep,
+            Some(Release::Beta) => Pace::Beta,
+            Some(Release::Current) | None => Pace::Own,
+        }
+    }
 }
 
 /// The kinds of configurations.
@@ -158,6 +175,22 @@ pub struct UserOptions {
 }
 
 impl DeserializerOptions {
+    /// Confines the paths that its files name.
+    pub(super) fn confine(&mut self, confinement: &Confinement) {
+        let own = match self {
+            DeserializerOptions::HtkFeatures(features) => &mut features.confinement,
+            DeserializerOptions::Mlf(labels) => &mut labels.confinement,
+            DeserializerOptions::Lattice(lattices) => &mut lattices.confinement,
+            DeserializerOptions::Kaldi(kaldi) => &mut kaldi.confinement,
+            DeserializerOptions::Image(images) => &mut images.confinement,
+            DeserializerOptions::Text(_)
+            | DeserializerOptions::Binary(_)
+            | DeserializerOptions::User(_)
+            | DeserializerOptions::Foreign(_) => return,
+        };
+        own.clone_from(confinement);
+    }
+
     /// The `type` that stands for it in configurations.
     pub fn type_name(&self) -> &str {
         match self {
@@ -210,7 +243,7 @@ pub struct BinaryOptions {
 }
 
 /// The greatest number of errors that can be tolerated: that of all.
-pub const MOST_ERRORS: u32 = i32::MAX as u32;
+pub const MOST_ERRORS: u32 = crate::limits::MOST_ERRORS;
 
 /// Options of the text deserializer.
 #[derive(Debug, Clone, PartialEq)]
@@ -299,6 +332,8 @@ pub struct HtkFeatureOptions {
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
 }
 
 impl HtkFeatureOptions {
@@ -316,6 +351,7 @@ impl HtkFeatureOptions {
             verbosity: 0,
             element: ElementType::Float,
             frame_mode: false,
+            confinement: Confinement::default(),
         }
     }
 }
@@ -327,6 +363,8 @@ pub struct MlfOptions {
     pub stream: String,
     /// Paths of the label files, in their order.
     pub files: Vec<String>,
+    /// Path of the file that names them, one a line (`mlfFileList`), if they are not in the configuration.
+    pub list: Option<String>,
     /// Path of the list of states (`labelMappingFile`). Binary labels have none.
     pub state_list: Option<String>,
     /// Number of classes: values of a sample.
@@ -343,6 +381,8 @@ pub struct MlfOptions {
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
 }
 
 /// Options of the deserializer of lattices.
@@ -358,6 +398,8 @@ pub struct LatticeOptions {
     pub chunk_size: u64,
     /// What is logged (`verbosity`).
     pub verbosity: i32,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
 }
 
 /// Options of the deserializer of Kaldi archives.
@@ -385,4 +427,6 @@ pub struct KaldiOptions {
     pub element: ElementType,
     /// Each frame is a sequence.
     pub frame_mode: bool,
+    /// Where the paths may lead that the file names (`confinePaths`).
+    pub confinement: Confinement,
 }

@@ -129,6 +129,16 @@ fn errors_of_composite_readers() {
         assert_eq!((error.message(), error.class()), (message, class), "{reader} | {element}");
     }
     assert!(composite("", "randomize=None;randomizationWindow=q").is_ok());
+    for (reader, reason) in [
+        ("lockstep=1;localTimeline=1", "at a pace of its own"),
+        ("lockstep=1;truncated=1;truncationLength=3", "pieces of sequences"),
+    ] {
+        let error = composite(reader, "").expect_err(reader);
+        assert_eq!(error.message(), "Workers cannot read in lockstep here.");
+        assert!(error.detail().contains(reason), "{}", error.detail());
+    }
+    assert!(composite("lockstep=0;localTimeline=1", "").is_ok());
+    assert!(composite("lockstep=1;localTimeline=0;frameMode=1", "").is_ok());
     assert!(composite("action=WRITE;randomize=none", "").is_ok());
 }
 

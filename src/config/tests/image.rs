@@ -58,6 +58,7 @@ fn defaults() {
         max_pixels: 1 << 28,
         reproducible: false,
         element: ElementType::Float,
+        confinement: crate::file::Confinement::default(),
     };
     let input = format!("features=[transforms=()]\n{LABELS}");
     assert_eq!(read(&input, "file=m").unwrap(), expected);

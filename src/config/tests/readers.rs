@@ -62,17 +62,20 @@ fn defaults_of_a_composite_reader() {
         packing: Packing::Sequence,
         lanes_by_epoch: None,
         local_timeline: true,
+        lockstep: false,
         max_errors: 0,
         element: ElementType::Float,
         trace_level: 0,
         verbosity: 0,
         multithreaded: false,
         prefetch: true,
-        in_cntks_place: false,
+        in_place_of: None,
         packing_key: Written::default(),
         descriptions: vec![Written::default()],
     };
     assert_eq!(composite("", "").unwrap(), expected);
+    let in_lockstep = ReaderSettings { local_timeline: false, lockstep: true, ..expected.clone() };
+    assert_eq!(composite("lockstep = true", "").unwrap(), in_lockstep);
     let expected = ReaderSettings { shape: Shape::TextReader, local_timeline: false, ..expected };
     assert_eq!(legacy("", "").unwrap(), expected);
 }

@@ -61,11 +61,13 @@ fn defaults_of_every_deserializer() {
         verbosity: 0,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     };
     assert_eq!(features(FEATURES, "").unwrap(), expected);
     let expected = MlfOptions {
         stream: "labels".into(),
         files: vec!["l.mlf".into()],
+        list: None,
         state_list: Some("s.list".into()),
         dim: 12,
         phone_boundaries: false,
@@ -74,6 +76,7 @@ fn defaults_of_every_deserializer() {
         binary: false,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     };
     assert_eq!(labels("", LABELS, "").unwrap(), expected);
     let expected = MlfOptions { binary: true, state_list: None, ..expected };
@@ -85,6 +88,7 @@ fn defaults_of_every_deserializer() {
         cache_index: false,
         chunk_size: 64 << 20,
         verbosity: 0,
+        confinement: crate::file::Confinement::default(),
     };
     let lattices = second("", "LatticeDeserializer", "latticeIndexFile=l.idx", "").unwrap();
     assert_eq!(lattices, DeserializerOptions::Lattice(expected));
@@ -107,6 +111,7 @@ fn every_key_of_features() {
         verbosity: 2,
         element: ElementType::Double,
         frame_mode: true,
+        confinement: crate::file::Confinement::default(),
     };
     assert_eq!(options, DeserializerOptions::HtkFeatures(expected));
 }
@@ -402,6 +407,7 @@ fn archives_of_kaldi() {
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     };
     assert_eq!(kaldi("scpFile=f.scp;dim=40", "").unwrap(), expected);
     // All keys are looked up from the stream outwards.

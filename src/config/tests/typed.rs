@@ -221,6 +221,7 @@ fn each_option_of_either_kind_is_the_same() {
             "truncated = true ; truncationLength = 20 ; rightSplice = 3",
         ),
         (new().local_timeline(false), "localTimeline = false"),
+        (new().lockstep(true), "lockstep = true"),
         (new().precision(ElementType::Double), "precision = double"),
         (new().max_errors(9), "maxErrors = 9"),
         (new().trace_level(0), "traceLevel = 0"),

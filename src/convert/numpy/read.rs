@@ -5,6 +5,7 @@ use super::header::{Described, LONGEST};
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
 
@@ -104,7 +105,7 @@ impl Array {
                 .with_detail(detail)
                 .in_file(file.path())
         };
-        let mut start = vec![0; LONGEST.min(member.size as usize)];
+        let mut start = room::zeroed(LONGEST.min(member.size as usize), room::FILE)?;
         let count = file.read_at(member.offset, &mut start)?;
         let described = Described::read(&start[..count]).map_err(|error| wrong(error.to_string()))?;
         let value = ValueType::of(&described).ok_or_else(|| {
@@ -143,7 +144,7 @@ impl Array {
     /// Reads the bytes of rows.
     fn read(&self, file: &DataFile, first: u64, count: u64) -> Result<Vec<u8>> {
         let row = self.row() * self.value.size() as u64;
-        let mut bytes = vec![0; (count * row) as usize];
+        let mut bytes = room::zeroed((count * row) as usize, room::CONVERSION)?;
         file.read_exact_at(self.offset + first * row, &mut bytes)?;
         Ok(bytes)
     }
@@ -154,7 +155,7 @@ impl Array {
             return Err(self.wrong(file, "It has no integers."));
         };
         let bytes = self.read(file, first, count)?;
-        Ok(bytes.chunks_exact(size).map(|bytes| integer(bytes, is_signed)).collect())
+        room::collect(bytes.chunks_exact(size).map(|bytes| integer(bytes, is_signed)), room::CONVERSION)
     }
 
     /// Reads values as the type of a stream, in native order.

@@ -5,9 +5,11 @@
 //! sequences has no table.
 
 use super::BinaryFile;
+use crate::Result;
 use crate::compact::implied;
 use crate::deserialize::buffer::ChunkBuffer;
 use crate::deserialize::{Ahead, Chunk, Lengths, Loaded};
+use crate::memory::room;
 use crate::prefetch;
 use crate::sequence::{SequenceView, SparseView, ValueForm, ViewKind};
 use std::sync::Arc;
@@ -68,17 +70,19 @@ impl Samples {
     }
 
     /// The declared lengths, whose sum fits 32 bits; `earlier` are the samples of another stream.
-    pub fn declared(lengths: Lengths<'_>, earlier: Option<&Samples>) -> Samples {
-        let Lengths::Each(lengths) = lengths else { return Samples::Every(1) };
+    pub fn declared(lengths: Lengths<'_>, earlier: Option<&Samples>) -> Result<Samples> {
+        let Lengths::Each(lengths) = lengths else { return Ok(Samples::Every(1)) };
         let every = lengths.first().copied().unwrap_or(0);
         if lengths.iter().all(|&length| length == every) {
-            return Samples::Every(every);
+            return Ok(Samples::Every(every));
         }
+        let mut offsets = room::with_capacity(lengths.len() + 1, room::CHUNK)?;
         let sequence_offsets = lengths.iter().scan(0, |before, &length| {
             *before += length;
             Some(*before)
         });
-        Samples::new(std::iter::once(0).chain(sequence_offsets).collect(), earlier)
+        offsets.extend(std::iter::once(0).chain(sequence_offsets));
+        Ok(Samples::new(offsets, earlier))
     }
 
     /// From the samples before each sequence, and at the end all samples; `earlier` are the samples of another stream.

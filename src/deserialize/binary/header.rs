@@ -11,6 +11,7 @@
 
 use crate::error::ExceptionClass;
 use crate::file::{DataFile, Sequential};
+use crate::memory::room;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, ErrorKind, Result};
 use byteorder::{ByteOrder, LE, ReadBytesExt};
@@ -96,7 +97,7 @@ struct Input<'a> {
 }
 
 /// Bytes of a block.
-const BLOCK: usize = 1 << 16;
+const BLOCK: usize = 1 << 15;
 
 impl<'a> Input<'a> {
     fn new(file: &'a DataFile, end: u64) -> Self {
@@ -177,7 +178,7 @@ impl<'a> Input<'a> {
         if length > self.end - start {
             return Err(self.too_short());
         }
-        let mut name = vec![0; length as usize];
+        let mut name = room::zeroed(length as usize, room::FILE)?;
         self.take(length, |reader| reader.read_exact(&mut name))?;
         String::from_utf8(name)
             .map_err(|_| self.damaged("The name of a stream is not UTF-8.").at(start, None))
@@ -209,7 +210,7 @@ impl<'a> Input<'a> {
             );
             return Err(error.with_detail(detail));
         }
-        Ok(Vec::with_capacity(chunks as usize))
+        room::with_capacity(chunks as usize, room::INDEX)
     }
 
     fn check_dim(&self, stream: &StreamHeader) -> Result<()> {

@@ -13,6 +13,7 @@ use super::sparse::{self, Form};
 use crate::Result;
 use crate::deserialize::Lengths;
 use crate::deserialize::buffer::ChunkBuffer;
+use crate::memory::room;
 use crate::prefetch;
 use crate::stream::Storage;
 use parking_lot::Mutex;
@@ -128,11 +129,11 @@ struct Counts {
 
 impl Counts {
     #[inline(always)]
-    fn take(&mut self, index: u32, count: u32, sequences: u32) {
+    fn take(&mut self, index: u32, count: u32, sequences: u32) -> Result<()> {
         if index == 0 {
             self.every = count;
         } else if count != self.every && self.offsets.is_empty() {
-            self.offsets.reserve_exact(sequences as usize + 1);
+            room::reserve_exact(&mut self.offsets, sequences as usize + 1, room::CHUNK)?;
             self.offsets.extend((0..index).map(|index| index * self.every));
         }
         if !self.offsets.is_empty() {
@@ -140,6 +141,7 @@ impl Counts {
         }
         // At most the sum of the declared lengths, which the chunk table has as a `u32`.
         self.total += count;
+        Ok(())
     }
 
     fn samples(mut self, earlier: Option<&Samples>) -> Samples {
@@ -173,11 +175,12 @@ fn as_declared(
     sample_bytes: u64,
     lengths: Lengths<'_>,
     earlier: Option<&Samples>,
-) -> Option<(Samples, usize)> {
+) -> Result<Option<(Samples, usize)>> {
     let sequences = context.sequences() as usize;
-    let samples = Samples::declared(lengths, earlier);
-    let size = (samples.before(sequences) as u64).checked_mul(sample_bytes)?;
-    let end = usize::try_from(size).ok()?.checked_add(at + 4 * sequences).filter(|&end| end <= data.len())?;
+    let samples = Samples::declared(lengths, earlier)?;
+    let size = (samples.before(sequences) as u64).checked_mul(sample_bytes);
+    let end = size.and_then(|size| usize::try_from(size).ok()?.checked_add(at + 4 * sequences));
+    let Some(end) = end.filter(|&end| end <= data.len()) else { return Ok(None) };
     let place_of = |index: usize| at + 4 * index + samples.before(index) * sample_bytes as usize;
     let agree = (0..sequences.div_ceil(TOGETHER)).into_par_iter().all(|part| {
         (part * TOGETHER..sequences.min((part + 1) * TOGETHER)).all(|index| {
@@ -185,7 +188,7 @@ fn as_declared(
             word(data, place_of(index)) == Some(samples.of(index))
         })
     });
-    agree.then_some((samples, end))
+    Ok(agree.then_some((samples, end)))
 }
 
 /// Finds the sequences of a dense stream in the chunk's bytes, from `at` on.
@@ -199,7 +202,7 @@ fn dense(
 ) -> Result<ChunkStream> {
     let sequences = context.sequences();
     let start = *at;
-    if let Some((samples, end)) = as_declared(context, data, start, sample_bytes, tally.lengths, earlier) {
+    if let Some((samples, end)) = as_declared(context, data, start, sample_bytes, tally.lengths, earlier)? {
         *at = end;
         return Ok(ChunkStream::Dense { start, head: 4, samples });
     }
@@ -209,7 +212,7 @@ fn dense(
         *at += 4;
         let end = end_of(*at, count, sample_bytes, data.len());
         context.tally(tally, *at, index, count)?;
-        counts.take(index, count, sequences);
+        counts.take(index, count, sequences)?;
         *at = end.ok_or_else(|| context.ended(*at, index))?;
     }
     Ok(ChunkStream::Dense { start, head: 4, samples: counts.samples(earlier) })
@@ -231,10 +234,10 @@ fn copied(
         let count = word(pieces.look(4)?, 0).ok_or_else(|| context.ended(pieces.at(), index))?;
         pieces.pass(4);
         context.tally(tally, pieces.at(), index, count)?;
-        counts.take(index, count, sequences);
+        counts.take(index, count, sequences)?;
         let end = end_of(0, count, sample_bytes, pieces.left());
         let size = end.ok_or_else(|| context.ended(pieces.at(), index))?;
-        data.append(&pieces.look(size)?[..size]);
+        data.append(&pieces.look(size)?[..size])?;
         pieces.pass(size);
     }
     Ok(ChunkStream::Dense { start, head: 0, samples: counts.samples(earlier) })

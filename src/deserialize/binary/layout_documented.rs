@@ -8,21 +8,19 @@ use super::chunk::{ChunkStream, Entries, Samples};
 use super::context::ChunkContext;
 use super::header::Header;
 use super::lengths::LengthTable;
+use crate::cancel::carried;
 use crate::deserialize::buffer::BufferPool;
 use crate::file::DataFile;
+use crate::limits::{SAMPLES_PER_BYTE, SOME_SAMPLES};
+use crate::memory::room;
 use crate::stream::Storage;
 use crate::{Error, Result};
 use rayon::prelude::*;
 
-/// Most samples of a chunk: this many per byte, and [`SOME_SAMPLES`] more. A code can claim any number of empty samples in
-/// front of its own; no real data need more.
-const SAMPLES_PER_BYTE: usize = 16;
-const SOME_SAMPLES: usize = 1 << 16;
-
 /// The lengths of all sequences. This layout does not store them, so all chunks are read if there are sparse streams.
 pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
     let mut first = 0;
-    let mut first_keys = Vec::with_capacity(header.chunks.len());
+    let mut first_keys = room::with_capacity(header.chunks.len(), room::INDEX)?;
     for record in &header.chunks {
         first_keys.push(first);
         first += u64::from(record.sequences);
@@ -33,13 +31,13 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
         .chunks
         .par_iter()
         .zip(&first_keys)
-        .map(|(record, &first_key)| {
+        .map(carried(|(record, &first_key): (&_, &_)| {
             let context = ChunkContext { file, header, record, first_key };
             let lengths = if sparse {
                 let range = record.start..record.end;
                 let mut data = buffers.take(file.path(), &range)?;
                 data.read(file, range)?;
-                let lengths = longest(&find_streams(&context, data.bytes_mut())?, record.sequences);
+                let lengths = longest(&find_streams(&context, data.bytes_mut())?, record.sequences)?;
                 buffers.give_back(data);
                 lengths
             } else {
@@ -49,7 +47,7 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
                     let message = "The chunk is shorter than its sequences.".to_owned();
                     return Err(context.error(0, None, None, message));
                 }
-                vec![1; record.sequences as usize]
+                room::filled(record.sequences as usize, 1, room::INDEX)?
             };
             let samples: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
             if samples == u64::from(record.samples) {
@@ -60,20 +58,20 @@ pub fn lengths(file: &DataFile, header: &Header) -> Result<LengthTable> {
                 record.samples
             );
             Err(context.error(0, None, None, message))
-        })
+        }))
         .collect::<Result<Vec<_>>>()?;
-    Ok(LengthTable::new(&header.chunks, pieces.concat()))
+    LengthTable::new(&header.chunks, room::concat(&pieces, room::INDEX)?)
 }
 
 /// The most samples of any stream, for each sequence.
-fn longest(streams: &[ChunkStream], sequences: u32) -> Vec<u32> {
-    let mut longest = vec![1; sequences as usize];
+fn longest(streams: &[ChunkStream], sequences: u32) -> Result<Vec<u32>> {
+    let mut longest = room::filled(sequences as usize, 1, room::INDEX)?;
     for stream in streams {
         for (index, length) in longest.iter_mut().enumerate() {
             *length = stream.samples().of(index).max(*length);
         }
     }
-    longest
+    Ok(longest)
 }
 
 /// Finds the sequences of all streams, and replaces codes by indices.
@@ -145,7 +143,8 @@ impl Block<'_> {
 
     /// Finds the sequences; `values` is where the values begin in the chunk.
     fn unfold(mut self, values: usize) -> Result<ChunkStream> {
-        let mut sequence_offsets = vec![0];
+        let mut sequence_offsets = room::with_capacity(self.columns.len(), room::CHUNK)?;
+        sequence_offsets.push(0);
         let mut offsets = vec![0];
         let mut from = 0;
         for index in 0..self.columns.len() - 1 {
@@ -191,11 +190,11 @@ impl Block<'_> {
             if first + sample >= self.most {
                 return Err(self.error(at, index, format!("A sparse sequence claims {sample} samples.")));
             }
-            offsets.resize(first + 1 + sample, entry as u32);
+            room::resize(offsets, first + 1 + sample, entry as u32, room::CHUNK)?;
             self.codes[entry] = entry_index.to_le_bytes();
         }
         if to > from {
-            offsets.push(to as u32);
+            room::push(offsets, to as u32, room::CHUNK)?;
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 //! sequences; they are read when the file is opened.
 
 use super::header::{ChunkRecord, Header};
+use crate::cancel::carried;
 use crate::deserialize::Lengths;
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
@@ -30,8 +32,8 @@ pub struct LengthTable {
 
 impl LengthTable {
     /// From the lengths of all chunks' sequences in order.
-    pub fn new(chunks: &[ChunkRecord], mut lengths: Vec<u32>) -> Self {
-        let mut firsts = Vec::with_capacity(chunks.len() + 1);
+    pub fn new(chunks: &[ChunkRecord], mut lengths: Vec<u32>) -> Result<Self> {
+        let mut firsts = room::with_capacity(chunks.len() + 1, room::INDEX)?;
         let mut first = 0;
         firsts.push(first);
         for record in chunks {
@@ -41,7 +43,7 @@ impl LengthTable {
         if lengths.iter().all(|&length| length == 1) {
             lengths = Vec::new();
         }
-        LengthTable { firsts, lengths }
+        Ok(LengthTable { firsts, lengths })
     }
 
     /// Reads the lengths in front of the chunks.
@@ -50,9 +52,9 @@ impl LengthTable {
             .chunks
             .par_chunks(TASK)
             .enumerate()
-            .map(|(task, records)| read_tables(file, records, task * TASK))
+            .map(carried(|(task, records): (usize, &[_])| read_tables(file, records, task * TASK)))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self::new(&header.chunks, pieces.concat()))
+        Self::new(&header.chunks, room::concat(&pieces, room::INDEX)?)
     }
 
     /// Bytes of memory that it takes.
@@ -91,7 +93,8 @@ impl LengthTable {
 
 /// The lengths in front of some chunks, the first of which has this number.
 fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Result<Vec<u32>> {
-    let mut lengths = Vec::with_capacity(records.iter().map(|record| record.sequences as usize).sum());
+    let count = records.iter().map(|record| record.sequences as usize).sum();
+    let mut lengths = room::with_capacity(count, room::INDEX)?;
     let end = records.last().map_or(0, |record| record.end);
     let path = file.path();
     let (mut block, mut block_at) = (Vec::new(), 0);
@@ -102,7 +105,7 @@ fn read_tables(file: &DataFile, records: &[ChunkRecord], number: usize) -> Resul
             let small = record.end - record.start <= SMALL_CHUNK;
             let wanted = if small { BLOCK.min(end - record.start).max(size) } else { size };
             block_at = record.start;
-            block.resize(wanted as usize, 0);
+            room::resize(&mut block, wanted as usize, 0, room::FILE)?;
             let count = file.read_at(record.start, &mut block)?;
             block.truncate(count);
             if (count as u64) < size {

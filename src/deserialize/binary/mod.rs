@@ -29,12 +29,13 @@ use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, ErrorKind, Result};
 use chunk::BinaryChunk;
 use context::ChunkContext;
-use header::{Header, Layout};
+use header::{ChunkRecord, Header, Layout};
 use lengths::LengthTable;
 pub use list::open_files;
 use parking_lot::Mutex;
@@ -105,11 +106,11 @@ impl BinaryDeserializer {
             Layout::Cntk => LengthTable::read(&file, &header)?,
             Layout::Documented => layout_documented::lengths(&file, &header)?,
         };
-        let chunks = header
-            .chunks
-            .iter()
-            .map(|record| ChunkInfo { samples: u64::from(record.samples), sequences: record.sequences })
-            .collect();
+        let info = |record: &ChunkRecord| ChunkInfo {
+            samples: u64::from(record.samples),
+            sequences: record.sequences,
+        };
+        let chunks = room::collect(header.chunks.iter().map(info), room::INDEX)?;
         let streams: Vec<StreamInfo> = header
             .streams
             .iter()

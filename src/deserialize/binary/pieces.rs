@@ -2,6 +2,7 @@
 
 use super::context::ChunkContext;
 use crate::Result;
+use crate::memory::room;
 use std::cell::Cell;
 
 /// Bytes that are read at a time: few enough that they are examined and copied while they are in the cache.
@@ -78,7 +79,7 @@ impl<'a> Pieces<'a> {
         self.here = 0;
         let wanted = count.max(PIECE).min(self.left());
         let missing = wanted.saturating_sub(rest);
-        self.scratch.reserve(missing);
+        room::reserve(&mut self.scratch, missing, room::CHUNK)?;
         let from = self.chunk.record.start + (self.base + rest) as u64;
         let spare = &mut self.scratch.spare_capacity_mut()[..missing];
         self.chunk.file.fill_at(from, spare)?;

@@ -13,6 +13,7 @@ use crate::Result;
 use crate::compact::implied;
 use crate::compact::narrow::Narrow;
 use crate::deserialize::buffer::ChunkBuffer;
+use crate::memory::room;
 use crate::stream::ElementType;
 use parking_lot::Mutex;
 
@@ -139,15 +140,15 @@ impl<F> SparseReader<'_, F> {
     {
         let (context, form) = (self.context, self.form);
         let record = context.chunk.record;
-        let mut sequence_offsets = Vec::with_capacity(record.sequences as usize + 1);
+        let mut sequence_offsets = room::with_capacity(record.sequences as usize + 1, room::CHUNK)?;
         sequence_offsets.push(0u32);
-        let mut offsets = form.offsets.then(|| {
+        let mut offsets = None;
+        if form.offsets {
             // The stream has at most the declared samples, and each of them takes four bytes.
             let most = (record.samples as usize).min(pieces.left() / 4);
-            let mut offsets = Vec::with_capacity(most + 1);
+            let offsets = offsets.insert(room::with_capacity(most + 1, room::CHUNK)?);
             offsets.push(0u32);
-            offsets
-        });
+        }
         let (_, index_size) = form.sizes(N, self.dim);
         let (mut samples_before, mut entries_before) = (0u32, 0u32);
         for index in 0..record.sequences {
@@ -209,13 +210,13 @@ impl<F> SparseReader<'_, F> {
             }
             match form.values {
                 Values::Implied => {}
-                Values::Narrow => data.extend(values, |bytes| [(self.number)(bytes).guess()]),
-                Values::Whole => data.extend(values, |bytes| bytes),
+                Values::Narrow => data.extend(values, |bytes| [(self.number)(bytes).guess()])?,
+                Values::Whole => data.extend(values, |bytes| bytes)?,
             }
             if index_size == 2 {
-                data.extend(indices, |[low, high, ..]| [low, high]);
+                data.extend(indices, |[low, high, ..]| [low, high])?;
             } else {
-                data.extend(indices, |bytes| bytes);
+                data.extend(indices, |bytes| bytes)?;
             }
             // At most `samples_here` where samples have one entry each, else `end`: both were checked to fit.
             entries_before += count;

@@ -2,11 +2,13 @@
 //! joined sequences are.
 
 use super::report::{Misfits, report};
+use crate::cancel::{self, carried};
 use crate::config::options::Packing;
 use crate::corpus::Corpus;
 use crate::deserialize::{ChunkInfo, Deserializer, InFrameMode};
 use crate::error::ExceptionClass;
 use crate::log::Logger;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use rayon::prelude::*;
@@ -125,14 +127,14 @@ impl Join {
                 "The first deserializer has no sequences: check its file, and the warnings about it.";
             return Err(Error::data(message).with_detail(detail).in_file(&primary.name));
         }
-        // The first search may sort all keys on the pool. It must not begin inside the parallel loop below: while the thread
-        // that searches waits for the sort, rayon could run another iteration of the loop on it, which would wait for the
-        // search that its own thread has suspended.
-        secondaries.iter().for_each(|secondary| _ = secondary.deserializer.find(0));
+        secondaries.iter().try_for_each(|secondary| secondary.deserializer.prepare_to_find())?;
 
         let chunks = 0..primary.deserializer.chunks().len() as ChunkId;
         let rule = Rule::new(&*primary.deserializer, secondaries, definer, options);
-        let join = |chunk| join_chunk(&*primary.deserializer, secondaries, &rule, chunk);
+        let join = carried(|chunk| {
+            cancel::check()?;
+            join_chunk(&*primary.deserializer, secondaries, &rule, chunk)
+        });
         let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
         let outcomes: Vec<Result<Outcome>> = match in_place {
             true => chunks.map(join).collect(),
@@ -252,10 +254,11 @@ fn join_chunk(
     primary.list(chunk, &mut own)?;
 
     let mut misfits = Misfits::new(secondaries.len());
-    let mut kept = Vec::with_capacity(own.len());
-    let mut lengths = Vec::with_capacity(own.len());
-    let mut weights = Vec::with_capacity(if rule.frames { own.len() } else { 0 });
-    let mut found = vec![Vec::with_capacity(own.len()); secondaries.len()];
+    let mut kept = room::with_capacity(own.len(), room::INDEX)?;
+    let mut lengths = room::with_capacity(own.len(), room::INDEX)?;
+    let mut weights = room::with_capacity(if rule.frames { own.len() } else { 0 }, room::INDEX)?;
+    let room_for_each = || room::with_capacity(own.len(), room::INDEX);
+    let mut found = secondaries.iter().map(|_| room_for_each()).collect::<Result<Vec<_>>>()?;
     let mut samples_in = vec![0; secondaries.len()];
     let mut same = true;
     for (index, sequence) in (0..).zip(&own) {

@@ -15,12 +15,14 @@ mod tests;
 pub(super) use join::too_few_frames;
 pub use join::{JoinOptions, Member, frame_mode};
 
+use crate::cancel::Current;
 use crate::config::options::Packing;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory, by_blocks,
 };
 use crate::error::{ExceptionClass, Location};
+use crate::names::Distinct;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
@@ -118,21 +120,21 @@ impl Bundle {
         Some(SequenceId { chunk: partner.chunks[chunk], index })
     }
 
-    /// The ids that these sequences have in the primary.
-    fn in_primary(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
-        let chunks = &self.map.join.chunks;
+    /// Calls `use_ids` with the ids that these sequences have in the primary.
+    fn in_primary(&self, sequences: &[SequenceId], use_ids: impl FnMut(&[SequenceId])) {
         let place = |id: &SequenceId| {
-            let joined = &chunks[id.chunk as usize];
+            let joined = &self.map.join.chunks[id.chunk as usize];
             SequenceId { chunk: joined.primary, index: joined.primary_index(id.index) }
         };
-        sequences.iter().map(place).collect()
+        by_blocks(sequences, place, use_ids);
     }
 }
 
 /// Refuses two streams of one name, with CNTK's message.
 pub fn check_names(streams: &[StreamInfo]) -> Result<()> {
-    for (number, stream) in streams.iter().enumerate() {
-        if streams[..number].iter().any(|other| other.name == stream.name) {
+    let mut names = Distinct::default();
+    for stream in streams {
+        if names.add(&stream.name).is_some() {
             let message = format!(
                 "Two streams with the same name '{}' have been found. Please rename the duplicate.",
                 stream.name
@@ -176,8 +178,8 @@ impl ChunkSource for Bundle {
             Some(last) if truncated && self.primary.is_fetched() => {
                 keys.extend(sequences.iter().flat_map(|&id| self.in_last(id)).flat_map(|id| last.key(id)));
             }
-            _ if truncated => self.primary.keys(&self.in_primary(sequences), keys),
-            _ => self.primary.reported_keys(&self.in_primary(sequences), false, keys),
+            _ if truncated => self.in_primary(sequences, |ids| self.primary.keys(ids, keys)),
+            _ => self.in_primary(sequences, |ids| self.primary.reported_keys(ids, false, keys)),
         }
     }
 
@@ -200,7 +202,9 @@ impl ChunkSource for Bundle {
             })
             .collect();
         // Does not wait here for secondary chunks that other bundled chunks are loading: see `share`.
-        let load_missing = || missing.par_iter().for_each(|(secondary, id, part)| secondary.load(*id, part));
+        let call = Current::get();
+        let load_missing =
+            || missing.par_iter().for_each(|(secondary, id, part)| call.within(|| secondary.load(*id, part)));
         let (primary, ()) = rayon::join(|| self.primary.load(joined.primary), load_missing);
         Ok(Arc::new(BundleChunk { map: Arc::clone(&self.map), id: chunk, primary: primary?, partners }))
     }
@@ -254,7 +258,11 @@ impl ChunkSource for Bundle {
 
 impl Deserializer for Bundle {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.primary.keys(&self.in_primary(sequences), keys);
+        self.in_primary(sequences, |ids| self.primary.keys(ids, keys));
+    }
+
+    fn prepare_to_find(&self) -> Result<()> {
+        self.primary.prepare_to_find()
     }
 
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {

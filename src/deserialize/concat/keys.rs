@@ -1,7 +1,9 @@
 //! How the keys of several files become keys of one deserializer.
 
 use super::{Concat, Format};
+use crate::Result;
 use crate::deserialize::{ChunkTable, Deserializer};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use rayon::slice::ParallelSliceMut;
 
@@ -16,10 +18,10 @@ pub enum KeyRule {
 }
 
 /// Keys in one of several files are less than this.
-pub const KEY_LIMIT: SequenceKey = 1 << 44;
+pub const KEY_LIMIT: SequenceKey = crate::limits::LARGEST_KEY_IN_LIST;
 
 /// Most files of a deserializer: the places that [`KEY_LIMIT`] leaves room for.
-pub const MOST_FILES: usize = 1 << 20;
+pub const MOST_FILES: usize = crate::limits::MOST_FILES;
 
 impl KeyRule {
     /// What is added to the keys of a file with this place in the list.
@@ -41,13 +43,15 @@ pub(super) fn split(key: SequenceKey) -> (usize, SequenceKey) {
 pub(super) struct Lookup(Vec<(SequenceKey, SequenceId)>);
 
 impl Lookup {
-    pub fn of<F: Format>(concat: &Concat<F>) -> Lookup {
-        let mut sorted = Vec::with_capacity(concat.chunks().iter().map(|one| one.sequences as usize).sum());
+    pub fn of<F: Format>(concat: &Concat<F>) -> Result<Lookup> {
+        let count = concat.chunks().iter().map(|one| one.sequences as usize).sum();
+        let mut sorted = room::with_capacity(count, room::INDEX)?;
         let mut keys = Vec::new();
         for (chunk, info) in (0 as ChunkId..).zip(concat.chunks()) {
             let ids = (0..info.sequences).map(|index| SequenceId { chunk, index });
             keys.clear();
-            concat.keys(&ids.clone().collect::<Vec<_>>(), &mut keys);
+            room::reserve(&mut keys, info.sequences as usize, room::INDEX)?;
+            concat.keys(&room::collect(ids.clone(), room::INDEX)?, &mut keys);
             sorted.extend(keys.iter().copied().zip(ids));
         }
         // On a thread outside of the library's pool, rayon would start a pool of its own.
@@ -56,7 +60,7 @@ impl Lookup {
         } else {
             sorted.sort_unstable();
         }
-        Lookup(sorted)
+        Ok(Lookup(sorted))
     }
 
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {

@@ -16,6 +16,7 @@ pub use keys::{KEY_LIMIT, KeyRule, MOST_FILES};
 use super::check::ChunkCheck;
 use super::fingerprint::{SEED, mix};
 use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgress, Lengths, SourceMemory};
+use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::error::Location;
 use crate::pool::Pool;
@@ -180,7 +181,7 @@ impl<F: Format> Concat<F> {
                 files.place(number, open(path)?)?;
             }
         } else {
-            let opened: Vec<_> = files.paths.par_iter().map(open).collect();
+            let opened: Vec<_> = files.paths.par_iter().map(carried(open)).collect();
             for (number, file) in opened.into_iter().enumerate() {
                 files.place(number, file?)?;
             }
@@ -195,7 +196,8 @@ impl<F: Format> Concat<F> {
     /// That all files exist is checked here. Runs on a thread of the pool.
     pub fn open_incremental(format: F, paths: Vec<String>, rule: KeyRule, pool: &Pool) -> Result<Concat<F>> {
         let files = Files::new(format, paths, rule)?;
-        let sizes: Vec<_> = files.paths.par_iter().map(|path| opening::size_of(path)).collect();
+        let sizes: Vec<_> =
+            files.paths.par_iter().map(carried(|path: &String| opening::size_of(path))).collect();
         let sizes = sizes.into_iter().collect::<Result<Vec<u64>>>()?;
         if let Some(first) = files.paths.first() {
             files.place(0, files.format.open(first, Some(pool))?)?;
@@ -412,9 +414,23 @@ impl<F: Format> Deserializer for Concat<F> {
         self.append_keys(sequences, keys);
     }
 
+    /// A search looks into one file, so each file is prepared.
+    fn prepare_to_find(&self) -> Result<()> {
+        self.chunks();
+        match self.files.rule {
+            KeyRule::Shared if self.lookup.get().is_none() => {
+                let _ = self.lookup.set(Lookup::of(self)?);
+                Ok(())
+            }
+            KeyRule::Shared => Ok(()),
+            KeyRule::PerFile => self.files.iter().try_for_each(|place| place.file.prepare_to_find()),
+        }
+    }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         if self.files.rule == KeyRule::Shared {
-            return self.lookup.get_or_init(|| Lookup::of(self)).find(key);
+            self.prepare_to_find().ok()?;
+            return self.lookup.get()?.find(key);
         }
         self.chunks();
         let (number, key) = keys::split(key);

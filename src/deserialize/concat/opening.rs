@@ -1,14 +1,16 @@
 //! Opens files a little ahead of reading them, as jobs of the library's pool.
 //!
 //! A file gets its place once all chunks of the files before it are known, because its chunks are numbered on from theirs. A
-//! file that cannot be opened is an error of the call that asks for its first chunk.
+//! file that cannot be opened is an error of the call that asks for its first chunk; where that may pass, the file is opened again
+//! for the next call.
 
 use super::{Files, Format};
+use crate::cancel::{self, Wake};
 use crate::deserialize::{ChunkSource, ChunkTable};
 use crate::file::{DataFile, changed};
 use crate::pool::Pool;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -62,6 +64,7 @@ impl<F: Format> Opening<F> {
 
     /// Waits until a file has its place; false if there is no such file. Must not be called on a thread of the pool.
     pub fn wait_for(&self, number: usize) -> Result<bool> {
+        let waiting = cancel::waiting(&self.0);
         let mut state = self.0.state.lock();
         loop {
             self.0.use_file(&mut state, number.saturating_sub(1));
@@ -74,6 +77,10 @@ impl<F: Format> Opening<F> {
             if let Some(failure) = &state.failure {
                 return Err(failure.clone());
             }
+            if let Some(error) = self.0.open_again(&mut state) {
+                return Err(error);
+            }
+            waiting.check()?;
             self.0.changed.wait(&mut state);
         }
     }
@@ -102,6 +109,13 @@ impl<F: Format> Drop for Opening<F> {
     }
 }
 
+impl<F: Format> Wake for Background<F> {
+    fn wake(&self) {
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
 impl<F: Format> Background<F> {
     fn use_file(self: &Arc<Self>, state: &mut State<F::File>, number: usize) {
         while state.used < number {
@@ -115,10 +129,12 @@ impl<F: Format> Background<F> {
     fn advance(self: &Arc<Self>, state: &mut State<F::File>) {
         while state.failure.is_none()
             && self.is_known(state.placed)
-            && let Some(Some(_)) = state.opened.front()
+            && let Some(Some(opened)) = state.opened.front()
+            && !opened.as_ref().is_err_and(Error::may_pass)
             && let Some(Some(file)) = state.opened.pop_front()
         {
-            match file.and_then(|file| self.files.place(state.placed, file)) {
+            // Whoever gives a file its place does it for all later calls too.
+            match file.and_then(|file| cancel::apart(|| self.files.place(state.placed, file))) {
                 Ok(()) => state.placed += 1,
                 Err(error) => state.failure = Some(error),
             }
@@ -130,6 +146,20 @@ impl<F: Format> Background<F> {
             let shared = Arc::clone(self);
             self.pool.spawn(move || shared.open(number));
         }
+    }
+
+    /// The error of the file that is next, if it could not be opened for now. Opening it begins again, and so does opening those after
+    /// it that have failed too.
+    fn open_again(self: &Arc<Self>, state: &mut State<F::File>) -> Option<Error> {
+        let failed = |opened: &mut Result<F::File>| opened.as_ref().is_err_and(Error::may_pass);
+        let error = state.opened.front_mut()?.take_if(failed)?.err();
+        for (place, opened) in state.opened.iter_mut().enumerate() {
+            if place == 0 || opened.take_if(failed).is_some() {
+                let (shared, number) = (Arc::clone(self), state.placed + place);
+                self.pool.spawn(move || shared.open(number));
+            }
+        }
+        error
     }
 
     /// Whether all chunks of the first `placed` files, which have their places, are known.
@@ -157,7 +187,7 @@ impl<F: Format> Background<F> {
         let open = || {
             let file = self.files.format.open(path, Some(&self.pool))?;
             match file.file_bytes() {
-                Some(now) if now != size => Err(changed(path, size, now)),
+                Some(now) if now != size => Err(changed(path, Some(size), now)),
                 _ => Ok(file),
             }
         };

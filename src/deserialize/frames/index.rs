@@ -1,6 +1,8 @@
 //! Where each frame of a chunk is: the utterance that it belongs to, and its number there.
 
+use crate::Result;
 use crate::deserialize::Lengths;
+use crate::memory::room;
 
 /// Finds the utterance of a frame. Takes memory for each utterance, not for each frame: about 16 bytes.
 ///
@@ -21,17 +23,18 @@ pub(super) struct FrameIndex {
 
 impl FrameIndex {
     /// The index of a chunk with this many utterances of these lengths; `None` if it has more than 2^32 - 1 frames.
-    pub(super) fn new(utterances: u32, lengths: Lengths<'_>) -> Option<FrameIndex> {
-        let mut starts = Vec::with_capacity(utterances as usize + 1);
+    pub(super) fn new(utterances: u32, lengths: Lengths<'_>) -> Result<Option<FrameIndex>> {
+        let mut starts = room::with_capacity(utterances as usize + 1, room::INDEX)?;
         let mut frames = 0u32;
         starts.push(0);
         for utterance in 0..utterances {
-            frames = frames.checked_add(lengths.get(utterance))?;
+            let Some(end) = frames.checked_add(lengths.get(utterance)) else { return Ok(None) };
+            frames = end;
             starts.push(frames);
         }
         let shift = (frames / utterances.max(1) / 2).max(1).ilog2();
         let count = (frames as usize).div_ceil(1 << shift);
-        let mut buckets = Vec::with_capacity(count + 1);
+        let mut buckets = room::with_capacity(count + 1, room::INDEX)?;
         let mut utterance = 0;
         for bucket in 0..count {
             while starts[utterance as usize + 1] as usize <= bucket << shift {
@@ -40,7 +43,7 @@ impl FrameIndex {
             buckets.push(utterance);
         }
         buckets.push(utterances.saturating_sub(1));
-        Some(FrameIndex { starts: starts.into(), buckets: buckets.into(), shift })
+        Ok(Some(FrameIndex { starts: starts.into(), buckets: buckets.into(), shift }))
     }
 
     /// Number of frames.
@@ -90,7 +93,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn check(lengths: &[u32]) {
-        let index = FrameIndex::new(lengths.len() as u32, Lengths::Each(lengths)).expect("few frames");
+        let index = FrameIndex::new(lengths.len() as u32, Lengths::Each(lengths));
+        let index = index.expect("memory").expect("few frames");
         let mut frame = 0;
         for (utterance, &length) in (0..).zip(lengths) {
             assert_eq!((index.start(utterance), index.length(utterance)), (frame, length));
@@ -127,11 +131,11 @@ mod tests {
     #[test]
     fn memory_is_for_utterances_and_not_for_frames() {
         let lengths = vec![1_000_000; 100];
-        let index = FrameIndex::new(100, Lengths::Each(&lengths)).expect("few frames");
+        let index = FrameIndex::new(100, Lengths::Each(&lengths)).expect("memory").expect("few frames");
         assert!(index.bytes() <= 100 * 20 + 8, "{} bytes", index.bytes());
         assert_eq!(index.locate(99_999_999), Some((99, 999_999)));
-        let all = FrameIndex::new(1, Lengths::Each(&[u32::MAX])).expect("few enough frames");
+        let all = FrameIndex::new(1, Lengths::Each(&[u32::MAX])).expect("memory").expect("few enough frames");
         assert_eq!(all.locate(u32::MAX - 1), Some((0, u32::MAX - 1)));
-        assert!(FrameIndex::new(2, Lengths::Each(&[u32::MAX, 1])).is_none());
+        assert!(FrameIndex::new(2, Lengths::Each(&[u32::MAX, 1])).expect("memory").is_none());
     }
 }

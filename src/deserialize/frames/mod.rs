@@ -12,9 +12,12 @@ use super::bundle::{Bundle, too_few_frames};
 use super::fetch::Parts;
 use super::fingerprint::mix;
 use super::loader::Loader;
-use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory};
+use super::{
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, InFrameMode, Lengths, SourceMemory, by_blocks,
+};
 use crate::corpus::Corpus;
 use crate::error::Location;
+use crate::memory::room;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -70,10 +73,11 @@ impl Frames {
         weights: &[Option<&[u32]>],
     ) -> Result<Frames> {
         let count = inner.chunks().len();
-        let (mut infos, mut chunks) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        let mut lengths = Vec::with_capacity(count);
+        let (mut infos, mut chunks) =
+            (room::with_capacity(count, room::INDEX)?, room::with_capacity(count, room::INDEX)?);
+        let mut lengths = room::with_capacity(count, room::INDEX)?;
         for ((id, info), weights) in (0..).zip(inner.chunks()).zip(weights) {
-            let Some(index) = FrameIndex::new(info.sequences, inner.lengths(id)) else {
+            let Some(index) = FrameIndex::new(info.sequences, inner.lengths(id))? else {
                 let message = format!("Chunk {id} has more than {} frames.", u32::MAX);
                 let detail =
                     "Frame mode can count no more. Check the ranges of frames that the script file gives.";
@@ -81,9 +85,13 @@ impl Frames {
             };
             let each = weights.map(|weights| {
                 let frames = |utterance| (weights[utterance as usize], index.length(utterance) as usize);
-                let each = (0..index.utterances()).map(frames);
-                each.flat_map(|(weight, count)| std::iter::repeat_n(weight, count)).collect::<Box<[u32]>>()
+                let mut each = room::with_capacity(index.frames() as usize, room::INDEX)?;
+                for (weight, count) in (0..index.utterances()).map(frames) {
+                    each.extend(std::iter::repeat_n(weight, count));
+                }
+                Ok(each.into_boxed_slice())
             });
+            let each = each.transpose()?;
             let samples = match &each {
                 Some(each) => each.iter().map(|&length| u64::from(length)).sum(),
                 None => index.frames().into(),
@@ -95,13 +103,13 @@ impl Frames {
         Ok(Frames { inner, mode, corpus: Arc::clone(corpus), infos, chunks, lengths, cuts })
     }
 
-    /// The utterances that these frames belong to.
-    fn utterances(&self, frames: &[SequenceId]) -> Vec<SequenceId> {
+    /// Calls `use_ids` with the utterances that these frames belong to.
+    fn utterances(&self, frames: &[SequenceId], use_ids: impl FnMut(&[SequenceId])) {
         let utterance = |id: &SequenceId| {
             let found = self.chunks[id.chunk as usize].locate(id.index);
             SequenceId { chunk: id.chunk, index: found.map_or(0, |(utterance, _)| utterance) }
         };
-        frames.iter().map(utterance).collect()
+        by_blocks(frames, utterance, use_ids);
     }
 }
 
@@ -127,7 +135,7 @@ impl ChunkSource for Frames {
     }
 
     fn reported_keys(&self, sequences: &[SequenceId], truncated: bool, keys: &mut Vec<SequenceKey>) {
-        self.inner.reported_keys(&self.utterances(sequences), truncated, keys);
+        self.utterances(sequences, |ids| self.inner.reported_keys(ids, truncated, keys));
     }
 
     fn is_fetched(&self) -> bool {
@@ -139,8 +147,9 @@ impl ChunkSource for Frames {
     }
 
     fn location(&self, sequence: SequenceId, stream: usize) -> Location {
-        let utterance = self.utterances(&[sequence]).first().copied();
-        utterance.map_or_else(Location::default, |utterance| self.inner.location(utterance, stream))
+        let mut location = Location::default();
+        self.utterances(&[sequence], |ids| location = self.inner.location(ids[0], stream));
+        location
     }
 
     fn fingerprint(&self) -> u64 {
@@ -178,10 +187,14 @@ impl ChunkSource for Frames {
 
 impl Deserializer for Frames {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.inner.keys(&self.utterances(sequences), keys);
+        self.utterances(sequences, |ids| self.inner.keys(ids, keys));
     }
 
     /// The first frame of the utterance with this key.
+    fn prepare_to_find(&self) -> Result<()> {
+        self.inner.prepare_to_find()
+    }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.inner.find(key)?;
         Some(SequenceId { chunk, index: self.chunks[chunk as usize].start(index) })

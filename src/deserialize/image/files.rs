@@ -2,6 +2,7 @@
 
 use super::decode::{DecodeError, DecodeOptions};
 use super::map::Map;
+use super::paths;
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::workers::Worker;
 use super::zip::Members;
@@ -14,7 +15,7 @@ use crate::deserialize::{
     Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
 };
 use crate::error::{ExceptionClass, Location};
-use crate::file;
+use crate::file::{self, Confinement, FirstStates};
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -43,6 +44,8 @@ pub(super) struct FileImages {
 struct Shared {
     map: Map,
     members: Members,
+    /// What the image files of the lines were when they were read first.
+    states: FirstStates,
     common: Arc<Common>,
     corpus: Arc<Corpus>,
 }
@@ -56,6 +59,7 @@ impl FileImages {
         let begun = Instant::now();
         let map = Map::read(&options.file, label_dim(options)?, corpus)
             .map_err(|error| error.in_stream(&options.labels))?;
+        check_paths(&map, &options.confinement).map_err(|error| error.in_stream(&options.features))?;
         let members = Members::find(&map).map_err(|error| error.in_stream(&options.features))?;
         if options.verbosity > 1 {
             let seconds = begun.elapsed().as_secs_f64();
@@ -71,9 +75,12 @@ impl FileImages {
             let detail = "Divide the map file among several readers. With 'multiViewCrop' each image counts ten times.";
             return Err(Error::data(message).with_detail(detail).in_file(map.file()));
         }
+        // In zip files there are no image files.
+        let states = FirstStates::new(if members.len() < map.len() { map.len() } else { 0 });
+        let (common, corpus) = (Arc::new(common), Arc::clone(corpus));
         Ok(FileImages {
             infos: vec![ChunkInfo { samples: 1, sequences: 1 }; count as usize],
-            shared: Arc::new(Shared { map, members, common: Arc::new(common), corpus: Arc::clone(corpus) }),
+            shared: Arc::new(Shared { map, members, states, common, corpus }),
             by_key: OnceLock::new(),
             chunks: Mutex::default(),
         })
@@ -164,8 +171,9 @@ impl ChunkSource for FileImages {
 
     fn memory(&self) -> SourceMemory {
         let by_key = self.by_key.get().map_or(0, |lines| size_of_val(lines.as_slice()));
-        let Shared { map, members, common, .. } = &*self.shared;
-        let index = map.bytes() + members.bytes() + size_of_val(self.infos.as_slice()) + by_key;
+        let Shared { map, members, states, common, .. } = &*self.shared;
+        let lists = size_of_val(self.infos.as_slice()) + by_key;
+        let index = map.bytes() + members.bytes() + states.bytes() + lists;
         SourceMemory { chunks: common.meter.bytes(), index: index as u64 }
     }
 }
@@ -187,6 +195,27 @@ impl Deserializer for FileImages {
         };
         Some(SequenceId { chunk: line * self.shared.common.copies, index: 0 })
     }
+}
+
+/// Refuses images and zip files that lie where paths may not lead.
+fn check_paths(map: &Map, confinement: &Confinement) -> Result<()> {
+    if !confinement.is_confined() {
+        return Ok(());
+    }
+    let bounds = confinement.bounds_of(map.file())?;
+    let (mut path, mut last) = (Vec::new(), Vec::new());
+    for line in 0..map.len() as u32 {
+        path.clear();
+        map.expand_path(line, &mut path);
+        let file = paths::split_member(&path).map_or(path.as_slice(), |(archive, _)| archive);
+        // The images of a zip file follow each other.
+        if last != file {
+            bounds.check(file, u64::from(line) + 1)?;
+            last.clear();
+            last.extend_from_slice(file);
+        }
+    }
+    Ok(())
 }
 
 /// An image, or one view of it.
@@ -228,7 +257,7 @@ impl Shared {
         worker.path.clear();
         self.map.expand_path(line, &mut worker.path);
         let path = OsStr::from_bytes(&worker.path);
-        file::read_whole(path, most, file).map_err(|cause| {
+        let state = file::read_whole(path, most, file).map_err(|cause| {
             let error = match cause.kind() {
                 io::ErrorKind::FileTooLarge => {
                     too_large(std::fs::metadata(path).map_or(0, |file| file.len()), most)
@@ -236,7 +265,14 @@ impl Shared {
                 _ => Error::io("Error reading file", &path.to_string_lossy(), &cause),
             };
             self.cannot_open(line, &error)
-        })
+        })?;
+        match state {
+            Some(state) if self.states.are_same(line as usize, &state) => Ok(()),
+            _ => {
+                let error = file::changed(&path.to_string_lossy(), None, file.len() as u64);
+                Err(self.cannot_open(line, &error))
+            }
+        }
     }
 
     /// CNTK's error of an image that cannot be used, whatever the reason. It lies in the map file, whose line names the image.
@@ -266,6 +302,9 @@ impl Origin for Shared {
     }
 
     fn broken(&self, line: u64, cause: DecodeError) -> Error {
+        if cause.is_memory {
+            return self.locate(line, cause.into_error());
+        }
         let error = self.cannot_open(line as u32, &Error::data(cause.message));
         error.with_detail("Mend or replace the image, or remove its line from the map file.")
     }

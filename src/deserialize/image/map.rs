@@ -40,14 +40,14 @@ impl Map {
         let size = opened.size()?;
         let too_large = || {
             let message = format!("There is no memory for the map file, which has {size} bytes.");
-            Error::data(message)
+            Error::new(ErrorKind::Memory, ExceptionClass::Runtime, message)
                 .with_detail("It is kept as a whole: check the path, or divide it among several readers.")
         };
         let mut text = Vec::new();
         let bytes = usize::try_from(size).map_err(|_| too_large().in_file(file))?;
         text.try_reserve_exact(bytes).map_err(|_| too_large().in_file(file))?;
         text.resize(bytes, 0);
-        opened.read_exact_at(0, &mut text)?;
+        opened.if_unchanged(opened.read_exact_at(0, &mut text))?;
         Map::of_text(file, text, label_dim, corpus).map_err(|error| error.in_file(file))
     }
 

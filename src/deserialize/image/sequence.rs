@@ -191,7 +191,7 @@ impl FetchedImage {
                     worker.scratch.reclaim(image);
                     worker.decoder.decode(file, options, region, image).map_err(|cause| match origin {
                         Some(origin) => origin.broken(self.identity.number, cause),
-                        None => Error::data(cause.message),
+                        None => cause.into_error(),
                     })?;
                 }
                 Stage::Decoded => cut(image, region)?,

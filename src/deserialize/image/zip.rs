@@ -6,6 +6,7 @@
 use super::map::Map;
 use super::{paths, too_large};
 use crate::file::DataFile;
+use crate::limits::BEST_RATIO;
 use crate::log::{Level, Logger};
 use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -21,9 +22,6 @@ const LOCAL_HEADER: usize = 30;
 
 /// Its first bytes.
 const LOCAL_SIGNATURE: &[u8] = b"PK\x03\x04";
-
-/// Deflate makes at most this many bytes of one: a member that claims to have more is damaged, or meant to do harm.
-const BEST_RATIO: u64 = 1032;
 
 /// Bytes at the end of a file in which the end of a directory is looked for: its own, and those of the longest comment.
 const SEARCHED: u64 = 22 + 65535;
@@ -156,7 +154,10 @@ impl Members {
         inflater: &mut Inflater,
         file: &mut Vec<u8>,
     ) -> Option<Result<()>> {
-        self.find_member(line).map(|member| self.read_member(member, most, inflater, file))
+        self.find_member(line).map(|member| {
+            let archive = &self.archives[member.archive as usize];
+            archive.if_unchanged(self.read_member(member, most, inflater, file))
+        })
     }
 
     fn read_member(
@@ -209,6 +210,11 @@ impl Members {
         Ok(())
     }
 
+    /// Number of images that lie in zip files.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         size_of_val(self.members.as_slice())
@@ -231,6 +237,11 @@ fn open(path: &[u8]) -> Result<(DataFile, Directory)> {
         let why = if cause.kind() == io::ErrorKind::NotFound { "No such file" } else { "Can't open file" };
         Error::io("Error opening file", &shown, cause).reworded(refused(why))
     })?;
+    let directory = file.if_unchanged(read_directory(&file, refused))?;
+    Ok((file, directory))
+}
+
+fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String) -> Result<Directory> {
     let not_a_zip = |error: &dyn std::fmt::Display| {
         let advice = "A path with '@' names a zip file before the '@', and an image in it after it.";
         Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(advice)
@@ -256,7 +267,7 @@ fn open(path: &[u8]) -> Result<(DataFile, Directory)> {
         let name = entry.file_path().as_bytes().into();
         directory.entry(name).or_insert((entry.local_header_offset(), place));
     }
-    Ok((file, directory))
+    Ok(directory)
 }
 
 /// A file as the reader of zip files reads it.

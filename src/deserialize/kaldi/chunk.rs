@@ -177,7 +177,7 @@ impl KaldiChunk {
                 Step::Decode { ordinal } => {
                     let decoded = file.if_unchanged(decode(&shared, ordinal, file, &mut scratch));
                     decoded.map_err(|error| shared.place(error, ordinal))?;
-                    self.data.append(&scratch.decoded);
+                    self.data.append(&scratch.decoded)?;
                 }
             }
         }

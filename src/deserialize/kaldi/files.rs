@@ -1,12 +1,12 @@
 //! The files that an index refers to.
 
 use crate::Result;
-use crate::file::DataFile;
+use crate::file::{DataFile, FirstStates};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// Files that stay open. Archives are few; only where each utterance has a file of its own there are more, and those are
-/// opened when they are needed.
+/// opened when they are needed, and have to be then what they were when the script was read.
 const KEPT: usize = 256;
 
 /// The paths of an index, and those of their files that are open.
@@ -14,13 +14,15 @@ const KEPT: usize = 256;
 pub struct Files {
     paths: Vec<Box<str>>,
     open: Vec<OnceLock<DataFile>>,
+    /// What the files were that are not kept open.
+    states: FirstStates,
 }
 
 impl Files {
     /// From paths without repetition.
     fn new(paths: Vec<Box<str>>) -> Files {
-        let kept = if paths.len() <= KEPT { paths.len() } else { 0 };
-        Files { open: (0..kept).map(|_| OnceLock::new()).collect(), paths }
+        let (kept, others) = if paths.len() <= KEPT { (paths.len(), 0) } else { (0, paths.len()) };
+        Files { open: (0..kept).map(|_| OnceLock::new()).collect(), states: FirstStates::new(others), paths }
     }
 
     /// One file, which is open.
@@ -35,10 +37,12 @@ impl Files {
         &self.paths[number as usize]
     }
 
-    /// Opens a file, unless it is open.
+    /// Opens a file, unless it is open. Fails if it was changed or replaced since it was opened first.
     pub fn get(&self, number: u32) -> Result<DataFile> {
         let Some(place) = self.open.get(number as usize) else {
-            return DataFile::open(self.path(number));
+            let file = DataFile::open(self.path(number))?;
+            self.states.check(number as usize, &file)?;
+            return Ok(file);
         };
         if let Some(file) = place.get() {
             return Ok(file.clone());
@@ -50,7 +54,7 @@ impl Files {
     /// Bytes of memory that it holds.
     pub fn memory(&self) -> usize {
         let texts: usize = self.paths.iter().map(|path| path.len()).sum();
-        texts + size_of_val(self.paths.as_slice()) + size_of_val(self.open.as_slice())
+        texts + size_of_val(self.paths.as_slice()) + size_of_val(self.open.as_slice()) + self.states.bytes()
     }
 }
 
@@ -78,6 +82,11 @@ impl<'a> Paths<'a> {
         });
         self.last = Some((path, number));
         number
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.paths.len()
     }
 
     pub fn finish(self) -> Files {

@@ -9,6 +9,7 @@ use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{ChunkInfo, Lengths};
 use crate::error::ExceptionClass;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::Storage;
 use crate::{Error, ErrorKind, Result};
@@ -52,7 +53,7 @@ impl Index {
     pub fn scan(options: &KaldiOptions) -> Result<Scan> {
         let integers = options.storage == Storage::SparseCsc;
         match options.is_script {
-            true => scan::script(&options.file, integers),
+            true => scan::script(&options.file, integers, &options.confinement),
             false => scan::archive(&options.file, integers),
         }
     }
@@ -68,8 +69,9 @@ impl Index {
             lengths: Vec::new(),
             keys: Vec::new(),
         };
-        utterances.entries.reserve_exact(found.len());
-        utterances.lengths.reserve_exact(found.len());
+        room::reserve_exact(&mut utterances.entries, found.len(), room::INDEX)?;
+        room::reserve_exact(&mut utterances.lengths, found.len(), room::INDEX)?;
+        room::reserve_exact(&mut utterances.keys, found.len(), room::INDEX)?;
         for found in &found {
             utterances.add(&texts, &files, found)?;
         }
@@ -88,7 +90,7 @@ impl Index {
             let error = Error::data("KaldiDeserializer: No utterances to process.");
             return Err(error.with_detail(detail).in_file(&options.file));
         }
-        let mut keys = Vec::with_capacity(entries.len());
+        let mut keys = room::with_capacity(entries.len(), room::INDEX)?;
         number(corpus, &key_texts, &mut keys).map_err(|error| error.in_file(&options.file))?;
         let by_key = by_key(&keys).map_err(|(first, second)| {
             let at = |number: usize| {

@@ -140,6 +140,7 @@ fn options_of_frames(path: &str, is_script: bool, storage: Storage) -> KaldiOpti
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     }
 }
 

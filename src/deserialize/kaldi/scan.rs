@@ -3,12 +3,12 @@
 use super::files::{Files, Paths};
 use super::header::{self, Kind, Object};
 use super::{script, text};
-use crate::file::DataFile;
+use crate::cancel::carried;
+use crate::file::{Confinement, DataFile};
+use crate::limits::LONGEST_KALDI_KEY;
+use crate::memory::room;
 use crate::{Error, Result};
 use rayon::prelude::*;
-
-/// Longest key, in bytes: a file that is no archive is recognized by it.
-const LONGEST_KEY: usize = 4096;
 
 /// Bytes that are read at once where headers are looked for: binary objects are mostly larger, so that more would be in vain.
 const BLOCK: usize = 512;
@@ -53,22 +53,20 @@ impl Scan {
 }
 
 /// Reads a script, and the header of each object that it names. Runs on a thread of the pool, whose threads share the work.
-pub fn script(path: &str, integers: bool) -> Result<Scan> {
+pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<Scan> {
     let file = DataFile::open(path)?;
     let size = file.size()?;
     // So that numbers of lines, keys and files fit 32 bits.
-    let mut texts =
-        vec![
-            0;
-            usize::try_from(size).ok().filter(|&size| size < u32::MAX as usize).ok_or_else(|| {
-                let detail = "Divide it among several deserializers.";
-                Error::data("A script file of 4 GB or more cannot be read.").with_detail(detail).in_file(path)
-            })?
-        ];
-    file.read_exact_at(0, &mut texts)?;
+    let length = usize::try_from(size).ok().filter(|&size| size < u32::MAX as usize).ok_or_else(|| {
+        let detail = "Divide it among several deserializers.";
+        Error::data("A script file of 4 GB or more cannot be read.").with_detail(detail).in_file(path)
+    })?;
+    let mut texts = room::zeroed(length, room::FILE)?;
+    file.if_unchanged(file.read_exact_at(0, &mut texts))?;
+    let bounds = confinement.bounds_of(path)?;
     let mut paths = Paths::default();
     let mut lines = Vec::new();
-    let mut at = 0;
+    let (mut at, mut checked) = (0, 0);
     for (number, line) in (1..).zip(texts.split(|&byte| byte == b'\n')) {
         let here = at;
         at += line.len() + 1;
@@ -77,12 +75,16 @@ pub fn script(path: &str, integers: bool) -> Result<Scan> {
         }
         let line = script::parse(line).map_err(|error| error.in_file(path).at(here as u64, Some(number)))?;
         let file = paths.number(line.path);
-        lines.push((number as u32, file, line));
+        if paths.count() > checked {
+            bounds.check(line.path.as_bytes(), number)?;
+            checked += 1;
+        }
+        room::push(&mut lines, (number as u32, file, line), room::INDEX)?;
     }
     let files = paths.finish();
     let read = |part: &[(u32, u32, script::Line<'_>)]| {
         let mut open = None;
-        let mut found = Vec::with_capacity(part.len());
+        let mut found = room::with_capacity(part.len(), room::INDEX)?;
         for (number, file, line) in part {
             let object = object(&files, *file, line.offset, integers, &mut open).map_err(|error| {
                 let (key, number) = (String::from_utf8_lossy(line.key), *number);
@@ -94,8 +96,8 @@ pub fn script(path: &str, integers: bool) -> Result<Scan> {
         }
         Ok(found)
     };
-    let parts: Vec<Result<Vec<Found>>> = lines.par_chunks(TASK).map(read).collect();
-    let mut found = Vec::with_capacity(lines.len());
+    let parts: Vec<Result<Vec<Found>>> = lines.par_chunks(TASK).map(carried(read)).collect();
+    let mut found = room::with_capacity(lines.len(), room::INDEX)?;
     for part in parts {
         found.append(&mut part?);
     }
@@ -126,13 +128,14 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
     let mut at = 0;
     while let Some((start, end)) = window.key(at).map_err(|error| error.in_file(path))? {
         let first = texts.len();
-        texts.extend_from_slice(window.bytes(start, (end - start) as usize)?);
+        room::extend(&mut texts, window.bytes(start, (end - start) as usize)?, room::KEYS)?;
         // Objects follow a single blank; in a text there may be more.
         let object = window
             .object(end + 1, integers)
             .map_err(|error| error.in_file(path).for_key(String::from_utf8_lossy(&texts[first..])))?;
         at = object.bytes.end;
-        found.push(Found { key: first..texts.len(), file: 0, object, rows: None, line: None });
+        let one = Found { key: first..texts.len(), file: 0, object, rows: None, line: None };
+        room::push(&mut found, one, room::INDEX)?;
     }
     Ok(Scan { texts, found, files: Files::of(file) })
 }
@@ -195,10 +198,11 @@ impl Window {
     /// Where the next key begins and ends, at or after `at`. `None` at the end of the file.
     fn key(&mut self, at: u64) -> Result<Option<(u64, u64)>> {
         // The line of an object in text ends with a line break.
-        let Some(start) = self.find(at, LONGEST_KEY as u64, |byte| !byte.is_ascii_whitespace())? else {
+        let Some(start) = self.find(at, LONGEST_KALDI_KEY as u64, |byte| !byte.is_ascii_whitespace())? else {
             return Ok(None);
         };
-        let end = self.find(start, LONGEST_KEY as u64, |byte| byte.is_ascii_whitespace() || byte == 0)?;
+        let end =
+            self.find(start, LONGEST_KALDI_KEY as u64, |byte| byte.is_ascii_whitespace() || byte == 0)?;
         let end = end.ok_or_else(|| {
             Error::data("The file ends after a key.")
                 .with_detail("The archive is not complete: write or copy it again.")
@@ -216,7 +220,7 @@ impl Window {
         let bytes = self.bytes(at, header::LONGEST)?;
         let object = if header::is_binary(bytes) {
             header::read(bytes, at)?
-        } else if bytes.is_empty() && !integers {
+        } else if bytes.is_empty() && (!integers || at > size) {
             let detail = "The archive is not complete, or the script names another offset: write them again.";
             return Err(Error::data("The file ends where an object was expected.")
                 .with_detail(detail)
@@ -241,7 +245,7 @@ impl Window {
         let end = if integers {
             self.find(at, u64::MAX, |byte| byte == b'\n')?.unwrap_or(self.size)
         } else {
-            let start = self.find(at, LONGEST_KEY as u64, |byte| !byte.is_ascii_whitespace())?;
+            let start = self.find(at, LONGEST_KALDI_KEY as u64, |byte| !byte.is_ascii_whitespace())?;
             let opens = start.map(|start| self.bytes(start, 1).map(|bytes| bytes == b"["));
             if !opens.transpose()?.unwrap_or(false) {
                 let error = Error::data("An object is neither binary nor the text of a matrix or vector.");

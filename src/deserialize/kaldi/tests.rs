@@ -22,6 +22,7 @@ fn options(file: &str, dim: u64) -> KaldiOptions {
         defines_mb_size: false,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     }
 }
 
@@ -292,6 +293,8 @@ fn errors_name_the_place() {
     let error = open(&options("tests/kaldi/float.ark", 4)).err().expect("an error");
     assert!(error.to_string().contains("5 values in a frame. 'dim' of the stream 'x' is 4."), "{error}");
     assert!(open(&labels("tests/kaldi/float.ark", 4)).is_err());
+    let error = open(&labels(&path(&folder, "far.scp"), 4)).err().expect("an error");
+    assert!(error.to_string().contains("ends where an object was expected"), "{error}");
     assert!(open(&options("tests/kaldi/labels.ark", 1)).is_err());
 }
 

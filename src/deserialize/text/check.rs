@@ -4,11 +4,13 @@
 use super::segment::{self, Scratch, Scratched};
 use super::{TextFile, advice};
 use crate::Result;
+use crate::cancel::carried;
 use crate::config::options::MOST_ERRORS;
 use crate::deserialize::check::{ChunkCheck, Finding, Severity, StreamStatistics, UnknownName};
 use crate::deserialize::text::parse::collect::Note;
 use crate::deserialize::text::parse::report::{Cause, Report};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::sequence::ChunkId;
 use crate::stream::ElementType;
 use rayon::prelude::*;
@@ -44,7 +46,9 @@ impl TextFile {
         let file = self.handle.get()?;
         let segments = (0..count)
             .into_par_iter()
-            .map(|segment| self.check_segment::<T>(&file, id, self.range(sequences, shift, segment), most))
+            .map(carried(|segment| {
+                self.check_segment::<T>(&file, id, self.range(sequences, shift, segment), most)
+            }))
             .collect::<Result<Vec<_>>>();
         let segments = file.if_unchanged(segments)?;
         let mut check = ChunkCheck::default();
@@ -75,7 +79,7 @@ impl TextFile {
                 Ok(())
             };
             // Nothing stops it: every failure is collected.
-            let _ = segment::parse_on(
+            let _stop = segment::parse_on(
                 &self.rules,
                 &self.fast,
                 spans,
@@ -83,7 +87,7 @@ impl TextFile {
                 output,
                 &mut report,
                 go_on,
-            );
+            )?;
             let collected = report.take_collected();
             let streams = (0..).zip(&output.columns).map(|(stream, column)| {
                 let rule = &self.rules.streams[stream];
@@ -180,7 +184,7 @@ impl TextFile {
         let offset_of = |finding: &Finding| finding.location.offset.unwrap_or(0);
         let Some(first) = findings.first().map(offset_of) else { return };
         let (mut at, mut breaks) = self.known_line(first);
-        let mut buffer = vec![0; BLOCK];
+        let Ok(mut buffer) = room::zeroed(BLOCK, room::FILE) else { return };
         for finding in findings {
             let offset = offset_of(finding);
             while at < offset {

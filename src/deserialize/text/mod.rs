@@ -20,6 +20,7 @@ mod segment;
 mod tests;
 mod warnings;
 
+use crate::cancel::carried;
 use crate::compact::arena::Recycler;
 use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
@@ -31,6 +32,7 @@ use crate::deserialize::{
 use crate::error::Location;
 use crate::file::DataFile;
 use crate::log::Level;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{ElementType, StreamInfo};
@@ -299,6 +301,10 @@ impl Deserializer for TextDeserializer {
         self.shared.index.keys(sequences, keys);
     }
 
+    fn prepare_to_find(&self) -> Result<()> {
+        self.shared.index.prepare_to_find()
+    }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.shared.index.find(key)
     }
@@ -323,10 +329,12 @@ impl TextFile {
         let shift = self.shift(id, sequences);
         let size = 1u64 << shift;
         let count = u64::from(sequences).div_ceil(size) as u32;
-        let mut segments = (0..count)
+        let mut outcomes = room::with_capacity(count as usize, room::CHUNK)?;
+        (0..count)
             .into_par_iter()
-            .map(|segment| self.load_segment::<T>(file, id, self.range(sequences, shift, segment)))
-            .collect::<Result<Vec<Segment>>>()?;
+            .map(carried(|segment| self.load_segment::<T>(file, id, self.range(sequences, shift, segment))))
+            .collect_into_vec(&mut outcomes);
+        let mut segments = room::try_collect(outcomes, room::CHUNK)?;
 
         // From here on everything is as if the segments had been read one after the other.
         let tolerated = self.rules.max_errors;
@@ -396,11 +404,11 @@ impl TextFile {
             let mut report = Report::new(&self.rules, self.rules.max_errors);
             let stop = self.parse_segment(file, id, sequences, scratch, &mut report)?.err();
             let recycler = &self.common.recycler;
-            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler);
+            let (arena, parts) = segment::pack(&self.rules, &mut scratch.output, self.narrow, recycler)?;
             Ok(Segment {
                 arena,
                 parts,
-                skipped: scratch.output.skipped.clone(),
+                skipped: room::copy(&scratch.output.skipped, room::CHUNK)?,
                 errors: report.errors(),
                 stop,
                 lines: report.take_lines(),
@@ -423,7 +431,7 @@ impl TextFile {
         let bytes = &scratch.text[FRONT..FRONT + length];
         self.index.check_ids(spans(), bytes, start).map_err(|error| error.in_file(file.path()))?;
         let text = (&*scratch.text, length, start);
-        Ok(segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report))
+        segment::parse(&self.rules, &self.fast, spans(), text, &mut scratch.output, report)
     }
 
     /// Reads the text of a segment. Gives the offset of its first byte, and how many bytes the file has of it.
@@ -437,7 +445,7 @@ impl TextFile {
         let last = self.index.spans(id, sequences.end - 1..sequences.end);
         let bytes = byte_range(self.index.spans(id, sequences.start..sequences.start + 1), last);
         let size = (bytes.end - bytes.start) as usize;
-        let length = file.read_at(bytes.start, scratch.text_mut(size))?;
+        let length = file.read_at(bytes.start, scratch.text_mut(size)?)?;
         Ok((bytes.start, length))
     }
 

@@ -7,9 +7,11 @@ use super::parse::output::Column;
 pub use super::parse::output::Output;
 use super::parse::report::{Line, Report, Stop, WarningKind};
 use super::parse::rules::Rules;
+use crate::Result;
 use crate::compact::arena::{Arena, Recycler};
 use crate::compact::narrow::{self, Narrow};
 use crate::compact::{Value, ValueForm, implied};
+use crate::memory::room;
 use std::cell::Cell;
 
 /// Where the data of one stream lie in a segment's memory. Values and offsets that follow from a rule are not stored: packing
@@ -93,11 +95,11 @@ const TEXT_KEPT: usize = 8 << 20;
 
 impl<T: Value> Scratch<T> {
     /// Memory for a text of `size` bytes, between [`FRONT`] and [`PADDING`] bytes of padding.
-    pub fn text_mut(&mut self, size: usize) -> &mut [u8] {
+    pub fn text_mut(&mut self, size: usize) -> Result<&mut [u8]> {
         if self.text.len() < FRONT + size + PADDING {
-            self.text.resize(FRONT + size + PADDING, 0);
+            room::resize(&mut self.text, FRONT + size + PADDING, 0, room::CHUNK)?;
         }
-        &mut self.text[FRONT..FRONT + size]
+        Ok(&mut self.text[FRONT..FRONT + size])
     }
 
     /// Frees a text buffer that is larger than [`TEXT_KEPT`].
@@ -108,7 +110,7 @@ impl<T: Value> Scratch<T> {
     }
 }
 
-/// Parses the sequences of a segment. `text` is the buffer of a [`Scratch`], the number of the file's bytes in it, and the
+/// Parses the sequences of a segment: the outer result is about memory, the inner one about the text. `text` is the buffer of a [`Scratch`], the number of the file's bytes in it, and the
 /// offset in the file at which these bytes begin.
 pub fn parse<T: Value>(
     rules: &Rules,
@@ -117,7 +119,7 @@ pub fn parse<T: Value>(
     text: (&[u8], usize, u64),
     output: &mut Output<T>,
     report: &mut Report<'_>,
-) -> Result<(), Stop> {
+) -> Result<std::result::Result<(), Stop>> {
     parse_on(rules, fast, spans, text, output, report, |stop, _, _| Err(stop))
 }
 
@@ -129,8 +131,8 @@ pub fn parse_on<'r, T: Value>(
     text: (&[u8], usize, u64),
     output: &mut Output<T>,
     report: &mut Report<'r>,
-    mut on_stop: impl FnMut(Stop, &mut Output<T>, &mut Report<'r>) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    mut on_stop: impl FnMut(Stop, &mut Output<T>, &mut Report<'r>) -> std::result::Result<(), Stop>,
+) -> Result<std::result::Result<(), Stop>> {
     let (text, length, base) = text;
     output.reset(rules);
     let mut fast = fast.segment();
@@ -148,7 +150,8 @@ pub fn parse_on<'r, T: Value>(
             .or_else(|stop| on_stop(stop, output, report))
     });
     fast.unknown.into_iter().for_each(|names| report.add_names(names));
-    parsed
+    output.check_memory()?;
+    Ok(parsed)
 }
 
 /// Copies what was parsed into memory of exactly its size. With `narrow`, values and indices may be stored in fewer bytes.
@@ -157,9 +160,9 @@ pub fn pack<T: Scratched>(
     output: &mut Output<T>,
     narrow: bool,
     recycler: &Recycler,
-) -> (Arena, Vec<Part>) {
+) -> Result<(Arena, Vec<Part>)> {
     let stored: Vec<Stored> =
-        (0..output.columns.len()).map(|i| Stored::of(rules, output, i, narrow)).collect();
+        (0..output.columns.len()).map(|i| Stored::of(rules, output, i, narrow)).collect::<Result<_>>()?;
     let words = |column: &Column<T>, stored: &Stored| {
         let size = |is_stored: bool, words: usize| if is_stored { words } else { 0 };
         let values = match stored.values {
@@ -180,7 +183,7 @@ pub fn pack<T: Scratched>(
             )
     };
     let mut arena =
-        recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum());
+        recycler.take(output.columns.iter().zip(&stored).map(|(column, s)| words(column, s)).sum())?;
     let mut parts: Vec<Part> = Vec::with_capacity(stored.len());
     for (column, stored) in output.columns.iter().zip(&stored) {
         // Stored in the order in which a look-up needs them.
@@ -208,7 +211,7 @@ pub fn pack<T: Scratched>(
             form: stored.values.unwrap_or(ValueForm::Whole),
         });
     }
-    (arena, parts)
+    Ok((arena, parts))
 }
 
 /// Dense samples of at least this many values may be stored as decimals. Each sample is widened by a call of its own, which
@@ -248,24 +251,29 @@ enum SequenceOffsets {
 
 impl Stored {
     /// Decides how a stream is stored. What is to be stored narrow is written to the column's narrow arrays.
-    fn of<T: Scratched>(rules: &Rules, output: &mut Output<T>, stream: usize, narrow: bool) -> Stored {
+    fn of<T: Scratched>(
+        rules: &Rules,
+        output: &mut Output<T>,
+        stream: usize,
+        narrow: bool,
+    ) -> Result<Stored> {
         let sequence_offsets = SequenceOffsets::of(output, stream);
         let column = &mut output.columns[stream];
         let rule = &rules.streams[stream];
         let of_values = |column: &mut Column<T>| {
             if !narrow {
-                return ValueForm::Whole;
+                return Ok(ValueForm::Whole);
             }
             let is_long = !rule.sparse && rule.dim >= LONG_SAMPLE;
             narrow::store_values(&column.values, is_long, &mut column.narrow_values)
         };
         if !rule.sparse {
-            return Stored {
-                values: Some(of_values(column)),
+            return Ok(Stored {
+                values: Some(of_values(column)?),
                 indices: Indices::None,
                 offsets: false,
                 sequence_offsets,
-            };
+            });
         }
         let entry = |sample: u32| column.offsets[sample as usize] as usize;
         let short = column.sequence_offsets.windows(2).all(|pair| {
@@ -275,11 +283,11 @@ impl Stored {
         let offsets = !short || !implied::are_single(&column.offsets);
         let values = match short && implied::are_ones(&column.values) {
             true => None,
-            false => Some(of_values(column)),
+            false => Some(of_values(column)?),
         };
-        let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices);
+        let is_narrow = narrow && narrow::store_indices(&column.indices, &mut column.narrow_indices)?;
         let indices = if is_narrow { Indices::Narrow } else { Indices::Whole };
-        Stored { values, indices, offsets, sequence_offsets }
+        Ok(Stored { values, indices, offsets, sequence_offsets })
     }
 }
 
@@ -292,7 +300,7 @@ impl SequenceOffsets {
         if ones(column) {
             return SequenceOffsets::Ones;
         }
-        let same = |other: &Column<T>| !ones(other) && other.sequence_offsets == column.sequence_offsets;
+        let same = |other: &Column<T>| !ones(other) && *other.sequence_offsets == *column.sequence_offsets;
         output.columns[..stream].iter().position(same).map_or(SequenceOffsets::Own, SequenceOffsets::Of)
     }
 }

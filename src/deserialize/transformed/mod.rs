@@ -277,6 +277,10 @@ impl<D: Deserializer + ?Sized> Deserializer for Transformed<D> {
         self.inner.keys(sequences, keys);
     }
 
+    fn prepare_to_find(&self) -> Result<()> {
+        self.inner.prepare_to_find()
+    }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         self.inner.find(key)
     }

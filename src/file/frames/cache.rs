@@ -1,7 +1,8 @@
 //! Unpacked frames that the next reads may need.
 
+use crate::memory::room;
+use crate::sync::{Condvar, Mutex};
 use crate::{Result, pool};
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -79,9 +80,9 @@ impl FrameCache {
 
         let pending = Pending { cache: self, number };
         memory.clear();
-        memory.reserve(size);
+        room::reserve_exact(&mut memory, size, room::FILE)?;
         make(&mut memory.spare_capacity_mut()[..size])?;
-        // SAFETY: `reserve` has seen to a capacity of `size` bytes, and `make` has initialized all of them.
+        // SAFETY: `reserve_exact` has seen to a capacity of `size` bytes, and `make` has initialized all of them.
         unsafe { memory.set_len(size) };
         let data = Arc::new(memory);
         pending.fill(Arc::clone(&data));
@@ -183,5 +184,46 @@ mod tests {
             }
         });
         assert_eq!(made.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::*;
+    use crate::Error;
+    use crate::sync::{explore, thread};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Three threads need the same frames in different orders; every second attempt fails, and there is room for two frames.
+    #[test]
+    fn frames_are_unpacked_by_one_thread_at_a_time() {
+        explore::random("cache of unpacked frames, three threads, failures", || {
+            let cache = Arc::new(FrameCache { capacity: 80, ..FrameCache::new(1) });
+            let (busy, tries) = (Arc::new(<[AtomicUsize; 3]>::default()), Arc::new(AtomicUsize::new(0)));
+            let threads: Vec<_> = (0..3)
+                .map(|first| {
+                    let (cache, busy, tries) = (Arc::clone(&cache), Arc::clone(&busy), Arc::clone(&tries));
+                    thread::spawn(move || {
+                        for number in [first, (first + 1) % 3] {
+                            let make = |memory: &mut [MaybeUninit<u8>]| {
+                                assert_eq!(busy[number].fetch_add(1, Ordering::SeqCst), 0, "alone");
+                                thread::yield_now();
+                                memory.fill(MaybeUninit::new(number as u8));
+                                busy[number].fetch_sub(1, Ordering::SeqCst);
+                                match tries.fetch_add(1, Ordering::SeqCst) % 2 {
+                                    0 => Ok(()),
+                                    _ => Err(Error::data("on purpose")),
+                                }
+                            };
+                            if let Ok(frame) = cache.get_or_make(number, 40, make) {
+                                assert_eq!(*frame, [number as u8; 40]);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            assert!(cache.bytes() <= 80);
+        });
     }
 }

@@ -17,6 +17,7 @@ use super::xxh64::Xxh64;
 use super::zstd::Unpacker;
 use super::{DataFile, initialized_ref};
 use crate::Result;
+use crate::memory::room;
 use cache::FrameCache;
 use std::mem::MaybeUninit;
 use table::{Frame, Table};
@@ -131,7 +132,7 @@ impl PackedReader<'_> {
             let end = self.end.min(frame.packed + READ).max(frame.packed_end());
             let length = (end - frame.packed) as usize;
             if self.unpacker.packed.len() < length {
-                self.unpacker.packed.resize(length, 0);
+                room::resize(&mut self.unpacker.packed, length, 0, room::FILE)?;
             }
             let bytes = &mut self.unpacker.packed[..length];
             self.frames.packed.read_exact_at(frame.packed, bytes)?;

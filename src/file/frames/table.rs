@@ -5,13 +5,11 @@
 
 use crate::file::DataFile;
 use crate::file::packed::damaged;
+use crate::limits::LARGEST_FRAME;
+use crate::memory::room;
 use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
 use std::ops::Range;
-
-/// Most bytes of unpacked data of a frame that is unpacked in memory. A reader of random chunks, which have 32 MB by default,
-/// unpacks a part of each frame for nothing.
-pub const MOST_FRAME: u64 = 16 << 20;
 
 pub const FRAME_MAGIC: u32 = 0xfd2f_b528;
 /// The last four bits are free.
@@ -94,7 +92,7 @@ impl Table {
     /// Appends a frame. Returns whether it can be unpacked in memory.
     fn add(&mut self, packed: Range<u64>, size: u64, checksum: Option<u32>) -> bool {
         let Ok(packed_size) = u32::try_from(packed.end - packed.start) else { return false };
-        if size > MOST_FRAME || u64::from(packed_size) > 2 * MOST_FRAME {
+        if size > LARGEST_FRAME || u64::from(packed_size) > 2 * LARGEST_FRAME {
             return false;
         }
         if size > 0 {
@@ -129,13 +127,13 @@ impl Table {
             return Err(unfit(size - FOOTER, "says that it is larger than the file"));
         };
         // The table is a part of the file, whose size bounds the memory for it.
-        let mut bytes = vec![0; (content + SKIPPABLE_HEADER) as usize];
+        let mut bytes = room::zeroed((content + SKIPPABLE_HEADER) as usize, room::FILE)?;
         file.read_exact_at(start, &mut bytes)?;
         if LE::read_u32(&bytes) != TABLE_MAGIC || u64::from(LE::read_u32(&bytes[4..])) != content {
             return Err(unfit(start, "does not begin where its end says"));
         }
         let entries = &bytes[SKIPPABLE_HEADER as usize..(content + SKIPPABLE_HEADER - FOOTER) as usize];
-        let mut table = Table { frames: Vec::with_capacity(frames as usize), size: 0 };
+        let mut table = Table { frames: room::with_capacity(frames as usize, room::INDEX)?, size: 0 };
         let mut packed = 0;
         let mut is_in_memory = true;
         for entry in entries.chunks_exact(entry as usize) {

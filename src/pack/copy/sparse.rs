@@ -254,7 +254,7 @@ mod tests {
             .collect();
         assert!(are_single(&views));
         let mut layout = Layout::default();
-        crate::pack::first_fit::FirstFit::default().lay_out(&lengths, &mut layout);
+        crate::pack::first_fit::FirstFit::default().lay_out(&lengths, &mut layout).expect("memory");
         let nnz = lengths.iter().sum::<u32>() as usize;
         let [one, other] = [true, false].map(|single| {
             let mut offsets = vec![[9; 4]; layout.columns()];

@@ -296,3 +296,27 @@ fn memory_is_used_again() {
         assert_eq!(packer.scratch.addresses(), scratch);
     }
 }
+
+/// CNTK 2.7 leaves there what an earlier minibatch had.
+#[test]
+fn gaps_are_zeros_in_memory_that_is_used_again() {
+    let streams = vec![info("x", Storage::Dense, ElementType::Float, 1)];
+    // Two full lanes of 4 samples, then the same columns with gaps in the second lane.
+    let full: String = (0..8).map(|i| format!("{} |x 7\n", i / 4)).collect();
+    let text = full + "2 |x 1\n2 |x 2\n2 |x 3\n2 |x 4\n3 |x 5\n";
+    let feed = &mut TestFeed::parse(&streams, &text, 3);
+    let packer = &mut packer(&streams, 8);
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        let minibatch = read(packer, feed);
+        assert_eq!(first_components(&minibatch, 0, 1), [7.0; 8]);
+        places.push(minibatch.streams[0].block().as_ptr());
+        drop(minibatch);
+        let minibatch = read(packer, feed);
+        assert_eq!(records(&minibatch, 0), "0:0[0,4) 1:1[0,1) gap:1[1,4)");
+        assert_eq!(first_components(&minibatch, 0, 1), [1., 5., 2., 0., 3., 0., 4., 0.]);
+        places.push(minibatch.streams[0].block().as_ptr());
+    }
+    // Otherwise the memory would be new, and zero anyway.
+    assert!(places.windows(2).any(|pair| pair[0] == pair[1]), "{places:?}");
+}

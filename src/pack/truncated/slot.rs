@@ -1,9 +1,15 @@
 //! The line of sequences that wait for one lane of truncated minibatches.
 
+use crate::Result;
 use crate::deserialize::Chunk;
+use crate::memory::room;
 use crate::sequence::SequenceId;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Sequences that a slot gets memory for at once, with its first one. Short ones fill it soon, and slots that never get any
+/// take none.
+const USUAL_QUEUE: usize = 16;
 
 /// A sequence that waits in a slot.
 pub(super) struct QueuedSequence {
@@ -28,20 +34,20 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// A slot with memory for `sequences` sequences.
-    pub fn with_capacity(sequences: usize) -> Slot {
-        Slot { queue: VecDeque::with_capacity(sequences), ..Slot::default() }
-    }
-
     /// Samples that are still to be delivered.
     pub fn available(&self) -> usize {
         self.samples - self.cursor
     }
 
-    pub fn push(&mut self, sequence: QueuedSequence) {
+    pub fn push(&mut self, sequence: QueuedSequence) -> Result<()> {
+        if self.queue.capacity() == 0 {
+            room::reserve(&mut self.queue, USUAL_QUEUE, room::SLOTS)?;
+        }
+        room::reserve(&mut self.queue, 1, room::SLOTS)?;
         self.samples += sequence.samples;
         self.empty += usize::from(sequence.samples == 0);
         self.queue.push_back(sequence);
+        Ok(())
     }
 
     /// Removes the first sequence if all of it was delivered, and returns whether it carried the end of a sweep.

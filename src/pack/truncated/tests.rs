@@ -17,7 +17,7 @@ fn packer(config: PackConfig) -> TruncatedPacker {
 fn queued(packer: &TruncatedPacker) -> Vec<Queue> {
     // What was in the list before must not matter.
     let mut queues = vec![Queue { cursor: 9, sequences: vec![(SequenceId { chunk: 9, index: 9 }, true)] }; 3];
-    packer.queued(&mut queues);
+    packer.queued(&mut queues).expect("memory");
     queues
 }
 
@@ -235,15 +235,14 @@ fn damaged_checkpoints_are_errors() {
 fn sizes_that_do_not_fit() {
     let mut packer = TruncatedPacker::new(example_streams(), true);
     assert_eq!(packer.read(&mut feed(1)).expect_err("no sizes").kind(), ErrorKind::State);
+    // More slots than there is memory for.
+    let vast = PackConfig { minibatch: u64::MAX, truncation: 1, ..SIZES };
+    assert_eq!(packer.configure(&vast).expect_err("must be refused").kind(), ErrorKind::Memory);
     let mut refused = |config| packer.configure(&config).expect_err("must be refused").class();
     assert_eq!(refused(PackConfig { minibatch: 0, ..SIZES }), ExceptionClass::Logic);
     assert_eq!(refused(PackConfig { truncation: 0, ..SIZES }), ExceptionClass::Logic);
     assert_eq!(refused(PackConfig { workers: 3, ..SIZES }), ExceptionClass::InvalidArgument);
     assert_eq!(refused(PackConfig { workers: 0, ..SIZES }), ExceptionClass::InvalidArgument);
-    assert_eq!(
-        refused(PackConfig { minibatch: u64::MAX, truncation: 1, ..SIZES }),
-        ExceptionClass::InvalidArgument
-    );
     // Shares of 7 / 2 = 3 slots for 2 workers, and at least one slot.
     for (config, slots) in [
         (PackConfig { workers: 2, rank: 0, truncation: 2, ..SIZES }, 2),

@@ -39,8 +39,9 @@ fn fast_and_reference_agree() {
         let table = Lists::random(&mut random, chunks, u64::from(scenario % 3 > 0));
         let size = random_window(&mut random, &table);
         let seed = random.range(0, 10) >> random.range(0, 2) << (random.range(0, 2) * 40);
-        let mut fast = BlockRandomizer::new(table.clone(), size, seed);
-        let mut reference = ReferenceBlock::new(table.clone(), size, seed);
+        let pace = if scenario % 4 == 0 { Pace::Beta } else { Pace::Own };
+        let mut fast = BlockRandomizer::new(table.clone(), size, seed).at_pace(pace);
+        let mut reference = ReferenceBlock::new(table.clone(), size, seed).with_beta(pace == Pace::Beta);
         let epoch = random_epoch(&mut random, table.samples());
         fast.start_epoch(&epoch).expect("a good epoch");
         reference.start_epoch(&epoch);

@@ -17,20 +17,16 @@ use super::{
     EpochConfig, EpochSpan, Position, SIZE_UNLIMITED, Selection, Timeline, Window, WorkerConfig,
     check_limits, no_samples, total_samples,
 };
-use crate::config::options::WindowSize;
+use crate::config::options::{Pace, WindowSize};
 use crate::deserialize::ChunkTable;
 use crate::deserialize::Lengths;
+use crate::limits::{LARGEST_EPOCH, MOST_BARREN_SWEEPS};
+use crate::memory::room;
 use crate::sequence::ChunkId;
 use crate::{Error, Result};
 use order::SweepOrder;
 use rolling::{FOREIGN, Limits, Long, One, OwnChunks, RollingOrder, SequenceOrder, Source};
 use std::sync::Arc;
-
-/// The largest epoch, in samples: in a larger one CNTK's positions would overflow.
-const LARGEST_EPOCH: u64 = u64::MAX / 2;
-/// Consecutive sweeps in which a worker may get no sample before a minibatch is given up. Only data whose sequences are
-/// nearly all empty reach this limit.
-const MOST_BARREN_SWEEPS: u32 = 1000;
 
 /// A randomized timeline.
 pub struct BlockRandomizer {
@@ -40,6 +36,7 @@ pub struct BlockRandomizer {
     /// Samples of a sweep; 0 if there is no data.
     sweep_samples: u64,
     workers: WorkerConfig,
+    pace: Pace,
     epoch: EpochSpan,
     /// Samples of all workers since the start of sweep 0.
     samples: u64,
@@ -81,6 +78,7 @@ impl BlockRandomizer {
             size: window,
             seed,
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
+            pace: Pace::Own,
             epoch: EpochSpan::default(),
             samples: 0,
             sweep: None,
@@ -92,6 +90,12 @@ impl BlockRandomizer {
             carried: Vec::new(),
             stamp: 0,
         }
+    }
+
+    /// The same with another pace. In lockstep, both limits of [`Timeline::next`] have to be equal.
+    #[must_use]
+    pub fn at_pace(self, pace: Pace) -> Self {
+        BlockRandomizer { pace, ..self }
     }
 
     /// Whether this worker has no chunk in any sweep.
@@ -106,38 +110,45 @@ impl BlockRandomizer {
             return Ok(());
         }
         let offset = self.samples - sweep * self.sweep_samples;
-        self.enter_sweep(sweep);
+        self.enter_sweep(sweep)?;
         if offset > 0 {
             self.seek_in_sweep(offset)?;
         }
         Ok(())
     }
 
-    fn enter_sweep(&mut self, sweep: u64) {
+    fn enter_sweep(&mut self, sweep: u64) -> Result<()> {
         let count = self.table.chunks().len() as u32;
-        if sweep.checked_sub(1).is_some_and(|before| self.sweep == Some(before)) {
+        // Without memory the timeline is in no sweep.
+        let before = self.sweep.take();
+        for order in [&mut self.order.chunks, &mut self.next_chunks] {
+            room::reserve(order, (count as usize).saturating_sub(order.len()), room::ORDER)?;
+        }
+        if before.is_some() && before == sweep.checked_sub(1) {
             std::mem::swap(&mut self.order.chunks, &mut self.next_chunks);
         } else {
             chunk_order(self.seed, sweep, count, &mut self.order.chunks);
         }
         chunk_order(self.seed, sweep.wrapping_add(1), count, &mut self.next_chunks);
-        self.order.arrange(self.size, self.table.chunks());
+        self.order.arrange(self.size, self.table.chunks())?;
         self.sequences.reset(self.seed.wrapping_add(sweep));
+        self.share()?;
         self.sweep = Some(sweep);
-        self.share();
         self.touch(0, 0);
         self.stamp += 1;
+        Ok(())
     }
 
     /// Marks this worker's chunks.
-    fn share(&mut self) {
+    fn share(&mut self) -> Result<()> {
         let WorkerConfig { workers, rank, .. } = self.workers;
         self.own.clear();
-        self.own.resize(self.order.len(), FOREIGN);
-        let Ok(rank) = usize::try_from(rank) else { return };
+        room::resize(&mut self.own, self.order.len(), FOREIGN, room::ORDER)?;
+        let Ok(rank) = usize::try_from(rank) else { return Ok(()) };
         for position in (rank..self.order.len()).step_by(usize::try_from(workers).unwrap_or(usize::MAX)) {
             self.own[position] = self.order.chunks[position];
         }
+        Ok(())
     }
 
     /// Goes to an offset in the sweep that was entered, and sets `samples` to the start of the sequence found there.
@@ -171,7 +182,7 @@ impl BlockRandomizer {
 
     /// Goes where a start or a state leads: a worker without chunks goes to the end of the epoch, as in CNTK 2.7.
     fn go_to(&mut self, samples: u64) -> Result<()> {
-        if self.is_idle() {
+        if self.is_idle() && self.pace != Pace::Lockstep {
             self.samples = self.epoch.end;
             self.forget_carried();
             return Ok(());
@@ -216,8 +227,14 @@ impl BlockRandomizer {
         self.enter()?;
         selection.begin_sweep(self.samples / self.sweep_samples);
         let left = self.sweep_samples - self.samples % self.sweep_samples;
-        let limits =
-            Limits { global: global.min(left), local, epoch: self.epoch.end - self.samples, at_least_one };
+        let limits = Limits {
+            global: self.pace.within(global.min(left), self.epoch.end - self.samples),
+            local,
+            full: self.pace.full_at(local),
+            epoch: self.epoch.end - self.samples,
+            at_least_one,
+            of_any: self.pace.counts_all(),
+        };
         let (first, before) = (self.sequences.position(), selection.sequences.len());
         let source = Source { order: &self.order, table: &*self.table };
         let own_chunks = OwnChunks { chunks: &self.own, is_all: self.workers.workers == 1 };
@@ -252,11 +269,13 @@ impl BlockRandomizer {
     }
 
     /// Keeps the chunks of the first `count` sequences: they were selected before the last sweep was entered.
-    fn carry(&mut self, selection: &Selection, count: usize) {
+    fn carry(&mut self, selection: &Selection, count: usize) -> Result<()> {
+        room::reserve(&mut self.carried, count, room::ORDER)?;
         self.carried.extend(selection.sequences[..count].iter().map(|sequence| sequence.chunk));
         self.carried.sort_unstable();
         self.carried.dedup();
         self.stamp += 1;
+        Ok(())
     }
 }
 
@@ -279,7 +298,7 @@ impl Timeline for BlockRandomizer {
     fn configure(&mut self, workers: &WorkerConfig) -> Result<()> {
         workers.check()?;
         self.workers = *workers;
-        self.share();
+        self.share()?;
         self.stamp += 1;
         Ok(())
     }
@@ -294,7 +313,7 @@ impl Timeline for BlockRandomizer {
         // A worker that lost its chunks to more workers still walks to the end of the epoch, as in CNTK 2.7. To one that
         // never comes, CNTK walks for ever.
         let is_idle = self.is_idle();
-        if is_idle && self.epoch.end >= SIZE_UNLIMITED {
+        if is_idle && self.pace != Pace::Lockstep && self.epoch.end >= SIZE_UNLIMITED {
             self.samples = self.samples.max(self.epoch.end);
         }
         let (mut global_taken, mut local_taken, mut before, mut barren) = (0, 0, 0, 0);
@@ -311,7 +330,8 @@ impl Timeline for BlockRandomizer {
             selection.end_of_sweep |= part.end_of_sweep;
             selection.end_of_epoch |= part.end_of_epoch;
             // In another sweep the worker has other chunks. If they never have a sample, this would go on for ever.
-            barren = if part.local > 0 || is_idle { 0 } else { barren + u32::from(part.end_of_sweep) };
+            let never_ends = part.local == 0 && !is_idle && self.pace != Pace::Lockstep;
+            barren = if never_ends { barren + u32::from(part.end_of_sweep) } else { 0 };
             if continuing && (part.global == 0 || barren > MOST_BARREN_SWEEPS) {
                 break;
             }
@@ -328,7 +348,7 @@ impl Timeline for BlockRandomizer {
         }
         selection.passed = global_taken > 0;
         if before > 0 {
-            self.carry(selection, before);
+            self.carry(selection, before)?;
         }
         Ok(())
     }
@@ -345,13 +365,13 @@ impl Timeline for BlockRandomizer {
     }
 
     /// Unlike [`Timeline::seek`], this leaves a worker without chunks where it had walked to: other workers' settings may
-    /// follow, and then it goes on from there.
+    /// follow, and then it goes on from there. An epoch may end within a sequence, so its end is not rounded up either.
     fn resume(&mut self, position: Position) -> Result<()> {
         if self.sweep_samples == 0 {
             return Err(no_samples());
         }
-        if self.is_idle() && position.samples >= self.epoch.end {
-            // Nothing is read there, and it need not be the start of a sequence.
+        if position.samples >= self.epoch.end {
+            // Nothing is read there.
             self.samples = position.samples;
             self.forget_carried();
             return Ok(());

@@ -3,8 +3,10 @@
 //! All of it is a pure function of seed, sweep, window size and chunk table. Unless something else is said, chunks are
 //! meant by their *position* in the sweep's order.
 
+use crate::Result;
 use crate::config::options::WindowSize;
 use crate::deserialize::ChunkInfo;
+use crate::memory::room;
 use crate::randomize::random::Random;
 use crate::sequence::ChunkId;
 
@@ -24,7 +26,7 @@ impl Span {
     }
 }
 
-/// The chunks in the order of a sweep.
+/// The chunks in the order of a sweep. There should be room for them.
 pub fn chunk_order(seed: u64, sweep: u64, chunks: u32, order: &mut Vec<ChunkId>) {
     order.clear();
     order.extend(0..chunks);
@@ -37,8 +39,9 @@ pub fn chunk_windows<'a>(
     size: WindowSize,
     chunks: impl ExactSizeIterator<Item = &'a ChunkInfo>,
     windows: &mut Vec<Span>,
-) {
+) -> Result<()> {
     windows.clear();
+    room::reserve(windows, chunks.len(), room::ORDER)?;
     let count = chunks.len() as u32;
     match size {
         WindowSize::Chunks(size) => {
@@ -54,7 +57,7 @@ pub fn chunk_windows<'a>(
         }
         WindowSize::Samples(size) => {
             let half = size / 2;
-            let mut offsets = Vec::with_capacity(count as usize + 1);
+            let mut offsets = room::with_capacity(count as usize + 1, room::ORDER)?;
             let mut offset = 0_u64;
             offsets.push(offset);
             offsets.extend(chunks.map(|chunk| {
@@ -76,6 +79,7 @@ pub fn chunk_windows<'a>(
             }
         }
     }
+    Ok(())
 }
 
 /// The places in the sweep to which the sequences of a chunk may move.
@@ -109,25 +113,27 @@ impl SweepOrder {
     }
 
     /// Works out everything else from the order in `chunks`.
-    pub fn arrange(&mut self, size: WindowSize, table: &[ChunkInfo]) {
+    pub fn arrange(&mut self, size: WindowSize, table: &[ChunkInfo]) -> Result<()> {
         let SweepOrder { chunks, positions, windows, sequence_offsets, reach } = self;
         let infos = chunks.iter().map(|&chunk| &table[chunk as usize]);
-        chunk_windows(size, infos.clone(), windows);
+        chunk_windows(size, infos.clone(), windows)?;
 
         let mut sequences = 0_u64;
         sequence_offsets.clear();
+        room::reserve(sequence_offsets, chunks.len() + 1, room::ORDER)?;
         sequence_offsets.push(sequences);
         sequence_offsets.extend(infos.map(|info| {
             sequences += u64::from(info.sequences);
             sequences
         }));
 
-        positions.resize(chunks.len(), 0);
+        room::resize(positions, chunks.len(), 0, room::ORDER)?;
         for (position, &chunk) in chunks.iter().enumerate() {
             positions[chunk as usize] = position as u32;
         }
 
         reach.clear();
+        room::reserve(reach, chunks.len(), room::ORDER)?;
         let (mut from, mut to) = (0, 0);
         for position in 0..chunks.len() as u32 {
             while windows[from].end <= position {
@@ -138,6 +144,7 @@ impl SweepOrder {
             }
             reach.push(Reach { begin: sequence_offsets[from], end: sequence_offsets[to] });
         }
+        Ok(())
     }
 }
 
@@ -148,7 +155,7 @@ mod tests {
     fn windows(size: WindowSize, samples: &[u64]) -> Vec<(u32, u32)> {
         let chunks: Vec<_> = samples.iter().map(|&samples| ChunkInfo { samples, sequences: 1 }).collect();
         let mut windows = Vec::new();
-        chunk_windows(size, chunks.iter(), &mut windows);
+        chunk_windows(size, chunks.iter(), &mut windows).expect("memory");
         windows.iter().map(|span| (span.begin, span.end)).collect()
     }
 

@@ -1,5 +1,8 @@
 //! A queue of entries in one flat array, whose inner entries change places in constant time.
 
+use crate::Result;
+use crate::memory::room;
+
 /// Entries in a circle: added at the end, dropped from the front.
 #[derive(Debug, Default)]
 pub struct Ring<E> {
@@ -22,17 +25,18 @@ impl<E: Copy + Default> Ring<E> {
     }
 
     /// Reserves slots for `count` more entries, and for a few more if it must grow: positions differ in size.
-    pub fn reserve(&mut self, count: usize) {
+    pub fn reserve(&mut self, count: usize) -> Result<()> {
         let need = self.len + count;
         if need <= self.slots.len() {
-            return;
+            return Ok(());
         }
-        let mut slots = Vec::with_capacity(need + need / 16);
+        let mut slots = room::with_capacity(need + need / 16, room::ORDER)?;
         slots.extend_from_slice(self.stretch(0, self.len));
         let rest = slots.len();
         slots.extend_from_slice(self.stretch(rest, self.len));
         slots.resize(slots.capacity(), E::default());
         (self.slots, self.head) = (slots, 0);
+        Ok(())
     }
 
     /// Adds `count` entries, each made from its number. There must be slots for them ([`Ring::reserve`]).
@@ -94,7 +98,7 @@ mod tests {
         let (mut ring, mut queue, mut next) = (Ring::default(), VecDeque::new(), 0_u32);
         for _ in 0..3000 {
             let count = random.range(0, 20) as usize;
-            ring.reserve(count);
+            ring.reserve(count).expect("memory");
             ring.extend(count, |number| next + number as u32);
             queue.extend(next..next + count as u32);
             next += count as u32;

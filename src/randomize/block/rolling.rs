@@ -13,6 +13,7 @@ use super::order::{Reach, Span, SweepOrder};
 use super::ring::Ring;
 use crate::deserialize::ChunkTable;
 use crate::deserialize::{ChunkInfo, Lengths};
+use crate::memory::room;
 use crate::randomize::random::{Modulus, Random};
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, Result};
@@ -101,10 +102,14 @@ pub struct Limits {
     pub global: u64,
     /// Samples of this worker.
     pub local: u64,
+    /// Samples of this worker after which nothing more is taken, of any worker.
+    pub full: u64,
     /// Samples until the epoch's end: sequences that start after it are not taken.
     pub epoch: u64,
     /// `global` and `local` apply only after the first sequence of this worker.
     pub at_least_one: bool,
+    /// They apply after the first sequence of any worker.
+    pub of_any: bool,
 }
 
 /// What was taken.
@@ -252,7 +257,7 @@ impl<E: Entry> RollingOrder<E> {
         if end <= self.loaded {
             return Ok(());
         }
-        self.entries.reserve((order.sequence_offsets[end] - order.sequence_offsets[self.loaded]) as usize);
+        self.entries.reserve((order.sequence_offsets[end] - order.sequence_offsets[self.loaded]) as usize)?;
         for position in self.loaded..end {
             let chunk = order.chunks[position];
             let info = table.chunks()[chunk as usize];
@@ -394,42 +399,44 @@ impl<E: Entry> SequenceOrder for RollingOrder<E> {
         limits: Limits,
         sequences: &mut Vec<SequenceId>,
     ) -> Result<Taken> {
-        let Limits { global, local, epoch, mut at_least_one } = limits;
+        let Limits { global, local, full, epoch, mut at_least_one, of_any } = limits;
         let mut taken = Taken::default();
         let own = own_chunks.chunks;
         while self.ready(source)? {
             let stretch = self.stretch(source.order);
-            let (count, samples) =
-                if E::ONES && own_chunks.is_all {
-                    let bound = global.min(local).min(epoch);
-                    let count = bound.saturating_sub(taken.global).min(stretch.len() as u64);
-                    let entries = &stretch[..count as usize];
-                    sequences.extend(entries.iter().map(|entry| SequenceId {
+            let (count, samples) = if E::ONES && own_chunks.is_all {
+                let bound = global.min(local).min(epoch);
+                let count = bound.saturating_sub(taken.global).min(stretch.len() as u64);
+                let entries = &stretch[..count as usize];
+                room::reserve(sequences, entries.len(), room::MINIBATCH)?;
+                sequences.extend(
+                    entries.iter().map(|entry| SequenceId {
                         chunk: own[entry.origin() as usize],
                         index: entry.index(),
-                    }));
-                    taken.local += count;
-                    (count as usize, count)
-                } else {
-                    let (mut count, mut samples) = (0, taken.global);
-                    for entry in stretch {
-                        let chunk = own[entry.origin() as usize];
-                        let length = entry.samples();
-                        let is_own = chunk != FOREIGN;
-                        let fits = samples + length <= global && !(is_own && taken.local + length > local);
-                        if samples >= epoch || !(fits || at_least_one) {
-                            break;
-                        }
-                        if is_own {
-                            sequences.push(SequenceId { chunk, index: entry.index() });
-                            taken.local += length;
-                            at_least_one = false;
-                        }
-                        samples += length;
-                        count += 1;
+                    }),
+                );
+                taken.local += count;
+                (count as usize, count)
+            } else {
+                let (mut count, mut samples) = (0, taken.global);
+                for entry in stretch {
+                    let chunk = own[entry.origin() as usize];
+                    let length = entry.samples();
+                    let is_own = chunk != FOREIGN;
+                    let fits = samples + length <= global && !(is_own && taken.local + length > local);
+                    if samples >= epoch || taken.local >= full || !(fits || at_least_one) {
+                        break;
                     }
-                    (count, samples - taken.global)
-                };
+                    if is_own {
+                        room::push(sequences, SequenceId { chunk, index: entry.index() }, room::MINIBATCH)?;
+                        taken.local += length;
+                    }
+                    at_least_one &= !(is_own || of_any);
+                    samples += length;
+                    count += 1;
+                }
+                (count, samples - taken.global)
+            };
             let stopped = count < stretch.len();
             if count > 0 {
                 taken.last_position = Some(self.position);

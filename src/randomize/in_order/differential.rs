@@ -32,7 +32,9 @@ fn fast_and_reference_agree() {
             0 => InOrder::new(table.clone()),
             _ => InOrder::new(Growing::new(&table, random.range(0, 3) as usize, ChunkId::MAX)),
         };
-        let mut reference = ReferenceInOrder::new(table.clone());
+        let pace = if scenario % 4 == 0 { Pace::Beta } else { Pace::Own };
+        fast = fast.at_pace(pace);
+        let mut reference = ReferenceInOrder::new(table.clone()).with_beta(pace == Pace::Beta);
         let mut epoch = random_epoch(&mut random, table.samples());
         epoch.workers = some(epoch.workers);
         fast.start_epoch(&epoch).expect("a good epoch");

@@ -16,14 +16,14 @@ use super::{
     EpochConfig, EpochSpan, Position, Selection, Timeline, Window, WorkerConfig, check_limits, no_samples,
     total_samples,
 };
+use crate::config::options::Pace;
 use crate::deserialize::{ChunkInfo, ChunkTable, Lengths};
 use crate::error::ExceptionClass;
+use crate::limits::LARGEST_MINIBATCH;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
-
-/// The largest minibatch: CNTK refuses a request if both its limits exceed this.
-const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
 
 /// The size of a sweep while it is not known.
 const ENDLESS: u64 = u64::MAX;
@@ -35,6 +35,7 @@ pub struct InOrder {
     sweep_samples: u64,
     sweep_sequences: u64,
     workers: WorkerConfig,
+    pace: Pace,
     /// The epoch, and its span on the timeline.
     epoch_config: Option<EpochConfig>,
     epoch: EpochSpan,
@@ -80,6 +81,7 @@ impl InOrder {
             touched_in: Vec::new(),
             table,
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
+            pace: Pace::Own,
             epoch_config: None,
             epoch: EpochSpan::default(),
             samples: 0,
@@ -96,6 +98,12 @@ impl InOrder {
             timeline.learn();
         }
         timeline
+    }
+
+    /// The same with another pace. In lockstep, both limits of [`Timeline::next`] have to be equal.
+    #[must_use]
+    pub fn at_pace(self, pace: Pace) -> Self {
+        InOrder { pace, ..self }
     }
 
     fn is_endless(&self) -> bool {
@@ -265,6 +273,7 @@ impl InOrder {
         self.counter = self.counter.wrapping_add(sequences);
         progress.global += samples;
         progress.until_own -= sequences;
+        progress.at_least_one &= !(self.pace == Pace::Lockstep && sweeps > 0);
     }
 
     /// Takes sequences of the current chunk; false if one does not fit.
@@ -291,6 +300,7 @@ impl InOrder {
                     break;
                 }
                 let index = first + taken + foreign as u32;
+                room::reserve(sequences, own as usize, room::MINIBATCH)?;
                 sequences.extend((index..index + own as u32).map(|index| SequenceId { chunk, index }));
                 progress.until_own = if own > 0 { workers - 1 } else { progress.until_own - foreign };
                 progress.global += foreign + own;
@@ -312,11 +322,11 @@ impl InOrder {
                         break;
                     }
                     if is_own {
-                        sequences.push(SequenceId { chunk, index });
+                        room::push(sequences, SequenceId { chunk, index }, room::MINIBATCH)?;
                         progress.local += length;
-                        progress.at_least_one = false;
                         progress.until_own = workers;
                     }
+                    progress.at_least_one &= !(is_own || self.pace == Pace::Lockstep);
                     progress.until_own -= 1;
                     progress.global += length;
                     samples += length;
@@ -324,25 +334,26 @@ impl InOrder {
                 }
             }
         }
-        progress.at_least_one &= sequences.len() == before;
+        progress.at_least_one &= sequences.len() == before && !(self.pace == Pace::Lockstep && taken > 0);
         self.next.index += taken;
         self.samples = self.samples.saturating_add(samples);
         self.counter = self.counter.wrapping_add(u64::from(taken));
         if sequences.len() > before {
-            self.touch(chunk);
+            self.touch(chunk)?;
         }
         Ok(fits)
     }
 
-    fn touch(&mut self, chunk: ChunkId) {
+    fn touch(&mut self, chunk: ChunkId) -> Result<()> {
         if self.touched_in.len() <= chunk as usize {
-            self.touched_in.resize(chunk as usize + 1, 0);
+            room::resize(&mut self.touched_in, chunk as usize + 1, 0, room::ORDER)?;
         }
         let last = &mut self.touched_in[chunk as usize];
         if *last != self.selections {
             *last = self.selections;
-            self.touching.push(chunk);
+            room::push(&mut self.touching, chunk, room::ORDER)?;
         }
+        Ok(())
     }
 }
 
@@ -388,6 +399,7 @@ impl Timeline for InOrder {
             return Ok(());
         }
         let global = if self.workers.cross_sweeps { global } else { global.min(self.sweep_samples - offset) };
+        let global = self.pace.within(global, self.epoch.end - self.samples);
         if global > LARGEST_MINIBATCH && local > LARGEST_MINIBATCH {
             return Err(Error::new(
                 ErrorKind::InvalidArgument,
@@ -425,7 +437,8 @@ impl Timeline for InOrder {
                 progress.sweeps_without += 1;
                 // (If nothing came before the end of the sweep, the minibatch belongs to the next sweep.)
                 let is_left = !self.workers.cross_sweeps && progress.global > 0;
-                if progress.sweeps_without > self.workers.workers || is_left {
+                let is_barren = progress.sweeps_without > self.workers.workers && self.pace != Pace::Lockstep;
+                if is_barren || is_left {
                     break;
                 }
             }

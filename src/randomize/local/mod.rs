@@ -23,18 +23,13 @@ pub use window::{Chunks, LocalPosition};
 use super::{EpochConfig, SIZE_OF_SWEEP, SWEEPS_UNLIMITED, Selection, WorkerConfig};
 use crate::config::options::Order;
 use crate::error::ExceptionClass;
+use crate::limits::{LARGEST_MINIBATCH, LONGEST_WAY};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId};
 use crate::{Error, ErrorKind, Result};
 use in_order::InOrder;
 use tumbling::Tumbling;
 use window::{Next, Segment, Windows};
-
-/// The largest minibatch of a worker, in samples: CNTK refuses larger ones.
-const LARGEST_MINIBATCH: u64 = i32::MAX as u64;
-
-/// Segments that are passed on the way to a restored position, at most. A checkpoint that leads further is damaged: no
-/// window has that many sweeps.
-const LONGEST_WAY: u32 = 1 << 20;
 
 /// How far an epoch goes.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +197,7 @@ impl LocalTimeline {
                 if is_full {
                     break;
                 }
-                selection.sequences.push(sequence);
+                room::push(&mut selection.sequences, sequence, room::MINIBATCH)?;
                 samples += length;
                 count += 1;
             }

@@ -320,3 +320,45 @@ fn each_sequence_is_of_the_sweep_in_which_it_was_selected() {
         assert_eq!(found, [[0; 12], [1; 12], [2; 12]].concat(), "{order:?}");
     }
 }
+
+/// From the state that CNTK 2.7 reports here it continues one window too far, without the sequences of a chunk.
+#[test]
+fn an_epoch_that_fills_its_last_minibatch_ends_where_more_sweeps_go_on() {
+    let ones = ones(&[4, 4, 4]);
+    let ragged = [vec![3, 1], vec![2, 2], vec![4]];
+    for (lengths, order) in
+        [(&ones[..], Order::InOrder), (&ones, chunks(1, 7)), (&ones, chunks(2, 0)), (&ragged, Order::InOrder)]
+    {
+        let mut lists = Lists::new(lengths);
+        let mut timeline = started(lengths, order, sweeps(1, workers(1, 0)));
+        let first = read_all(&mut lists, &mut timeline, 4);
+        // A read past the end moves nothing.
+        timeline.next(4, &mut lists, &mut Selection::default()).expect("no data");
+        let mut further = started(lengths, order, sweeps(2, workers(1, 0)));
+        further.resume(timeline.position()).expect("its own position");
+        let second = read_all(&mut lists, &mut further, 4);
+        let numbers = |text: &str| -> Vec<usize> {
+            text.split([';', ' ', '*']).filter_map(|number| number.parse().ok()).collect()
+        };
+        let both = [numbers(&first), numbers(&second)].concat();
+        let whole = order_of(lengths, order, sweeps(2, workers(1, 0)), 4);
+        assert_eq!(both, numbers(&whole), "{order:?}: {first} / {second}");
+        assert_eq!(both.len(), 2 * lengths.iter().map(Vec::len).sum::<usize>());
+    }
+}
+
+/// CNTK 2.7 compares the number of sweeps for equality, and reads on for ever.
+#[test]
+fn a_state_of_more_sweeps_than_the_epoch_has_is_its_end() {
+    let data = ones(&[4, 4, 4]);
+    let mut selection = Selection::default();
+    for order in [Order::InOrder, chunks(2, 0)] {
+        for passed in [2, 3, u64::MAX] {
+            let mut timeline = started(&data, order, sweeps(2, workers(1, 0)));
+            let position = LocalPosition { sweeps: passed, samples: 40, ..LocalPosition::default() };
+            timeline.resume(position).expect("a position");
+            timeline.next(5, &mut Lists::new(&data), &mut selection).expect("no error");
+            assert!(selection.sequences.is_empty() && selection.end_of_epoch, "{order:?}: {passed} sweeps");
+        }
+    }
+}

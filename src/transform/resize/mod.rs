@@ -17,8 +17,10 @@ mod sums;
 mod tests;
 
 use super::pixels::{Memory, for_pixels};
+use crate::Result;
 use crate::config::options::Interpolation;
 use crate::image::{Image, Pixels, Region};
+use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
 use axis::Axis;
 use kernels::{ByteCubic, ByteLanczos, ByteLinear, Kernel, Plain};
@@ -51,8 +53,13 @@ pub(super) struct Tables {
 }
 
 /// Resizes an image of interleaved pixels, in neither direction empty, to another size.
-pub(super) fn apply(resize: &Resize, image: &mut Image, tables: &mut Tables, memory: &mut Memory) {
-    apply_with(Processor::detect(), resize, image, tables, memory);
+pub(super) fn apply(
+    resize: &Resize,
+    image: &mut Image,
+    tables: &mut Tables,
+    memory: &mut Memory,
+) -> Result<()> {
+    apply_with(Processor::detect(), resize, image, tables, memory)
 }
 
 fn apply_with(
@@ -61,7 +68,7 @@ fn apply_with(
     image: &mut Image,
     tables: &mut Tables,
     memory: &mut Memory,
-) {
+) -> Result<()> {
     let (from, to) = ((image.width, image.height), (resize.width, resize.height));
     let Region { width, height, .. } = resize.cut;
     let is_half = from.0 == to.0.saturating_mul(2) && from.1 == to.1.saturating_mul(2);
@@ -70,14 +77,14 @@ fn apply_with(
     match resize.interpolation {
         Interpolation::Nearest => {
             for_pixels!(&image.pixels, values => {
-                let mut out = memory.take(count);
+                let mut out = memory.take(count)?;
                 simple::nearest(from, to, resize.cut, image.channels as usize, values, &mut out, &mut tables.columns);
                 memory.replace(&mut image.pixels, out);
             });
             tables.made_for = None;
         }
         Interpolation::Linear if is_half => for_pixels!(&image.pixels, values => {
-            let mut out = memory.take(count);
+            let mut out = memory.take(count)?;
             simple::half(processor, image_info, resize.cut, values, &mut out);
             memory.replace(&mut image.pixels, out);
         }),
@@ -88,10 +95,11 @@ fn apply_with(
                 tables.rows.make(interpolation, image.height, resize.height, (resize.cut.top, height), false);
                 tables.made_for = wanted;
             }
-            interpolate(processor, resize, image, tables, memory, count);
+            interpolate(processor, resize, image, tables, memory, count)?;
         }
     }
     (image.width, image.height) = (width, height);
+    Ok(())
 }
 
 /// Resizes with the tables of this image.
@@ -102,7 +110,7 @@ fn interpolate(
     tables: &mut Tables,
     memory: &mut Memory,
     count: usize,
-) {
+) -> Result<()> {
     let Tables { columns, rows, linear, lanczos, floats, doubles, .. } = tables;
     let channels = image.channels as usize;
     // The values of a resized row before the cut, and the end of those that are computed eight at a time.
@@ -111,8 +119,12 @@ fn interpolate(
     let job = Job { columns, rows, channels, eights: eights.saturating_sub(skipped) };
     macro_rules! with {
         ($kernel:expr, $values:expr, $ring:expr) => {{
-            let mut out = memory.take(count);
-            run(processor, $kernel, job, $values, $ring, &mut out);
+            // The rows that the kernel has neighbours in, eight at most.
+            let ring: &mut Vec<_> = $ring;
+            let row = job.columns.starts.len() * channels;
+            room::reserve(ring, (8 * row).saturating_sub(ring.len()), room::IMAGE)?;
+            let mut out = memory.take(count)?;
+            run(processor, $kernel, job, $values, ring, &mut out);
             memory.replace(&mut image.pixels, out);
         }};
     }
@@ -128,6 +140,7 @@ fn interpolate(
         (Pixels::Doubles(values), Lanczos) => with!(Plain::<f64, 8>(PhantomData), values, doubles),
         (Pixels::Doubles(values), _) => with!(Plain::<f64, 2>(PhantomData), values, doubles),
     }
+    Ok(())
 }
 
 /// What the loops know of an image and its tables.

@@ -27,7 +27,7 @@ fn check_bytes(picture: &Picture<u8>, resize: Resize, tables: &mut Tables, memor
     let wanted = part(&whole, resize.cut);
     for processor in Processor::all() {
         let mut found = image(picture);
-        apply_with(processor, &resize, &mut found, tables, memory);
+        apply_with(processor, &resize, &mut found, tables, memory).expect("memory");
         assert_eq!((found.width, found.height), (wanted.width, wanted.height));
         let Pixels::Bytes(values) = &found.pixels else { panic!("bytes stay bytes") };
         let (width, height) = (picture.width, picture.height);
@@ -41,7 +41,7 @@ fn check_floats(picture: &Picture<f32>, resize: Resize, tables: &mut Tables, mem
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     for processor in Processor::all() {
         let mut found = image(picture);
-        apply_with(processor, &resize, &mut found, tables, memory);
+        apply_with(processor, &resize, &mut found, tables, memory).expect("memory");
         let Pixels::Floats(values) = &found.pixels else { panic!("floats stay floats") };
         let (width, height) = (picture.width, picture.height);
         assert!(bits(values) == bits(&wanted.values), "{resize:?} of {width}x{height} on {processor:?}");
@@ -139,7 +139,7 @@ fn doubles_are_resized_with_single_weights() {
             values: values.iter().map(|&value| value as f32).collect(),
         };
         let mut found = image(&Picture { width: 13, height: 9, channels: 3, values: values.clone() });
-        apply(&resize, &mut found, &mut Tables::default(), &mut Memory::default());
+        apply(&resize, &mut found, &mut Tables::default(), &mut Memory::default()).expect("memory");
         let wanted = reference::floats(&floats, 7, 8, interpolation);
         let Pixels::Doubles(values) = found.pixels else { panic!("doubles stay doubles") };
         for (found, wanted) in values.iter().zip(wanted.values) {

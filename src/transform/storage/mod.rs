@@ -6,11 +6,9 @@ mod xml;
 mod yaml;
 
 use crate::file::with_retry;
+use crate::limits::LARGEST_MEAN_FILE;
 use crate::{Error, Result};
 use std::io::{Read, Take};
-
-/// Most bytes of a file, and of what its compressed form stands for: room for a mean image of 100 million numbers.
-const MOST_BYTES: u64 = 2 << 30;
 
 /// What a storage file has at its top level.
 #[derive(Debug, Default)]
@@ -74,8 +72,8 @@ fn load(file: &str) -> Result<Vec<u8>> {
         true => unpack(&bytes).map_err(|cause| failed(&cause))?,
         false => bytes,
     };
-    if bytes.len() as u64 > MOST_BYTES {
-        let detail = format!("It has more than {MOST_BYTES} bytes, far more than a mean image needs.");
+    if bytes.len() as u64 > LARGEST_MEAN_FILE {
+        let detail = format!("It has more than {LARGEST_MEAN_FILE} bytes, far more than a mean image needs.");
         return Err(invalid_data("Invalid data in file", file).with_detail(detail));
     }
     Ok(bytes)
@@ -96,7 +94,7 @@ fn unpack(_: &[u8]) -> std::io::Result<Vec<u8>> {
 
 /// Reads no more than one byte beyond the limit.
 fn limited<R: Read>(reader: R) -> Take<R> {
-    reader.take(MOST_BYTES + 1)
+    reader.take(LARGEST_MEAN_FILE + 1)
 }
 
 /// An error of a file's content, in CNTK's words: `what` is their beginning.

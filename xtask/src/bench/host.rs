@@ -1,7 +1,7 @@
 //! A composite module, CNTK's own or this project's, in the driver `host_replay`.
 
 use super::subject::{Results, Subject, alternate, bound};
-use crate::dropin::{self, Host};
+use crate::dropin;
 use crate::oracle::install::Cntk;
 use crate::project::Project;
 use anyhow::Result;
@@ -55,8 +55,8 @@ impl Hosts {
         let version = cntk.version();
         let engine = dropin::engine(project)?;
         let driver = project.part(&format!("the driver and the modules for CNTK {version}"), || {
-            dropin::build(project, Host::by_version(version)?, &engine)?;
-            dropin::driver(project, "host_replay")
+            dropin::build(project, cntk.host, &engine)?;
+            dropin::driver(project, "host_replay", cntk.host)
         })?;
         Ok(Hosts {
             root: project.root.clone(),
@@ -64,7 +64,7 @@ impl Hosts {
             library_path: cntk.library_path(),
             version: version.to_owned(),
             cntk: cntk.module(),
-            own: dropin::composite(project, version)?,
+            own: dropin::composite(project, cntk.host),
             scripts,
         })
     }

@@ -115,6 +115,8 @@ pub struct Options {
     pub repetitions: usize,
     /// CNTK's version.
     pub version: String,
+    /// How this project's own programs are compiled.
+    pub profile: data::Profile,
     /// Keep the result.
     pub record: bool,
     /// Keep it also where the checked-out files differ from the commit.
@@ -136,6 +138,7 @@ impl Options {
                 _ => 5,
             },
             version: install::VERSIONS[0].to_owned(),
+            profile: data::Profile::Release,
             record: true,
             dirty: false,
         }
@@ -143,8 +146,14 @@ impl Options {
 
     /// The quickest run.
     pub fn small(mode: Mode) -> Options {
-        let mut options =
-            Options { size: 2, first_size: 2, repetitions: 1, record: false, ..Options::new(mode) };
+        let mut options = Options {
+            size: 2,
+            first_size: 2,
+            repetitions: 1,
+            profile: data::Profile::Dev,
+            record: false,
+            ..Options::new(mode)
+        };
         if mode == Mode::Cntk {
             // Each of CNTK's runs begins with the loading of its libraries.
             options.shapes = vec!["words".to_owned()];

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// CPUs, loading threads of this library, worker processes of the others: `WORKERS` in `benches/python/loaders.py`.
 const CPUS: usize = 2;
-/// What is installed beside PyTorch, into its environment. By one command, so that pip finds versions that fit each other.
+/// What is installed beside PyTorch, into its environment. By one command, so that the versions fit each other, and by uv: pip tries one
+/// version after the other of packages that contradict each other, for more than ten minutes, where uv takes seconds.
 const PACKAGES: [&str; 3] = ["datasets", "mosaicml-streaming", "torchdata"];
 
 /// A loader of `benches/python/loaders.py`.
@@ -51,9 +52,12 @@ fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>
         other => return Ok(other),
     };
     let installed = project.part(&PACKAGES.join(", "), || {
-        let pip =
-            project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q", "--no-cache-dir"]);
-        pip.arg("--disable-pip-version-check").args(PACKAGES).go()
+        let python = python.to_string_lossy();
+        let pip = project.run(&python).args(["-m", "pip", "install", "-q", "--no-cache-dir"]);
+        pip.args(["--disable-pip-version-check", "uv"]).go()?;
+        let uv =
+            project.run(&python).args(["-m", "uv", "pip", "install", "--quiet", "--no-cache", "--python"]);
+        uv.arg(&*python).args(PACKAGES).go()
     });
     if let Err(error) = installed {
         return Ok(Err(format!("the loaders cannot be installed: {}", last_line(&error))));

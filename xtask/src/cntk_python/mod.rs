@@ -6,7 +6,9 @@ mod side;
 mod train;
 mod v1;
 
-use crate::dropin;
+pub use v1::Paths;
+
+use crate::dropin::{self, HOSTS, Host};
 use crate::oracle::install::{self, Cntk, Installed};
 use crate::oracle::{NOT_INSTALLED, short};
 use crate::project::Project;
@@ -65,9 +67,9 @@ impl Options {
 pub fn command(project: &Project, parser: Parser) -> Result<()> {
     let options = Options::parse(parser)?;
     for version in &options.versions {
-        dropin::build_for(project, version)?;
+        dropin::build_for(project, Host::by_version(version)?)?;
     }
-    project.part("driver host_v1", || dropin::driver(project, "host_v1").map(drop))?;
+    project.part("driver host_v1", || dropin::driver(project, "host_v1", HOSTS[0]).map(drop))?;
     let mut failed = 0;
     for version in &options.versions {
         match install::install(project, version)? {
@@ -135,12 +137,9 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     sums.print(&format!("Python with CNTK {}", cntk.version()));
     let mut tally = sums.tally();
     if options.names.is_empty() {
-        let mut sums = Sums::default();
-        for (name, verdict) in v1::compare(project, cntk.version(), &ours, &original)? {
-            sums.add(&name, verdict, project.verbose);
-        }
-        sums.print(&format!("BrainScript's interface of CNTK {}", cntk.version()));
-        tally = tally.and(sums.tally());
+        let may_crash = ours.is_composed_by_cntk();
+        let paths = Paths { ours: ours.library_path(), cntk: original.library_path(), may_crash };
+        tally = tally.and(brainscript(project, cntk.host, paths)?);
         let trained = train::compare(project, &ours, &original)?;
         println!("      training: {} programs with the same losses, {} not", trained.passed, trained.failed);
         tally = tally.and(trained);
@@ -149,6 +148,16 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
         }
     }
     Ok(tally)
+}
+
+/// Compares what CNTK's reader for BrainScript reads.
+pub fn brainscript(project: &Project, host: Host, paths: Paths<'_>) -> Result<Tally> {
+    let mut sums = Sums::default();
+    for (name, verdict) in v1::compare(project, host, paths)? {
+        sums.add(&name, verdict, project.verbose);
+    }
+    sums.print(&format!("BrainScript's interface of CNTK {}", host.version));
+    Ok(sums.tally())
 }
 
 /// The cases that the options ask for and this CNTK can do.

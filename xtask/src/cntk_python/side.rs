@@ -1,6 +1,6 @@
 //! One side of the comparison: Python with an unmodified CNTK, and the modules that CNTK loads there.
 
-use crate::dropin::{Host, MODULES};
+use crate::dropin::MODULES;
 use crate::oracle::drive::{self, End, Output};
 use crate::oracle::install::Cntk;
 use crate::project::{Project, empty_folder};
@@ -30,7 +30,6 @@ pub struct Side {
     python: PathBuf,
     scripts: PathBuf,
     library_path: String,
-    name: &'static str,
     modules: Modules,
     /// The composite module that has to be loaded.
     composite: PathBuf,
@@ -41,7 +40,7 @@ pub struct Side {
 impl Side {
     /// Prepares a side: modules are found in a folder of their own, in front of CNTK's.
     pub fn new(project: &Project, cntk: &Cntk, modules: Modules) -> Result<Side> {
-        let host = Host::by_version(cntk.version())?;
+        let host = cntk.host;
         let name = if modules == Modules::Original { "cntk" } else { "ours" };
         let folder = project.target.join("cntk-python").join(cntk.version()).join(name);
         let own = folder.join("modules");
@@ -64,7 +63,6 @@ impl Side {
             python: cntk.python(),
             scripts: project.path("xtask/python"),
             library_path: format!("{}:{}", own.display(), cntk.library_path()),
-            name,
             modules,
             folder,
         })
@@ -123,11 +121,6 @@ impl Side {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command
-    }
-
-    /// The name of its files.
-    pub fn name(&self) -> &'static str {
-        self.name
     }
 
     /// Whether the composite module is CNTK's.

@@ -3,10 +3,16 @@
 //! Both drivers write with the same code, so equal results are lines that are equal to the byte.
 
 mod images;
+mod old;
 
 use super::drive::{End, Output};
 use super::generate::{SHORT_LABELS, SMALL_LABELS};
+use crate::dropin::Host;
 use crate::golden::Case;
+
+/// Versions of CNTK from which on something is so, as [`Host::is_before`] takes them.
+const V26: u32 = 20600;
+const V27: u32 = 20700;
 
 /// The result of a comparison.
 pub enum Verdict {
@@ -99,7 +105,7 @@ impl Positions {
 /// The first line that differs.
 struct Difference<'a> {
     case: &'a Case,
-    version: &'a str,
+    host: Host,
     line: usize,
     ours: &'a Output,
     cntk: &'a Output,
@@ -113,6 +119,11 @@ impl Difference<'_> {
         steps.take(self.line.saturating_sub(1)).map(|(step, line)| (step.as_str(), line.as_str()))
     }
 
+    /// The step that differs; none if that is the creation, or the end.
+    fn step(&self) -> Option<&str> {
+        self.case.steps.get(self.line.checked_sub(1)?).map(String::as_str)
+    }
+
     /// Whether a line of the configuration is this one.
     fn has(&self, wanted: &str) -> bool {
         self.case.config.lines().any(|line| line.trim() == wanted)
@@ -120,12 +131,9 @@ impl Difference<'_> {
 
     /// Whether the step is a minibatch, which at least one side delivered.
     fn is_minibatch(&self) -> bool {
-        let is_read = self
-            .line
-            .checked_sub(1)
-            .is_some_and(|step| self.case.steps.get(step).is_some_and(|step| step == "read"));
         let both = [self.ours, self.cntk].map(|output| output.lines.get(self.line));
-        is_read && both.iter().any(|line| line.is_some_and(|line| line.contains("\"streams\":")))
+        self.step() == Some("read")
+            && both.iter().any(|line| line.is_some_and(|line| line.contains("\"streams\":")))
     }
 
     fn is_randomized(&self) -> bool {
@@ -136,32 +144,29 @@ impl Difference<'_> {
 const RULES: [Rule; 22] = [
     Rule {
         name: "right splice",
-        what: "CNTK 2.5.1 does not know it",
+        what: "CNTK before 2.6 does not know it",
         applies: |difference| {
-            difference.version == "2.5.1"
+            difference.host.is_before(V26)
                 && difference.case.config.lines().any(|l| l.trim().starts_with("rightSplice"))
         },
     },
     Rule {
         name: "binary labels",
-        what: "CNTK 2.5.1 does not know them, CNTK 2.6 not frame by frame",
+        what: "CNTK before 2.6 does not know them, CNTK 2.6 not frame by frame",
         applies: |difference| {
             let is_refused =
                 difference.line == 0 && difference.cntk.lines.first().is_some_and(|line| is_error(line));
-            let is_unknown = match difference.version {
-                "2.5.1" => true,
-                "2.6" => difference.has("frameMode = true"),
-                _ => false,
-            };
+            let is_unknown = difference.host.is_before(V26)
+                || difference.host.is_before(V27) && difference.has("frameMode = true");
             is_refused && is_unknown && difference.case.config.contains("\"HTKMLFBinaryDeserializer\"")
         },
     },
     Rule {
         name: "sweeps of several",
-        what: "CNTK 2.5.1 counts sweeps differently where a stream of one of several deserializers defines the minibatch's size",
+        what: "CNTK before 2.6 counts sweeps differently where a stream of one of several deserializers defines the minibatch's size",
         applies: |difference| {
             let config = &difference.case.config;
-            difference.version == "2.5.1"
+            difference.host.is_before(V26)
                 && difference.line > 0
                 && config.matches("module =").count() > 1
                 && config.contains("definesMBSize = true")
@@ -405,7 +410,7 @@ fn moves(step: &str) -> bool {
 /// Compares with the output of a version of CNTK. `positions` finds out where the reader stood, if a rule asks.
 pub fn compare(
     case: &Case,
-    version: &str,
+    host: Host,
     ours: &Output,
     cntk: &Output,
     positions: &dyn Fn() -> Option<Positions>,
@@ -423,11 +428,11 @@ pub fn compare(
     let show = |output: &Output| {
         output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
     };
-    let difference = Difference { case, version, line, ours, cntk, positions };
+    let difference = Difference { case, host, line, ours, cntk, positions };
     // CNTK that does not even open a case explains nothing, unless it is known to crash there.
-    let is_opened = !cntk.lines.is_empty() || has_repeated_keys_only(case);
+    let is_opened = !cntk.lines.is_empty() || has_repeated_keys_only(case) || !host.exchanges_sequences();
     let known = (ours.end == End::Done && is_opened)
-        .then(|| RULES.iter().find(|rule| (rule.applies)(&difference)))
+        .then(|| RULES.iter().chain(&old::RULES).find(|rule| (rule.applies)(&difference)))
         .flatten();
     known.map_or_else(|| Verdict::Different(line, show(ours), show(cntk)), Verdict::Known)
 }
@@ -435,6 +440,7 @@ pub fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dropin::HOSTS;
     use serde_json::Value;
 
     fn verdict(config: &str, steps: &[&str], ours: &[&str], cntk: &[&str], end: End) -> String {
@@ -461,7 +467,7 @@ mod tests {
             lines: lines.iter().map(|&l| l.to_owned()).collect(),
             end,
         };
-        match compare(&case, "2.7", &output(ours), &output(cntk), &positions) {
+        match compare(&case, HOSTS[0], &output(ours), &output(cntk), &positions) {
             Verdict::Same => "same".to_owned(),
             Verdict::Known(rule) => rule.name.to_owned(),
             Verdict::Different(line, ..) => line.to_string(),
@@ -572,7 +578,7 @@ mod tests {
             let output =
                 |lines: &[&str], end| Output { lines: lines.iter().map(|&l| l.to_owned()).collect(), end };
             let (ours, cntk) = (output(&[error], End::Done), output(&[], End::Crashed(11)));
-            compare(&Case { files, ..case("", &steps) }, "2.7", &ours, &cntk, &|| None)
+            compare(&Case { files, ..case("", &steps) }, HOSTS[0], &ours, &cntk, &|| None)
         };
         assert!(matches!(opened("u.a=x[0,1]\nu.b=x[2,3]\n"), Verdict::Known(rule) if rule.name == "crash"));
         assert!(matches!(opened("u.a=x[0,1]\nv.b=x[2,3]\n"), Verdict::Different(0, ..)));

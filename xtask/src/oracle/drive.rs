@@ -2,6 +2,7 @@
 
 use super::compare::Positions;
 use super::install::Cntk;
+use crate::dropin::{self, Host};
 use crate::golden::Case;
 use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, ensure};
@@ -61,8 +62,8 @@ pub struct Drivers {
     htk_module: PathBuf,
     image_module: PathBuf,
     library_path: String,
-    /// CNTK's version.
-    pub version: String,
+    /// What CNTK's modules are.
+    pub cntk: Host,
 }
 
 impl Drivers {
@@ -70,16 +71,17 @@ impl Drivers {
     /// host's interface, too.
     pub fn new(project: &Project, cntk: &Cntk, own_module: Option<PathBuf>) -> Drivers {
         let folder = project.target.join("drivers");
+        let host = dropin::driver_file(project, "host_replay", cntk.host);
         Drivers {
-            ours: folder.join(if own_module.is_some() { "host_replay" } else { "replay" }),
+            ours: if own_module.is_some() { host.clone() } else { folder.join("replay") },
             converter: folder.join("replay"),
             own_module,
-            host: folder.join("host_replay"),
+            host,
             module: cntk.module(),
-            htk_module: cntk.libraries().join(format!("Cntk.Deserializers.HTK-{}.so", cntk.version())),
-            image_module: cntk.libraries().join(format!("Cntk.Deserializers.Image-{}.so", cntk.version())),
+            htk_module: cntk.libraries().join(dropin::HTK.file(cntk.host)),
+            image_module: cntk.libraries().join(dropin::IMAGES.file(cntk.host)),
             library_path: cntk.library_path(),
-            version: cntk.version().to_owned(),
+            cntk: cntk.host,
         }
     }
 

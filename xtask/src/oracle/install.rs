@@ -1,12 +1,18 @@
-//! Real CNTK, installed under target/oracle by a script of its own.
+//! Real CNTK, installed or built under target/oracle by scripts of their own.
 
+use crate::dropin::{Host, MODULES};
+use crate::portable::Age;
 use crate::project::Project;
 use anyhow::{Context, Result, bail, ensure};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The versions that can be installed, the one that the golden cases come from first.
 pub const VERSIONS: [&str; 3] = ["2.7", "2.6", "2.5.1"];
+
+/// The versions that can be built from CNTK's history: one of each generation of its interface that was never published as a package,
+/// or only as one for old systems.
+pub const BUILT: [&str; 5] = ["2.0.beta15", "2.0", "2.1", "2.3.1", "2.4"];
 
 /// The scripts' exit status when this machine cannot have what they install.
 const CANNOT: i32 = 3;
@@ -17,7 +23,8 @@ const IMAGES: &str = "mpi/ready-for-images";
 /// An installed CNTK.
 pub struct Cntk {
     folder: PathBuf,
-    version: String,
+    /// What its modules are.
+    pub host: Host,
 }
 
 /// Whether there is a CNTK to compare with.
@@ -45,13 +52,41 @@ fn folder(project: &Project, version: &str) -> PathBuf {
 /// Installs a version unless it is there already.
 pub fn install(project: &Project, version: &str) -> Result<Installed> {
     ensure!(VERSIONS.contains(&version), "Versions of CNTK to compare with: {}.", VERSIONS.join(", "));
-    let cntk = Cntk { folder: folder(project, version), version: version.to_owned() };
+    let cntk = Cntk { folder: folder(project, version), host: Host::by_version(version)? };
     if is_installed(project, version) {
         return Ok(Installed::Yes(cntk));
     }
+    run(project, cntk, "install-cntk.sh", &[])
+}
+
+/// [`install`], or builds the version from `git`, a git directory with CNTK's history. A version that ends with `-gcc5` is built with the
+/// strings of GCC 5, although its releases were not.
+pub fn install_or_build(project: &Project, version: &str, git: Option<&Path>) -> Result<Installed> {
+    let host = Host::by_version(version)?;
+    if !BUILT.contains(&host.version) {
+        return install(project, version);
+    }
+    let cntk = Cntk { folder: folder(project, &host.name()), host };
+    if is_installed(project, &host.name()) {
+        return Ok(Installed::Yes(cntk));
+    }
+    let Some(git) = git else {
+        let reason = format!(
+            "CNTK {} is not published as a package; --git GIT builds it, where GIT is a git directory with CNTK's history",
+            host.version
+        );
+        return Ok(Installed::No(reason));
+    };
+    let git = git.canonicalize().with_context(|| format!("there is no {}", git.display()))?;
+    let strings = if host.age == Age::Gcc48 { "OLD" } else { "NEW" };
+    run(project, cntk, "build-cntk.sh", &[&git.display().to_string(), strings])
+}
+
+/// Runs a script that makes a CNTK.
+fn run(project: &Project, cntk: Cntk, name: &str, arguments: &[&str]) -> Result<Installed> {
     let mut missing = None;
-    project.part(&format!("CNTK {version} into {}", cntk.folder.display()), || {
-        missing = script(project, "install-cntk.sh", &cntk)?;
+    project.part(&format!("CNTK {} into {}", cntk.host.name(), cntk.folder.display()), || {
+        missing = script(project, name, &cntk, arguments)?;
         Ok(())
     })?;
     Ok(match missing {
@@ -62,20 +97,23 @@ pub fn install(project: &Project, version: &str) -> Result<Installed> {
 
 /// Makes CNTK's image module loadable; returns the reason if that is impossible.
 pub fn images(project: &Project, cntk: &Cntk) -> Result<Option<String>> {
+    if BUILT.contains(&cntk.version()) {
+        return Ok(Some("this CNTK was built without its image module".to_owned()));
+    }
     let mut missing = None;
     project.part("libraries for CNTK's image module", || {
-        missing = script(project, "install-image-libs.sh", cntk)?;
+        missing = script(project, "install-image-libs.sh", cntk, &[])?;
         Ok(())
     })?;
     Ok(missing)
 }
 
 /// Runs a script that installs something; returns the reason if it says that it cannot.
-fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> {
+fn script(project: &Project, name: &str, cntk: &Cntk, arguments: &[&str]) -> Result<Option<String>> {
     let path = project.path("xtask/scripts").join(name);
     let (reader, writer) = std::io::pipe()?;
     let mut command = Command::new("bash");
-    command.arg(&path).arg(&cntk.folder).arg(&cntk.version);
+    command.arg(&path).arg(&cntk.folder).arg(cntk.version()).args(arguments);
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("starting {}", path.display()))?;
     drop(command);
@@ -94,7 +132,12 @@ fn script(project: &Project, name: &str, cntk: &Cntk) -> Result<Option<String>> 
 impl Cntk {
     /// Its composite reader module.
     pub fn module(&self) -> PathBuf {
-        self.folder.join("libs").join(format!("Cntk.Composite-{}.so", self.version))
+        self.libraries().join(MODULES[0].file(self.host))
+    }
+
+    /// The BrainScript program of a beta that was built.
+    pub fn program(&self) -> PathBuf {
+        self.folder.join("bin/cntk")
     }
 
     /// The folder of its libraries.
@@ -124,6 +167,6 @@ impl Cntk {
 
     /// Its version.
     pub fn version(&self) -> &str {
-        &self.version
+        self.host.version
     }
 }

@@ -3,15 +3,18 @@
 mod compare;
 pub mod drive;
 mod exits;
+mod expressed;
 mod generate;
 pub mod install;
 mod third_party;
+mod train;
 
+use crate::cntk_python::{self, Paths};
 use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
 use crate::{build, dist, dropin, tools};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use compare::{RACE, Rule, Verdict, can_race, compare, is_race};
 use drive::{Drivers, Output};
 use generate::Kind;
@@ -27,6 +30,8 @@ use std::sync::{Mutex, PoisonError};
 pub const NOT_INSTALLED: i32 = 3;
 /// Random cases of the step in `cargo xtask test`.
 const STEP_CASES: u64 = 150;
+/// Random cases for each old CNTK.
+const OLD_CASES: u64 = 50;
 /// Runs of a program that ends while chunks are loaded, with each of its endings, in that step.
 const STEP_EXITS: usize = 10;
 /// Characters of a line that a report shows.
@@ -35,6 +40,8 @@ const SHOWN: usize = 600;
 /// What to compare.
 struct Options {
     version: String,
+    /// CNTK's history, to build old versions from.
+    git: Option<PathBuf>,
     cases: u64,
     seed: u64,
     kind: Option<Kind>,
@@ -52,6 +59,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             version: install::VERSIONS[0].to_owned(),
+            git: None,
             cases: 300,
             seed: 1,
             kind: None,
@@ -73,6 +81,7 @@ impl Options {
                 Long("module") => options.module = true,
                 Long("write") => options.write = Some(parser.value()?.into()),
                 Long("version") => options.version = parser.value()?.string()?,
+                Long("git") => options.git = Some(parser.value()?.into()),
                 Long("cases") => options.cases = parser.value()?.parse()?,
                 Long("seed") => options.seed = parser.value()?.parse()?,
                 Long("kind") => options.kind = Some(Kind::by_name(&parser.value()?.string()?)?),
@@ -106,38 +115,88 @@ pub fn command(project: &Project, parser: Parser) -> Result<()> {
         }
         return Ok(());
     }
-    let cntk = match install::install(project, &options.version)? {
+    let cntk = match install::install_or_build(project, &options.version, options.git.as_deref())? {
         Installed::Yes(cntk) => cntk,
         Installed::No(reason) => {
             println!("\nNothing was compared: {reason}.");
             std::process::exit(NOT_INSTALLED);
         }
     };
-    tools::need(project, &build::TOOLS)?;
-    let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
-    project.part("drivers, with CMake against target/dist", || build::drivers(project, &dist))?;
-    if options.module {
-        dropin::build_for(project, &options.version)?;
-    }
-    let tally = run(project, &cntk, &options)?;
-    if tally.failed > 0 {
+    if whole(project, &cntk, &options)?.failed > 0 {
         std::process::exit(1);
     }
     Ok(())
 }
 
+/// Builds what it takes, and compares with a CNTK.
+fn whole(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
+    tools::need(project, &build::TOOLS)?;
+    let dist = project.part("library, release mode, into target/dist", || dist::build(project))?;
+    project.part("drivers, with CMake against target/dist", || build::drivers(project, &dist))?;
+    if options.module {
+        dropin::build_for(project, cntk.host)?;
+    }
+    if cntk.host.has_own_driver() {
+        ensure!(
+            options.module,
+            "Readers of CNTK {} are compared through the modules in its modules' place: add --module.",
+            cntk.version()
+        );
+        project.part("drivers", || {
+            let build = |name| dropin::driver(project, name, cntk.host).map(drop);
+            ["host_replay", "host_v1"].into_iter().try_for_each(build)
+        })?;
+    }
+    let tally = run(project, cntk, options)?;
+    if !options.module || !install::BUILT.contains(&cntk.version()) {
+        // Published versions are compared by `cargo xtask cntk-python`, too.
+        return Ok(tally);
+    }
+    let theirs = cntk.library_path();
+    let ours = format!("{}:{theirs}", cntk.host.folder(project).display());
+    let paths = Paths { ours: &ours, cntk: &theirs, may_crash: false };
+    let tally = tally.and(cntk_python::brainscript(project, cntk.host, paths)?);
+    match cntk.program().exists() {
+        true => Ok(tally.and(train::compare(project, cntk, paths)?)),
+        false => Ok(tally),
+    }
+}
+
+/// The modules in old CNTKs, of those that were built before: a step.
+pub fn old_step(project: &Project) -> Result<Tally> {
+    let names =
+        install::BUILT.into_iter().flat_map(|version| [version.to_owned(), format!("{version}-gcc5")]);
+    let there: Vec<String> = names.filter(|name| install::is_installed(project, name)).collect();
+    if there.is_empty() {
+        return Tally::skipped(
+            "no old CNTK was built: cargo xtask oracle --module --version 2.0.beta15 --git GIT, where GIT has CNTK's history",
+        );
+    }
+    let options = Options { cases: OLD_CASES, exits: 0, module: true, ..Options::default() };
+    there.iter().try_fold(Tally::default(), |tally, name| {
+        let Installed::Yes(cntk) = install::install_or_build(project, name, None)? else { return Ok(tally) };
+        Ok(tally.and(whole(project, &cntk, &options)?))
+    })
+}
+
 /// The short form, a step of `cargo xtask test`: expects the drivers to be built.
 pub fn step(project: &Project) -> Result<Tally> {
-    short_form(project, false)
+    without_arguments(project, false, STEP_CASES, STEP_EXITS)
 }
 
 /// The short form for this project's composite module, another step.
 pub fn module_step(project: &Project) -> Result<Tally> {
-    short_form(project, true)
+    without_arguments(project, true, STEP_CASES, STEP_EXITS)
 }
 
-fn short_form(project: &Project, module: bool) -> Result<Tally> {
-    let options = Options { cases: STEP_CASES, module, exits: STEP_EXITS, ..Options::default() };
+/// The golden cases and this many random ones; builds what it needs.
+pub fn long_form(project: &Project, module: bool, cases: u64) -> Result<Tally> {
+    build::everything(project)?;
+    without_arguments(project, module, cases, Options::default().exits)
+}
+
+fn without_arguments(project: &Project, module: bool, cases: u64, exits: usize) -> Result<Tally> {
+    let options = Options { cases, module, exits, ..Options::default() };
     match install::install(project, &options.version)? {
         Installed::Yes(cntk) => run(project, &cntk, &options),
         Installed::No(reason) => Tally::without_cntk(reason),
@@ -148,12 +207,12 @@ fn short_form(project: &Project, module: bool) -> Result<Tally> {
 fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     let images = install::images(project, cntk)?;
     let mut golden = if options.golden { golden::load(project)? } else { Vec::new() };
-    if options.golden && options.module {
-        golden.extend(third_party::cases(project, install::has_images(project, cntk.version()))?);
+    if options.golden && options.module && cntk.host.exchanges_sequences() {
+        golden.extend(third_party::cases(project, cntk.host, install::has_images(project, cntk.version()))?);
     }
     let total = golden.len() + usize::try_from(options.cases)?;
     let folders = Folders::new(project)?;
-    let module = options.module.then(|| dropin::composite(project, cntk.version())).transpose()?;
+    let module = options.module.then(|| dropin::composite(project, cntk.host));
     let drivers = Drivers::new(project, cntk, module);
     let sums = Mutex::new(Sums::default());
     let next = AtomicUsize::new(0);
@@ -163,20 +222,20 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
             if number >= total {
                 return;
             }
-            let random;
             let case = match golden.get(number) {
-                Some(case) => case,
-                None => {
-                    random = generate::case(options.seed_of(number - golden.len()), options.kind);
-                    &random
-                }
+                Some(case) => case.clone(),
+                None => generate::case(options.seed_of(number - golden.len()), options.kind),
             };
-            if images.is_some() && drive::reads_images(case) {
+            let Some(case) = expressed::expressed(case, cntk.host) else {
+                sums.lock().unwrap_or_else(PoisonError::into_inner).unknown += 1;
+                continue;
+            };
+            if images.is_some() && drive::reads_images(&case) {
                 sums.lock().unwrap_or_else(PoisonError::into_inner).left_out += 1;
                 continue;
             }
             let again = number.checked_sub(golden.len()).map(|number| options.again(number));
-            let report = examine(case, &drivers, &folders, thread, again.as_deref());
+            let report = examine(&case, &drivers, &folders, thread, again.as_deref());
             sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, project.verbose);
         }
     };
@@ -191,8 +250,11 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
     if let Some(reason) = images {
         println!("      {} cases with images were left out: {reason}.", sums.left_out);
     }
-    let tally =
-        Tally { passed: total - sums.failed - sums.left_out, failed: sums.failed, ..Tally::default() };
+    if sums.unknown > 0 {
+        println!("      {} cases were left out because this version of CNTK cannot read them.", sums.unknown);
+    }
+    let passed = total - sums.failed - sums.left_out - sums.unknown;
+    let tally = Tally { passed, failed: sums.failed, ..Tally::default() };
     match options.module && options.exits > 0 {
         true => Ok(tally.and(exits::check(&drivers, &folders.work.join("exits"), options.exits)?)),
         false => Ok(tally),
@@ -243,7 +305,7 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
     let folder = folders.work.join(thread.to_string());
     let report = || -> Result<Report> {
         let positions = || drivers.positions(case, &folder).ok().flatten();
-        let judge = |ours: &Output, cntk: &Output| compare(case, &drivers.version, ours, cntk, &positions);
+        let judge = |ours: &Output, cntk: &Output| compare(case, drivers.cntk, ours, cntk, &positions);
         let (ours, cntk) = drivers.run(case, &folder)?;
         let mut verdict = judge(&ours, &cntk);
         let mut runs = vec![cntk];
@@ -312,6 +374,8 @@ struct Sums {
     failed: usize,
     /// Cases that CNTK cannot run here.
     left_out: usize,
+    /// Cases with what this version of CNTK does not know.
+    unknown: usize,
     known: BTreeMap<&'static str, (usize, &'static str)>,
 }
 
@@ -338,7 +402,7 @@ impl Sums {
             "      CNTK {}: {total} cases ({golden} golden, {} random): {} the same, {known} with a known difference, {} not",
             cntk.version(),
             total - golden,
-            total - known - self.failed - self.left_out,
+            total - known - self.failed - self.left_out - self.unknown,
             self.failed
         );
         for (name, (count, what)) in &self.known {

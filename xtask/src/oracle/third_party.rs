@@ -1,7 +1,7 @@
 //! Cases with a module of a third party: a C++ deserializer and its transforms, from `cpp_tests/third_party.cpp`.
 
+use crate::dropin::Host;
 use crate::golden::Case;
-use crate::portable::compiler;
 use crate::project::Project;
 use anyhow::Result;
 use serde_json::Value;
@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// What the names of these cases begin with.
 pub const NAMES: &str = "third-party-";
 
-/// Builds the module with the compiler alone, as its authors would.
-fn build(project: &Project) -> Result<PathBuf> {
-    let folder = project.target.join("xtask/third_party");
+/// Builds the module for a host with the compiler alone, as its authors would.
+fn build(project: &Project, host: Host) -> Result<PathBuf> {
+    let folder = project.target.join("xtask/third_party").join(host.name());
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("third_party.so");
-    let run = project.run(&compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
-    let run = run.args(["-shared", "-fPIC", "-fvisibility=hidden", "-o"]).arg(&file);
+    let run = project.run(&project.compiler()).args(["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror"]);
+    let run = run.args(host.options()).args(["-shared", "-fPIC", "-fvisibility=hidden", "-o"]).arg(&file);
     run.arg(project.path("cpp_tests/third_party.cpp")).go()?;
     Ok(file)
 }
@@ -101,8 +101,8 @@ const PLANS: [Plan; 13] = [
 ];
 
 /// Builds the module; returns the cases that read with it. `images`: CNTK's module for images can be loaded.
-pub fn cases(project: &Project, images: bool) -> Result<Vec<Case>> {
-    let module = build(project)?;
+pub fn cases(project: &Project, host: Host, images: bool) -> Result<Vec<Case>> {
+    let module = build(project, host)?;
     let ramp = format!(r#"type = "Ramp" ; module = "{}" ; sequences = 23 ; perChunk = 4"#, module.display());
     let mut text = String::new();
     for key in (0..23).rev() {

@@ -1,76 +1,88 @@
-//! The wheel for 64-bit ARM, by a cross compiler. Unlike the one for x86-64 it is not linked for older systems than those of the
-//! compiler's C library: its name has the version of glibc that the programs in it need.
+//! A trial of the wheel for 64-bit ARM under an emulator: the tool in it, and the package in Debian's Python.
 
-use super::{backend, packed};
-use crate::dist;
-use crate::project::Project;
-use crate::tools::on_path;
+use super::unpack;
+use crate::cross::DEBIAN;
+use crate::project::{Project, empty_folder};
+use crate::python::FIRST_PROGRAM;
 use anyhow::{Context, Result, ensure};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
+/// Debian's packages of Python with NumPy, and of all that they load.
+const PACKAGES: [&str; 17] = [
+    "libblas3",
+    "libbz2-1.0",
+    "libc6",
+    "libexpat1",
+    "libffi8",
+    "libgcc-s1",
+    "libgfortran5",
+    "liblapack3",
+    "liblzma5",
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libssl3",
+    "libstdc++6",
+    "libuuid1",
+    "python3-numpy",
+    "python3.11-minimal",
+    "zlib1g",
+];
 
-/// What the names of Debian's cross compiler and its tools begin with.
-const PREFIX: &str = "aarch64-linux-gnu-";
-
-/// Builds the wheel into target/wheel; runs the tool in it where there is an emulator.
-pub fn build(project: &Project) -> Result<PathBuf> {
-    let [compiler, archiver, reader, strip] =
-        ["gcc", "ar", "readelf", "strip"].map(|tool| format!("{PREFIX}{tool}"));
-    ensure!(
-        on_path(&compiler).is_some(),
-        "There is no {compiler}. On Debian and Ubuntu: sudo apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
-    );
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let library = project.run(&rustc).args(["--print", "target-libdir", "--target", TARGET]).output()?;
-    ensure!(
-        Path::new(library.trim()).exists(),
-        "{rustc} has no library for {TARGET}. With rustup: rustup target add {TARGET}. Or set RUSTC to another compiler that \
-         has it."
-    );
-    let target = project.target.join("aarch64");
-    project.part("library and tool for aarch64, release mode", || {
-        let cargo = dist::release(project, "build").args([
-            "--package",
-            "cntk-reader",
-            "--package",
-            "cntk-reader-cli",
-        ]);
-        let cargo = cargo.args(["--lib", "--bins", "--target", TARGET, "--target-dir"]).arg(&target);
-        let cargo = cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", &compiler);
-        let cargo = cargo.env("CC_aarch64_unknown_linux_gnu", &compiler);
-        cargo.env("AR_aarch64_unknown_linux_gnu", &archiver).go()
-    })?;
-    let built = target.join(TARGET).join("release");
-    let (library, tool) = (built.join("libcntk_reader.so"), built.join("cntk-reader"));
-    let version = glibc(project, &reader, &library)?.max(glibc(project, &reader, &tool)?);
-    run(project, &tool)?;
-    let platform = format!("manylinux_2_{version}_aarch64");
-    let backend = backend(project)?.arg("--library").arg(&library).arg("--tool").arg(&tool);
-    packed(project, backend.args(["--platform", &platform, "--strip", &strip]))
-}
-
-/// The second number of the oldest glibc that a program or library runs with; 17 at least.
-fn glibc(project: &Project, reader: &str, file: &Path) -> Result<u32> {
-    let versions = project.run(reader).args(["--version-info", "--wide"]).arg(file).output()?;
-    let asked =
-        versions.lines().filter_map(|line| line.split_once("Name: GLIBC_2.")?.1.split_whitespace().next());
-    let asked = asked.filter_map(|version| version.split('.').next()?.parse::<u32>().ok());
-    let newest = asked.max().with_context(|| format!("{} asks for no version of glibc", file.display()))?;
-    Ok(newest.max(17))
-}
-
-/// Runs the tool under an emulator, and says so where there is none.
-fn run(project: &Project, tool: &Path) -> Result<()> {
-    let Some(emulator) =
-        ["qemu-aarch64-static", "qemu-aarch64"].into_iter().find(|name| on_path(name).is_some())
-    else {
-        println!("  not run: there is no qemu-aarch64 (Debian: qemu-user-static)");
-        return Ok(());
-    };
+/// Runs the tool, and what a user of the package runs first; says so where there is no Python.
+pub fn run(project: &Project, built: &Project, wheel: &Path) -> Result<()> {
+    let unpacked = built.target.join("wheel-unpacked");
+    unpack(project, wheel, &unpacked)?;
     let digits = project.path("examples/data/digits.train.ctf");
-    let run = project.run(emulator).args(["-L", "/usr/aarch64-linux-gnu"]).arg(tool).arg("info").arg(digits);
-    let shown = run.output()?;
-    ensure!(shown.contains("1,437 sequences"), "The tool printed under {emulator}:\n{shown}");
+    project.part("the tool in the wheel, under the emulator", || tool(built, &unpacked, &digits))?;
+    match project.part("Debian's Python for aarch64", || python(built)) {
+        Ok(python) => {
+            project.part("the package in this Python", || package(built, &python, &unpacked, &digits))
+        }
+        Err(reason) => {
+            println!("  the package was not run: {reason:#}");
+            Ok(())
+        }
+    }
+}
+
+fn tool(built: &Project, unpacked: &Path, digits: &Path) -> Result<()> {
+    let mut folders = std::fs::read_dir(unpacked)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let data = folders.find(|path| path.extension().is_some_and(|extension| extension == "data"));
+    let tool = data.context("the wheel has no tool")?.join("scripts/cntk-reader");
+    // As installers make scripts.
+    std::fs::set_permissions(&tool, Permissions::from_mode(0o755))?;
+    let shown = built.run_built(&tool).arg("info").arg(digits).output()?;
+    ensure!(shown.contains("1,437 sequences"), "The tool printed:\n{shown}");
     Ok(())
+}
+
+/// A folder like a root of Debian with Python in it, which apt-get fetches and nobody installs.
+fn python(built: &Project) -> Result<PathBuf> {
+    let (root, packages) = (built.target.join("debian"), built.target.join("debian-packages"));
+    if !root.join("usr/bin/python3.11").exists() {
+        empty_folder(&packages)?;
+        let names = PACKAGES.map(|name| format!("{name}:{DEBIAN}"));
+        built.run("apt-get").args(["download", "-q"]).args(names).folder(&packages).go()?;
+        empty_folder(&root)?;
+        for entry in std::fs::read_dir(&packages)? {
+            built.run("dpkg-deb").arg("-x").arg(entry?.path()).arg(&root).go()?;
+        }
+        std::fs::remove_dir_all(&packages)?;
+    }
+    Ok(root)
+}
+
+fn package(built: &Project, root: &Path, unpacked: &Path, digits: &Path) -> Result<()> {
+    let cross = built.cross.as_ref().context("the package is for another processor")?;
+    let root = root.to_string_lossy();
+    let python = built.run(cross.emulator()).args(["-L", &root]).arg(format!("{root}/usr/bin/python3.11"));
+    // Wherever the linear algebra of NumPy lies, its libraries are alternatives, which only an installation links.
+    let libraries = ["aarch64-linux-gnu/blas", "aarch64-linux-gnu/lapack"];
+    let libraries = libraries.map(|folder| format!("{root}/usr/lib/{folder}")).join(":");
+    let modules = format!("{}:{root}/usr/lib/python3/dist-packages", unpacked.display());
+    let python = python.env("PYTHONPATH", modules).env("PYTHONDONTWRITEBYTECODE", "1");
+    let python = python.env("QEMU_SET_ENV", format!("LD_LIBRARY_PATH={libraries}"));
+    python.args(["-c", FIRST_PROGRAM]).arg(digits).go().map(drop)
 }

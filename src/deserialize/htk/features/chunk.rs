@@ -9,6 +9,7 @@ use super::header;
 use super::table::CHUNK_FRAMES;
 use crate::deserialize::buffer::{ChunkBuffer, Part};
 use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::memory::room;
 use crate::prefetch;
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
 use crate::{Error, Result};
@@ -57,9 +58,10 @@ impl OpenFiles {
         OpenFiles(files)
     }
 
-    /// Calls `read` with the file of a task.
+    /// Calls `read` with the file of a task. What it has read counts only if the file was not written to in the meantime.
     fn with<R>(&self, shared: &Shared, task: &Task, read: impl FnOnce(&HtkFile) -> Result<R>) -> Result<R> {
         let open = || shared.open_file(task.utterances.start);
+        let read = |file: &HtkFile| file.file.if_unchanged(read(file));
         match self.0.binary_search_by_key(&task.path, |file| file.0) {
             Ok(found) => read(self.0[found].1.get_or_init(open).as_ref().map_err(Error::clone)?),
             Err(_) => read(&open()?),
@@ -113,7 +115,7 @@ impl FeatureChunk {
             shared: Arc::clone(shared),
             id: ChunkId::MAX,
             data: shared.buffers.take(&path, &(0..size))?,
-            starts: Vec::with_capacity(range.len()),
+            starts: room::with_capacity(range.len(), room::CHUNK)?,
             specs: Vec::new(),
             spec_of: Vec::new(),
         };
@@ -133,7 +135,7 @@ impl FeatureChunk {
         let encodings = chunk.data.fill_parts(tasks.iter().map(|task| task.bytes), read)?;
         for (encoding, task) in encodings.into_iter().zip(&tasks) {
             let Some(encoding) = encoding else { return Ok(None) };
-            chunk.add_spec(encoding, task.utterances.start - range.start, task.utterances.len());
+            chunk.add_spec(encoding, task.utterances.start - range.start, task.utterances.len())?;
         }
         let mut start = 0;
         chunk.starts.extend(shared.table.utterances.frames[range].iter().map(|&frames| {
@@ -144,17 +146,19 @@ impl FeatureChunk {
     }
 
     /// Adds how the next `count` utterances are stored, of which `before` have been added.
-    fn add_spec(&mut self, encoding: FrameEncoding, before: usize, count: usize) {
+    fn add_spec(&mut self, encoding: FrameEncoding, before: usize, count: usize) -> Result<()> {
         if self.specs.last().is_none_or(|last| last.encoding != encoding) {
             if self.specs.len() == 1 {
-                self.spec_of.resize(before, 0);
+                room::resize(&mut self.spec_of, before, 0, room::CHUNK)?;
             }
             let Shared { facts, left, right, .. } = *self.shared;
             self.specs.push(FrameSpec { dim: facts.dim, encoding, left, right });
         }
         if self.specs.len() > 1 {
-            self.spec_of.resize(before + count, self.specs.len() as u32 - 1);
+            let last = self.specs.len() as u32 - 1;
+            room::resize(&mut self.spec_of, before + count, last, room::CHUNK)?;
         }
+        Ok(())
     }
 }
 

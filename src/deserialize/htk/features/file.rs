@@ -16,7 +16,7 @@ pub struct HtkFile {
 }
 
 impl HtkFile {
-    /// Opens the file with this path and reads its header.
+    /// Opens the file with this path and reads its header. Fails if it was changed or replaced since it was opened first.
     pub fn open(paths: &Paths, path: u32) -> Result<HtkFile> {
         let bytes = paths.bytes_of(path);
         let shown = String::from_utf8_lossy(&bytes);
@@ -27,7 +27,10 @@ impl HtkFile {
             worded.with_detail(error.detail()).in_file(&shown)
         });
         let file = file.map_err(in_cntks_words)?;
-        Ok(HtkFile { header: Header::read(&file)?, file })
+        paths.check_unchanged(path, &file)?;
+        // The header is complete, or the file is being written to.
+        let header = Header::read(&file).or_else(|error| file.if_unchanged(Err(error)))?;
+        Ok(HtkFile { header, file })
     }
 
     /// Bytes of a frame in the file.

@@ -97,6 +97,7 @@ impl HtkFeatureDeserializer {
         let rules =
             Rules { prefix: &options.prefix, max_frames: options.max_sequence_size, expand: options.expand };
         let script = Script::read(&options.scp_files, rules)?;
+        table::check_paths(&script, &options.confinement)?;
         let table = Table::new(script, corpus, options.verbosity)?;
         // Facts and what follows from them are set below, once a file has been opened.
         let mut shared = Shared {

@@ -1,6 +1,9 @@
-//! The paths of data files: each is stored once, and so is each folder.
+//! The paths of data files: each is stored once, and so is each folder. Files are opened for each chunk, so that there may be
+//! more of them than a process may have open, and have to be then what they were before.
 
+use crate::Result;
 use crate::corpus::Symbols;
+use crate::file::{DataFile, FirstStates};
 use crate::sequence::SequenceKey;
 use memchr::memrchr;
 use std::cmp::Ordering;
@@ -16,6 +19,8 @@ pub struct Paths {
     folders: Vec<u32>,
     /// Folders by number, each with its last slash.
     folder_texts: Vec<Box<[u8]>>,
+    /// What their files were when they were opened first.
+    states: FirstStates,
 }
 
 impl Paths {
@@ -42,6 +47,7 @@ impl Paths {
         paths.names.shrink_to_fit();
         paths.ends.shrink_to_fit();
         paths.folders.shrink_to_fit();
+        paths.states = FirstStates::new(paths.folders.len());
         paths
     }
 
@@ -58,10 +64,16 @@ impl Paths {
         String::from_utf8_lossy(&self.bytes_of(number)).into_owned()
     }
 
+    /// Refuses the file of a number, which was just opened, if it is not what it was when it was opened first.
+    pub fn check_unchanged(&self, number: u32, file: &DataFile) -> Result<()> {
+        self.states.check(number as usize, file)
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         let folders = self.folder_texts.iter().map(|text| text.len() + size_of_val(text));
-        self.names.len() + self.ends.len() * 8 + self.folders.len() * 4 + folders.sum::<usize>()
+        let flat = self.names.len() + self.ends.len() * 8 + self.folders.len() * 4 + self.states.bytes();
+        flat + folders.sum::<usize>()
     }
 }
 
@@ -92,7 +104,8 @@ impl PathPool {
         Some(count)
     }
 
-    fn text(&self, number: usize) -> &[u8] {
+    /// The path of a number that [`PathPool::add`] gave.
+    pub fn text(&self, number: usize) -> &[u8] {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.texts[start..self.ends[number]]
     }

@@ -2,7 +2,8 @@
 
 use super::paths::PathPool;
 use crate::file::DataFile;
-use crate::{Error, ErrorKind, Result};
+use crate::memory::room;
+use crate::{Error, Result};
 use memchr::{memchr, memmem, memrchr, memrchr2};
 use std::borrow::Cow;
 
@@ -185,13 +186,17 @@ struct Place<'a> {
 const BLOCK: usize = 256 << 10;
 
 /// Reads a script file in blocks that end where a line does.
-fn read_blocks(path: &str, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn read_blocks(path: &str, with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let file = DataFile::open_or(path, |cause| {
         let error = Error::io("Error opening file", path, cause);
         error.reworded(format!("Failed to open input file: {path}"))
     })?;
+    file.if_unchanged(read_blocks_of(&file, with))
+}
+
+fn read_blocks_of(file: &DataFile, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     // Bytes of `block` that begin a line whose end has not been read.
-    let (mut block, mut kept, mut offset) = (vec![0; BLOCK], 0, 0);
+    let (mut block, mut kept, mut offset) = (room::zeroed(BLOCK, room::FILE)?, 0, 0);
     loop {
         let count = file.read_at(offset, &mut block[kept..])?;
         let filled = kept + count;
@@ -209,11 +214,8 @@ fn read_blocks(path: &str, mut with: impl FnMut(&[u8]) -> Result<()>) -> Result<
             None => {
                 // A line that is longer than the block.
                 kept = filled;
-                block.try_reserve(filled).map_err(|_| {
-                    let message = format!("There is no memory for a line of {filled} bytes.");
-                    Error::new(ErrorKind::Io, crate::error::ExceptionClass::Runtime, message).in_file(path)
-                })?;
-                block.resize(2 * filled, 0);
+                let longer = room::resize(&mut block, 2 * filled, 0, room::FILE);
+                longer.map_err(|error| error.in_file(file.path()))?;
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::ChunkInfo;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::htk::keys;
+use crate::file::Confinement;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
@@ -215,6 +216,27 @@ impl Keys {
         order.par_sort_unstable_by_key(|&position| keys[position as usize]);
         Keys::Any { keys, order }
     }
+}
+
+/// Refuses paths that lead to where they may not. Before any of their files is opened.
+pub fn check_paths(script: &Script, confinement: &Confinement) -> Result<()> {
+    if !confinement.is_confined() {
+        return Ok(());
+    }
+    let mut last = None;
+    for (number, file) in script.files.iter().enumerate() {
+        let bounds = confinement.bounds_of(&file.path)?;
+        let end = script.files.get(number + 1).map_or(script.utterances.len(), |next| next.utterances_before);
+        for index in file.utterances_before..end {
+            let path = script.utterances.paths[index];
+            // Most lines name the file of the line before.
+            if last.replace((number, path)) != Some((number, path)) {
+                let line = script.utterances.lines[index] - file.lines_before + 1;
+                bounds.check(script.paths.text(path as usize), line.into())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The numbers of all keys.

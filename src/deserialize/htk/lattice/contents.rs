@@ -7,8 +7,9 @@
 use crate::corpus::Corpus;
 use crate::deserialize::htk::keys;
 use crate::error::ExceptionClass;
-use crate::file::DataFile;
+use crate::file::{Bounds, Confinement, DataFile, FileState};
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use crate::{Error, ErrorKind, Result};
 use memchr::memchr;
@@ -38,8 +39,8 @@ pub struct Run {
     pub path: Arc<str>,
     /// Its first lattice.
     pub first: usize,
-    /// Bytes of the file.
-    size: u64,
+    /// The file's state, with its bytes.
+    pub state: FileState,
 }
 
 /// A line of a table of contents.
@@ -54,25 +55,27 @@ struct Line<'a> {
 
 impl Contents {
     /// Reads an index file and the tables that it names.
-    pub fn read(index: &str, corpus: &Corpus) -> Result<Contents> {
+    pub fn read(index: &str, corpus: &Corpus, confinement: &Confinement) -> Result<Contents> {
         let text = read_whole(index, |error| {
             error.reworded(format!("Failed to open input file: '{index}'")).in_file(index)
         })?;
+        let bounds = confinement.bounds_of(index)?;
         let mut contents = Contents::default();
         for (at, number, line) in lines(&text) {
             let path = String::from_utf8_lossy(line.trim_ascii_end());
+            bounds.check(path.as_bytes(), number)?;
             let table = read_whole(&path, |error| {
                 Logger::log_always(Level::Error, &format!("Failed to open input file: {path}"));
                 let detail = format!("It was to be read as a table of contents. {}", error.message());
                 not_open("").with_detail(detail).in_file(index).at(at, Some(number))
             })?;
-            contents.add(&path, &table, corpus)?;
+            contents.add(&path, &table, corpus, &confinement.bounds_of(&path)?)?;
         }
         Ok(contents)
     }
 
     /// Adds the lattices of a table of contents.
-    fn add(&mut self, table: &str, text: &[u8], corpus: &Corpus) -> Result<()> {
+    fn add(&mut self, table: &str, text: &[u8], corpus: &Corpus, bounds: &Bounds<'_>) -> Result<()> {
         let first_run = self.runs.len();
         let first = self.keys.len();
         let mut entries = Vec::new();
@@ -93,10 +96,13 @@ impl Contents {
             if is_first || !path.is_empty() {
                 let same = self.runs.last().filter(|run| !is_first && run.path.as_bytes() == path);
                 let run = match same {
-                    Some(Run { path, size, .. }) => {
-                        Run { path: Arc::clone(path), first: first + entries.len(), size: *size }
+                    Some(Run { path, state, .. }) => {
+                        Run { path: Arc::clone(path), first: first + entries.len(), state: *state }
                     }
-                    None => Run::open(path, first + entries.len()).map_err(error)?,
+                    None => {
+                        bounds.check(path, number)?;
+                        Run::open(path, first + entries.len()).map_err(error)?
+                    }
                 };
                 self.runs.push(run);
             }
@@ -125,7 +131,7 @@ impl Contents {
     /// Bytes of a lattice.
     fn size_of(&self, entry: &Line<'_>, next: Option<&Line<'_>>, key: SequenceKey) -> Result<u32> {
         let run = &self.runs[entry.run];
-        let end = next.map(|next| next.offset).filter(|&offset| offset != 0).unwrap_or(run.size);
+        let end = next.map(|next| next.offset).filter(|&offset| offset != 0).unwrap_or(run.state.size);
         // CNTK calculates modulo 2^64 here, and so says of a lattice that ends before it begins that it is too large.
         let size = end.wrapping_sub(entry.offset);
         if size >= TOO_LARGE {
@@ -161,7 +167,7 @@ impl Run {
         let file = DataFile::open_or(&path, |cause| {
             Error::io("Error opening file", &path, cause).reworded(not_open(&path).message().to_owned())
         })?;
-        Ok(Run { size: file.size()?, path: path.into(), first })
+        Ok(Run { state: file.first_state()?, path: path.into(), first })
     }
 }
 
@@ -173,8 +179,8 @@ fn not_open(path: &str) -> Error {
 /// The content of a text file; `refuse` words the error of one that cannot be opened.
 fn read_whole(path: &str, refuse: impl FnOnce(Error) -> Error) -> Result<Vec<u8>> {
     let file = DataFile::open_or(path, |cause| refuse(Error::io("Error opening file", path, cause)))?;
-    let mut text = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
-    let count = file.read_at(0, &mut text)?;
+    let mut text = room::zeroed(usize::try_from(file.size()?).unwrap_or(usize::MAX), room::FILE)?;
+    let count = file.if_unchanged(file.read_at(0, &mut text))?;
     text.truncate(count);
     Ok(text)
 }

@@ -16,7 +16,7 @@ use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::{ExceptionClass, Location};
-use crate::file::DataFile;
+use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};
 use crate::stream::StreamInfo;
@@ -45,14 +45,15 @@ struct Lattices {
     /// Offset of each lattice in its file.
     offsets: Vec<u64>,
     chunks: Vec<Span>,
-    paths: Vec<Arc<str>>,
+    /// Paths of the files, and what these were when the tables of contents were read.
+    files: Vec<(Arc<str>, FileState)>,
     buffers: BufferPool,
 }
 
 /// Where a chunk lies.
 struct Span {
     /// Number of its file.
-    path: u32,
+    file: u32,
     /// Its lattices.
     lattices: Range<u32>,
     /// Its bytes of the file.
@@ -74,7 +75,7 @@ impl LatticeDeserializer {
     fn open_any(options: &LatticeOptions, corpus: &Corpus) -> Result<Self> {
         let index = &options.index_file;
         Logger::log_always(Level::Info, &format!("Reading lattice index file '{index}' ..."));
-        let contents = Contents::read(index, corpus)?;
+        let contents = Contents::read(index, corpus, &options.confinement)?;
         let count = contents.keys.len();
         Logger::log_always(Level::Info, &format!("LatticeDeserializer: '{count}' sequences"));
         if u32::try_from(count).is_err() {
@@ -97,12 +98,12 @@ impl LatticeDeserializer {
         by_key.sort_by_key(|&lattice| keys[lattice as usize]);
         let mut stream = StreamInfo::dense(&options.stream, &[1]);
         stream.is_binary = true;
-        let paths = runs.into_iter().map(|run| run.path).collect();
+        let files = runs.into_iter().map(|run| (run.path, run.state)).collect();
         let buffers = BufferPool::new(largest + u64::from(SAMPLE));
         Ok(LatticeDeserializer {
             streams: vec![stream],
             infos,
-            shared: Arc::new(Lattices { samples, offsets, chunks, paths, buffers }),
+            shared: Arc::new(Lattices { samples, offsets, chunks, files, buffers }),
             by_key,
             keys,
         })
@@ -127,7 +128,7 @@ fn chunks(contents: &Contents, size: u64) -> Vec<Span> {
                 }
             }
             let lattices = lattice as u32..lattice as u32 + 1;
-            chunks.push(Span { path: number as u32, lattices, bytes: own });
+            chunks.push(Span { file: number as u32, lattices, bytes: own });
             is_new = false;
         }
     }
@@ -152,12 +153,12 @@ impl ChunkSource for LatticeDeserializer {
 
     fn load(&self, chunk: ChunkId) -> Result<Arc<dyn Chunk>> {
         let span = &self.shared.chunks[chunk as usize];
-        let path = &self.shared.paths[span.path as usize];
+        let (path, state) = &self.shared.files[span.file as usize];
         let read = || {
-            let file = DataFile::open(path)?;
+            let file = DataFile::reopen(path, state)?;
             let mut data = self.shared.buffers.take(path, &(0..span.bytes.end - span.bytes.start + 3))?;
-            data.read(&file, span.bytes.clone())?;
-            data.append(&[0; SAMPLE as usize - 1]);
+            file.if_unchanged(data.read(&file, span.bytes.clone()))?;
+            data.append(&[0; SAMPLE as usize - 1])?;
             Ok(data)
         };
         let data = read().map_err(|error: Error| error.in_stream(&self.streams[0].name))?;
@@ -175,7 +176,7 @@ impl ChunkSource for LatticeDeserializer {
     fn location(&self, sequence: SequenceId, _stream: usize) -> Location {
         let span = &self.shared.chunks[sequence.chunk as usize];
         Location {
-            file: Some(self.shared.paths[span.path as usize].to_string()),
+            file: Some(self.shared.files[span.file as usize].0.to_string()),
             offset: self.shared.offsets.get((span.lattices.start + sequence.index) as usize).copied(),
             ..Location::default()
         }
@@ -188,11 +189,11 @@ impl ChunkSource for LatticeDeserializer {
     }
 
     fn memory(&self) -> SourceMemory {
-        let Lattices { samples, offsets, chunks, paths, buffers } = &*self.shared;
+        let Lattices { samples, offsets, chunks, files, buffers } = &*self.shared;
         let index = size_of_val(&**samples)
             + size_of_val(&**offsets)
             + size_of_val(&**chunks)
-            + paths.iter().map(|path| size_of_val(path) + path.len()).sum::<usize>()
+            + files.iter().map(|file| size_of_val(file) + file.0.len()).sum::<usize>()
             + size_of_val(&*self.by_key)
             + size_of_val(&*self.keys)
             + size_of_val(&*self.infos);

@@ -32,7 +32,14 @@ fn path(folder: &TempDir, name: &str) -> String {
 }
 
 fn options(index_file: String) -> LatticeOptions {
-    LatticeOptions { stream: "lat".into(), index_file, cache_index: false, chunk_size: 1 << 26, verbosity: 0 }
+    LatticeOptions {
+        stream: "lat".into(),
+        index_file,
+        cache_index: false,
+        chunk_size: 1 << 26,
+        verbosity: 0,
+        confinement: crate::file::Confinement::default(),
+    }
 }
 
 fn open(tables: &[&str]) -> Result<(LatticeDeserializer, Arc<Corpus>)> {
@@ -171,7 +178,7 @@ fn lattices_of_50_million_bytes_are_refused() {
     let index = |table: &str| {
         let index = path(&folder, "one");
         std::fs::write(&index, path(&folder, table)).expect("writing");
-        Contents::read(&index, &corpus)
+        Contents::read(&index, &corpus, &crate::file::Confinement::default())
     };
     assert_eq!(index("0.toc").expect("it fits").sizes, [49_999_999, 10_000_001]);
     let error = index("1.toc").expect_err("it is too large");

@@ -5,6 +5,8 @@
 use super::index::Entry;
 use super::parse::Failure;
 use crate::file::DataFile;
+use crate::limits::LONGEST_BINARY_KEY;
+use crate::memory::room;
 use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
 
@@ -14,8 +16,6 @@ const TAG: &[u8] = b"MLF";
 const HEADER: u64 = 5;
 /// Bytes of a run: its class and its length.
 const RUN: usize = 4;
-/// The longest key.
-const LONGEST_KEY: u16 = 256;
 /// Bytes that are read at once.
 const BLOCK: usize = 1 << 20;
 
@@ -70,7 +70,7 @@ pub(super) fn index(
             }
             Version::Texts => {
                 let length = LE::read_u16(window.get(offset, 2)?);
-                if length > LONGEST_KEY {
+                if length > LONGEST_BINARY_KEY {
                     return Err(long_key(&mut window, offset, length));
                 }
                 (Some(usize::from(length)), 2 + usize::from(length))
@@ -93,8 +93,9 @@ fn long_key(window: &mut Window<'_>, offset: u64, length: u16) -> Error {
         Err(error) => return error,
     };
     let message = format!("Utterance label length is greater than limit {length}: {key}");
-    let detail =
-        format!("A key must not have more than {LONGEST_KEY} bytes: shorten it, or write the file again.");
+    let detail = format!(
+        "A key must not have more than {LONGEST_BINARY_KEY} bytes: shorten it, or write the file again."
+    );
     Error::data(message).with_detail(detail).in_file(window.file.path()).at(offset, None)
 }
 
@@ -112,7 +113,7 @@ impl Window<'_> {
         let end = self.start + self.bytes.len() as u64;
         if offset < self.start || offset + count as u64 > end {
             let most = self.size.saturating_sub(offset).min(BLOCK as u64) as usize;
-            self.bytes.resize(most.max(count), 0);
+            room::resize(&mut self.bytes, most.max(count), 0, room::FILE)?;
             self.start = offset;
             let read = self.file.read_exact_at(offset, &mut self.bytes);
             if let Err(error) = read {

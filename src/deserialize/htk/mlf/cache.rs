@@ -3,26 +3,24 @@
 //! CNTK trusts any cache that is not older than its data. Here a cache must also fit the data, or the index is built anew:
 //! - utterances ascend, do not overlap, lie inside the file, and have bytes and frames;
 //! - what lies between them has no utterances;
-//! - some of them must have their key and their number of frames.
+//! - some of them must have their key and their number of frames;
+//! - the data have the size and the time of change that the cache records of them, see [`index_cache`].
 //!
-//! What this does not detect costs at most the utterances at fault: their lines are read when they are used.
+//! CNTK's own caches lack the last. What is not detected of these costs at most the utterances at fault: their lines are read
+//! when they are used.
 
 use super::index::Entry;
 use super::scan::{self, EndFinder, Scanned, TextFile};
 use crate::corpus::Corpus;
+use crate::deserialize::index_cache::{self, RECORD, words};
 use crate::deserialize::text::index::is_cache_writer;
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::{Error, Result};
-use byteorder::{ByteOrder, LE};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-const MAGIC: u64 = 0x636e_746b_5f69_6478;
-const VERSION: u64 = 1;
-/// Bytes of the header, and of a record: four numbers of 64 bits each.
-const RECORD: usize = 32;
 /// Records that are read or written at once.
 const BLOCK: usize = 16 << 10;
 /// Number of utterances, spread over the file, that are compared with it.
@@ -78,19 +76,12 @@ impl Cache {
         if state.modified.0 < self.state.modified.0 {
             return Err(Refusal::Missing);
         }
-        let mut header = [0; RECORD];
-        cache.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
-        let [magic, version, count, start] = words(&header);
-        if magic != MAGIC || version != VERSION || start != RECORD as u64 {
-            return Err(Refusal::Unfit("it has another format"));
-        }
-        if count > (state.size - RECORD as u64) / RECORD as u64 {
-            return Err(Refusal::Unfit("it has fewer utterances than it says"));
-        }
-        let mut entries = Vec::with_capacity(count as usize);
+        let count = index_cache::read_header(&cache, state.size).map_err(Refusal::Unfit)?;
+        index_cache::check_data(&cache, state.size, count, &self.state).map_err(Refusal::Unfit)?;
+        let mut entries = room::with_capacity(count, room::INDEX)?;
         let mut block = Vec::new();
-        while entries.len() < count as usize {
-            block.resize(RECORD * BLOCK.min(count as usize - entries.len()), 0);
+        while entries.len() < count {
+            room::resize(&mut block, RECORD * BLOCK.min(count - entries.len()), 0, room::FILE)?;
             cache.read_exact_at((RECORD * (1 + entries.len())) as u64, &mut block)?;
             entries.extend(block.as_chunks().0.iter().map(|bytes| {
                 let [key, frames, offset, size] = words(bytes);
@@ -106,42 +97,32 @@ impl Cache {
     /// Writes the cache, unless the file has changed while it was indexed. Of several workers only the first one writes. A
     /// failure is a warning, not an error.
     pub fn write(&self, data: &DataFile, entries: impl Iterator<Item = Entry> + Clone) {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         if !is_cache_writer() {
             return;
         }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
-        let written = write_to(&temporary, entries).and_then(|()| match data.state() {
-            Ok(state) if state == self.state => fs::rename(&temporary, &self.path),
-            _ => Err(io::Error::other("the labels changed while they were indexed")),
-        });
-        if let Err(cause) = written {
-            // There is nothing to remove if creating it was what failed.
-            let _ = fs::remove_file(&temporary);
+        let are_unchanged = || data.state().is_ok_and(|state| state == self.state);
+        let written =
+            index_cache::write(&self.path, |file| write_to(file, entries, &self.state), are_unchanged);
+        if let Err(cause) = written
+            && !index_cache::is_written_by_other(&cause)
+        {
             let line = format!("Cannot write the index cache '{}': {cause}.", self.path);
             Logger::log_always(Level::Warning, &line);
         }
     }
 }
 
-/// The four numbers of a header or a record.
-fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
-    let mut words = [0; 4];
-    LE::read_u64_into(bytes, &mut words);
-    words
-}
-
-fn write_to(path: &str, entries: impl Iterator<Item = Entry> + Clone) -> io::Result<()> {
-    let mut file = io::BufWriter::new(File::options().write(true).create_new(true).open(path)?);
-    let mut push = |words: [u64; 4]| {
-        let mut bytes = [0; RECORD];
-        LE::write_u64_into(&words, &mut bytes);
-        file.write_all(&bytes)
-    };
-    push([MAGIC, VERSION, entries.clone().count() as u64, RECORD as u64])?;
-    for Entry { key, offset, size, frames } in entries {
-        push([key, frames.into(), offset, size.into()])?;
+fn write_to(
+    file: &mut File,
+    entries: impl Iterator<Item = Entry> + Clone,
+    data: &FileState,
+) -> io::Result<()> {
+    let mut file = io::BufWriter::new(file);
+    let header = index_cache::header(entries.clone().count());
+    let records =
+        entries.map(|Entry { key, offset, size, frames }| [key, frames.into(), offset, size.into()]);
+    for words in std::iter::once(header).chain(records).chain([index_cache::data_record(data)]) {
+        file.write_all(&index_cache::bytes(words))?;
     }
     file.flush()
 }
@@ -157,7 +138,7 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
         if gap.is_empty() {
             return Ok(());
         }
-        if end - start > LARGEST_GAP || !has_none(file.read(&gap, &mut text)?, &ends, end == file.size) {
+        if end - start > LARGEST_GAP || !has_none(file.read(&gap, &mut text)?, &ends, end == file.size)? {
             return Err(Refusal::Unfit("it leaves out a part of the file"));
         }
         Ok(())
@@ -178,14 +159,14 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
 
 /// Whether a text between utterances has none that the index would list, and ends none. Only the file's last one may lack
 /// its end.
-fn has_none(text: &[u8], ends: &EndFinder, is_last: bool) -> bool {
-    let Scanned { utterances, events, .. } = scan::scan(text, 0, ends);
+fn has_none(text: &[u8], ends: &EndFinder, is_last: bool) -> Result<bool> {
+    let Scanned { utterances, events, .. } = scan::scan(text, 0, ends)?;
     let failed = events.iter().any(|(_, event)| matches!(event, scan::Event::Failed { .. }));
     let mut from = 0;
     while let Some(found) = scan::next_utterance(text, from, ends) {
         from = found.place.end;
     }
-    utterances.is_empty() && !failed && (is_last || scan::is_blank(&text[from..]))
+    Ok(utterances.is_empty() && !failed && (is_last || scan::is_blank(&text[from..])))
 }
 
 /// Compares some utterances with the file.
@@ -193,7 +174,7 @@ fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result
     let (mut text, ends) = (Vec::new(), EndFinder::new());
     for entry in entries.iter().step_by((entries.len() / PROBES).max(1)) {
         let place = entry.offset..entry.offset + u64::from(entry.size);
-        let scanned = scan::scan(file.read(&place, &mut text)?, entry.offset, &ends);
+        let scanned = scan::scan(file.read(&place, &mut text)?, entry.offset, &ends)?;
         let fits = match &scanned.utterances[..] {
             [found] => {
                 (found.offset, found.size, found.frames) == (entry.offset, entry.size, entry.frames)

@@ -2,10 +2,11 @@
 
 use super::index::{Entry, LONGEST};
 use super::{LabelFile, MlfShared, binary, parse};
+use crate::cancel::Current;
 use crate::compact::implied::Offsets;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::file::DataFile;
-use crate::memory::Held;
+use crate::memory::{Held, room};
 use crate::prefetch;
 use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::{Error, Result};
@@ -88,7 +89,7 @@ type Outcome = (Vec<Vec<String>>, Result<()>);
 pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     let positions = shared.table.positions(id);
     let mut total = 0;
-    let mut utterances = Vec::with_capacity(positions.len());
+    let mut utterances = room::with_capacity(positions.len(), room::CHUNK)?;
     for position in positions.clone() {
         let frames = kept_frames(shared.table.entry(position).frames);
         utterances.push(Labels { first: total, frames });
@@ -96,11 +97,14 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
     }
     // Memory that is zeroed by the system takes no room before it is written: an utterance that turns out to be invalid
     // before its end takes little.
-    let mut classes = vec![0u16; total as usize];
-    let mut values = shared.boundaries.then(|| vec![1u8; total as usize]);
+    let mut classes = room::zeroed::<u16>(total as usize, room::CHUNK)?;
+    let values = shared.boundaries.then(|| room::filled(total as usize, 1u8, room::CHUNK));
+    let mut values = values.transpose()?;
     let segments = cut(shared, positions, &mut utterances, &mut classes, values.as_deref_mut());
     let file = &shared.files[shared.table.file(id)];
-    let load = |text: &mut Vec<u8>, segment: Segment<'_>| load_segment(shared, file, segment, text);
+    let call = Current::get();
+    let load =
+        |text: &mut Vec<u8>, segment: Segment<'_>| call.within(|| load_segment(shared, file, segment, text));
     let outcomes: Vec<Outcome> = segments.into_par_iter().map_init(Vec::new, load).collect();
     for (lines, result) in outcomes {
         lines.into_iter().for_each(|lines| shared.invalid.warn(|| lines));
@@ -160,7 +164,9 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
     // Entries of an index ascend, but for what lies between them; a cache is refused in which they do not.
     let whole = span(positions.start).start..span(positions.end - 1).end;
     let size = (whole.end - whole.start) as usize;
-    buffer.resize(size.max(buffer.len()), 0);
+    if let Err(error) = room::resize(buffer, size.max(buffer.len()), 0, room::FILE) {
+        return (lines, Err(error));
+    }
     let read = file.data.read_exact_at(whole.start, &mut buffer[..size]);
     if let Err(error) = file.data.if_unchanged(read) {
         return (lines, Err(error));

@@ -15,7 +15,7 @@ use std::ops::Range;
 const CHUNK_FRAMES: u64 = 1 << 25;
 
 /// The longest utterance whose labels are read: a week of speech. Longer ones are invalid.
-pub(super) const LONGEST: u32 = 1 << 26;
+pub(super) const LONGEST: u32 = crate::limits::LONGEST_LABELS;
 
 /// An utterance on its way into the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,7 +42,7 @@ use index::Table;
 use std::sync::Arc;
 
 /// Labels are stored in 16 bits.
-pub(crate) const LARGEST_DIM: u64 = 65535;
+pub(crate) const LARGEST_DIM: u64 = crate::limits::MOST_LABEL_CLASSES;
 
 /// Labels of the HTK master label format: one class a frame.
 pub struct MlfDeserializer {

@@ -5,6 +5,7 @@ use super::binary::{self, Version};
 use super::cache::Cache;
 use super::index::{Builder, Entry, Table};
 use super::scan::{self, EndFinder, Event, Scanned, TextFile, Utterance};
+use crate::cancel::Current;
 use crate::config::options::MlfOptions;
 use crate::corpus::Corpus;
 use crate::deserialize::htk::keys::number_all;
@@ -50,6 +51,10 @@ pub(super) fn open(
     corpus: &Corpus,
     mut ahead: Option<ScannedAhead>,
 ) -> Result<(Vec<LabelFile>, Table)> {
+    if let Some(list) = &options.list {
+        let bounds = options.confinement.bounds_of(list)?;
+        (1..).zip(&options.files).try_for_each(|(line, path)| bounds.check(path.as_bytes(), line))?;
+    }
     let mut builder = Builder::new(options.chunk_size);
     let mut files = Vec::new();
     for (number, path) in (0..).zip(&options.files) {
@@ -115,12 +120,13 @@ fn scan_text(
     };
     scanned.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder, &skipped))?;
     let scan = |pieces: &[Range<u64>]| scan_pieces(file, pieces);
+    let call = Current::get();
     let mut waves = pieces[scanned.len()..].chunks(WAVE);
     let mut scanned = waves.next().map(scan).transpose()?;
     while let Some(now) = scanned {
         let (added, next) = rayon::join(
             || now.iter().try_for_each(|piece| add_piece(data, piece, corpus, builder, &skipped)),
-            || waves.next().map(scan).transpose(),
+            || call.within(|| waves.next().map(scan).transpose()),
         );
         added?;
         scanned = next?;
@@ -130,8 +136,9 @@ fn scan_text(
 }
 
 fn scan_pieces(file: &TextFile<'_>, pieces: &[Range<u64>]) -> Result<Vec<Scanned>> {
+    let call = Current::get();
     let scan = |(text, ends): &mut (Vec<u8>, EndFinder), piece: &Range<u64>| {
-        Ok(scan::scan(file.read(piece, text)?, piece.start, ends))
+        scan::scan(call.within(|| file.read(piece, text))?, piece.start, ends)
     };
     pieces.par_iter().map_init(|| (Vec::new(), EndFinder::new()), scan).collect()
 }

@@ -5,7 +5,10 @@
 //! `.` whose predecessor is an ordinary line: whatever came before, such a line ends an utterance.
 
 use super::ranges::{self, Flaw};
+use crate::cancel::carried;
 use crate::file::DataFile;
+use crate::limits::LARGEST_UTTERANCE;
+use crate::memory::room;
 use crate::{Error, Result};
 use memchr::memmem::Finder;
 use rayon::prelude::*;
@@ -19,9 +22,6 @@ const PIECE: u64 = 512 << 10;
 
 /// Bytes in which the beginning of a piece is looked for first.
 const FIRST_LOOK: usize = 8 << 10;
-
-/// Largest piece. A larger one has an utterance of about this size.
-const LARGEST_PIECE: u64 = 1 << 30;
 
 /// Where an utterance lies, and what the index pass found out about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,17 +121,17 @@ impl TextFile<'_> {
     /// [`TextFile::pieces`] of another size.
     pub fn pieces_of(&self, size: u64) -> Result<Vec<Range<u64>>> {
         let blocks = 1..self.size.div_ceil(size);
-        let begins = blocks.into_par_iter().map(|block| {
+        let begins = blocks.into_par_iter().map(carried(|block| {
             let from = block * size;
             self.sure_start(from, self.size.min(from + size))
-        });
+        }));
         let begins = begins.collect::<Result<Vec<Option<u64>>>>()?;
         let mut ends: Vec<u64> = begins.into_iter().flatten().chain([self.size]).collect();
         ends.dedup();
         let mut start = 0;
         let pieces = ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end);
         let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
-        match pieces.iter().find(|piece| piece.end - piece.start > LARGEST_PIECE) {
+        match pieces.iter().find(|piece| piece.end - piece.start > LARGEST_UTTERANCE) {
             None => Ok(pieces),
             Some(piece) => {
                 let message = "An utterance of a label file has more than 1 GB.";
@@ -146,7 +146,7 @@ impl TextFile<'_> {
     fn sure_start(&self, from: u64, to: u64) -> Result<Option<u64>> {
         let most = (to - from) as usize;
         let mut look = FIRST_LOOK.min(most);
-        let mut text = vec![0; look];
+        let mut text = room::zeroed(look, room::FILE)?;
         loop {
             let count = self.file.read_at(from, &mut text)?;
             if let Some(at) = sure_start(&text[..count]) {
@@ -156,7 +156,7 @@ impl TextFile<'_> {
                 return Ok(None);
             }
             look = most.min(8 * look);
-            text.resize(look, 0);
+            room::resize(&mut text, look, 0, room::FILE)?;
         }
     }
 
@@ -164,7 +164,7 @@ impl TextFile<'_> {
     pub fn read<'b>(&self, piece: &Range<u64>, text: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         let size = (piece.end - piece.start) as usize;
         if text.len() < size {
-            text.resize(size, 0);
+            room::resize(text, size, 0, room::FILE)?;
         }
         self.file.read_exact_at(piece.start, &mut text[..size])?;
         Ok(&text[..size])
@@ -283,7 +283,7 @@ pub(super) fn key_in_quotes(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Scans a piece that begins at `offset`.
-pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Scanned {
+pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Result<Scanned> {
     let mut scanned = Scanned::default();
     let mut from = 0;
     while let Some(Found { key, place, last }) = next_utterance(text, from, ends) {
@@ -296,14 +296,15 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Scanned {
         };
         match ranges::bounds(last) {
             Ok(bounds) => {
-                scanned.keys.extend_from_slice(key);
-                scanned.utterances.push(Utterance {
+                room::extend(&mut scanned.keys, key, room::KEYS)?;
+                let utterance = Utterance {
                     offset: start,
                     size: place.len() as u32,
                     // The lowest 32 bits, as CNTK takes them; loading the utterance reports what is wrong with the others.
                     frames: bounds.end as u32,
                     key_end: scanned.keys.len(),
-                });
+                };
+                room::push(&mut scanned.utterances, utterance, room::INDEX)?;
             }
             Err(flaw) => {
                 let (line, after) = (offset + line as u64, offset + place.end as u64);
@@ -313,5 +314,5 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Scanned {
             }
         }
     }
-    scanned
+    Ok(scanned)
 }

@@ -2,6 +2,7 @@
 
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::{Error, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
@@ -45,7 +46,7 @@ impl StateList {
             let detail = "Expected is one name of a state in each line: check the path.";
             return Err(Error::data(message).with_detail(detail).in_file(path));
         }
-        let mut text = vec![0; size as usize];
+        let mut text = room::zeroed(size as usize, room::FILE)?;
         let read = file.read_at(0, &mut text)?;
         text.truncate(read);
         let list = Self::from_text(text).map_err(|(name, offset)| {

@@ -23,6 +23,7 @@ use crate::error::Location;
 use crate::file::DataFile;
 use crate::image::Region;
 use crate::log::{Level, Repeated};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
@@ -111,7 +112,7 @@ fn begins_with_key(file: &DataFile) -> Result<bool> {
     /// More than the first two columns of any sensible line have.
     const MOST: usize = 1 << 20;
     let mut line = Vec::new();
-    let mut block = vec![0; BLOCK];
+    let mut block = room::zeroed(BLOCK, room::FILE)?;
     loop {
         let count = file.read_at(line.len() as u64, &mut block)?;
         if line.is_empty() && count == 0 {
@@ -120,7 +121,7 @@ fn begins_with_key(file: &DataFile) -> Result<bool> {
                 error.with_detail("It is empty: lines with a label and an image as Base64 were expected.")
             );
         }
-        line.extend_from_slice(&block[..count]);
+        room::extend(&mut line, &block[..count], room::FILE)?;
         let end = memchr::memchr(b'\n', &line);
         // Whether there are three columns is decided by the beginning of the third.
         if end.is_some() || count == 0 || line.len() > MOST || map::has_key(&line) {
@@ -212,6 +213,10 @@ impl Deserializer for Base64Images {
     }
 
     /// The first view.
+    fn prepare_to_find(&self) -> Result<()> {
+        self.shared.index.prepare_to_find()
+    }
+
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let SequenceId { chunk, index } = self.shared.index.find(key)?;
         Some(SequenceId { chunk, index: index * self.shared.common.copies })
@@ -258,7 +263,7 @@ impl Chunk for Base64Chunk {
                 )]);
                 Ok((label, Read::Invalid))
             };
-            if !text::decode(data, bytes) {
+            if !text::decode(data, bytes)? {
                 return invalid(&format!("{} characters of Base64 are no multiple of 4.", data.len()));
             }
             let decoded = worker.decoder.header(bytes, &common.decoding).and_then(|header| {
@@ -267,6 +272,7 @@ impl Chunk for Base64Chunk {
             });
             match decoded {
                 Ok(()) => Ok((label, Read::Decoded)),
+                Err(cause) if cause.is_memory => Err(cause.into_error()),
                 Err(cause) => invalid(&cause.message),
             }
         })
@@ -301,6 +307,6 @@ impl Origin for Shared {
     }
 
     fn broken(&self, _offset: u64, cause: DecodeError) -> Error {
-        Error::data(cause.message)
+        cause.into_error()
     }
 }

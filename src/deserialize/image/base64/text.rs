@@ -1,5 +1,8 @@
 //! Base64 as CNTK 2.7 decodes it.
 
+use crate::Result;
+use crate::memory::room;
+
 /// The value of each character. Characters that are none of Base64 count as 0, as `=` does (CNTK 2.7).
 const VALUES: [u8; 256] = {
     let mut values = [0; 256];
@@ -20,13 +23,13 @@ pub(super) fn is_base64(byte: u8) -> bool {
 /// Decodes a text into `bytes`, whose memory is used again. False if the length of the text is no multiple of 4.
 ///
 /// The `base64` crate refuses what CNTK decodes: characters of no meaning, and `=` before the end.
-pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> bool {
+pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Result<bool> {
     bytes.clear();
     let (groups, rest) = text.as_chunks::<4>();
     if !rest.is_empty() {
-        return false;
+        return Ok(false);
     }
-    bytes.reserve(groups.len() * 3);
+    room::reserve(bytes, groups.len() * 3, room::IMAGE)?;
     bytes.extend(groups.iter().flat_map(|&group| {
         let [a, b, c, d] = group.map(|byte| u32::from(VALUES[usize::from(byte)]));
         let [_, first, second, third] = (a << 18 | b << 12 | c << 6 | d).to_be_bytes();
@@ -38,7 +41,7 @@ pub(super) fn decode(text: &[u8], bytes: &mut Vec<u8>) -> bool {
         _ => 0,
     };
     bytes.truncate(bytes.len() - padding);
-    true
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -47,7 +50,7 @@ mod tests {
 
     fn decoded(text: &str) -> Option<Vec<u8>> {
         let mut bytes = vec![9; 5];
-        decode(text.as_bytes(), &mut bytes).then_some(bytes)
+        decode(text.as_bytes(), &mut bytes).expect("memory").then_some(bytes)
     }
 
     #[test]

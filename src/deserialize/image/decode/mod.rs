@@ -20,7 +20,10 @@ mod tiff;
 #[cfg(feature = "images")]
 mod webp;
 
+use crate::error::ExceptionClass;
 use crate::image::{Image, Pixels, Region};
+use crate::memory::room;
+use crate::{Error, ErrorKind};
 use orient::Orientation;
 use raster::Raster;
 
@@ -54,11 +57,29 @@ pub struct Header {
 pub struct DecodeError {
     /// What was found, and what was expected.
     pub message: String,
+    /// Memory was missing: the image may be good.
+    pub is_memory: bool,
 }
 
 impl DecodeError {
     fn new(message: impl Into<String>) -> DecodeError {
-        DecodeError { message: message.into() }
+        DecodeError { message: message.into(), is_memory: false }
+    }
+
+    /// The error of an image that has no file of its own.
+    pub fn into_error(self) -> Error {
+        match self.is_memory {
+            true => Error::new(ErrorKind::Memory, ExceptionClass::Runtime, self.message)
+                .with_detail(room::IMAGE.advice),
+            false => Error::data(self.message),
+        }
+    }
+}
+
+/// Of memory that is missing.
+impl From<Error> for DecodeError {
+    fn from(error: Error) -> DecodeError {
+        DecodeError { message: error.message().to_owned(), is_memory: true }
     }
 }
 
@@ -192,7 +213,7 @@ impl Decoder {
         (image.width, image.height, image.channels) = (region.width, region.height, header.channels);
         image.planar = false;
         let size = region.width as usize * region.height as usize * header.channels as usize;
-        let pixels = bytes(&mut image.pixels, size);
+        let pixels = bytes(&mut image.pixels, size)?;
         let raster = &mut self.raster;
         match Format::of(file)? {
             Format::Jpeg => return self.decode_jpeg(file, options, region, pixels),
@@ -228,7 +249,7 @@ impl Decoder {
             return self.jpeg.decode(file, options, region, pixels);
         }
         let source = orientation.source(region, header.width, header.height);
-        self.stored.resize(pixels.len(), 0);
+        room::resize(&mut self.stored, pixels.len(), 0, room::IMAGE)?;
         self.jpeg.decode(file, (options.grayscale, options.in_memory), source, &mut self.stored)?;
         if options.grayscale {
             orientation.turn::<1>(&self.stored, source, pixels);
@@ -247,15 +268,15 @@ fn orientation(header: &jpeg::JpegHeader<'_>, options: &DecodeOptions) -> Orient
 }
 
 /// Makes the pixels `size` bytes. All of them are to be overwritten: those of the image before may be left.
-fn bytes(pixels: &mut Pixels, size: usize) -> &mut [u8] {
+fn bytes(pixels: &mut Pixels, size: usize) -> crate::Result<&mut [u8]> {
     if !matches!(pixels, Pixels::Bytes(_)) {
         *pixels = Pixels::Bytes(Vec::new());
     }
     match pixels {
         Pixels::Bytes(bytes) => {
-            bytes.resize(size, 0);
-            bytes
+            room::resize(bytes, size, 0, room::IMAGE)?;
+            Ok(bytes)
         }
-        _ => &mut [],
+        _ => Ok(&mut []),
     }
 }

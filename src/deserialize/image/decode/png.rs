@@ -5,6 +5,7 @@ use super::DecodeError;
 use super::bytes::Bytes;
 use super::gray::deep_luma;
 use super::raster::{Layout, Luma, Raster};
+use crate::memory::room;
 use png::{BitDepth, ColorType, Transformations};
 use std::io::Cursor;
 
@@ -50,7 +51,7 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
         return Err(DecodeError::new("the PNG file is damaged: its first image is not as large as it says"));
     }
     if is_deep {
-        let mut deep = vec![0; size];
+        let mut deep = room::zeroed(size, room::IMAGE)?;
         reader.next_frame(&mut deep).map_err(damaged)?;
         let deep = deep.as_chunks::<2>().0;
         if raster.luma == Luma::Png(None) {

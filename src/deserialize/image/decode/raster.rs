@@ -2,6 +2,7 @@
 
 use super::{DecodeError, gray};
 use crate::image::Region;
+use crate::memory::room;
 
 /// What a pixel's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,11 +67,7 @@ impl Raster {
         let Some(size) = size else { return Err(DecodeError::new("the image is too large to be addressed")) };
         (self.width, self.height, self.layout, self.luma) = (width, height, layout, Luma::Common);
         self.pixels.clear();
-        if self.pixels.try_reserve_exact(size).is_err() {
-            return Err(DecodeError::new(format!(
-                "there is no memory for {width} columns and {height} rows"
-            )));
-        }
+        room::reserve_exact(&mut self.pixels, size, room::IMAGE)?;
         self.pixels.resize(size, 0);
         Ok(())
     }

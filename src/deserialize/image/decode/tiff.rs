@@ -3,6 +3,7 @@
 
 use super::DecodeError;
 use super::raster::{Layout, Raster};
+use crate::memory::room;
 use std::borrow::Cow;
 use std::io::Read;
 
@@ -193,7 +194,7 @@ pub fn decode(file: &[u8], raster: &mut Raster) -> Result<(), DecodeError> {
     let layout = if colors == 1 && palette.is_none() { Layout::Gray } else { Layout::Rgb };
     raster.reset(directory.width, directory.height, layout)?;
     // All samples of a row, as 8 bits, pixel after pixel.
-    let mut samples = vec![0u8; wide as usize * directory.samples];
+    let mut samples = room::zeroed::<u8>(wide as usize * directory.samples, room::IMAGE)?;
     for row in 0..down {
         for column in 0..across {
             let rows = high.min(directory.height - row * high);
@@ -311,7 +312,7 @@ fn read_part<'a>(
     let mut part = match directory.compression {
         1 => Cow::Borrowed(data),
         5 => {
-            let mut output = vec![0; size];
+            let mut output = room::zeroed(size, room::IMAGE)?;
             let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
             let (mut read, mut written) = (0, 0);
             while written < size {
@@ -326,7 +327,7 @@ fn read_part<'a>(
             Cow::Owned(output)
         }
         8 | 32946 => {
-            let mut output = Vec::with_capacity(size);
+            let mut output = room::with_capacity(size, room::IMAGE)?;
             let decoder = flate2::bufread::ZlibDecoder::new(data);
             decoder
                 .take(size as u64)
@@ -334,7 +335,7 @@ fn read_part<'a>(
                 .map_err(|error| damaged(&error.to_string()))?;
             Cow::Owned(output)
         }
-        32773 => Cow::Owned(unpack_bits(data, size)),
+        32773 => Cow::Owned(unpack_bits(data, size)?),
         2..=4 => return Err(unsupported("fax compression")),
         6 | 7 => return Err(unsupported("JPEG compression")),
         other => return Err(unsupported(&format!("the compression {other}"))),
@@ -366,8 +367,8 @@ fn read_part<'a>(
 }
 
 /// Undoes PackBits; no more than `size` bytes.
-fn unpack_bits(mut data: &[u8], size: usize) -> Vec<u8> {
-    let mut output = Vec::with_capacity(size);
+fn unpack_bits(mut data: &[u8], size: usize) -> Result<Vec<u8>, DecodeError> {
+    let mut output = room::with_capacity(size, room::IMAGE)?;
     while let ([head, rest @ ..], true) = (data, output.len() < size) {
         data = rest;
         let room = size - output.len();
@@ -385,7 +386,7 @@ fn unpack_bits(mut data: &[u8], size: usize) -> Vec<u8> {
             }
         }
     }
-    output
+    Ok(output)
 }
 
 /// Mirrors an image as its orientation says. Rows never become columns: libtiff leaves that to its callers, and CNTK 2.7's

@@ -5,6 +5,7 @@ use super::cache::{Cache, CacheState, Checked, HEADER, OpenCache, RECORD, Refusa
 use super::source::Source;
 use super::start::Start;
 use crate::Result;
+use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::file::DataFile;
 use rayon::prelude::*;
@@ -129,7 +130,7 @@ impl Records {
             let records = bytes.as_chunks::<RECORD>().0;
             Ok(records.iter().map(|bytes| Record::of(bytes).samples).collect::<Vec<_>>())
         };
-        let places: Result<Vec<Vec<u32>>> = (0..places).into_par_iter().map(of_place).collect();
+        let places: Result<Vec<Vec<u32>>> = (0..places).into_par_iter().map(carried(of_place)).collect();
         Ok(places?.concat())
     }
 

@@ -9,8 +9,7 @@
 //! - some records in between must start a line, with their id;
 //! - the data have the size and the time of change that the cache records of them.
 //!
-//! The last is a record of this library's own after CNTK's, who ignores it (CNTK 2.7: bytes after the last sequence are not
-//! read). Caches that CNTK wrote lack it; of these the ids of all sequences are compared when chunks are loaded
+//! The last is a record of this library's own after CNTK's, see [`index_cache`]. Caches that CNTK wrote lack it; of these the ids of all sequences are compared when chunks are loaded
 //! ([`super::Index::check_ids`]), so that what this does not detect is a file without ids whose inside was changed in the second in
 //! which CNTK indexed it, or was replaced by an older one, at the same size.
 
@@ -20,23 +19,17 @@ use super::number::Digits;
 use super::source::Source;
 use super::start::Start;
 use super::table::{Builder, Record, Table};
-use crate::Result;
+use crate::cancel::Current;
 use crate::corpus::Corpus;
+use crate::deserialize::index_cache;
+pub(super) use crate::deserialize::index_cache::{HEADER, RECORD, words};
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
-use byteorder::{ByteOrder, LE};
-use std::fs::{self, File};
+use crate::memory::room;
+use crate::{ErrorKind, Result};
+use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-const MAGIC: u64 = 0x636e_746b_5f69_6478;
-/// Begins the record of the data: "dataFile".
-const DATA_MAGIC: u64 = 0x656c_6946_6174_6164;
-const VERSION: u64 = 1;
-/// Bytes of the header: magic, version, number of records, offset of the first one.
-pub(super) const HEADER: usize = 32;
-/// Bytes of a record: key, samples, padding, offset, size, padding.
-pub(super) const RECORD: usize = 32;
 /// Records that are read or written at once.
 const BLOCK: usize = 16 << 10;
 /// Number of records, spread over the file, that are compared with it.
@@ -161,12 +154,10 @@ impl Cache {
         if state.modified.0 < source.state.modified.0 {
             return Err(Refusal::Outdated);
         }
-        let sequences = read_header(&file, state.size)?;
-        let recorded = read_data_state(&file, state.size, sequences)?;
-        if recorded.is_some_and(|recorded| !is_same(recorded, source.state)) {
-            return Err(Refusal::Unfit("the data were replaced or copied since it was written"));
-        }
-        Ok(OpenCache { file, sequences, knows_data: recorded.is_some() })
+        let sequences = index_cache::read_header(&file, state.size).map_err(Refusal::Unfit)?;
+        let checked = index_cache::check_data(&file, state.size, sequences, &source.state);
+        let knows_data = checked.map_err(Refusal::Unfit)?;
+        Ok(OpenCache { file, sequences, knows_data })
     }
 
     /// Loads the cache, and gives whether it records the state of its data. `None` if there is none that is fresh and fits.
@@ -192,24 +183,26 @@ impl Cache {
         let OpenCache { file, sequences, knows_data } = self.open(scan.source)?;
         let mut fit = Fit::new(scan, start);
         let mut builder = Builder::new(chunk_size, start.by_line);
-        builder.reserve(sequences);
+        builder.reserve(sequences)?;
         // While one block is checked, the next one is read.
         let (mut now, mut later) = (Vec::new(), Vec::new());
         let mut read = 0;
+        let call = Current::get();
         while builder.len() < sequences {
             let load = |block: &mut Vec<u8>| {
-                block.resize(RECORD * BLOCK.min(sequences - read), 0);
+                room::resize(block, RECORD * BLOCK.min(sequences - read), 0, room::FILE)?;
                 file.read_exact_at((HEADER + RECORD * read) as u64, block)
+                    .map_err(|_| Refusal::Unfit("it cannot be read"))
             };
             let mut take =
                 || now.as_chunks::<RECORD>().0.iter().try_for_each(|bytes| fit.take(bytes, &mut builder));
             let (taken, loaded) = if sequences > BLOCK {
-                rayon::join(take, || load(&mut later))
+                rayon::join(take, || call.within(|| load(&mut later)))
             } else {
                 (take(), load(&mut later))
             };
             taken?;
-            loaded.map_err(|_| Refusal::Unfit("it cannot be read"))?;
+            loaded?;
             read += later.len() / RECORD;
             std::mem::swap(&mut now, &mut later);
         }
@@ -221,95 +214,37 @@ impl Cache {
 
     /// Writes the cache, unless the file has changed while it was indexed. A failure is a warning, not an error.
     pub fn write(&self, source: &Source<'_>, table: &Table, log: &Logger) {
-        if let Err(cause) = self.try_write(source, table) {
+        if let Err(cause) = self.try_write(source, table)
+            && !index_cache::is_written_by_other(&cause)
+        {
             log.write(Level::Warning, &format!("Cannot write the index cache '{}': {cause}.", self.path));
         }
     }
 
     /// Writes the cache, unless the file has changed while it was indexed.
     pub fn try_write(&self, source: &Source<'_>, table: &Table) -> io::Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let temporary = format!("{}.{}-{count}.tmp", self.path, std::process::id());
-        let written = write_to(&temporary, table, source.state).and_then(|()| {
-            if source.is_unchanged() {
-                fs::rename(&temporary, &self.path)
-            } else {
-                Err(io::Error::other("the data changed while they were indexed"))
-            }
-        });
-        if written.is_err() {
-            // There is nothing to remove if creating it was what failed.
-            let _ = fs::remove_file(&temporary);
-        }
-        written
+        index_cache::write(&self.path, |file| write_to(file, table, &source.state), || source.is_unchanged())
     }
 }
 
-/// Checks the header; gives the number of records.
-fn read_header(file: &DataFile, size: u64) -> Checked<usize> {
-    let mut header = [0; HEADER];
-    file.read_exact_at(0, &mut header).map_err(|_| Refusal::Unfit("it has no header"))?;
-    let [magic, version, sequences, offset] = words(&header);
-    if magic != MAGIC || version != VERSION || offset != HEADER as u64 {
-        return Err(Refusal::Unfit("it has another format"));
-    }
-    if sequences > (size - HEADER as u64) / RECORD as u64 {
-        return Err(Refusal::Unfit("it has fewer records than it says"));
-    }
-    Ok(sequences as usize)
-}
-
-/// The state of the data that a cache records; `None` if CNTK wrote it.
-fn read_data_state(file: &DataFile, size: u64, sequences: usize) -> Checked<Option<FileState>> {
-    let at = (HEADER + RECORD * sequences) as u64;
-    if size - at != RECORD as u64 {
-        return Ok(None);
-    }
-    let mut bytes = [0; RECORD];
-    file.read_exact_at(at, &mut bytes).map_err(|_| Refusal::Unfit("it cannot be read"))?;
-    let [magic, size, seconds, nanoseconds] = words(&bytes);
-    let modified = (seconds.cast_signed(), nanoseconds.cast_signed());
-    Ok((magic == DATA_MAGIC).then_some(FileState { size, modified }))
-}
-
-/// Whether data are in the state that a cache records. Archives such as those of tar restore the time in whole seconds.
-fn is_same(recorded: FileState, now: FileState) -> bool {
-    let in_seconds = FileState { modified: (recorded.modified.0, 0), ..recorded };
-    now == recorded || now == in_seconds
-}
-
-/// The four numbers of a header or a record.
-pub(super) fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
-    let mut words = [0; 4];
-    LE::read_u64_into(bytes, &mut words);
-    words
-}
-
-fn push_words(block: &mut Vec<u8>, words: [u64; 4]) {
-    let mut bytes = [0; RECORD];
-    LE::write_u64_into(&words, &mut bytes);
-    block.extend(bytes);
-}
-
-fn write_to(path: &str, table: &Table, data: FileState) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    let mut block = Vec::with_capacity(HEADER + RECORD * BLOCK);
-    push_words(&mut block, [MAGIC, VERSION, table.len() as u64, HEADER as u64]);
+fn write_to(file: &mut File, table: &Table, data: &FileState) -> io::Result<()> {
+    let mut block = Vec::new();
+    block.try_reserve_exact(HEADER + RECORD * BLOCK)?;
+    block.extend(index_cache::bytes(index_cache::header(table.len())));
     for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
         let positions = table.positions(chunk);
         let end = positions.end;
         for position in positions {
             let span = table.span(position, chunk_span, end);
-            push_words(&mut block, [span.key, u64::from(span.samples), span.offset, u64::from(span.size)]);
+            let record = [span.key, u64::from(span.samples), span.offset, u64::from(span.size)];
+            block.extend(index_cache::bytes(record));
             if block.len() >= RECORD * BLOCK {
                 file.write_all(&block)?;
                 block.clear();
             }
         }
     }
-    let (seconds, nanoseconds) = data.modified;
-    push_words(&mut block, [DATA_MAGIC, data.size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()]);
+    block.extend(index_cache::bytes(index_cache::data_record(data)));
     file.write_all(&block)
 }
 
@@ -394,9 +329,10 @@ impl<'a> Fit<'a> {
 
     /// The first sequence of a part of the file, and how many there are.
     fn scan_again(&self, start: Start, end: u64) -> Checked<(Option<Record>, usize)> {
-        let Ok(table) = self.scan.table(start, end, u64::MAX) else {
-            return Err(Refusal::Unfit("the file's ids cannot be read"));
-        };
+        let table = self.scan.table(start, end, u64::MAX).map_err(|error| match error.kind() {
+            ErrorKind::Memory => Refusal::Failed(error),
+            _ => Refusal::Unfit("the file's ids cannot be read"),
+        })?;
         let first = (table.len() > 0).then(|| Record::from(table.span_at(0)));
         Ok((first, table.len()))
     }

@@ -4,9 +4,10 @@ use super::breaks::Breaks;
 use super::main_stream::{Needle, Search};
 use super::number::Digits;
 use super::scan::Scanner;
-use super::start::{Start, is_space};
+use super::start::{LINE_UNKNOWN, Start, is_space};
 use super::table::{Builder, Record};
 use crate::corpus::Corpus;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use crate::{Error, Result};
 use memchr::memchr;
@@ -36,6 +37,8 @@ pub(super) struct IdScanner<'a> {
     lines: u32,
     /// Start of the line whose id is too large.
     overflow: Option<u64>,
+    /// Whether there was memory for all runs.
+    memory: Result<()>,
 }
 
 #[derive(Debug)]
@@ -73,6 +76,7 @@ impl<'a> IdScanner<'a> {
             text_ends: Vec::new(),
             lines: 0,
             overflow: None,
+            memory: Ok(()),
         }
     }
 
@@ -80,9 +84,23 @@ impl<'a> IdScanner<'a> {
     #[inline]
     fn enter_key(&mut self, key: SequenceKey, start: u32) {
         if self.keys.last() != Some(&key) {
-            self.keys.push(key);
-            self.starts.push(start);
-            self.samples.push(0);
+            let entered = room::push(&mut self.keys, key, room::INDEX).and_then(|()| self.begin_run(start));
+            self.note(entered);
+        }
+    }
+
+    /// Begins a run of lines without samples.
+    #[inline]
+    fn begin_run(&mut self, start: u32) -> Result<()> {
+        room::push(&mut self.starts, start, room::INDEX)?;
+        room::push(&mut self.samples, 0, room::INDEX)
+    }
+
+    /// Notes that there was no memory: [`Scanner::feed`] fails once it has read its block.
+    #[inline]
+    fn note(&mut self, outcome: Result<()>) {
+        if outcome.is_err() {
+            self.memory = outcome;
         }
     }
 
@@ -92,10 +110,10 @@ impl<'a> IdScanner<'a> {
             return self.enter_key(self.corpus.number_of(text).unwrap_or_default(), start);
         }
         if self.last_text() != Some(text) {
-            self.texts.extend_from_slice(text);
-            self.text_ends.push(self.texts.len());
-            self.starts.push(start);
-            self.samples.push(0);
+            let entered = room::extend(&mut self.texts, text, room::KEYS)
+                .and_then(|()| room::push(&mut self.text_ends, self.texts.len(), room::KEYS))
+                .and_then(|()| self.begin_run(start));
+            self.note(entered);
         }
     }
 
@@ -246,6 +264,7 @@ impl Scanner for IdScanner<'_> {
         self.text_ends.clear();
         self.lines = 0;
         self.overflow = None;
+        self.memory = Ok(());
     }
 
     fn wants(&self, offset: u64) -> bool {
@@ -258,7 +277,26 @@ impl Scanner for IdScanner<'_> {
         }
     }
 
-    fn feed(&mut self, block: &[u8]) {
+    fn feed(&mut self, block: &[u8]) -> Result<()> {
+        self.read(block);
+        std::mem::replace(&mut self.memory, Ok(()))
+    }
+
+    fn finish(&mut self, _offset: u64) -> Result<()> {
+        // An id that ends with the file is none, and its line does not count.
+        if let (State::Within { counted: false }, Some(search)) = (&self.state, &self.search)
+            && search.ends_with_name()
+        {
+            self.count();
+        }
+        self.state = State::Done;
+        Ok(())
+    }
+}
+
+impl IdScanner<'_> {
+    /// Reads a block; `memory` says whether there was room for what is in it.
+    fn read(&mut self, block: &[u8]) {
         let at = self.at;
         self.at += block.len() as u64;
         if let Some(search) = &mut self.search {
@@ -300,16 +338,6 @@ impl Scanner for IdScanner<'_> {
                 None => return,
             }
         }
-    }
-
-    fn finish(&mut self, _offset: u64) {
-        // An id that ends with the file is none, and its line does not count.
-        if let (State::Within { counted: false }, Some(search)) = (&self.state, &self.search)
-            && search.ends_with_name()
-        {
-            self.count();
-        }
-        self.state = State::Done;
     }
 }
 
@@ -354,10 +382,11 @@ impl IdJoiner {
                 }
             }
         }
-        self.line += u64::from(piece.lines);
+        let line = self.line.saturating_add(u64::from(piece.lines));
+        self.line = line;
         match piece.overflow.take() {
             None => Ok(()),
-            Some(offset) => Err(Digits::overflow().at(offset, Some(self.line))),
+            Some(offset) => Err(Digits::overflow().at(offset, (line < LINE_UNKNOWN).then_some(line))),
         }
     }
 

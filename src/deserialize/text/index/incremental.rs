@@ -16,6 +16,7 @@ use super::source::Source;
 use super::start::Start;
 use super::table::Table;
 use super::{IndexOptions, warnings};
+use crate::cancel::{self, Waiting, Wake};
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress};
@@ -23,8 +24,8 @@ use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
 use crate::pool::Pool;
 use crate::sequence::ChunkId;
-use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +72,8 @@ struct State {
     fingerprint: Fingerprint,
     /// How indexing ended; `None` while there is more to scan.
     outcome: Option<Result<()>>,
+    /// Why the last step has to be repeated: there was no memory for it.
+    failure: Option<Error>,
     /// The most chunks that a thread waits for.
     wanted: usize,
     /// End of the last chunk in the file that was asked for.
@@ -100,6 +103,7 @@ impl IncrementalIndex {
             scanned: start.content,
             fingerprint: Fingerprint::default(),
             outcome: None,
+            failure: None,
             wanted: 1,
             used: start.content,
             reported: Instant::now(),
@@ -124,6 +128,9 @@ impl IncrementalIndex {
             let mut state = shared.step(indexer);
             if let Some(Err(error)) = &state.outcome {
                 return Err(error.clone());
+            }
+            if let Some(error) = state.failure.take() {
+                return Err(error);
             }
             match state.indexer.take() {
                 Some(next) if state.chunks == 0 => indexer = next,
@@ -153,6 +160,7 @@ impl IncrementalIndex {
         }
         let Some((part, chunk)) = self.0.parts.find(chunk) else { return Ok(None) };
         state.used = state.used.max(part.table.chunk_spans[chunk].end);
+        state.failure = None;
         self.0.go_on(&mut state);
         Ok(Some(part.table.chunks[chunk]))
     }
@@ -183,10 +191,16 @@ impl Drop for IncrementalIndex {
     }
 }
 
+impl Wake for Background {
+    fn wake(&self) {
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
 impl Background {
     /// Scans one step, and adds the chunks that it completes.
     fn step(&self, indexer: Indexer) -> MutexGuard<'_, State> {
-        let at = indexer.at();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.scan(indexer)));
         let (mut advanced, table, indexer) = outcome.unwrap_or_else(|_| {
             let error = Error::internal("Indexing panicked.").in_file(self.file.path());
@@ -198,7 +212,7 @@ impl Background {
         fingerprint.add(&table, table.chunks.len());
 
         let mut state = self.state.lock();
-        state.scanned = at.saturating_add(self.step).min(self.file_state.size);
+        state.scanned = indexer.as_ref().map_or(self.file_state.size, Indexer::at);
         state.fingerprint = fingerprint;
         let chunks = table.chunks.len();
         if chunks > 0 {
@@ -212,7 +226,11 @@ impl Background {
         let is_cancelled = state.outcome.is_some();
         let is_done = indexer.is_none();
         state.indexer = indexer;
-        if !is_cancelled && (is_done || advanced.is_err()) {
+        if let Err(error) = &advanced
+            && error.kind() == ErrorKind::Memory
+        {
+            state.failure = Some(error.clone());
+        } else if !is_cancelled && (is_done || advanced.is_err()) {
             state.outcome = Some(advanced.clone());
         }
         self.changed.notify_all();
@@ -228,6 +246,7 @@ impl Background {
                         warnings::of_repeats(&[(&file, &self.parts)], &self.corpus, &log);
                     }
                 }
+                Err(error) if error.kind() == ErrorKind::Memory => {}
                 Err(error) => log.write(
                     Level::Warning,
                     &format!("Reading will end with an error where the file is wrong: {error}"),
@@ -237,27 +256,44 @@ impl Background {
         state
     }
 
-    /// Scans one step. Gives its outcome, the chunks that it has completed, and the indexer if there is more to scan.
+    /// Scans one step. Gives its outcome, the chunks that it has completed, and the indexer if there is more to scan: without memory,
+    /// the same again.
     fn scan(&self, mut indexer: Indexer) -> (Result<()>, Table, Option<Indexer>) {
         let Background { file, file_state, corpus, needle, .. } = self;
         let source = Source { file, state: *file_state, cancelled: Some(&self.cancelled) };
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut: Cut::default() };
         let to = indexer.at().saturating_add(self.step);
-        let advanced = indexer.advance(&scan, to);
+        let anew = indexer.anew();
+        let without_memory = |error: Error| (Err(error.in_file(file.path())), Table::default(), Some(anew));
+        let advanced = match indexer.advance(&scan, to) {
+            Err(error) if error.kind() == ErrorKind::Memory => return without_memory(error),
+            advanced => advanced,
+        };
         let (table, indexer) = match advanced.is_ok() && indexer.is_done() {
             true => (indexer.finish(), None),
-            false => (indexer.take_complete(), advanced.is_ok().then_some(indexer)),
+            false => match indexer.take_complete() {
+                Ok(table) => (table, advanced.is_ok().then_some(indexer)),
+                Err(error) => return without_memory(error),
+            },
         };
         if let Err(error) = table.check_keys(file, self.options.key_limit) {
             return (Err(error.in_file(file.path())), Table::default(), None);
         }
-        (advanced.map_err(|error| error.in_file(file.path())), table, indexer)
+        let placed = |error: Error| match error.kind() {
+            // Scanning does not begin again in the middle.
+            ErrorKind::Io => {
+                error.in_file(file.path()).with_detail("The index is not complete: open the reader again.")
+            }
+            _ => error.in_file(file.path()),
+        };
+        (advanced.map_err(placed), table, indexer)
     }
 
     /// Starts a step if one is needed and none is under way.
     fn go_on(self: &Arc<Self>, state: &mut State) {
         let near = state.used.saturating_add(STEPS_AHEAD * self.step) > state.scanned;
         if (state.wanted > state.chunks || near)
+            && state.failure.is_none()
             && let Some(indexer) = state.indexer.take()
         {
             let shared = Arc::clone(self);
@@ -267,10 +303,34 @@ impl Background {
 
     /// Waits until `chunks` chunks are indexed, or all that the file has.
     fn wait(self: &Arc<Self>, state: &mut MutexGuard<'_, State>, chunks: usize) -> Result<()> {
+        if state.chunks >= chunks {
+            return Ok(());
+        }
+        if let Some(outcome) = &state.outcome {
+            return outcome.clone();
+        }
+        let waiting = MutexGuard::unlocked(state, || cancel::waiting(self));
+        let waited = self.wait_for(state, chunks, &waiting);
+        MutexGuard::unlocked(state, || drop(waiting));
+        waited
+    }
+
+    fn wait_for(
+        self: &Arc<Self>,
+        state: &mut MutexGuard<'_, State>,
+        chunks: usize,
+        waiting: &Waiting,
+    ) -> Result<()> {
         let log = Logger { trace_level: self.options.trace_level };
+        // What failed before is tried again.
+        state.failure = None;
         while state.chunks < chunks {
             if let Some(outcome) = &state.outcome {
                 return outcome.clone();
+            }
+            waiting.check()?;
+            if let Some(error) = &state.failure {
+                return Err(error.clone());
             }
             state.wanted = state.wanted.max(chunks);
             self.go_on(state);

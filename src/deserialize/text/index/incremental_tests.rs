@@ -1,5 +1,6 @@
 //! The index that is built step by step is compared with the one that is built at once.
 
+use super::indexer::{Indexer, Scan};
 use super::reference::text;
 use super::tests::{file_of, options, records};
 use super::*;
@@ -72,6 +73,53 @@ proptest! {
         let main_stream = main.then_some("x");
         check(&text, main_stream, limit, step, || Corpus::Numeric);
         check(&text, main_stream, limit, step, Corpus::symbolic);
+    }
+}
+
+/// Indexes a file in steps. With `repeats`, each step is begun, given up and repeated. Gives the chunks, the sequences, and whether
+/// keys ascend.
+fn in_steps(
+    file: &DataFile,
+    scan: &Scan<'_>,
+    (limit, step): (u64, u64),
+    repeats: bool,
+) -> Result<(Vec<ChunkInfo>, Vec<SequenceSpan>, bool)> {
+    let start = Start::read(scan.source, false, scan.corpus)?;
+    let mut indexer = Indexer::new(start, file.size()?, limit);
+    let (mut chunks, mut spans, mut ascending) = (Vec::new(), Vec::new(), true);
+    let mut add = |table: Table| {
+        chunks.extend_from_slice(&table.chunks);
+        spans.extend((0..table.len()).map(|position| table.span_at(position)));
+        ascending &= table.ascending;
+    };
+    let mut to = start.content;
+    while !indexer.is_done() {
+        to = (to + step).min(file.size()?);
+        if repeats {
+            let anew = indexer.anew();
+            let _ = indexer.advance(scan, to);
+            indexer = anew;
+        }
+        indexer.advance(scan, to)?;
+        add(indexer.take_complete()?);
+    }
+    add(indexer.finish());
+    Ok((chunks, spans, ascending))
+}
+
+proptest! {
+    #[test]
+    fn a_step_that_was_given_up_can_be_repeated(
+        text in text(), limit in 1u64..60, step in 1u64..40, main in any::<bool>(), symbolic in any::<bool>(),
+    ) {
+        let file = file_of(&text);
+        let corpus = if symbolic { Corpus::symbolic() } else { Corpus::Numeric };
+        let source = Source::new(&file).expect("a file");
+        let needle = main.then(|| Needle::new("x"));
+        let scan = Scan { source: &source, corpus: &corpus, main_stream: needle.as_ref(), cut: Cut::default() };
+        let [once, again] = [false, true].map(|repeats| in_steps(&file, &scan, (limit, step), repeats));
+        let message = |error: Error| error.message().to_owned();
+        prop_assert_eq!(again.map_err(message), once.map_err(message));
     }
 }
 

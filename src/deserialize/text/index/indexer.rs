@@ -5,7 +5,7 @@ use super::lines::{LineJoiner, LineScanner};
 use super::main_stream::Needle;
 use super::scan::{self, Cut};
 use super::source::Source;
-use super::start::Start;
+use super::start::{LINE_UNKNOWN, Start};
 use super::table::{Builder, Table};
 use crate::Result;
 use crate::corpus::Corpus;
@@ -32,6 +32,8 @@ impl Scan<'_> {
 pub(super) struct Indexer {
     joiner: Joiner,
     builder: Builder,
+    start: Start,
+    chunk_size: u64,
     extent: Range<u64>,
     /// Lines that start before this have been scanned.
     at: u64,
@@ -51,7 +53,20 @@ impl Indexer {
             Joiner::Ids(IdJoiner::new(&start))
         };
         let builder = Builder::new(chunk_size, start.by_line);
-        Indexer { joiner, builder, extent: start.content..end, at: start.content }
+        Indexer { joiner, builder, start, chunk_size, extent: start.content..end, at: start.content }
+    }
+
+    /// An indexer that gives what this one would, but begins anew with the chunks that [`Indexer::take_complete`] has not removed:
+    /// to go on with after a failure.
+    pub fn anew(&self) -> Indexer {
+        let mut start = self.start;
+        if let Some((key, offset)) = self.builder.first() {
+            // Keys of lines are their numbers. Nobody knows that of a line with an id, and messages do without it.
+            start = Start { content: offset, line: if start.by_line { key } else { LINE_UNKNOWN }, ..start };
+        }
+        let mut anew = Indexer::new(start, self.extent.end, self.chunk_size);
+        anew.builder.continue_after(&self.builder);
+        anew
     }
 
     /// How far the file is scanned.
@@ -67,7 +82,7 @@ impl Indexer {
     /// Scans the lines that start before `to`.
     pub fn advance(&mut self, scan: &Scan<'_>, to: u64) -> Result<()> {
         let Scan { source, corpus, main_stream, cut } = *scan;
-        let Indexer { joiner, builder, extent, at } = self;
+        let Indexer { joiner, builder, extent, at, .. } = self;
         let part = *at..to.min(extent.end);
         *at = part.end;
         match joiner {
@@ -90,7 +105,7 @@ impl Indexer {
     }
 
     /// Removes and returns the chunks that are complete: all but the last one.
-    pub fn take_complete(&mut self) -> Table {
+    pub fn take_complete(&mut self) -> Result<Table> {
         self.builder.take_complete()
     }
 

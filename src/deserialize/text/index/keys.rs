@@ -1,6 +1,8 @@
 //! The keys of an index in as few bytes as they need: none if they count up, 4 if they are near each other, else 8.
 
 use super::table::ChunkSpan;
+use crate::Result;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 
 /// Keys by the position of their sequences in the file.
@@ -33,17 +35,18 @@ impl Keys {
 
     /// Appends the key of the sequence at `position`, the next one, which is in the last chunk of `chunk_spans`.
     #[inline]
-    pub fn push(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) {
+    pub fn push(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) -> Result<()> {
         match self {
             Keys::Counting { first } if position == 0 => *first = key,
             Keys::Counting { first } if first.wrapping_add(position as u64) == key => {}
             Keys::Near(differences) => match difference(key, chunk_spans) {
-                Some(difference) => differences.push(difference),
-                None => self.widen(key, position, chunk_spans),
+                Some(difference) => return room::push(differences, difference, room::INDEX),
+                None => return self.widen(key, position, chunk_spans),
             },
-            Keys::Any(keys) => keys.push(key),
-            Keys::Counting { .. } => self.widen(key, position, chunk_spans),
+            Keys::Any(keys) => return room::push(keys, key, room::INDEX),
+            Keys::Counting { .. } => return self.widen(key, position, chunk_spans),
         }
+        Ok(())
     }
 
     /// Whether each key is one more than the one before.
@@ -53,35 +56,36 @@ impl Keys {
 
     /// Appends a key that cannot be stored as the others are: all of them are stored wider.
     #[cold]
-    fn widen(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) {
+    fn widen(&mut self, key: SequenceKey, position: usize, chunk_spans: &[ChunkSpan]) -> Result<()> {
         let ends = chunk_spans.iter().skip(1).map(|next| next.first).chain([position]);
         let counting = matches!(self, Keys::Counting { .. });
         if let (true, Some(last)) = (counting, difference(key, chunk_spans)) {
             let chunks = chunk_spans.iter().zip(ends.clone()).map(|(chunk_span, end)| end - chunk_span.first);
             // In a chunk of more sequences than that, the differences would not fit.
             if chunks.clone().all(|sequences| i32::try_from(sequences).is_ok()) {
-                let mut differences = Vec::with_capacity(position + position / 2 + 1);
+                let mut differences = room::with_capacity(position + position / 2 + 1, room::INDEX)?;
                 chunks.for_each(|sequences| differences.extend(0..sequences as i32));
                 differences.push(last);
                 *self = Keys::Near(differences);
-                return;
+                return Ok(());
             }
         }
-        let mut keys = Vec::with_capacity(position + position / 2 + 1);
+        let mut keys = room::with_capacity(position + position / 2 + 1, room::INDEX)?;
         for (chunk_span, end) in chunk_spans.iter().zip(ends) {
             keys.extend((chunk_span.first..end).map(|position| self.get(position, chunk_span)));
         }
         keys.push(key);
         *self = Keys::Any(keys);
+        Ok(())
     }
 
     /// Removes and returns the keys from a position on, at which a chunk begins.
-    pub fn split_off(&mut self, position: usize) -> Keys {
-        match self {
+    pub fn split_off(&mut self, position: usize) -> Result<Keys> {
+        Ok(match self {
             Keys::Counting { first } => Keys::Counting { first: first.wrapping_add(position as u64) },
-            Keys::Near(differences) => Keys::Near(differences.split_off(position)),
-            Keys::Any(keys) => Keys::Any(keys.split_off(position)),
-        }
+            Keys::Near(differences) => Keys::Near(room::split_off(differences, position, room::INDEX)?),
+            Keys::Any(keys) => Keys::Any(room::split_off(keys, position, room::INDEX)?),
+        })
     }
 
     pub fn shrink(&mut self) {

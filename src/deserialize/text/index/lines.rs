@@ -7,12 +7,13 @@ use super::start::Start;
 use super::table::{Builder, Record};
 use crate::Result;
 use crate::file::DataFile;
+use crate::memory::room;
 use memchr::{memchr, memchr_iter};
 use std::ops::Range;
 
 /// Number of lines from `offset`, which is the start of a line, to the end of a file.
 pub(super) fn count(file: &DataFile, offset: u64) -> Result<u64> {
-    let mut block = vec![0; 64 << 10];
+    let mut block = room::zeroed(64 << 10, room::FILE)?;
     let (mut at, mut lines, mut is_within) = (offset, 0, false);
     loop {
         let count = file.read_at(at, &mut block)?;
@@ -74,23 +75,23 @@ impl<'a> LineScanner<'a> {
     }
 
     /// Ends a line whose last byte is before `offset`; gives the state after it.
-    fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> State {
+    fn end_line(&mut self, start: u32, counts: bool, offset: u64) -> Result<State> {
         if counts {
             let begin = self.range.start + u64::from(start);
             match u32::try_from(offset - begin) {
                 Ok(size) => {
-                    self.starts.push(start);
-                    self.numbers.push(self.lines);
-                    self.sizes.push(size);
+                    room::push(&mut self.starts, start, room::INDEX)?;
+                    room::push(&mut self.numbers, self.lines, room::INDEX)?;
+                    room::push(&mut self.sizes, size, room::INDEX)?;
                 }
                 Err(_) => {
                     self.oversize = Some((start, offset - begin));
-                    return State::Done;
+                    return Ok(State::Done);
                 }
             }
         }
         self.lines += 1;
-        if offset < self.range.end { State::Start } else { State::Done }
+        Ok(if offset < self.range.end { State::Start } else { State::Done })
     }
 }
 
@@ -118,17 +119,19 @@ impl Scanner for LineScanner<'_> {
         }
     }
 
-    fn feed(&mut self, block: &[u8]) {
+    fn feed(&mut self, block: &[u8]) -> Result<()> {
         let at = self.at;
         self.at += block.len() as u64;
         let Some(search) = &mut self.search else {
             // Line starts are relative to the range, positions of line breaks to the block.
             let shift = at.wrapping_sub(self.range.start).wrapping_add(1) as u32;
-            self.starts.extend(Breaks::new(block, 0).map(|position| shift.wrapping_add(position as u32)));
+            for position in Breaks::new(block, 0) {
+                room::push(&mut self.starts, shift.wrapping_add(position as u32), room::INDEX)?;
+            }
             if self.at == self.range.end && block.last() == Some(&b'\n') {
                 self.starts.pop();
             }
-            return;
+            return Ok(());
         };
         search.enter_block();
         let mut from = 0;
@@ -138,7 +141,7 @@ impl Scanner for LineScanner<'_> {
             let line_end = memchr(b'\n', &block[from..]).map(|length| from + length);
             let end = line_end.unwrap_or(block.len());
             let (start, counts) = match self.state {
-                State::Done => return,
+                State::Done => return Ok(()),
                 State::Before => (None, false),
                 State::Within { start, counts } => (Some(start), counts || search.finds_across(block, end)),
                 State::Start => {
@@ -155,18 +158,20 @@ impl Scanner for LineScanner<'_> {
                 (None, Some(_)) if at + (next as u64) < self.range.end => State::Start,
                 (None, Some(_)) => State::Done,
                 (Some(start), None) => State::Within { start, counts },
-                (Some(start), Some(_)) => self.end_line(start, counts, at + next as u64),
+                (Some(start), Some(_)) => self.end_line(start, counts, at + next as u64)?,
             };
             from = next;
         }
+        Ok(())
     }
 
-    fn finish(&mut self, offset: u64) {
+    fn finish(&mut self, offset: u64) -> Result<()> {
         if let (State::Within { start, counts }, Some(search)) = (self.state, &self.search) {
             let counts = counts || search.ends_with_name();
-            self.end_line(start, counts, offset);
+            self.end_line(start, counts, offset)?;
             self.state = State::Done;
         }
+        Ok(())
     }
 }
 
@@ -234,9 +239,9 @@ mod tests {
         let start = Start { content: 0, line: 2, by_line: true };
         let mut builder = Builder::new(1 << 20, true);
         scanner.begin(15..1000, true);
-        scanner.feed(b"|x 1\n|x 2");
+        scanner.feed(b"|x 1\n|x 2").expect("memory");
         scanner.at = 20 + 4294967310;
-        scanner.feed(b"\n|x 3\n");
+        scanner.feed(b"\n|x 3\n").expect("memory");
         let error = LineJoiner::new(&start).take(&mut scanner, &mut builder).expect_err("too long");
         assert_eq!(error.message(), "Sequence size overflows uint32_t type: 4294967311 vs 15.");
         assert_eq!((error.location().offset, error.location().line), (Some(20), Some(4)));

@@ -6,6 +6,7 @@ use super::table::Table;
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::sort::sort_like_std;
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
@@ -21,16 +22,16 @@ pub(super) enum Sorted {
 }
 
 impl Sorted {
-    fn new(table: &Table) -> Self {
+    fn new(table: &Table) -> Result<Self> {
         let pairs_of = |table: &Table| {
-            let mut pairs = Vec::with_capacity(table.len());
+            let mut pairs = room::with_capacity(table.len(), room::INDEX)?;
             for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
                 let keyed = |position| (table.keys.get(position, chunk_span), position as u64);
                 pairs.extend(table.positions(chunk).map(keyed));
             }
-            pairs
+            Ok(pairs)
         };
-        let mut pairs = pairs_of(table);
+        let mut pairs: Vec<(SequenceKey, u64)> = pairs_of(table)?;
         // On a thread outside of the library's pool, rayon would start a pool of its own.
         if rayon::current_thread_index().is_some() {
             pairs.par_sort_unstable();
@@ -38,14 +39,15 @@ impl Sorted {
             pairs.sort_unstable();
         }
         if pairs.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            pairs = pairs_of(table);
+            drop(pairs);
+            pairs = pairs_of(table)?;
             sort_like_std(&mut pairs);
         }
-        if u32::try_from(pairs.len()).is_ok() {
-            Sorted::Short(pairs.iter().map(|&(_, position)| position as u32).collect())
-        } else {
-            Sorted::Long(pairs.iter().map(|&(_, position)| position).collect())
-        }
+        let positions = pairs.iter().map(|&(_, position)| position);
+        Ok(match u32::try_from(pairs.len()) {
+            Ok(_) => Sorted::Short(room::collect(positions.map(|position| position as u32), room::INDEX)?),
+            Err(_) => Sorted::Long(room::collect(positions, room::INDEX)?),
+        })
     }
 
     fn get(&self, rank: usize) -> usize {
@@ -85,14 +87,24 @@ impl Table {
         Err(error.at(span.offset, file.line_at(span.offset)))
     }
 
-    /// The sequence that CNTK finds for this key. Of several it is the first one in a file of up to 16 sequences, and in
+    /// Sorts the keys, if that is needed to find one and was not done yet.
+    pub fn sort(&self, sorted: &OnceLock<Sorted>) -> Result<()> {
+        if !self.keys.are_counting() && !self.ascending && sorted.get().is_none() {
+            // Another thread may have been faster.
+            let _ = sorted.set(Sorted::new(self)?);
+        }
+        Ok(())
+    }
+
+    /// The sequence that CNTK finds for this key; none if there is no memory to [sort](Table::sort) them. Of several it is the first one in a file of up to 16 sequences, and in
     /// larger files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
             _ if self.ascending => return self.find_ascending(key),
             _ => {
-                let sorted = sorted.get_or_init(|| Sorted::new(self));
+                self.sort(sorted).ok()?;
+                let sorted = sorted.get()?;
                 let rank = partition_point(self.len(), |rank| self.key_at(sorted.get(rank)) < key);
                 if rank == self.len() {
                     return None;

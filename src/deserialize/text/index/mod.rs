@@ -53,7 +53,7 @@ use incremental::IncrementalIndex;
 use indexer::Scan;
 use main_stream::Needle;
 use number::Digits;
-use parts::IndexParts;
+use parts::{IndexPart, IndexParts};
 use scan::Cut;
 use source::Source;
 use start::Start;
@@ -329,6 +329,12 @@ impl Index {
                 run.iter().map(|one| table.keys.get(chunk_span.first + one.index as usize, chunk_span)),
             );
         }
+    }
+
+    /// Sorts what [`Index::find`] looks keys up in.
+    pub fn prepare_to_find(&self) -> Result<()> {
+        self.chunks();
+        self.parts.iter().try_for_each(IndexPart::prepare_to_find)
     }
 
     /// The sequence that CNTK finds for this key. Keys are looked up in secondary deserializers, and the index of those is

@@ -4,6 +4,7 @@
 
 use super::lookup::{Fingerprint, Sorted};
 use super::table::Table;
+use crate::Result;
 use crate::log::{Level, Logger};
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use std::sync::OnceLock;
@@ -23,6 +24,11 @@ pub(super) struct IndexPart {
 impl IndexPart {
     pub fn new(table: Table, first: usize, before: Fingerprint) -> Self {
         IndexPart { table, first, before, sorted: OnceLock::new() }
+    }
+
+    /// Sorts what [`IndexPart::find_key`] looks keys up in.
+    pub fn prepare_to_find(&self) -> Result<()> {
+        self.table.sort(&self.sorted)
     }
 
     /// The sequence that CNTK finds for this key.

@@ -13,6 +13,7 @@
 
 use super::SequenceSpan;
 use super::table::Table;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 
 /// Bits of a set: at most 128 MB.
@@ -71,7 +72,7 @@ fn among_close<'a>(
     least: SequenceKey,
     range: u64,
 ) -> Option<Repeats> {
-    let mut seen = Bits::new(range);
+    let mut seen = Bits::new(range)?;
     let mut repeated = None;
     let mut count = 0;
     for_each_key(tables.clone(), |key| {
@@ -88,14 +89,14 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
     let shift = 64 - bits.ilog2();
     // The constant is 2^64 divided by the golden ratio: the upper bits of the product differ for keys near each other.
     let bit_of = |key: SequenceKey| key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift;
-    let mut seen = Bits::new(bits);
-    let mut suspects = Vec::new();
+    let mut seen = Bits::new(bits)?;
+    let (mut suspects, mut has_room) = (Vec::new(), true);
     for_each_key(tables.clone(), |key| {
         if seen.mark(bit_of(key)) {
-            suspects.push(key);
+            has_room = has_room && room::push(&mut suspects, key, room::INDEX).is_ok();
         }
     });
-    if suspects.is_empty() {
+    if suspects.is_empty() || !has_room {
         return None;
     }
     suspects.sort_unstable();
@@ -106,7 +107,7 @@ fn among_scattered<'a>(tables: impl Iterator<Item = &'a Table> + Clone, bits: u6
     for &key in &suspects {
         suspected.mark(bit_of(key));
     }
-    let mut is_known = vec![false; suspects.len()];
+    let mut is_known = room::filled(suspects.len(), false, room::INDEX).ok()?;
     let mut repeated = None;
     let mut count = 0;
     for_each_key(tables.clone(), |key| {
@@ -146,8 +147,8 @@ fn for_each_key<'a>(tables: impl Iterator<Item = &'a Table>, mut work: impl FnMu
 struct Bits(Vec<u64>);
 
 impl Bits {
-    fn new(bits: u64) -> Self {
-        Bits(vec![0; bits.div_ceil(64) as usize])
+    fn new(bits: u64) -> Option<Bits> {
+        room::zeroed(bits.div_ceil(64) as usize, room::INDEX).ok().map(Bits)
     }
 
     /// Marks a bit. Whether it was marked before.
@@ -183,7 +184,7 @@ mod tests {
         for (&key, number) in keys.iter().zip(0..) {
             builder.add(Record { key, samples: 1, offset: 3 * number, size: 3 }).expect("a sequence");
             if number as usize == cut {
-                tables.push(builder.take_complete());
+                tables.push(builder.take_complete().expect("memory"));
             }
         }
         tables.push(builder.finish());

@@ -10,7 +10,9 @@
 
 use super::source::Source;
 use crate::Result;
-use parking_lot::{Condvar, Mutex};
+use crate::cancel::Current;
+use crate::memory::room;
+use crate::sync::{self, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -23,11 +25,11 @@ pub(super) trait Scanner: Send {
     /// Whether the bytes from `offset` on matter. All bytes before `offset` have been fed.
     fn wants(&self, offset: u64) -> bool;
 
-    /// Takes the next bytes.
-    fn feed(&mut self, block: &[u8]);
+    /// Takes the next bytes. Fails if there is no memory for what is in them.
+    fn feed(&mut self, block: &[u8]) -> Result<()>;
 
     /// Nothing follows: the file ends at `offset`.
-    fn finish(&mut self, offset: u64);
+    fn finish(&mut self, offset: u64) -> Result<()>;
 }
 
 /// How a file is cut for scanning.
@@ -58,7 +60,7 @@ pub(super) fn scan<S: Scanner>(
     take: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let ranges = (part.end - part.start).div_ceil(cut.range);
-    let threads = if ranges > 1 { rayon::current_num_threads() } else { 1 };
+    let threads = if ranges > 1 { sync::current_threads() } else { 1 };
     // Enough that the other threads go on while one is late with its range.
     let scans = ranges.min(2 * threads as u64 + 1);
     let parallel = ParallelScan {
@@ -80,10 +82,8 @@ pub(super) fn scan<S: Scanner>(
     if threads == 1 {
         parallel.work();
     } else {
-        rayon::scope(|scope| {
-            (1..threads).for_each(|_| scope.spawn(|_| parallel.work()));
-            parallel.work();
-        });
+        let call = Current::get();
+        sync::on_threads(threads, || call.within(|| parallel.work()));
     }
     parallel.queue.into_inner().end.unwrap_or(Ok(()))
 }
@@ -214,7 +214,7 @@ impl<S: Scanner> RangeScan<S> {
         let inner = if end == extent.end { end } else { end - 1 };
         let mut tail = cut.tail.min(cut.block);
         self.scanner.begin(start..end, at_line);
-        self.block.resize(cut.block, 0);
+        room::resize(&mut self.block, cut.block, 0, room::FILE)?;
         while at < extent.end && self.scanner.wants(at) {
             let step = if at < inner {
                 (inner - at).min(cut.block as u64)
@@ -225,12 +225,85 @@ impl<S: Scanner> RangeScan<S> {
             };
             let block = &mut self.block[..step as usize];
             source.read(block, at)?;
-            self.scanner.feed(block);
+            self.scanner.feed(block)?;
             at += step;
         }
         if at == extent.end {
-            self.scanner.finish(at);
+            self.scanner.finish(at)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::*;
+    use crate::Error;
+    use crate::file::DataFile;
+    use crate::sync::explore;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Knows which range it has, and counts its bytes.
+    #[derive(Default)]
+    struct Bytes {
+        range: Range<u64>,
+        fed: u64,
+    }
+
+    impl Scanner for Bytes {
+        fn begin(&mut self, range: Range<u64>, _at_line: bool) {
+            *self = Bytes { range, fed: 0 };
+        }
+
+        fn wants(&self, offset: u64) -> bool {
+            offset < self.range.end
+        }
+
+        fn feed(&mut self, block: &[u8]) -> Result<()> {
+            self.fed += block.len() as u64;
+            Ok(())
+        }
+
+        fn finish(&mut self, _offset: u64) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    const RANGES: u64 = 9;
+    const RANGE: u64 = 8;
+
+    /// Every range is taken once and in order, up to the range that fails, if one does.
+    #[test]
+    fn ranges_are_taken_in_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        std::fs::write(&path, vec![b'x'; (RANGES * RANGE) as usize]).expect("writing the data");
+        let path = path.display().to_string();
+        let runs = Arc::new(AtomicUsize::new(0));
+        explore::random("index, ranges of a file scanned by three threads, failures", move || {
+            let fails = match runs.fetch_add(1, Ordering::Relaxed) % 3 {
+                0 => None,
+                one_or_two => Some(4 * one_or_two as u64),
+            };
+            let file = DataFile::open(&path).expect("a file");
+            let source = Source::new(&file).expect("a file");
+            let all = 0..RANGES * RANGE;
+            let mut taken = 0;
+            let outcome = scan(
+                &source,
+                all.clone(),
+                all,
+                Cut { range: RANGE, block: 4, tail: 2 },
+                Bytes::default,
+                |bytes| {
+                    assert_eq!(bytes.range.start, taken * RANGE);
+                    assert!(bytes.fed >= RANGE);
+                    taken += 1;
+                    if fails == Some(taken) { Err(Error::data("on purpose")) } else { Ok(()) }
+                },
+            );
+            assert_eq!((outcome.is_err(), taken), (fails.is_some(), fails.unwrap_or(RANGES)));
+        });
     }
 }

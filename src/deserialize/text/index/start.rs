@@ -17,6 +17,9 @@ pub(super) struct Start {
     pub by_line: bool,
 }
 
+/// Number of a line that is not known.
+pub(super) const LINE_UNKNOWN: u64 = u64::MAX;
+
 /// White space between lines and after textual ids.
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')

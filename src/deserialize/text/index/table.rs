@@ -8,6 +8,7 @@
 use super::SequenceSpan;
 use super::keys::Keys;
 use crate::deserialize::ChunkInfo;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use crate::{Error, Result};
 
@@ -107,9 +108,19 @@ impl Builder {
         Builder { table, limit: chunk_size, keys_are_lines, last_key: 0 }
     }
 
+    /// Key and offset of the first sequence.
+    pub fn first(&self) -> Option<(SequenceKey, u64)> {
+        self.table.chunk_spans.first().map(|first| (first.key, first.offset))
+    }
+
+    /// Takes over what another builder knows of the sequences before its first chunk.
+    pub fn continue_after(&mut self, other: &Builder) {
+        self.table.ascending = other.table.ascending;
+    }
+
     /// Reserves memory for this many sequences.
-    pub fn reserve(&mut self, sequences: usize) {
-        self.table.offsets.reserve_exact(sequences);
+    pub fn reserve(&mut self, sequences: usize) -> Result<()> {
+        room::reserve_exact(&mut self.table.offsets, sequences, room::INDEX)
     }
 
     /// Number of sequences so far.
@@ -152,22 +163,22 @@ impl Builder {
             return Err(self.refuse(record, &message));
         };
         if gap > 0 && table.sizes.is_empty() {
-            self.store_sizes();
+            self.store_sizes()?;
         }
         let table = &mut self.table;
-        table.keys.push(key, position, &table.chunk_spans);
+        table.keys.push(key, position, &table.chunk_spans)?;
         table.ascending &= position == 0 || self.last_key < key;
         self.last_key = key;
         if samples != 1 && table.samples.is_empty() {
-            table.samples.resize(position, 1);
-            table.samples.push(samples);
+            room::resize(&mut table.samples, position, 1, room::INDEX)?;
+            room::push(&mut table.samples, samples, room::INDEX)?;
         } else if !table.samples.is_empty() {
-            table.samples.push(samples);
+            room::push(&mut table.samples, samples, room::INDEX)?;
         }
         if !table.sizes.is_empty() {
-            table.sizes.push(size as u32);
+            room::push(&mut table.sizes, size as u32, room::INDEX)?;
         }
-        table.offsets.push(relative);
+        room::push(&mut table.offsets, relative, room::INDEX)?;
         if let (Some(chunk_span), Some(chunk)) = (table.chunk_spans.last_mut(), table.chunks.last_mut()) {
             chunk_span.end = offset + size;
             chunk.sequences = sequences;
@@ -204,6 +215,7 @@ impl Builder {
                 continue;
             };
             let shift = base.wrapping_sub(chunk_span.offset) as u32;
+            room::reserve(&mut table.offsets, fit, room::INDEX)?;
             table.offsets.extend(starts[done..done + fit].iter().map(|start| start.wrapping_add(shift)));
             done += fit;
             chunk_span.end = base + u64::from(starts[done]);
@@ -219,21 +231,22 @@ impl Builder {
         if self.table.chunks.len() == u32::MAX as usize {
             return Err(self.refuse(record, "Exceeded the maximum number of chunks."));
         }
-        self.table.chunk_spans.push(ChunkSpan { first: self.table.offsets.len(), offset, end: offset, key });
-        self.table.chunks.push(ChunkInfo { samples: 0, sequences: 0 });
-        Ok(())
+        let chunk_span = ChunkSpan { first: self.table.offsets.len(), offset, end: offset, key };
+        room::push(&mut self.table.chunk_spans, chunk_span, room::INDEX)?;
+        room::push(&mut self.table.chunks, ChunkInfo { samples: 0, sequences: 0 }, room::INDEX)
     }
 
     /// Stores the sizes of all sequences so far: bytes between sequences are left out from here on.
     #[cold]
-    fn store_sizes(&mut self) {
+    fn store_sizes(&mut self) -> Result<()> {
         let table = &mut self.table;
-        let mut sizes = Vec::with_capacity(table.offsets.capacity());
+        let mut sizes = room::with_capacity(table.offsets.capacity(), room::INDEX)?;
         for (chunk, chunk_span) in table.chunk_spans.iter().enumerate() {
             let end = table.positions(chunk).end;
             sizes.extend((chunk_span.first..end).map(|position| table.span(position, chunk_span, end).size));
         }
         table.sizes = sizes;
+        Ok(())
     }
 
     #[cold]
@@ -246,22 +259,23 @@ impl Builder {
     }
 
     /// Removes and returns all chunks but the last one, to which sequences may still be added.
-    pub fn take_complete(&mut self) -> Table {
+    pub fn take_complete(&mut self) -> Result<Table> {
         let (Some(first), Some(chunks)) = (
             self.table.chunk_spans.last().map(|chunk_span| chunk_span.first),
             self.table.chunks.len().checked_sub(1),
         ) else {
-            return Table::default();
+            return Ok(Table::default());
         };
         if chunks == 0 {
-            return Table::default();
+            return Ok(Table::default());
         }
         let Table { sizes, samples, .. } = &mut self.table;
+        let split_off = |list: &mut Vec<u32>| room::split_off(list, first.min(list.len()), room::INDEX);
         let last = Table {
-            sizes: sizes.split_off(first.min(sizes.len())),
-            samples: samples.split_off(first.min(samples.len())),
-            offsets: self.table.offsets.split_off(first),
-            keys: self.table.keys.split_off(first),
+            sizes: split_off(sizes)?,
+            samples: split_off(samples)?,
+            offsets: split_off(&mut self.table.offsets)?,
+            keys: self.table.keys.split_off(first)?,
             chunks: self.table.chunks.split_off(chunks),
             chunk_spans: self
                 .table
@@ -272,7 +286,7 @@ impl Builder {
                 .collect(),
             ascending: self.table.ascending,
         };
-        std::mem::replace(&mut self.table, last).shrunk()
+        Ok(std::mem::replace(&mut self.table, last).shrunk())
     }
 
     /// The table.

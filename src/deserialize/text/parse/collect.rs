@@ -2,6 +2,7 @@
 
 use super::report::{Cause, Context};
 use super::rules::ends_name;
+use crate::limits::{LONGEST_NAME, MOST_NAMES};
 
 /// One note of a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,10 +16,6 @@ pub struct Note {
     /// In which sequence and stream.
     pub context: Context,
 }
-
-/// Most names, and most bytes of a name, that are collected: a file of another format has names without end.
-const MOST_NAMES: usize = 1000;
-const LONGEST_NAME: usize = 200;
 
 /// The notes of one segment.
 #[derive(Debug, Default)]

@@ -228,7 +228,8 @@ impl<T: Value> Reader<'_, '_, T> {
                 if count < dim {
                     self.note(Cause::ShortSample { dim, values: count });
                 }
-                return self.fill(stream, before + dim);
+                self.fill(stream, before.saturating_add(dim));
+                return true;
             }
             match self.number() {
                 Some(value) => self.output.columns[stream].values.push(value),
@@ -239,24 +240,20 @@ impl<T: Value> Reader<'_, '_, T> {
         // Range's end: any number of values is good except none. CNTK drops values beyond the dimension, and delivers
         // memory that it never wrote for missing ones; here these are zeros.
         self.note(Cause::Ended("a dense sample"));
-        self.fill(stream, before + dim) && count > 0
+        self.fill(stream, before.saturating_add(dim));
+        count > 0
     }
 
-    /// Adds zeros, or drops values, so that the stream has `length` values. False if there is no memory: a dimension may be
-    /// absurd.
-    fn fill(&mut self, stream: usize, length: usize) -> bool {
+    /// Adds zeros, or drops values, so that the stream has `length` values.
+    fn fill(&mut self, stream: usize, length: usize) {
         let values = &mut self.output.columns[stream].values;
         values.truncate(length);
         let missing = length - values.len();
-        match values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
-            Some(spare) => spare.fill(T::default()),
-            None => {
-                self.note(Cause::NoMemory { values: self.rules.streams[stream].dim });
-                return false;
-            }
+        // Without memory for them the output as a whole is of no use, as its `check_memory` says.
+        if let Some(spare) = values.spare(missing).and_then(|spare| spare.get_mut(..missing)) {
+            spare.fill(T::default());
+            values.advance(missing);
         }
-        values.advance(missing);
-        true
     }
 
     fn sparse(&mut self, stream: usize) -> bool {

@@ -64,7 +64,7 @@ pub fn read(text: &[u8]) -> Reading {
     if text.get(at) == Some(&b'.') {
         at += 1;
         match digits(text, &mut at) {
-            Some((fraction, divisor)) => number += fraction / divisor,
+            Some((fraction, divisor)) => number += defined(fraction / divisor),
             None => may_have_exponent = false,
         }
     }
@@ -79,7 +79,7 @@ pub fn read(text: &[u8]) -> Reading {
         let Some((exponent, _)) = digits(text, &mut at) else {
             return flaw(at, if signed { Flaw::ExponentSign } else { Flaw::Exponent });
         };
-        number *= power_of_ten(if negative { -exponent } else { exponent });
+        number = scaled(number, power_of_ten(if negative { -exponent } else { exponent }));
     }
     Reading { value: Ok(number), length: at, at_end: at == text.len() }
 }
@@ -94,6 +94,28 @@ fn digits(text: &[u8], at: &mut usize) -> Option<(f64, f64)> {
         *at += 1;
     }
     found
+}
+
+/// The NaN that x86-64 makes of operands that are none: its sign is set. Other processors, and compilers that evaluate
+/// such an operation beforehand, make one without a sign.
+const NAN_OF_X86: f64 = f64::from_bits(0xfff8_0000_0000_0000);
+
+/// The quotient of two infinities as x86-64 makes it, on every processor; any other quotient as it is.
+#[inline(always)]
+fn defined(quotient: f64) -> f64 {
+    if quotient.is_nan() { NAN_OF_X86 } else { quotient }
+}
+
+/// The product of a number and a power of ten as x86-64 makes it, on every processor: a number that is a NaN stays that
+/// NaN, and zero times infinity is [`NAN_OF_X86`].
+#[inline(always)]
+fn scaled(number: f64, power: f64) -> f64 {
+    let product = number * power;
+    match product.is_nan() {
+        true if number.is_nan() => number,
+        true => NAN_OF_X86,
+        false => product,
+    }
 }
 
 /// The C library's `pow(10, exponent)`, as in CNTK. It is not always the double nearest to the power.
@@ -231,7 +253,7 @@ pub fn quick(text: &[u8], mut at: usize) -> Option<(f64, usize)> {
     number = f64::from_bits(number.to_bits() | (u64::from(negative) << 63));
     if (byte | 0x20) == b'e' && may_have_exponent {
         let (power, end) = exponent(text, at + 1)?;
-        return Some((number * power, end));
+        return Some((scaled(number, power), end));
     }
     Some((number, at))
 }
@@ -319,6 +341,50 @@ mod tests {
         assert_eq!(read(ones.as_bytes()).value.map(f64::to_bits), Ok(0x3fbc_71c7_1c71_c725));
         let nines = format!("0.{}", "9".repeat(309));
         assert_eq!(read(nines.as_bytes()).value.map(|v| (v as f32).to_bits()), Ok(0xffc0_0000));
+    }
+
+    /// The bits are recorded from CNTK 2.7. Processors differ in the sign of a NaN that they make.
+    #[test]
+    fn every_processor_makes_the_bits_of_x86() {
+        let (nines, zeros) = ("9".repeat(309), "0".repeat(310));
+        let nan = 0xfff8_0000_0000_0000u64;
+        for (text, bits) in [
+            // Zero times infinity, with either sign, at the edge of the table of powers and beyond it.
+            ("0e309".to_owned(), nan),
+            ("-0e309".to_owned(), nan),
+            ("0e401".to_owned(), nan),
+            ("-0.0e12345678".to_owned(), nan),
+            // Infinity times zero.
+            (format!("1{zeros}e-400"), nan),
+            (format!("-1{zeros}e-400"), nan),
+            // Infinity by infinity. The minus comes after the division and turns the sign; the power comes last.
+            (format!("0.{nines}"), nan),
+            (format!("-0.{nines}"), nan ^ (1 << 63)),
+            (format!("1{zeros}.{nines}"), nan),
+            (format!("-1{zeros}.{nines}"), nan ^ (1 << 63)),
+            (format!("-0.{nines}e400"), nan ^ (1 << 63)),
+            (format!("0.{nines}e-400"), nan),
+            // No NaN.
+            (format!("1{zeros}"), f64::INFINITY.to_bits()),
+            (format!("1{zeros}e400"), f64::INFINITY.to_bits()),
+            (format!("-1{zeros}.5"), f64::NEG_INFINITY.to_bits()),
+        ] {
+            assert_eq!(read(text.as_bytes()).value.map(f64::to_bits), Ok(bits), "{text}");
+            let single = read(text.as_bytes()).value.map(|value| (value as f32).to_bits());
+            let sign = (bits >> 32) as u32 & 0x8000_0000;
+            let expected = if f64::from_bits(bits).is_nan() { 0x7fc0_0000 } else { 0x7f80_0000 };
+            assert_eq!(single, Ok(sign | expected), "{text}");
+            if let Some((number, _)) = quickly(&text) {
+                assert_eq!(number.to_bits(), bits, "{text}");
+            }
+        }
+    }
+
+    /// The sum over the bits of all powers is that of glibc 2.28 and newer on x86-64.
+    #[test]
+    fn powers_of_ten_are_those_of_x86() {
+        let sum = POWERS.iter().fold(0u64, |sum, power| sum.rotate_left(7) ^ power.to_bits());
+        assert_eq!(sum, 0x349d_9c2f_0648_819d, "{sum:#x}");
     }
 
     #[test]

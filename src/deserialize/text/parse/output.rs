@@ -4,7 +4,9 @@
 //! segment is copied out of it into memory of its size.
 
 use super::rules::Rules;
+use crate::Result;
 use crate::compact::Value;
+use crate::memory::room;
 use std::ops::Deref;
 
 /// A vector whose spare memory is initialised, so that parsers write ahead into a slice and then say how much of it counts.
@@ -13,10 +15,13 @@ pub struct ScratchVec<T> {
     storage: Vec<T>,
     /// How many values count: at most those of `storage`.
     length: usize,
+    /// Bytes for which there was no memory since the vector was last emptied; 0 if there was enough.
+    missing: usize,
 }
 
 impl<T: Copy + Default> ScratchVec<T> {
-    /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them.
+    /// What can be written after the last value: `count` values at least, or more. `None` if there is no memory for them, which
+    /// [`ScratchVec::missing`] remembers.
     #[inline(always)]
     pub fn spare(&mut self, count: usize) -> Option<&mut [T]> {
         if self.storage.len() - self.length < count {
@@ -27,8 +32,11 @@ impl<T: Copy + Default> ScratchVec<T> {
 
     #[cold]
     fn grow(&mut self, count: usize) -> Option<()> {
-        let target = self.length.checked_add(count)?;
-        self.storage.try_reserve(target - self.storage.len()).ok()?;
+        let target = self.length.saturating_add(count);
+        if self.storage.try_reserve(target - self.storage.len()).is_err() {
+            self.missing = target.saturating_mul(size_of::<T>()).max(1);
+            return None;
+        }
         // All of what the vector asked for, so that the next growth is far away.
         let target = if count < self.length { self.storage.capacity() } else { target };
         self.storage.resize(target, T::default());
@@ -54,7 +62,7 @@ impl<T: Copy + Default> ScratchVec<T> {
         self.length
     }
 
-    /// Appends a value.
+    /// Appends a value, if there is memory for it.
     pub fn push(&mut self, value: T) {
         if let Some([first, ..]) = self.spare(1) {
             *first = value;
@@ -66,6 +74,17 @@ impl<T: Copy + Default> ScratchVec<T> {
     #[inline(always)]
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
+    }
+
+    /// Drops all values, and forgets that there was no memory.
+    pub fn clear(&mut self) {
+        (self.length, self.missing) = (0, 0);
+    }
+
+    /// The bytes that there was no memory for since the last [`ScratchVec::clear`], if there was not enough: values are missing
+    /// then.
+    pub fn missing(&self) -> Option<usize> {
+        (self.missing > 0).then_some(self.missing)
     }
 
     /// Bytes of the memory that it holds.
@@ -93,7 +112,7 @@ pub struct Column<T> {
     /// Sparse: the number of the first entry of each sample and of the next sample. Begins with 0.
     pub offsets: ScratchVec<u32>,
     /// The number of the first sample of each finished sequence and of the next sequence. Begins with 0.
-    pub sequence_offsets: Vec<u32>,
+    pub sequence_offsets: ScratchVec<u32>,
     /// Values as [`crate::compact::narrow`] stores them, once the segment is finished.
     pub narrow_values: Vec<u8>,
     /// Indices as [`crate::compact::narrow`] stores them.
@@ -130,7 +149,7 @@ pub struct Output<T> {
     /// One for each stream.
     pub columns: Vec<Column<T>>,
     /// Numbers of the sequences that were left out.
-    pub skipped: Vec<u32>,
+    pub skipped: ScratchVec<u32>,
     sequences: u32,
 }
 
@@ -148,14 +167,26 @@ impl<T: Value> Output<T> {
         self.skipped.clear();
         self.sequences = 0;
         for column in &mut self.columns {
-            column.truncate(0);
-            column.offsets.truncate(0);
+            column.values.clear();
+            column.indices.clear();
+            column.offsets.clear();
             column.offsets.push(0);
             column.sequence_offsets.clear();
             column.sequence_offsets.push(0);
             column.samples = 0;
             column.mark = (0, 0);
         }
+    }
+
+    /// Fails if there was no memory for something that was parsed since the last [`Output::reset`].
+    pub fn check_memory(&self) -> Result<()> {
+        let of_column = |column: &Column<T>| {
+            let Column { values, indices, offsets, sequence_offsets, .. } = column;
+            let lists = [indices.missing(), offsets.missing(), sequence_offsets.missing()];
+            values.missing().or_else(|| lists.into_iter().flatten().next())
+        };
+        let missing = self.columns.iter().find_map(of_column).or_else(|| self.skipped.missing());
+        missing.map_or(Ok(()), |bytes| Err(room::missing(bytes, room::CHUNK)))
     }
 
     /// Number of finished sequences.

@@ -33,8 +33,6 @@ pub enum Cause {
     ShortSample { dim: usize, values: usize },
     /// A dense sample with too many values.
     LongSample { dim: usize, values: usize },
-    /// No memory for the values of a dense sample.
-    NoMemory { values: usize },
     /// Not a number.
     Number(Flaw),
     /// Another character than a digit where an index has to begin.
@@ -81,7 +79,6 @@ impl Cause {
             Cause::NoName(_) => "samples without a name",
             Cause::ShortSample { .. } => "dense samples with too few values",
             Cause::LongSample { .. } => "dense samples with too many values",
-            Cause::NoMemory { .. } => "samples without memory",
             Cause::Number(_) => "values that are no numbers",
             Cause::NoIndex(_) => "sparse values without an index",
             Cause::IndexOverflow => "indices of more than 64 bits",
@@ -160,7 +157,6 @@ impl Cause {
                 "At least one stream needs a sample in each line of the sequence; or set 'strictSequences = false'."
             }
             Cause::FileEnded => "It was cut while it was in use: write it again, and open the reader anew.",
-            Cause::NoMemory { .. } => "Check 'dim'.",
             Cause::BadLine { .. } | Cause::FewLines { .. } | Cause::IndexOverflow | Cause::EmptyStream => "",
         }
     }
@@ -492,7 +488,6 @@ impl<'a> Report<'a> {
             Cause::LongSample { dim, values } => {
                 format!("Dense sample (size = {values}){at} exceeds the expected size ({dim}).")
             }
-            Cause::NoMemory { values } => format!("No memory for a dense sample of {values} values{at}."),
             Cause::Number(flaw) => match flaw {
                 Flaw::Start(found) => {
                     format!("Unexpected character ('{}') in a floating point value{at}.", Shown(found))

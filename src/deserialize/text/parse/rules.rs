@@ -4,6 +4,7 @@ use crate::config::options::TextOptions;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
 use crate::log::Logger;
+use crate::names::Distinct;
 use crate::sequence::SequenceKey;
 use crate::stream::Storage;
 use crate::{Error, Result};
@@ -51,7 +52,8 @@ impl Rules {
             let error = Error::config(ExceptionClass::Runtime, text).with_detail(detail);
             error.in_file(&options.file).in_stream(stream)
         };
-        let mut streams: Vec<StreamRule> = Vec::new();
+        let mut streams: Vec<StreamRule> = Vec::with_capacity(options.streams.len());
+        let mut aliases = Distinct::default();
         for stream in &options.streams {
             let sparse = stream.storage == Storage::SparseCsc;
             let limit = if sparse { i32::MAX as u64 } else { usize::MAX as u64 / 16 };
@@ -68,7 +70,8 @@ impl Rules {
                     &stream.name,
                 ));
             }
-            if let Some(first) = streams.iter().find(|other| other.alias == stream.alias.as_bytes()) {
+            if let Some(first) = aliases.add(&stream.alias) {
+                let first = &streams[first];
                 let text = format!("Alias {} is already mapped to input {}.", stream.alias, first.name);
                 let detail =
                     "The samples of a name belong to one stream: give each stream another name or 'alias'.";

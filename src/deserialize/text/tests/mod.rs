@@ -160,7 +160,8 @@ pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences
             let fast =
                 if let Way::FastOn(processor) = way { Fast::on(rules, processor) } else { Fast::new(rules) };
             let text = (&padded[..], text.len(), 0);
-            segment::parse(rules, &fast, spans.iter().copied(), text, &mut output, &mut report)?;
+            segment::parse(rules, &fast, spans.iter().copied(), text, &mut output, &mut report)
+                .expect("memory")?;
         }
         Way::Exact => {
             output.reset(rules);

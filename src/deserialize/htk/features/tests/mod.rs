@@ -34,6 +34,7 @@ fn options(script: &str) -> HtkFeatureOptions {
         verbosity: 0,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
     }
 }
 

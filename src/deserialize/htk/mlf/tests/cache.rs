@@ -69,7 +69,11 @@ fn caches_have_cntks_bytes() {
     let copy = Copy::of("lab.mlf");
     assert_eq!(copy.read(), LENGTHS);
     let bytes = fs::read(&copy.cache).expect("a cache");
-    assert_eq!(bytes.len(), 32 * 6);
+    // CNTK reads the header and five records. The last one is this library's, of the data.
+    assert_eq!(bytes.len(), 32 * 7);
+    let data = fs::metadata(&copy.path).expect("the file");
+    assert_eq!(&bytes[32 * 6..][..8], b"dataFile");
+    assert_eq!(word(&bytes, 25), data.len());
     assert_eq!([0, 1, 2, 3].map(|number| word(&bytes, number)), [0x636e_746b_5f69_6478, 1, 5, 32]);
     assert_eq!([4, 5, 6, 7].map(|number| word(&bytes, number)), [0x59_6fe1, 7, 8, 69]);
     assert_eq!([8, 9, 10, 11].map(|number| word(&bytes, number)), [0x59_6fe2, 5, 77, 47]);
@@ -102,13 +106,31 @@ fn caches_are_used_unless_they_are_older_than_the_data() {
     let copy = Copy::of("lab.mlf");
     assert_eq!(copy.read(), LENGTHS);
     let fresh = fs::read(&copy.cache).expect("a cache");
-    copy.touch(&copy.path, -10);
+    copy.touch(&copy.cache, 10);
     assert_eq!(copy.read(), LENGTHS);
     assert_eq!(fs::read(&copy.cache).expect("a cache"), fresh);
     change_data(&copy);
     copy.touch(&copy.cache, -10);
     assert_eq!(copy.read(), [Some(7), Some(4), Some(9), Some(4), Some(6)]);
     assert_ne!(fs::read(&copy.cache).expect("a cache"), fresh);
+}
+
+#[test]
+fn caches_are_of_the_data_whose_state_they_record() {
+    let copy = Copy::of("lab.mlf");
+    copy.read();
+    let fresh = fs::read(&copy.cache).expect("a cache");
+    // The data are others with an older time, as `cp -p` makes them.
+    change_data(&copy);
+    copy.touch(&copy.path, -10);
+    assert_eq!(copy.read(), [Some(7), Some(4), Some(9), Some(4), Some(6)]);
+    assert_ne!(fs::read(&copy.cache).expect("a cache"), fresh);
+    // CNTK's caches do not say which data they are of, and are used if they fit.
+    let bytes = fs::read(&copy.cache).expect("a cache");
+    fs::write(&copy.cache, &bytes[..32 * 6]).expect("writing");
+    copy.touch(&copy.path, -20);
+    assert_eq!(copy.read(), [Some(7), Some(4), Some(9), Some(4), Some(6)]);
+    assert_eq!(fs::read(&copy.cache).expect("a cache"), bytes[..32 * 6]);
 }
 
 #[test]

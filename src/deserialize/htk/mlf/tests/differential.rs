@@ -128,7 +128,8 @@ fn index_in_pieces(path: &str, size: u64) -> Vec<Indexed> {
     assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].start < pair[0].end));
     let (mut text, mut found) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let scanned = scan(file.read(&piece, &mut text).expect("text"), piece.start, &EndFinder::new());
+        let scanned = scan(file.read(&piece, &mut text).expect("text"), piece.start, &EndFinder::new())
+            .expect("memory");
         let keys: Vec<_> = scanned.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         let mut events = scanned.events.into_iter().peekable();
         let utterances = scanned.utterances.iter().zip(keys).map(Some);

@@ -129,7 +129,7 @@ fn classes_are_the_fourth_of_four_columns() {
 
 /// What the index finds: each utterance as `key offset+size frames`, and what it skips.
 fn indexed(text: &str) -> Vec<String> {
-    let scanned = scan(text.as_bytes(), 0, &EndFinder::new());
+    let scanned = scan(text.as_bytes(), 0, &EndFinder::new()).expect("memory");
     let keys = scanned.keys().map(String::from_utf8_lossy);
     let mut shown: Vec<_> = keys
         .zip(&scanned.utterances)

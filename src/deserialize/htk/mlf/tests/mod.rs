@@ -28,6 +28,8 @@ pub fn options(files: &[&str]) -> MlfOptions {
         binary: false,
         element: ElementType::Float,
         frame_mode: false,
+        confinement: crate::file::Confinement::default(),
+        list: None,
     }
 }
 

@@ -269,6 +269,24 @@ fn binary_files_are_read_as_recorded() {
     assert_eq!((labels.find(12).map(|id| id.index), labels.find(9)), (Some(2), None));
 }
 
+/// CNTK 2.7 takes what is there for the end of the file.
+#[test]
+fn the_beginning_of_another_utterance_is_no_end_of_a_binary_file() {
+    let bytes = std::fs::read(data("lab2.bin")).expect("the file");
+    let whole = read_text(&bytes, |options| options.binary = true).expect("labels");
+    // The length of the key, the key, the number of frames, that of runs, and the last run.
+    let last = 2 + 2 + 4 + 2 + 2 * 4;
+    assert_eq!(bytes[bytes.len() - last..][..4], *b"\x02\0u5");
+    for kept in 1..last - 8 {
+        let cut = &bytes[..bytes.len() - last + kept];
+        let error = read_text(cut, |options| options.binary = true).expect_err("a file that was cut off");
+        assert!(error.message().starts_with("Error reading file '"), "{kept} bytes: {error}");
+        assert!(error.location().offset.is_some_and(|offset| offset <= cut.len() as u64), "{error}");
+    }
+    let without = read_text(&bytes[..bytes.len() - last], |options| options.binary = true).expect("labels");
+    assert_eq!(format!("{without} {U5}"), whole);
+}
+
 #[test]
 fn runs_longer_than_their_utterance_are_refused() {
     let mut bytes = std::fs::read(data("lab2.bin")).expect("the file");

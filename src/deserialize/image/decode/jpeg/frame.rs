@@ -3,6 +3,7 @@
 use super::super::DecodeError;
 use super::source::{EOI, SOI, Source};
 use super::tables::Code;
+use crate::limits::{LARGEST_JPEG_SIDE, MOST_SCANS};
 
 /// Most components of an image that can be shown: gray, three colors, or four inks.
 pub const MAX_COMPONENTS: usize = 4;
@@ -132,12 +133,6 @@ pub struct Parser<'a> {
     /// The EXIF data, if the file has any.
     pub exif: Option<&'a [u8]>,
 }
-
-/// Most scans of an image. Programs write about ten; each costs time that grows with the image and not with the file.
-const MAX_SCANS: u32 = 500;
-
-/// Most columns or rows (libjpeg).
-const MAX_SIDE: u32 = 65500;
 
 fn damaged(what: &str) -> DecodeError {
     DecodeError::new(format!("the JPEG file is damaged: {what}"))
@@ -326,8 +321,10 @@ impl<'a> Parser<'a> {
         if length != 8 + 3 * count {
             return Err(damaged("the description of its image has a wrong length"));
         }
-        if width > MAX_SIDE || height > MAX_SIDE {
-            return Err(damaged(&format!("{width} columns and {height} rows are more than {MAX_SIDE}")));
+        if width > LARGEST_JPEG_SIDE || height > LARGEST_JPEG_SIDE {
+            return Err(damaged(&format!(
+                "{width} columns and {height} rows are more than {LARGEST_JPEG_SIDE}"
+            )));
         }
         if bits != 8 {
             return Err(DecodeError::new(format!(
@@ -424,9 +421,9 @@ impl<'a> Parser<'a> {
             return Err(damaged("the description of a scan has a wrong length"));
         }
         self.scans += 1;
-        if self.scans > MAX_SCANS {
+        if self.scans > MOST_SCANS {
             return Err(DecodeError::new(format!(
-                "the JPEG file has more than {MAX_SCANS} scans, which is more than any program writes; write it anew"
+                "the JPEG file has more than {MOST_SCANS} scans, which is more than any program writes; write it anew"
             )));
         }
         let mut scan = Scan {

@@ -22,6 +22,7 @@ mod upsample;
 
 use super::DecodeError;
 use crate::image::Region;
+use crate::memory::room;
 use crate::processor::Processor;
 use arithmetic::Arithmetic;
 use frame::{Colors, Frame, MAX_COMPONENTS, Parser, Scan};
@@ -115,7 +116,7 @@ impl JpegDecoder {
         let top = region.top.min(rows - 1);
         let part = Region { top, height: rows - top, ..region };
         let bytes = region.width as usize * if grayscale { 1 } else { 3 };
-        let mut complete = vec![0; bytes * part.height as usize];
+        let mut complete = room::zeroed(bytes * part.height as usize, room::IMAGE)?;
         self.decode_region(image, memory, part, &mut complete)?;
         for (y, row) in (region.top..).zip(output.chunks_exact_mut(bytes.max(1))) {
             let from = (y.min(rows - 1) - top) as usize * bytes;
@@ -153,7 +154,7 @@ impl JpegDecoder {
         let is_single = image.has_single_scan();
         let Opened { mut parser, frame, scan, needed, grayscale } = image;
         for (plane, component) in self.planes.iter_mut().zip(&frame.components[..needed]) {
-            plane.reset(component, region);
+            plane.reset(component, region)?;
         }
         let processor = Processor::detect();
         let frame = if is_single {
@@ -181,7 +182,7 @@ impl JpegDecoder {
         needed: usize,
     ) -> Result<(), DecodeError> {
         let JpegDecoder { tables, coefficients, planes, .. } = self;
-        coefficients.reset(frame, 1);
+        coefficients.reset(frame, 1)?;
         // In an image with one component each row of MCUs has one row of blocks, whatever the frame says.
         let rows_of = |index: usize| if scan.count == 1 { 1 } else { u32::from(frame.components[index].v) };
         let first = (0..needed).map(|i| planes[i].top / rows_of(i)).min().unwrap_or(0);
@@ -223,7 +224,7 @@ impl JpegDecoder {
         let mut is_first = true;
         while let (Some(scan), Some(frame)) = (next, parser.frame) {
             if std::mem::take(&mut is_first) {
-                coefficients.reset(&frame, frame.mcus_high);
+                coefficients.reset(&frame, frame.mcus_high)?;
             }
             let definitions = &parser.definitions;
             let interval = definitions.restart_interval;

@@ -4,6 +4,7 @@ use super::super::DecodeError;
 use super::frame::{Definitions, Frame, MAX_COMPONENTS, Scan};
 use super::source::{Bits, Segment, Source};
 use super::tables::{Table, extend, place, standard_code};
+use crate::memory::room;
 
 /// Decodes blocks, one after the other.
 pub trait EntropyDecoder<'a> {
@@ -31,13 +32,14 @@ pub struct Coefficients {
 
 impl Coefficients {
     /// Makes room for `rows` rows of MCUs, all coefficients 0.
-    pub fn reset(&mut self, frame: &Frame, rows: u32) {
+    pub fn reset(&mut self, frame: &Frame, rows: u32) -> crate::Result<()> {
         for (i, component) in frame.components[..frame.count].iter().enumerate() {
             self.strides[i] = frame.mcus_wide as usize * usize::from(component.h);
             let blocks = self.strides[i] * rows as usize * usize::from(component.v);
             self.planes[i].clear();
-            self.planes[i].resize(blocks, [0; 64]);
+            room::resize(&mut self.planes[i], blocks, [0; 64], room::IMAGE)?;
         }
+        Ok(())
     }
 
     /// Sets all coefficients to 0.

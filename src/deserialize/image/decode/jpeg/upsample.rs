@@ -1,7 +1,9 @@
 //! From the samples of a component to a row of the image.
 
 use super::frame::Component;
+use crate::Result;
 use crate::image::Region;
+use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
 
 /// The samples of a component that a region needs.
@@ -22,7 +24,7 @@ pub struct Plane {
 impl Plane {
     /// Makes room for what a region of the image needs: its own samples, and one more at each side, because colors between
     /// samples depend on both neighbours.
-    pub fn reset(&mut self, component: &Component, region: Region) {
+    pub fn reset(&mut self, component: &Component, region: Region) -> Result<()> {
         let (step_x, step_y) = (u32::from(component.step_x), u32::from(component.step_y));
         let last = |start: u32, length: u32| start + length.max(1) - 1;
         self.left = (region.left / step_x).saturating_sub(1) / 8;
@@ -32,7 +34,7 @@ impl Plane {
         self.stride = 8 * (self.right - self.left) as usize;
         let size = self.stride * 8 * (self.bottom - self.top) as usize;
         // What is left from the image before is overwritten: every block of the plane is decoded.
-        self.samples.resize(size, 0);
+        room::resize(&mut self.samples, size, 0, room::IMAGE)
     }
 
     /// The samples of a row of blocks, and the distance of their rows.

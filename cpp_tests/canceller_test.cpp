@@ -1,0 +1,73 @@
+// Calls that are ended from another thread.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data.hpp"
+
+namespace {
+
+using CancellerTest = DataTest;
+
+// A format whose chunks of two sequences wait until they may be loaded.
+class Gated : public cr::UserDeserializer {
+ public:
+  std::vector<cr::UserStream> GetStreams() override {
+    return {{"x", {1}, cr::Storage::kDense, cr::ElementType::kFloat, false}};
+  }
+
+  std::uint32_t GetChunkCount() override { return 4; }
+
+  cr::UserChunk GetChunk(std::uint32_t chunk) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return is_open_; });
+    auto values = std::make_shared<std::vector<float>>();
+    for (std::uint32_t i = 0; i < 2; ++i) values->push_back(static_cast<float>(2 * chunk + i));
+    const cr::Span<const float> x(values->data(), values->size());
+    return cr::UserChunk({cr::UserStreamData::Samples(cr::DenseArray(x))}, values);
+  }
+
+  void Open() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+};
+
+TEST_F(CancellerTest, AReadEndsAndLosesNothing) {
+  const auto user = std::make_shared<Gated>();
+  auto canceller = std::make_unique<cr::Canceller>();
+  cr::Reader reader = cr::Reader::FromUser(user, "randomize = false", canceller.get());
+  reader.StartEpoch(Sweep(3));
+  EXPECT_FALSE(canceller->Cancel());
+  const cr::Canceller copy = *canceller;
+  canceller.reset();
+  for (int i = 0; i < 3; ++i) {
+    std::thread other([&] {
+      while (!copy.Cancel()) std::this_thread::yield();
+    });
+    const cr::Error error = ErrorOf([&] { reader.GetMinibatch(); });
+    other.join();
+    EXPECT_EQ(error.Kind(), cr::ErrorKind::kCancelled);
+  }
+  user->Open();
+  EXPECT_EQ(Rest(reader), (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(CancellerTest, ReadersAreOpenedWithIt) {
+  const cr::Canceller canceller;
+  cr::Reader reader = cr::Reader::FromText(Configuration(Lines(5)), {}, {}, &canceller);
+  reader.StartEpoch(Sweep(2));
+  EXPECT_EQ(Rest(reader).size(), 5u);
+  EXPECT_FALSE(canceller.Cancel());
+}
+
+}  // namespace

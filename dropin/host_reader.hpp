@@ -1,0 +1,16 @@
+// A reader as the host knows it.
+#pragma once
+
+#include <memory>
+
+#include "reader.hpp"
+
+namespace cntk_dropin {
+
+// Makes a reader of a section of the host. `kind` is the kind of reader that the host asked for. `companion`
+// may be null.
+std::unique_ptr<cntk_host::Reader> make_host_reader(const cntk_host::ConfigParameters& config,
+                                                    cntk_reader_section_kind kind,
+                                                    std::unique_ptr<Companion> companion = nullptr);
+
+}  // namespace cntk_dropin

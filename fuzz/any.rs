@@ -1,0 +1,29 @@
+//! All targets in one program, which `cargo xtask fuzz` builds: the environment variable says which one. Linking one program
+//! takes seconds, linking one for each target minutes.
+
+#![no_main]
+
+use cntk_reader_fuzz::{ALL, Target, libfuzzer_sys, prepare};
+use std::sync::OnceLock;
+
+/// Names the target.
+const VARIABLE: &str = "CNTK_READER_FUZZ_TARGET";
+
+fn chosen() -> &'static Target {
+    static CHOSEN: OnceLock<&Target> = OnceLock::new();
+    CHOSEN.get_or_init(|| {
+        let name = std::env::var(VARIABLE).unwrap_or_default();
+        ALL.iter().find(|target| target.name == name).unwrap_or_else(|| {
+            ALL.iter().for_each(|target| println!("{}\t{}\t{}", target.name, target.dictionary, target.what));
+            std::process::exit(if name.is_empty() { 0 } else { 2 })
+        })
+    })
+}
+
+libfuzzer_sys::fuzz_target!(
+    init: {
+        chosen();
+        prepare();
+    },
+    |input: &[u8]| (chosen().run)(input)
+);

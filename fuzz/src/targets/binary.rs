@@ -1,0 +1,12 @@
+//! Binary files in both layouts: errors with a place, or data.
+
+use crate::case::Case;
+
+/// The input chooses how to read, and is a binary file.
+pub fn run(input: &[u8]) {
+    let mut case = Case::new(input);
+    let file = case.write("data.cbf", case.content);
+    case.read(&format!(
+        "[ type = CNTKBinaryFormatDeserializer ; module = CNTKBinaryReader ; file = \"{file}\" ]"
+    ));
+}

@@ -1,0 +1,625 @@
+//! Sequences of calls of the C interface, in any order and with arguments of any size. Handles are valid or NULL, as the header asks;
+//! memory is as large as the caller says, and not a byte larger, which AddressSanitizer watches.
+
+use crate::case::Case;
+use crate::choices::Choices;
+use ::cntk_reader::capi::buffer::{
+    cntk_reader_buffer, cntk_reader_buffer_free, cntk_reader_buffer_get_bytes,
+};
+use ::cntk_reader::capi::checkpoint::{cntk_reader_checkpoint_restore, cntk_reader_checkpoint_save};
+use ::cntk_reader::capi::chunk::{
+    cntk_reader_chunk, cntk_reader_chunk_decode_sequence, cntk_reader_chunk_free,
+    cntk_reader_chunk_get_sequence, cntk_reader_decoded, cntk_reader_decoded_free,
+};
+use ::cntk_reader::capi::configuration::{
+    cntk_reader_configuration, cntk_reader_configuration_get, cntk_reader_configuration_set,
+};
+use ::cntk_reader::capi::deserializer::*;
+use ::cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
+use ::cntk_reader::capi::error::*;
+use ::cntk_reader::capi::forms::*;
+use ::cntk_reader::capi::minibatch::*;
+use ::cntk_reader::capi::minibatch_handle::cntk_reader_minibatch;
+use ::cntk_reader::capi::minibatch_stream::*;
+use ::cntk_reader::capi::reader::*;
+use ::cntk_reader::capi::section::*;
+use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
+use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
+use ::cntk_reader::capi::status::cntk_reader_status;
+use ::cntk_reader::capi::stream::cntk_reader_stream_info;
+use std::ffi::CStr;
+use std::mem::{MaybeUninit, size_of};
+use std::ptr::{null, null_mut};
+
+/// Most calls of an input.
+const CALLS: usize = 200;
+
+/// Numbers for sizes, counts and places.
+const NUMBERS: [u64; 12] =
+    [0, 1, 2, 3, 5, 64, 1 << 31, u32::MAX as u64, 1 << 62, i64::MAX as u64, u64::MAX - 1, u64::MAX];
+
+/// Data that readers are opened from; `{}` is the file.
+const SOURCES: [&str; 5] = [
+    "randomize = true",
+    "randomize = false",
+    "frameMode = true",
+    "truncated = true\ntruncationLength = 3",
+    "randomize = true\nlocalTimeline = true\nprecision = \"double\"",
+];
+
+const DATA: &str = "0 |x 1 2 |s 0:1\n0 |x 3 4 |s 1:1\n1 |x 5 6 |s 2:7\n2 |x 7 8 |s 1:1 2:2\n2 |x 9 10 |s 0:5\n3 |x 1 1 |s 1:1\n";
+
+type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
+
+/// Makes a call with a place for its error, or without one, and looks at what it returns.
+fn check(choices: &mut Choices<'_>, call: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> bool {
+    if choices.once_in(16) {
+        return is_ok(call(None));
+    }
+    let mut place = MaybeUninit::new(null_mut());
+    let status = call(Some(&mut place));
+    // SAFETY: the place was NULL, or the call has written an error to it.
+    let error: *mut cntk_reader_error = unsafe { place.assume_init() };
+    if is_ok(status) {
+        assert!(error.is_null(), "an error of a call that succeeded");
+        return true;
+    }
+    assert!(!error.is_null(), "no error of a call that failed");
+    // SAFETY: an error of the library, which is freed here, once.
+    let error = unsafe { Box::from_raw(error) };
+    // SAFETY: texts of errors are terminated and live as long.
+    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
+    assert!(!text.is_empty(), "an error without a text");
+    let mut info = Room::<cntk_reader_error_info>::whole();
+    // SAFETY: the room is as large as it says.
+    assert!(is_ok(unsafe { cntk_reader_error_describe(Some(&error), info.pointer()) }));
+    cntk_reader_error_free(Some(error));
+    false
+}
+
+fn is_ok(status: cntk_reader_status) -> bool {
+    assert_ne!(status, cntk_reader_status::CNTK_READER_STATUS_INTERNAL);
+    status == cntk_reader_status::CNTK_READER_STATUS_OK
+}
+
+/// Memory for a struct of the caller, as large as its first member says, and at least as large as the struct.
+struct Room<T>(Vec<u64>, std::marker::PhantomData<T>);
+
+impl<T> Room<T> {
+    fn of_size(stated: usize) -> Room<T> {
+        let bytes = stated.clamp(size_of::<T>(), 4096);
+        let mut memory = vec![0; bytes.div_ceil(8)];
+        memory[0] = stated as u64;
+        Room(memory, std::marker::PhantomData)
+    }
+
+    /// As large as the struct.
+    fn whole() -> Room<T> {
+        Room::of_size(size_of::<T>())
+    }
+
+    /// Mostly as large as the struct; else of another size, which may be refused.
+    fn chosen(choices: &mut Choices<'_>) -> Room<T> {
+        match choices.once_in(8) {
+            true => Room::of_size(*choices.pick(&[0, 7, 8, 16, 24, 64, 1000, 4096, 4097, usize::MAX])),
+            false => Room::whole(),
+        }
+    }
+
+    fn with(mut self, value: &T) -> Room<T> {
+        let stated = self.0[0];
+        // SAFETY: there is room for the struct, which consists of plain numbers and pointers.
+        unsafe { self.0.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(value, 1) };
+        self.0[0] = stated;
+        self
+    }
+
+    fn pointer(&mut self) -> *mut T {
+        self.0.as_mut_ptr().cast()
+    }
+
+    /// What a call has written, if the struct was as large as it is.
+    fn get(&self) -> &T {
+        assert!(self.0[0] as usize >= size_of::<T>());
+        // SAFETY: the memory has the size of the struct, is zeroed, or written by the library.
+        unsafe { &*self.0.as_ptr().cast() }
+    }
+}
+
+fn number(choices: &mut Choices<'_>) -> u64 {
+    match choices.once_in(4) {
+        true => *choices.pick(&NUMBERS),
+        false => choices.below(12) as u64,
+    }
+}
+
+/// What the calls have handed out.
+#[derive(Default)]
+struct Handles {
+    config: String,
+    section: Option<Box<cntk_reader_section>>,
+    reader: Option<Box<cntk_reader>>,
+    minibatches: Vec<*const cntk_reader_minibatch>,
+    checkpoint: Vec<u8>,
+    deserializer: Option<Box<cntk_reader_deserializer>>,
+    chunk: Option<Box<cntk_reader_chunk>>,
+}
+
+/// A handle that a call has written; NULL where it failed.
+fn taken<T>(place: MaybeUninit<*mut T>) -> Option<Box<T>> {
+    // SAFETY: the place was NULL at first; what the library writes is a handle that its function frees as a box.
+    let pointer = unsafe { place.assume_init() };
+    // SAFETY: as above, and nobody else has it.
+    (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+}
+
+impl Handles {
+    fn reader(&self) -> *mut cntk_reader {
+        self.reader.as_ref().map_or(null_mut(), |reader| (&raw const **reader).cast_mut())
+    }
+
+    fn minibatch(&self, choices: &mut Choices<'_>) -> Option<&cntk_reader_minibatch> {
+        let at = choices.below(self.minibatches.len());
+        // SAFETY: each of them has a reference that is given up when it is taken out of the list.
+        self.minibatches.get(at).map(|&minibatch| unsafe { &*minibatch })
+    }
+
+    fn open(&mut self, choices: &mut Choices<'_>) {
+        let text = format!("traceLevel = 0\n{}\n{}", choices.pick(&SOURCES), self.config);
+        let mut source = cntk_reader_source {
+            text: text.as_ptr().cast(),
+            text_length: text.len(),
+            ..cntk_reader_source::default()
+        };
+        if choices.once_in(8) {
+            source.text_length = choices.below(text.len());
+        }
+        let mut room = Room::chosen(choices).with(&source);
+        let mut place = MaybeUninit::new(null_mut());
+        // SAFETY: the room is as large as it says; the text outlives the call.
+        check(choices, |error| unsafe { cntk_reader_open(room.pointer(), Some(&mut place), error) });
+        cntk_reader_free(self.reader.take());
+        self.reader = taken(place);
+    }
+
+    fn start(&self, choices: &mut Choices<'_>) {
+        let mut epoch = cntk_reader_epoch {
+            workers: 1 + choices.below(3) as u64,
+            rank: choices.below(2) as u64,
+            minibatch_size: 1 + choices.below(8) as u64,
+            sweeps: choices.below(3) as u64,
+            ..cntk_reader_epoch::default()
+        };
+        if choices.once_in(2) {
+            let members = [
+                &mut epoch.workers,
+                &mut epoch.rank,
+                &mut epoch.minibatch_size,
+                &mut epoch.truncation_length,
+                &mut epoch.right_splice,
+                &mut epoch.cross_sweeps,
+                &mut epoch.samples,
+                &mut epoch.sweeps,
+                &mut epoch.index,
+            ];
+            let which = choices.below(members.len());
+            for (place, member) in members.into_iter().enumerate() {
+                if place == which {
+                    *member = number(choices);
+                }
+            }
+        }
+        let mut room = Room::chosen(choices).with(&epoch);
+        // SAFETY: the reader is NULL or a handle, the room as large as it says.
+        check(choices, |error| unsafe { cntk_reader_epoch_start(self.reader(), room.pointer(), error) });
+    }
+
+    fn read(&mut self, choices: &mut Choices<'_>) {
+        let mut place = MaybeUninit::new(null());
+        // SAFETY: the reader is NULL or a handle.
+        check(choices, |error| unsafe { cntk_reader_minibatch_read(self.reader(), Some(&mut place), error) });
+        // SAFETY: NULL, or the minibatch that was written.
+        let minibatch: *const cntk_reader_minibatch = unsafe { place.assume_init() };
+        if !minibatch.is_null() {
+            self.minibatches.push(minibatch);
+        }
+        while self.minibatches.len() > 8 {
+            // SAFETY: a reference that is given up once.
+            unsafe { cntk_reader_minibatch_release(self.minibatches.remove(0)) };
+        }
+    }
+
+    fn configure(&self, choices: &mut Choices<'_>) {
+        let configuration = cntk_reader_configuration {
+            workers: number(choices),
+            rank: number(choices),
+            minibatch_size: number(choices),
+            truncation_length: number(choices),
+            right_splice: number(choices),
+            ..cntk_reader_configuration::default()
+        };
+        let mut room = Room::chosen(choices).with(&configuration);
+        let mut given = Room::<cntk_reader_configuration>::chosen(choices);
+        // SAFETY: the reader is NULL or a handle, the rooms as large as they say.
+        unsafe {
+            check(choices, |error| cntk_reader_configuration_set(self.reader(), room.pointer(), error));
+            let reader = self.reader.as_deref();
+            check(choices, |error| cntk_reader_configuration_get(reader, given.pointer(), error));
+        }
+    }
+
+    fn describe(&self, choices: &mut Choices<'_>) {
+        let (reader, index) = (self.reader.as_deref(), number(choices) as usize);
+        let mut whole = Room::<cntk_reader_info>::chosen(choices);
+        let mut stream = Room::<cntk_reader_stream_info>::chosen(choices);
+        let mut member = Room::<cntk_reader_member_info>::chosen(choices);
+        let mut progress = Room::<cntk_reader_progress>::chosen(choices);
+        let mut memory = Room::<cntk_reader_memory>::chosen(choices);
+        let mut bytes = MaybeUninit::uninit();
+        // SAFETY: the rooms are as large as they say.
+        unsafe {
+            check(choices, |error| cntk_reader_describe(reader, whole.pointer(), error));
+            check(choices, |error| cntk_reader_stream_describe(reader, index, stream.pointer(), error));
+            check(choices, |error| cntk_reader_member_describe(reader, index, member.pointer(), error));
+            check(choices, |error| cntk_reader_progress_get(reader, progress.pointer(), error));
+            check(choices, |error| cntk_reader_memory_get(reader, memory.pointer(), error));
+        }
+        let workers = number(choices);
+        check(choices, |error| cntk_reader_chunk_size_suggest(reader, workers, Some(&mut bytes), error));
+    }
+
+    fn look(&self, choices: &mut Choices<'_>) {
+        let minibatch = self.minibatch(choices);
+        let mut info = Room::<cntk_reader_minibatch_info>::chosen(choices);
+        let mut stream = Room::<cntk_reader_minibatch_stream>::whole();
+        let index = choices.below(3);
+        // SAFETY: the rooms are as large as they say.
+        unsafe {
+            check(choices, |error| cntk_reader_minibatch_describe(minibatch, info.pointer(), error));
+            if check(choices, |error| {
+                cntk_reader_minibatch_stream_describe(minibatch, index, stream.pointer(), error)
+            }) {
+                let stream = stream.get();
+                let records = std::slice::from_raw_parts(stream.records, stream.record_count);
+                assert!(records.iter().all(|record| record.lane < stream.lanes as u64));
+                let block = std::slice::from_raw_parts(stream.block.cast::<u8>(), stream.block_size);
+                std::hint::black_box(block.iter().fold(0_u8, |sum, byte| sum ^ byte));
+            }
+            let capacity = choices.below(4);
+            let mut streams = vec![0_u64; capacity * size_of::<cntk_reader_minibatch_stream>() / 8];
+            if let Some(size) = streams.first_mut() {
+                *size = size_of::<cntk_reader_minibatch_stream>() as u64;
+            }
+            let pointer = if capacity == 0 { null_mut() } else { streams.as_mut_ptr().cast() };
+            check(choices, |error| {
+                cntk_reader_minibatch_describe_streams(minibatch, info.pointer(), pointer, capacity, error)
+            });
+            let mut text = vec![0_u8; choices.below(6)];
+            let (sequence, mut length) = (number(choices) as usize, MaybeUninit::uninit());
+            let (pointer, capacity) = (text.as_mut_ptr().cast(), text.len());
+            check(choices, |error| {
+                cntk_reader_minibatch_get_key_text(
+                    minibatch,
+                    sequence,
+                    pointer,
+                    capacity,
+                    Some(&mut length),
+                    error,
+                )
+            });
+        }
+    }
+
+    fn form(&self, choices: &mut Choices<'_>) {
+        let (minibatch, stream, length) =
+            (self.minibatch(choices), choices.below(3), number(choices) as usize);
+        // As large as it is said to be for doubles, of which the library may write floats.
+        let mut values = vec![0_f64; choices.below(100)];
+        let (mut mask, mut numbers) = (vec![0_u8; choices.below(50)], vec![0_i32; choices.below(50)]);
+        let (value_room, number_room) = (values.len(), numbers.len());
+        // SAFETY: each pointer has as many elements as the number beside it says.
+        check(choices, |error| unsafe {
+            let (values, numbers) = (values.as_mut_ptr().cast(), numbers.as_mut_ptr());
+            match length % 4 {
+                0 => cntk_reader_minibatch_stream_pad(
+                    minibatch,
+                    stream,
+                    length / 4,
+                    0.5,
+                    values,
+                    value_room,
+                    mask.as_mut_ptr(),
+                    mask.len(),
+                    error,
+                ),
+                1 => cntk_reader_minibatch_stream_pack(
+                    minibatch,
+                    stream,
+                    values,
+                    value_room,
+                    numbers,
+                    number_room,
+                    error,
+                ),
+                2 => cntk_reader_minibatch_stream_pad_indices(
+                    minibatch,
+                    stream,
+                    length / 4,
+                    -1,
+                    numbers,
+                    number_room,
+                    mask.as_mut_ptr(),
+                    mask.len(),
+                    error,
+                ),
+                _ => cntk_reader_minibatch_stream_pack_indices(
+                    minibatch,
+                    stream,
+                    values.cast(),
+                    value_room,
+                    numbers,
+                    number_room,
+                    error,
+                ),
+            }
+        });
+    }
+
+    fn save(&mut self, choices: &mut Choices<'_>) {
+        let mut entries = vec![MaybeUninit::<cntk_reader_state_entry>::uninit(); choices.below(7)];
+        let (mut count, room) = (MaybeUninit::new(0), entries.len());
+        let reader = self.reader.as_deref();
+        // SAFETY: there is room for as many entries as is said.
+        let is_known = check(choices, |error| unsafe {
+            cntk_reader_state_get(reader, entries.as_mut_ptr().cast(), room, Some(&mut count), error)
+        });
+        // SAFETY: initialized above.
+        let count = unsafe { count.assume_init() }.min(room);
+        if is_known && choices.once_in(2) {
+            // SAFETY: the call has written `count` entries.
+            let mut entries: Vec<cntk_reader_state_entry> =
+                entries[..count].iter().map(|entry| unsafe { entry.assume_init() }).collect();
+            if let Some(entry) = entries.first_mut() {
+                entry.value = number(choices);
+            }
+            let pointer = if entries.is_empty() { null() } else { entries.as_ptr() };
+            // SAFETY: as many entries as is said.
+            check(choices, |error| unsafe {
+                cntk_reader_state_set(self.reader(), pointer, entries.len(), error)
+            });
+        }
+        let mut place = MaybeUninit::new(null_mut());
+        check(choices, |error| cntk_reader_checkpoint_save(reader, Some(&mut place), error));
+        if let Some(buffer) = taken::<cntk_reader_buffer>(place) {
+            let (mut bytes, mut size) = (MaybeUninit::new(null()), MaybeUninit::new(0));
+            check(choices, |error| {
+                cntk_reader_buffer_get_bytes(Some(&buffer), Some(&mut bytes), Some(&mut size), error)
+            });
+            // SAFETY: both are initialized; the bytes live as long as the buffer.
+            let bytes: &[u8] = unsafe {
+                match size.assume_init() {
+                    0 => &[],
+                    size => std::slice::from_raw_parts(bytes.assume_init(), size),
+                }
+            };
+            if !bytes.is_empty() {
+                self.checkpoint = bytes.to_vec();
+            }
+            cntk_reader_buffer_free(Some(buffer));
+        }
+    }
+
+    fn restore(&self, choices: &mut Choices<'_>) {
+        let mut bytes = self.checkpoint.clone();
+        if choices.once_in(4) && !bytes.is_empty() {
+            let at = choices.below(bytes.len());
+            bytes.truncate(at);
+        }
+        let pointer = if bytes.is_empty() { null() } else { bytes.as_ptr() };
+        // SAFETY: as many bytes as is said; the reader is NULL or a handle.
+        check(choices, |error| unsafe {
+            cntk_reader_checkpoint_restore(self.reader(), pointer, bytes.len(), error)
+        });
+    }
+
+    fn section(&mut self, choices: &mut Choices<'_>, file: &str) {
+        let entry = |key: &'static str, text: &str| cntk_reader_section_entry {
+            key: key.as_ptr().cast(),
+            key_length: key.len(),
+            text: text.as_ptr().cast(),
+            text_length: text.len(),
+            literal: 0,
+            reserved: 0,
+        };
+        let streams = "[ x = [ dim = 2 ; format = \"dense\" ] : s = [ dim = 3 ; format = \"sparse\" ] ]";
+        let mut entries = vec![
+            entry("file", file),
+            entry("input", streams),
+            entry("chunkSizeInBytes", "20"),
+            entry("frameMode", "false"),
+            entry("precision", "float"),
+        ];
+        if choices.once_in(4) {
+            entries.remove(choices.below(entries.len()));
+        }
+        let mut place = MaybeUninit::new(null_mut());
+        let parent = self.section.as_deref();
+        let path = "global:reader";
+        // SAFETY: as many bytes and entries as is said.
+        check(choices, |error| unsafe {
+            cntk_reader_section_create(
+                path.as_ptr().cast(),
+                path.len(),
+                entries.as_ptr(),
+                entries.len(),
+                parent,
+                Some(&mut place),
+                error,
+            )
+        });
+        if let Some(section) = taken(place) {
+            cntk_reader_section_free(self.section.replace(section));
+        }
+        let mut text = vec![0_u8; choices.below(20)];
+        let mut length = MaybeUninit::uninit();
+        let section = self.section.as_deref();
+        // SAFETY: as much room as is said.
+        check(choices, |error| unsafe {
+            cntk_reader_section_get_path(
+                section,
+                text.as_mut_ptr().cast(),
+                text.len(),
+                Some(&mut length),
+                error,
+            )
+        });
+    }
+
+    fn deserializer(&mut self, choices: &mut Choices<'_>) {
+        let name = *choices.pick(&[
+            "CNTKTextFormatDeserializer",
+            "CNTKBinaryFormatDeserializer",
+            "HTKFeatureDeserializer",
+            "ImageDeserializer",
+            "",
+        ]);
+        let (section, mut place) = (self.section.as_deref(), MaybeUninit::new(null_mut()));
+        // SAFETY: as many bytes as is said; NULL stands for a corpus with defaults.
+        check(choices, |error| unsafe {
+            cntk_reader_deserializer_open(
+                name.as_ptr().cast(),
+                name.len(),
+                section,
+                null(),
+                Some(&mut place),
+                error,
+            )
+        });
+        if let Some(deserializer) = taken(place) {
+            cntk_reader_deserializer_free(self.deserializer.replace(deserializer));
+        }
+        let (deserializer, index) = (self.deserializer.as_deref(), number(choices));
+        let mut info = Room::<cntk_reader_deserializer_info>::chosen(choices);
+        let mut stream = Room::<cntk_reader_stream_info>::chosen(choices);
+        let mut chunk = Room::<cntk_reader_chunk_info>::chosen(choices);
+        let mut sequences = vec![MaybeUninit::<cntk_reader_sequence_info>::uninit(); choices.below(5)];
+        let (pointer, room) = (sequences.as_mut_ptr().cast(), sequences.len());
+        let (mut count, mut found) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let (mut sequence, mut loaded) = (MaybeUninit::uninit(), MaybeUninit::new(null_mut()));
+        // SAFETY: the rooms are as large as they say.
+        unsafe {
+            check(choices, |error| cntk_reader_deserializer_describe(deserializer, info.pointer(), error));
+            check(choices, |error| {
+                cntk_reader_deserializer_describe_stream(
+                    deserializer,
+                    index as usize,
+                    stream.pointer(),
+                    error,
+                )
+            });
+            check(choices, |error| {
+                cntk_reader_deserializer_describe_chunk(deserializer, index as u32, chunk.pointer(), error)
+            });
+            check(choices, |error| {
+                cntk_reader_deserializer_list_sequences(
+                    deserializer,
+                    index as u32,
+                    pointer,
+                    room,
+                    Some(&mut count),
+                    error,
+                )
+            });
+        }
+        check(choices, |error| {
+            cntk_reader_deserializer_find_sequence(
+                deserializer,
+                index,
+                Some(&mut found),
+                Some(&mut sequence),
+                error,
+            )
+        });
+        check(choices, |error| {
+            cntk_reader_deserializer_load_chunk(deserializer, index as u32, Some(&mut loaded), error)
+        });
+        if let Some(chunk) = taken(loaded) {
+            cntk_reader_chunk_free(self.chunk.replace(chunk));
+        }
+    }
+
+    fn chunk(&self, choices: &mut Choices<'_>) {
+        let (stream, index) = (choices.below(3), number(choices) as u32);
+        let mut sequence = Room::<::cntk_reader::capi::chunk::cntk_reader_sequence>::chosen(choices);
+        let mut decoded = MaybeUninit::new(null_mut());
+        let chunk = self.chunk.as_deref();
+        // SAFETY: the room is as large as it says.
+        unsafe {
+            check(choices, |error| {
+                cntk_reader_chunk_get_sequence(chunk, stream, index, sequence.pointer(), error)
+            });
+            check(choices, |error| {
+                cntk_reader_chunk_decode_sequence(
+                    chunk,
+                    stream,
+                    index,
+                    sequence.pointer(),
+                    Some(&mut decoded),
+                    error,
+                )
+            });
+        }
+        cntk_reader_decoded_free(taken::<cntk_reader_decoded>(decoded));
+    }
+}
+
+impl Handles {
+    fn free(mut self) {
+        for &minibatch in &self.minibatches {
+            // SAFETY: a reference that is given up once.
+            unsafe { cntk_reader_minibatch_release(minibatch) };
+        }
+        cntk_reader_free(self.reader.take());
+        cntk_reader_chunk_free(self.chunk.take());
+        cntk_reader_deserializer_free(self.deserializer.take());
+        cntk_reader_section_free(self.section.take());
+    }
+}
+
+/// The input is a sequence of calls.
+pub fn run(input: &[u8]) {
+    let case = Case::of_content(input);
+    let file = case.write("data.ctf", DATA.as_bytes());
+    let config = format!(
+        "deserializers = ([ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
+         file = \"{file}\" ; chunkSizeInBytes = 20\n\
+         input = [ x = [ dim = 2 ; format = dense ] ; s = [ dim = 3 ; format = sparse ] ] ])"
+    );
+    let mut handles = Handles { config, ..Handles::default() };
+    let mut choices = Choices::new(case.content);
+    for _ in 0..CALLS {
+        if choices.is_at_end() {
+            break;
+        }
+        match choices.below(16) {
+            0 => handles.open(&mut choices),
+            1 | 2 => handles.start(&mut choices),
+            3..=6 => handles.read(&mut choices),
+            7 => handles.configure(&mut choices),
+            8 => handles.describe(&mut choices),
+            9 => handles.look(&mut choices),
+            10 => handles.form(&mut choices),
+            11 => handles.save(&mut choices),
+            12 => handles.restore(&mut choices),
+            13 => handles.section(&mut choices, &file),
+            14 => handles.deserializer(&mut choices),
+            _ => {
+                handles.chunk(&mut choices);
+                if choices.once_in(8) {
+                    cntk_reader_free(handles.reader.take());
+                }
+            }
+        }
+    }
+    handles.free();
+}

@@ -1,0 +1,13 @@
+//! What the targets of compressed files share.
+
+use crate::case::{Case, scratch};
+
+/// Reads a compressed text file, by a cache folder of its own.
+pub fn read(case: &mut Case<'_>, name: &str) {
+    let file = case.write(name, case.content);
+    case.read(&format!(
+        "[ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader ; file = \"{file}\"\n\
+         input = [ x = [ dim = 2 ; format = \"dense\" ] ] ]"
+    ));
+    _ = std::fs::remove_dir_all(scratch().join("cache"));
+}

@@ -1,0 +1,12 @@
+//! Scripts (scp) of HTK features: errors with a place, or data.
+
+use super::speech;
+use crate::case::Case;
+
+/// The input chooses how to read, and is a script.
+pub fn run(input: &[u8]) {
+    let mut case = Case::new(input);
+    let content = case.content;
+    let section = speech::features(&mut case, content);
+    case.read(&section);
+}

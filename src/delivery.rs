@@ -1,0 +1,120 @@
+//! One thread waits for what another one delivers, until its call is cancelled.
+
+use crate::Result;
+use crate::cancel::{self, Wake};
+use crate::sync::{Condvar, Mutex};
+use std::sync::Arc;
+
+/// Where the deliverer puts things, one at a time. Without it nothing comes any more.
+pub(crate) struct Outbox<T>(Arc<Shared<T>>);
+
+/// Where they are waited for.
+pub(crate) struct Inbox<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+struct State<T> {
+    thing: Option<T>,
+    /// The outbox is gone.
+    is_closed: bool,
+}
+
+/// A way for things from one thread to another. To deliver one allocates nothing.
+pub(crate) fn delivery<T>() -> (Outbox<T>, Inbox<T>) {
+    let state = Mutex::new(State { thing: None, is_closed: false });
+    let shared = Arc::new(Shared { state, changed: Condvar::new() });
+    (Outbox(Arc::clone(&shared)), Inbox(shared))
+}
+
+impl<T> Outbox<T> {
+    /// Delivers a thing. The one before was taken.
+    pub(crate) fn put(&self, thing: T) {
+        self.0.state.lock().thing = Some(thing);
+        self.0.changed.notify_all();
+    }
+}
+
+impl<T> Drop for Outbox<T> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl<T: Send + 'static> Inbox<T> {
+    /// Waits for the next thing; `None` if none comes any more. A call that is cancelled leaves it for the next one.
+    pub(crate) fn take(&self) -> Result<Option<T>> {
+        let waiting = cancel::waiting(&self.0);
+        let mut state = self.0.state.lock();
+        loop {
+            if state.thing.is_some() || state.is_closed {
+                return Ok(state.thing.take());
+            }
+            waiting.check()?;
+            self.0.changed.wait(&mut state);
+        }
+    }
+}
+
+impl<T: Send> Wake for Shared<T> {
+    fn wake(&self) {
+        drop(self.state.lock());
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod schedules {
+    use super::delivery;
+    use crate::sync::{explore, thread};
+    use crate::{Canceller, ErrorKind};
+
+    /// A thread that waits for what does not come is woken by a cancellation, whenever that comes, and gets the thing later.
+    #[test]
+    fn a_thread_that_waits_is_woken() {
+        explore::random("delivery, cancelled while nothing comes", || {
+            let (canceller, other) = (Canceller::new(), Canceller::new());
+            let (outbox, inbox) = delivery();
+            let ends = canceller.clone();
+            let thread = thread::spawn(move || {
+                while !ends.cancel() {
+                    thread::yield_now();
+                }
+                outbox
+            });
+            let taken = canceller.run(|| inbox.take());
+            assert_eq!(taken.expect_err("nothing came").kind(), ErrorKind::Cancelled);
+            let outbox = thread.join().expect("no panic");
+            let thread = thread::spawn(move || outbox.put(7));
+            assert_eq!(other.run(|| inbox.take()).expect("not cancelled"), Some(7));
+            thread.join().expect("no panic");
+            assert_eq!(inbox.take().expect("not cancelled"), None);
+        });
+    }
+
+    /// A thing that comes while the call is cancelled is taken by it or by the next one, and comes once.
+    #[test]
+    fn nothing_is_lost() {
+        explore::random("delivery, cancelled while something comes", || {
+            let (canceller, (outbox, inbox)) = (Canceller::new(), delivery());
+            let ends = canceller.clone();
+            let puts = thread::spawn(move || outbox.put(7));
+            let cancels = thread::spawn(move || ends.cancel());
+            let mut taken = None;
+            let call = canceller.run(|| {
+                taken = inbox.take()?;
+                Ok(())
+            });
+            let was_cancelled = cancels.join().expect("no panic");
+            assert_eq!(call.is_err(), was_cancelled);
+            if taken.is_none() {
+                taken = inbox.take().expect("not cancelled");
+            }
+            assert_eq!(taken, Some(7));
+            puts.join().expect("no panic");
+        });
+    }
+}

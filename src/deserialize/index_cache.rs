@@ -1,0 +1,108 @@
+//! What the index caches of text files and of label files have in common: CNTK's layout, and what this library adds to it.
+//!
+//! A cache is a header and a record for each sequence, of four numbers each. After them this library writes one more record,
+//! with the state of the data. CNTK 2.7 reads as many records as the header says, of either kind of cache, and so ignores it.
+//! CNTK itself trusts any cache that is not older than its data.
+
+use crate::file::{DataFile, FileState, NewFile};
+use byteorder::{ByteOrder, LE};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+const MAGIC: u64 = 0x636e_746b_5f69_6478;
+/// Begins the record of the data: "dataFile".
+const DATA_MAGIC: u64 = 0x656c_6946_6174_6164;
+const VERSION: u64 = 1;
+/// Bytes of the header: magic, version, number of records, offset of the first one.
+pub const HEADER: usize = 32;
+/// Bytes of a record: key, samples, padding, offset, size, padding.
+pub const RECORD: usize = 32;
+
+/// Why the header of a cache is refused.
+pub type Unfit = &'static str;
+
+/// The numbers of the header of a cache of `sequences` sequences.
+pub fn header(sequences: usize) -> [u64; 4] {
+    [MAGIC, VERSION, sequences as u64, HEADER as u64]
+}
+
+/// Checks the header of a cache of `size` bytes; gives the number of its sequences.
+pub fn read_header(cache: &DataFile, size: u64) -> std::result::Result<usize, Unfit> {
+    let mut bytes = [0; HEADER];
+    cache.read_exact_at(0, &mut bytes).map_err(|_| "it has no header")?;
+    let [magic, version, sequences, offset] = words(&bytes);
+    if magic != MAGIC || version != VERSION || offset != HEADER as u64 {
+        return Err("it has another format");
+    }
+    if sequences > (size - HEADER as u64) / RECORD as u64 {
+        return Err("it has fewer records than it says");
+    }
+    Ok(sequences as usize)
+}
+
+/// The record of the state of the data.
+pub fn data_record(data: &FileState) -> [u64; 4] {
+    let (seconds, nanoseconds) = data.modified;
+    [DATA_MAGIC, data.size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()]
+}
+
+/// Compares the data with their state that a cache of `size` bytes records, and gives whether it records one: caches that
+/// CNTK wrote do not.
+pub fn check_data(
+    cache: &DataFile,
+    size: u64,
+    sequences: usize,
+    data: &FileState,
+) -> std::result::Result<bool, Unfit> {
+    let at = (HEADER + RECORD * sequences) as u64;
+    if size - at != RECORD as u64 {
+        return Ok(false);
+    }
+    let mut bytes = [0; RECORD];
+    cache.read_exact_at(at, &mut bytes).map_err(|_| "it cannot be read")?;
+    let recorded = words(&bytes);
+    if recorded[0] != DATA_MAGIC {
+        return Ok(false);
+    }
+    // Archives such as those of tar restore the time in whole seconds.
+    let in_seconds = [recorded[0], recorded[1], recorded[2], 0];
+    match [recorded, in_seconds].contains(&data_record(data)) {
+        true => Ok(true),
+        false => Err("the data were replaced or copied since it was written"),
+    }
+}
+
+/// The four numbers of a header or a record.
+pub fn words(bytes: &[u8; RECORD]) -> [u64; 4] {
+    let mut words = [0; 4];
+    LE::read_u64_into(bytes, &mut words);
+    words
+}
+
+/// The bytes of a header or a record.
+pub fn bytes(words: [u64; 4]) -> [u8; RECORD] {
+    let mut bytes = [0; RECORD];
+    LE::write_u64_into(&words, &mut bytes);
+    bytes
+}
+
+/// Writes a cache in place of one that is there, unless the data have changed while they were indexed. Nothing is left of a
+/// cache that is not complete. Fails with [`io::ErrorKind::ResourceBusy`] if another process or thread is writing it.
+pub fn write(
+    path: &str,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+    are_unchanged: impl FnOnce() -> bool,
+) -> io::Result<()> {
+    let mut cache = NewFile::create(Path::new(path), "")?;
+    write(cache.file())?;
+    match are_unchanged() {
+        true => cache.replace_cache(),
+        false => Err(io::Error::other("the data changed while they were indexed")),
+    }
+}
+
+/// Whether a cache that could not be written is no loss: another process or thread is writing it.
+pub fn is_written_by_other(cause: &io::Error) -> bool {
+    cause.kind() == io::ErrorKind::ResourceBusy
+}

@@ -1,0 +1,52 @@
+//! Running a test under many schedules.
+
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, MaxSteps, Runner};
+use std::sync::Arc;
+
+/// Environment variable with the number of schedules of each test.
+const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
+
+/// Environment variable with the seed of the first schedule.
+const SEED: &str = "CNTK_READER_SCHEDULE_SEED";
+
+/// Bytes of a thread's stack: opening a reader takes more than Shuttle's default.
+const STACK: usize = 1 << 20;
+
+/// Steps after which a schedule counts as one that never ends.
+const MOST_STEPS: usize = 1_000_000;
+
+/// Thread switches at chosen places that the second half of the schedules has. Most faults take two or three.
+const DEPTH: usize = 3;
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn run<T: Fn() + Send + Sync + 'static>(scheduler: impl Scheduler + 'static, test: &Arc<T>) -> usize {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
+    config.silence_warnings = true;
+    let test = Arc::clone(test);
+    Runner::new(scheduler, config).run(move || test())
+}
+
+/// Runs a test under random schedules: half of them choose the next thread anew at each step, half run the threads by
+/// random priorities that change at a few places.
+pub fn random(what: &str, test: impl Fn() + Send + Sync + 'static) {
+    let (schedules, seed) = (number(SCHEDULES, 1000) as usize, number(SEED, 1));
+    let test = Arc::new(test);
+    let half = schedules.div_ceil(2);
+    let done = run(RandomScheduler::new_from_seed(seed, half), &test)
+        + run(PctScheduler::new_from_seed(seed, DEPTH, half), &test);
+    println!("schedules: {what}: {done} of random order, seed {seed}");
+}
+
+/// Runs a test under every schedule that there is, or the first million of them.
+pub fn all(what: &str, test: impl Fn() + Send + Sync + 'static) {
+    const MOST: usize = 1_000_000;
+    let done = run(DfsScheduler::new(Some(MOST), false), &Arc::new(test));
+    let share = if done < MOST { "all" } else { "the first" };
+    println!("schedules: {what}: {share} {done}");
+}

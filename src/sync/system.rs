@@ -1,0 +1,36 @@
+//! What the library uses: parking_lot, rayon and the standard library.
+
+use std::io;
+
+pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use rayon::ThreadPool;
+pub use std::{sync::mpsc, thread};
+
+/// Whether a thread has ended.
+pub fn is_finished(thread: &thread::JoinHandle<()>) -> bool {
+    thread.is_finished()
+}
+
+/// Starts a pool of threads, each by `start`, which gets the thread's number and what it has to do.
+pub fn thread_pool(
+    threads: usize,
+    mut start: impl FnMut(usize, Box<dyn FnOnce() + Send>) -> io::Result<()>,
+) -> io::Result<ThreadPool> {
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let builder = builder.spawn_handler(|work| start(work.index(), Box::new(|| work.run())));
+    builder.build().map_err(io::Error::other)
+}
+
+/// The number of threads of the pool whose thread this is.
+pub fn current_threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// Runs `work` on as many threads of the pool as are free, `threads` at most, and returns when all of them are done. Runs on
+/// a thread of the pool.
+pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
+    rayon::scope(|scope| {
+        (1..threads).for_each(|_| scope.spawn(|_| work()));
+        work();
+    });
+}

@@ -1,0 +1,243 @@
+//! Memory that the system does not give: every large allocation of a run fails once, and the run is then continued to its end.
+//!
+//! The allocator of this program counts the allocations of at least [`LARGE`] bytes. A run opens a reader, reads a sweep and writes a
+//! checkpoint on the way. First it runs undisturbed, which counts its allocations; then once for each of them, which fails. A call
+//! may end in an error of the kind `Memory`, or go on without the memory where it can; the call is then made again, and all minibatches have
+//! to be those of the undisturbed run. In a second mode nothing large is given at all during one call.
+//!
+//! Blocks for chunks that come from the system itself and not from the allocator (`memory::pages`) do not fail here.
+//!
+//! The short form lets every allocation of text and binary data fail, and every third one of the others. With `SITES` in the
+//! environment the large allocations of the undisturbed runs are shown with the functions that ask for them, and none fails.
+
+mod common;
+#[path = "allocation_failure/runs.rs"]
+mod runs;
+
+use cntk_reader::randomize::SIZE_UNLIMITED;
+use cntk_reader::reader::{Epoch, ReadConfig, Reader};
+use cntk_reader::{ErrorKind, Result, pool};
+use common::is_long;
+use common::seen::Seen;
+use runs::{Run, runs};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes from which on an allocation is large. Smaller ones do not fail here.
+const LARGE: usize = 64 << 10;
+
+/// Large allocations since the count began.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The number of the allocation that fails.
+static FAILING: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// All large allocations fail.
+static NONE_LEFT: AtomicBool = AtomicBool::new(false);
+/// Large allocations are shown.
+static SHOWS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// The test itself allocates: that neither counts nor fails.
+    static EXEMPT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does what is the test's own work.
+fn exempt<T>(work: impl FnOnce() -> T) -> T {
+    let before = EXEMPT.replace(true);
+    let result = work();
+    EXEMPT.set(before);
+    result
+}
+
+/// An allocator that refuses memory on request.
+struct Scarce;
+
+impl Scarce {
+    fn refuses(size: usize) -> bool {
+        if size < LARGE || EXEMPT.try_with(Cell::get).unwrap_or(true) {
+            return false;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        if SHOWS.load(Ordering::Relaxed) {
+            exempt(|| eprintln!("{size} bytes:\n{}", std::backtrace::Backtrace::force_capture()));
+        }
+        number == FAILING.load(Ordering::Relaxed) || NONE_LEFT.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: all calls go on to `System` with unchanged arguments, or return null, which says that there is no memory. Counting
+// neither allocates nor unwinds; what is shown is allocated by `System` alone, because the thread is exempt meanwhile.
+unsafe impl GlobalAlloc for Scarce {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if Scarce::refuses(layout.size()) {
+            return null_mut();
+        }
+        // SAFETY: the caller's layout, whose size is not zero.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if Scarce::refuses(layout.size()) {
+            return null_mut();
+        }
+        // SAFETY: the caller's layout, whose size is not zero.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Allocators always have memory for less than before: the block stays as it is.
+        if size > layout.size() && Scarce::refuses(size) {
+            return null_mut();
+        }
+        // SAFETY: `start` came from `System` with `layout`, and the caller's size is not zero.
+        unsafe { System.realloc(start, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: `start` came from `System` with `layout`.
+        unsafe { System.dealloc(start, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Scarce = Scarce;
+
+/// Calls again what has no memory. Errors of other kinds fail the test.
+struct Patient<'a> {
+    run: &'a Run,
+    failing: usize,
+    errors: usize,
+    calls: usize,
+    /// The number of the call during which there is no memory.
+    starved: usize,
+}
+
+impl Patient<'_> {
+    fn call<T>(&mut self, what: &str, mut call: impl FnMut() -> Result<T>) -> T {
+        NONE_LEFT.store(self.calls == self.starved, Ordering::Relaxed);
+        self.calls += 1;
+        let mut attempts = 0;
+        loop {
+            let outcome = call();
+            NONE_LEFT.store(false, Ordering::Relaxed);
+            match outcome {
+                Ok(value) => return value,
+                Err(error) => exempt(|| {
+                    let place = format!("{}, allocation {}, {what}", self.run.name, self.failing);
+                    assert_eq!(error.kind(), ErrorKind::Memory, "{place}: {error}");
+                    assert!(error.to_string().contains("There is no memory for "), "{place}: {error}");
+                    assert!(!error.detail().is_empty(), "{place}: {error}");
+                    attempts += 1;
+                    assert!(attempts < 4, "{place}: {attempts} times: {error}");
+                    self.errors += 1;
+                }),
+            }
+        }
+    }
+
+    /// Opens, reads a sweep, writes a checkpoint after the second minibatch and restores it into another reader. Gives what the
+    /// minibatches contain.
+    fn sweep(&mut self) -> Vec<String> {
+        let run = self.run;
+        let mut reader = self.call("opening", || run.open());
+        let mut digests = exempt(Vec::new);
+        let epoch = Epoch::from_numbers(ReadConfig::new(run.minibatch), SIZE_UNLIMITED, 1, 0);
+        self.call("an epoch", || reader.start_epoch(&epoch));
+        loop {
+            let minibatch = self.call("a read", || reader.read());
+            let is_end = minibatch.end_of_epoch;
+            exempt(|| digests.push(Seen::of(&minibatch, reader.streams()).digest()));
+            drop(minibatch);
+            // To restore truncated minibatches, the chunk of every queued sequence is loaded: too slow to be done a hundred times.
+            if digests.len() == 2 && !run.is_truncated() {
+                reader = self.continued(&reader);
+            }
+            if is_end {
+                return digests;
+            }
+        }
+    }
+
+    /// Another reader that continues where this one stands.
+    fn continued(&mut self, reader: &Reader) -> Reader {
+        let bytes = self.call("a checkpoint", || reader.checkpoint());
+        let run = self.run;
+        let mut other = self.call("opening again", || run.open());
+        self.call("restoring", || other.restore(&bytes));
+        other
+    }
+}
+
+/// What a run came to.
+struct Outcome {
+    digests: Vec<String>,
+    errors: usize,
+    calls: usize,
+    allocations: usize,
+}
+
+fn outcome(run: &Run, failing: usize, starved: usize) -> Outcome {
+    // Another number of threads than in the run before: their memory is new, too.
+    pool::set_threads(5 - pool::threads());
+    COUNT.store(0, Ordering::Relaxed);
+    FAILING.store(failing, Ordering::Relaxed);
+    let mut patient = Patient { run, failing, errors: 0, calls: 0, starved };
+    let digests = patient.sweep();
+    FAILING.store(usize::MAX, Ordering::Relaxed);
+    let (errors, calls) = (patient.errors, patient.calls);
+    Outcome { digests, errors, calls, allocations: COUNT.load(Ordering::Relaxed) }
+}
+
+#[test]
+fn without_memory_there_is_an_error_and_then_the_rest() {
+    common::quiet();
+    pool::set_threads(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let wanted = std::env::var("RUN").unwrap_or_default();
+    let mut all = exempt(|| runs(folder.path()));
+    all.retain(|run| run.name.contains(&wanted));
+    let shows = std::env::var_os("SITES").is_some();
+    let (mut all_failed, mut all_errors, mut all_starved) = (0, 0, 0);
+    for run in &all {
+        SHOWS.store(shows, Ordering::Relaxed);
+        let clean = outcome(run, usize::MAX, usize::MAX);
+        SHOWS.store(false, Ordering::Relaxed);
+        if shows {
+            continue;
+        }
+        assert!(clean.errors == 0 && clean.digests.len() > 3, "{}: {:?}", run.name, clean.digests);
+        let step = if run.every || is_long() { 1 } else { 3 };
+        let (mut errors, mut failed) = (0, 0);
+        let check = |outcome: &Outcome, what: usize| {
+            assert_eq!(outcome.digests.len(), clean.digests.len(), "{}, {what}", run.name);
+            for (number, pair) in outcome.digests.iter().zip(&clean.digests).enumerate() {
+                assert_eq!(pair.0, pair.1, "{}, {what}, minibatch {number}", run.name);
+            }
+        };
+        for failing in (0..clean.allocations).step_by(step) {
+            let outcome = outcome(run, failing, usize::MAX);
+            check(&outcome, failing);
+            failed += 1;
+            errors += outcome.errors;
+        }
+        let mut starved_errors = 0;
+        for starved in (0..clean.calls).step_by(step) {
+            let outcome = outcome(run, usize::MAX, starved);
+            check(&outcome, starved);
+            starved_errors += outcome.errors;
+        }
+        println!(
+            "{}: {} large allocations in {} calls; {failed} failed, {errors} of them an error; \
+             {starved_errors} errors of calls without any",
+            run.name, clean.allocations, clean.calls
+        );
+        (all_failed, all_errors) = (all_failed + failed, all_errors + errors);
+        all_starved += starved_errors;
+    }
+    println!(
+        "figures: {all_failed} failed allocations in {} runs, {all_errors} errors and {all_starved} of calls without any memory; all data \
+         delivered",
+        all.len()
+    );
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask port`: other processors than x86-64. The Rust tests, and the golden records through the C++ header, on 64-bit ARM
+//! under an emulator; and that processors on which the library would be wrong are refused.
+
+use crate::cross::{self, Cross};
+use crate::project::Project;
+use crate::steps::{Tally, libtest};
+use crate::{build, dist, replay};
+use anyhow::{Context, Result, ensure};
+use lexopt::Parser;
+use lexopt::prelude::*;
+
+/// A processor with 32 bits, and one with the other order of bytes.
+const REFUSED: [&str; 2] = ["i686-unknown-linux-gnu", "s390x-unknown-linux-gnu"];
+
+/// What the compiler says then.
+const REFUSAL: &str = "64-bit little-endian processors";
+
+/// Every how-manieth record the short form replays.
+const SHORT: usize = 10;
+
+/// Runs all of it, or the short form.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let mut is_short = false;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("short") => is_short = true,
+            option => return Err(option.unexpected().into()),
+        }
+    }
+    let tally = all(project, is_short)?;
+    println!("\n{tally}");
+    ensure!(tally.failed == 0, "Checks failed on aarch64.");
+    Ok(())
+}
+
+/// All checks, or the short form's.
+pub fn all(project: &Project, is_short: bool) -> Result<Tally> {
+    let built = cross::aarch64(project)?;
+    let cross = built.cross.as_ref().context("nothing is built for another processor")?;
+    println!("  {}, {}", cross.version(project)?, cross.emulator());
+    let mut tally = tests(&built, is_short)?;
+    tally = tally.and(records(&built, cross, if is_short { SHORT } else { 1 })?);
+    if !is_short {
+        tally = tally.and(refusals(&built, cross)?);
+    }
+    Ok(tally)
+}
+
+/// The Rust tests; in the short form those of the library's modules.
+fn tests(built: &Project, is_short: bool) -> Result<Tally> {
+    let chosen: &[&str] = match is_short {
+        true => &["--package", "cntk-reader", "--lib"],
+        false => &["--workspace", "--exclude", "xtask"],
+    };
+    let tests = built
+        .part("Rust tests", || Ok(libtest(&built.cargo("test").args(chosen).arg("--no-fail-fast").go()?)))?;
+    println!("      {tests}");
+    Ok(tests)
+}
+
+fn records(built: &Project, cross: &Cross, every: usize) -> Result<Tally> {
+    let dist = built.part("library, release mode", || dist::build(built))?;
+    built.part("drivers", || build::drivers(built, &dist))?;
+    let what = "golden records through the C++ header";
+    let records = built.part(what, || replay::check(built, every, &cross.runner()))?;
+    println!("      {records}");
+    Ok(records)
+}
+
+/// Compiles for processors that the library refuses, as far as the refusal. Takes the sources of Rust's standard library.
+fn refusals(built: &Project, cross: &Cross) -> Result<Tally> {
+    if !cross.has_sources(built)? {
+        return Tally::skipped(
+            "refused processors: there are no sources of the standard library (Debian: rust-web-src)",
+        );
+    }
+    let mut passed = 0;
+    for target in REFUSED {
+        built.part(&format!("{target} is refused"), || {
+            let cargo =
+                built.cargo("check").args(["--package", "cntk-reader", "--lib", "--no-default-features"]);
+            let cargo = cargo.args(["-Zbuild-std=std", "--target", target]).env("RUSTC_BOOTSTRAP", "1");
+            let output = cargo.go().unwrap_or_else(|error| error.to_string());
+            ensure!(output.contains(REFUSAL), "{output}");
+            Ok(())
+        })?;
+        passed += 1;
+    }
+    Tally::passed(passed)
+}

@@ -1,0 +1,153 @@
+//! `cargo xtask sanitize`: the tests under programs that watch memory, threads and undefined behaviour.
+
+mod modules;
+mod rust;
+
+use crate::cmake::Build;
+use crate::project::Project;
+use crate::steps::Tally;
+use crate::tools::{self, Tool};
+use crate::{build, dist, replay};
+use anyhow::{Context, Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
+use std::time::Instant;
+
+/// One way of watching.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Address,
+    Thread,
+    Memory,
+    Undefined,
+    Valgrind,
+}
+
+const KINDS: [Kind; 5] = [Kind::Address, Kind::Thread, Kind::Memory, Kind::Undefined, Kind::Valgrind];
+
+impl Kind {
+    /// Its name, also in options of compilers.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Address => "address",
+            Kind::Thread => "thread",
+            Kind::Memory => "memory",
+            Kind::Undefined => "undefined",
+            Kind::Valgrind => "valgrind",
+        }
+    }
+
+    /// What it runs.
+    fn checks(self) -> &'static [Check] {
+        match self {
+            Kind::Address => &[
+                Check {
+                    what: "Rust tests, standard library instrumented",
+                    run: |p| rust::tests(p, Kind::Address),
+                },
+                Check { what: "C++ tests, with leaks", run: |p| cpp(p, "address") },
+            ],
+            Kind::Thread => &[Check {
+                what: "Rust tests, standard library instrumented",
+                run: |p| rust::tests(p, Kind::Thread),
+            }],
+            Kind::Memory => &[Check {
+                what: "Rust tests without images and compression, standard library instrumented",
+                run: |p| rust::tests(p, Kind::Memory),
+            }],
+            Kind::Undefined => &[
+                Check { what: "C++ tests", run: |p| cpp(p, "undefined") },
+                Check { what: "golden records inside CNTK, by instrumented modules", run: modules::check },
+            ],
+            Kind::Valgrind => &[Check {
+                what: "golden records through the C++ header, with leaks",
+                run: |p| valgrind(p, 1),
+            }],
+        }
+    }
+}
+
+/// Some tests under one sanitizer.
+struct Check {
+    what: &'static str,
+    run: fn(&Project) -> Result<Tally>,
+}
+
+/// Runs the kinds that the arguments name, or all, and prints a line with figures for each of their checks.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let mut kinds = Vec::new();
+    while let Some(argument) = parser.next()? {
+        let Value(name) = argument else { return Err(argument.unexpected().into()) };
+        match KINDS.into_iter().find(|kind| name == kind.name()) {
+            Some(kind) => kinds.push(kind),
+            None => {
+                let known = KINDS.map(Kind::name).join(", ");
+                bail!("There is no sanitizer '{}'; there are {known}.", name.display())
+            }
+        }
+    }
+    if kinds.is_empty() {
+        kinds.extend(KINDS);
+    }
+    let (lines, failed) = run(project, &kinds);
+    println!("\n{}", lines.join("\n"));
+    if failed { bail!("Something was found: see above.") } else { Ok(()) }
+}
+
+/// All kinds, in one sentence for each check.
+pub fn figures(project: &Project) -> Result<String> {
+    let (lines, failed) = run(project, &KINDS);
+    if failed { bail!("{}", lines.join("\n")) } else { Ok(lines.join("; ")) }
+}
+
+/// Runs these kinds. Returns a line with figures for each of their checks, and whether one failed.
+fn run(project: &Project, kinds: &[Kind]) -> (Vec<String>, bool) {
+    let (mut lines, mut failed) = (Vec::new(), false);
+    for kind in kinds {
+        for check in kind.checks() {
+            let clock = Instant::now();
+            println!("{}: {}", kind.name(), check.what);
+            let tally = (check.run)(project).unwrap_or_else(|error| {
+                println!("{error:#}");
+                Tally { failed: 1, ..Tally::default() }
+            });
+            failed |= tally.failed > 0;
+            let seconds = clock.elapsed().as_secs_f64();
+            lines.push(format!("{}: {}: {tally}, {seconds:.0} s", kind.name(), check.what));
+        }
+    }
+    (lines, failed)
+}
+
+/// The short form, a step of `cargo xtask test`: C++ under two sanitizers at once, and every tenth golden record under Valgrind.
+/// The Rust tests are left out, because their standard library and all crates would be compiled again.
+pub fn step(project: &Project) -> Result<Tally> {
+    Ok(cpp(project, "address,undefined")?.and(valgrind(project, 10)?))
+}
+
+/// The C++ tests under sanitizers. What they find ends a test.
+fn cpp(project: &Project, sanitizers: &str) -> Result<Tally> {
+    tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
+    let dist = dist::build(project)?;
+    let folder = format!("cmake/tests-{}", sanitizers.replace(',', "-"));
+    let option = format!("-DCNTK_READER_SANITIZE={sanitizers}");
+    let build = Build::configure(project, &dist, "cpp_tests", &folder, &[&option])?;
+    build.build(None)?;
+    let variables =
+        [("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")];
+    build.test(&variables, &[]).with_context(|| format!("C++ tests under -fsanitize={sanitizers}"))
+}
+
+/// Every `every`-th golden record under Valgrind.
+fn valgrind(project: &Project, every: usize) -> Result<Tally> {
+    tools::need(project, &[Tool::Valgrind])?;
+    build::everything(project)?;
+    let under = [
+        "valgrind",
+        "--quiet",
+        "--error-exitcode=1",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ];
+    replay::check(project, every, &under)
+}

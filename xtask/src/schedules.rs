@@ -1,0 +1,86 @@
+//! `cargo xtask schedules`: the protocols between the library's threads, run under many orders of their steps.
+//!
+//! The tests are those of the modules named `schedules` in the library, compiled with `--cfg shuttle`: see `src/sync.rs`. Only the
+//! library itself is compiled anew for that; what it depends on is shared with `cargo test`.
+
+use crate::project::Project;
+use crate::run::Run;
+use crate::steps::{Tally, libtest};
+use anyhow::{Context, Result};
+use lexopt::Parser;
+use lexopt::prelude::*;
+use serde_json::Value as Json;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Orders of each test with `--long`.
+const LONG: u64 = 100_000;
+
+/// Runs the tests, and prints for each how many orders it was run in.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let (mut schedules, mut seed) = (None, None);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("long") => {
+                schedules = schedules.or(Some(LONG));
+                seed = seed.or(Some(fresh_seed()?));
+            }
+            Long("schedules") => schedules = Some(parser.value()?.parse()?),
+            Long("seed") => seed = Some(parser.value()?.parse()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let output = run(project, schedules, seed)?;
+    figures(&output).for_each(|line| println!("{line}"));
+    println!("{}", libtest(&output));
+    Ok(())
+}
+
+/// The long form, as a sentence.
+pub fn long_form(project: &Project) -> Result<String> {
+    let tests = libtest(&run(project, Some(LONG), Some(fresh_seed()?))?).passed;
+    Ok(format!("{tests} protocols, each in {LONG} orders"))
+}
+
+/// Runs the tests, each in this many orders from this seed on, where these are given.
+fn run(project: &Project, schedules: Option<u64>, seed: Option<u64>) -> Result<String> {
+    let run = tests(project)?;
+    let run =
+        schedules.into_iter().fold(run, |run, number| run.env("CNTK_READER_SCHEDULES", number.to_string()));
+    let run = seed.into_iter().fold(run, |run, seed| run.env("CNTK_READER_SCHEDULE_SEED", seed.to_string()));
+    run.go()
+}
+
+/// The first seed of a run that shall differ from the last one.
+fn fresh_seed() -> Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
+}
+
+/// The short form, a step of `cargo xtask test`: the same orders each time.
+pub fn step(project: &Project) -> Result<Tally> {
+    let output = run(project, None, None)?;
+    figures(&output).for_each(|line| println!("      {line}"));
+    Ok(libtest(&output))
+}
+
+/// The lines that say how many orders a test was run in.
+fn figures(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| line.split_once("schedules: ").map(|(_, figures)| figures))
+}
+
+/// The test program, built.
+fn tests(project: &Project) -> Result<Run> {
+    let build = project.cargo("rustc").args(["--package", "cntk-reader", "--lib", "--profile", "test"]);
+    let build = build.args(["--quiet", "--message-format=json", "--", "--cfg", "shuttle", "-D", "warnings"]);
+    // Compiled quickly: the tests take seconds.
+    let build = build.args(["-C", "opt-level=0", "-C", "debuginfo=0"]);
+    let messages = build.output()?;
+    let program = |line: &str| {
+        let message: Json = serde_json::from_str(line).ok()?;
+        let is_ours = message["target"]["name"] == "cntk_reader" && message["profile"]["test"] == true;
+        message["executable"].as_str().filter(|_| is_ours).map(str::to_owned)
+    };
+    let program = messages.lines().find_map(program).context("cargo names no test program")?;
+    // One test after the other: what they print comes in whole lines then.
+    let run = project.run(&program).named("the library's tests of schedules");
+    Ok(run.args(["schedules::", "--nocapture", "--test-threads=1"]))
+}

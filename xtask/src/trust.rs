@@ -1,0 +1,276 @@
+//! `cargo xtask trust`: what the library promises, each promise with the command that keeps it and what that printed last.
+//!
+//! The table in docs/trust.md is written by this command alone. Long commands run only where they are named; the rows of the
+//! others keep their figures.
+
+use crate::project::Project;
+use crate::steps::{Tally, libtest};
+use crate::{
+    deny, differences, fuzz, machine, oracle, port, reproducible, sanitize, schedules, soak, unsafe_code,
+};
+use anyhow::{Context, Result, bail, ensure};
+use lexopt::Parser;
+use lexopt::prelude::*;
+use std::collections::BTreeMap;
+
+/// The document with the table.
+const DOCUMENT: &str = "docs/trust.md";
+
+/// The first cell of the table's head.
+const HEAD: &str = "| name |";
+
+/// What a row says until its command has run.
+const NOTHING: &str = "not run yet | ";
+
+/// How many random cases are compared with CNTK, through the C++ header and by the module in CNTK.
+const CASES: u64 = 1000;
+
+/// What integration tests print before figures that belong into the table.
+const FIGURES: &str = "figures: ";
+
+/// One row.
+struct Promise {
+    /// What `cargo xtask trust` calls it.
+    name: &'static str,
+    /// What users may rely on.
+    promise: &'static str,
+    /// What keeps it.
+    kept_by: &'static str,
+    /// Whether it takes seconds, so that it runs without being named.
+    quick: bool,
+    /// Runs it, and says in figures what was found.
+    measure: fn(&Project) -> Result<String>,
+}
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        name: "equal",
+        promise: "The C++ header delivers CNTK 2.7's minibatches bit for bit",
+        kept_by: "`cargo xtask oracle`",
+        quick: false,
+        measure: |project| compared(oracle::long_form(project, false, CASES)?),
+    },
+    Promise {
+        name: "module",
+        promise: "CNTK 2.7 gets the same minibatches when the modules stand in place of its own, and ends in order",
+        kept_by: "`cargo xtask oracle --module`",
+        quick: false,
+        measure: |project| compared(oracle::long_form(project, true, CASES)?),
+    },
+    Promise {
+        name: "differences",
+        promise: "Where CNTK 2.7 crashes, hangs, loses data or delivers wrong ones, this reader does not",
+        kept_by: "the tests that [differences.md](differences.md) names",
+        quick: true,
+        measure: |project| Ok(differences::check(project)?.to_string()),
+    },
+    Promise {
+        name: "model",
+        promise: "Order, packing, workers and checkpoints are those of a naive reader without threads",
+        kept_by: "`tests/model.rs`, long form",
+        quick: false,
+        measure: |project| integration_test(project, "model"),
+    },
+    Promise {
+        name: "fuzz",
+        promise: "Whatever is in a file, an index cache, a checkpoint or a call, reading ends in data or in an error that says where",
+        kept_by: "`cargo xtask fuzz`, [record](../fuzz/record.md)",
+        quick: true,
+        measure: fuzz::figures,
+    },
+    Promise {
+        name: "faults",
+        promise: "Files that fail, shrink, grow or are replaced while they are read lead to the same data or to an error, and reading \
+                  goes on; a process that is killed while it writes leaves no torn file",
+        kept_by: "`tests/faults`, long form",
+        quick: false,
+        measure: |project| integration_test(project, "faults"),
+    },
+    Promise {
+        name: "memory",
+        promise: "A failed allocation of 64 KB or more is an error, and reading goes on",
+        kept_by: "`tests/allocation_failure.rs`, long form",
+        quick: false,
+        measure: |project| integration_test(project, "allocation_failure"),
+    },
+    Promise {
+        name: "soak",
+        promise: "Readers live for long: nothing hangs, no answer changes, memory and descriptors do not grow",
+        kept_by: "`cargo xtask soak`",
+        quick: false,
+        measure: soak::figures,
+    },
+    Promise {
+        name: "schedules",
+        promise: "The protocols between threads neither deadlock nor lose anything, in whatever order their steps come",
+        kept_by: "`cargo xtask schedules --long`",
+        quick: false,
+        measure: schedules::long_form,
+    },
+    Promise {
+        name: "sanitize",
+        promise: "No invalid access to memory, no data race, no use of uninitialized memory, no undefined behaviour, no leak",
+        kept_by: "`cargo xtask sanitize`",
+        quick: false,
+        measure: sanitize::figures,
+    },
+    Promise {
+        name: "port",
+        promise: "64-bit ARM has the same bits as x86-64; processors on which the library would be wrong are refused",
+        kept_by: "`cargo xtask port`",
+        quick: false,
+        measure: |project| tally(port::all(project, false)?),
+    },
+    Promise {
+        name: "reproducible",
+        promise: "Two builds of the library in different places are the same bytes",
+        kept_by: "`cargo xtask reproducible`",
+        quick: false,
+        measure: reproducible::figures,
+    },
+    Promise {
+        name: "unsafe",
+        promise: "No module gets more unsafe code unseen",
+        kept_by: "step `unsafe`, [unsafe.md](unsafe.md)",
+        quick: true,
+        measure: |project| Ok(format!("{} modules are counted", unsafe_code::check(project)?)),
+    },
+    Promise {
+        name: "deny",
+        promise: "Crates have a licence, source and version that the project accepts, and no known vulnerability",
+        kept_by: "step `deny`, [dependencies.md](dependencies.md)",
+        quick: true,
+        measure: |project| tally(deny::step(project)?),
+    },
+];
+
+/// Measures what the arguments name, or all that takes seconds, and writes the table.
+pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
+    let mut chosen = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("all") => chosen.extend(PROMISES),
+            Value(name) => match PROMISES.iter().find(|promise| name == promise.name) {
+                Some(promise) => chosen.push(promise),
+                None => {
+                    let names: Vec<&str> = PROMISES.iter().map(|promise| promise.name).collect();
+                    bail!("There is no promise '{}'; there are {}.", name.display(), names.join(", "))
+                }
+            },
+            option => return Err(option.unexpected().into()),
+        }
+    }
+    if chosen.is_empty() {
+        chosen.extend(PROMISES.iter().filter(|promise| promise.quick));
+    }
+    let long = Project { long: true, ..project.clone() };
+    let mut failed = Vec::new();
+    for promise in chosen {
+        println!("{}: {}", promise.name, promise.kept_by);
+        match (promise.measure)(&long) {
+            Ok(figures) => {
+                println!("  {figures}");
+                let measured = format!("{figures} | {}, {} CPUs", machine::date(project)?, machine::cores());
+                write(project, Some((promise.name, measured)))?;
+            }
+            // What failed keeps its last figures: they say when it was kept last.
+            Err(error) => {
+                println!("  FAILED: {error:#}");
+                failed.push(promise.name);
+            }
+        }
+    }
+    write(project, None)?;
+    ensure!(failed.is_empty(), "Not kept: {}. The table has their last figures.", failed.join(", "));
+    println!("\n{DOCUMENT} is written.");
+    Ok(())
+}
+
+/// Fails if the table has other rows than there are promises. Returns the number of rows with figures.
+pub fn check(project: &Project) -> Result<usize> {
+    let text = std::fs::read_to_string(project.path(DOCUMENT))?;
+    ensure!(
+        text == filled(&text, None)?,
+        "{DOCUMENT} has other promises than xtask. Write it: cargo xtask trust"
+    );
+    Ok(rows(&text)?.2.values().filter(|figures| !figures.starts_with(NOTHING.trim_end())).count())
+}
+
+/// Writes the table, with new figures for one row.
+fn write(project: &Project, new: Option<(&str, String)>) -> Result<()> {
+    let text = std::fs::read_to_string(project.path(DOCUMENT))?;
+    Ok(std::fs::write(project.path(DOCUMENT), filled(&text, new)?)?)
+}
+
+/// The document with a row for each promise. Figures stay where there are none that are new.
+fn filled(text: &str, new: Option<(&str, String)>) -> Result<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (first, end, old) = rows(text)?;
+    let row = |promise: &Promise| {
+        let Promise { name, promise, kept_by, .. } = promise;
+        let new = new.as_ref().filter(|(of, _)| of == name).map(|(_, figures)| figures.as_str());
+        let figures = new.or_else(|| old.get(name).copied()).unwrap_or(NOTHING);
+        format!("| {name} | {promise} | {kept_by} | {} |", figures.trim_end())
+    };
+    let before = lines[..first].iter().map(|line| (*line).to_owned());
+    let after = lines[end..].iter().map(|line| (*line).to_owned());
+    let all: Vec<String> = before.chain(PROMISES.iter().map(row)).chain(after).collect();
+    Ok(all.join("\n") + "\n")
+}
+
+/// The first line of the table's body, the one after its last, and the figures with their date by name.
+fn rows(text: &str) -> Result<(usize, usize, BTreeMap<&str, &str>)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let head = lines.iter().position(|line| line.starts_with(HEAD));
+    let first = head.with_context(|| format!("{DOCUMENT} has no table"))? + 2;
+    let rest = lines.get(first..).unwrap_or_default();
+    let end = first + rest.iter().position(|line| !line.starts_with('|')).unwrap_or(rest.len());
+    let figures = lines[first.min(end)..end].iter().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.splitn(4, " | ");
+        Some((cells.next()?, cells.nth(2)?))
+    });
+    Ok((first, end, figures.collect()))
+}
+
+/// Comparisons in words; those that failed are an error.
+fn compared(tally: Tally) -> Result<String> {
+    ensure!(tally.failed == 0, "{tally}");
+    ensure!(tally.passed > 0, "CNTK could not be had here, so nothing was compared");
+    Ok(format!("{} cases, all equal", tally.passed))
+}
+
+/// Checks in numbers; those that failed are an error.
+fn tally(tally: Tally) -> Result<String> {
+    ensure!(tally.failed == 0, "{tally}");
+    Ok(tally.to_string())
+}
+
+/// Runs the long form of an integration test, which prints its figures.
+fn integration_test(project: &Project, name: &str) -> Result<String> {
+    let run = project.cargo("test").args(["--package", "cntk-reader", "--test", name]);
+    let output = run.args(["--", "--nocapture"]).go()?;
+    // What a soaking child says has a row of its own.
+    let own = output.lines().filter(|line| !line.contains("soak: "));
+    let figures: Vec<&str> = own.filter_map(|line| Some(line.split_once(FIGURES)?.1)).collect();
+    ensure!(!figures.is_empty(), "The test {name} prints no figures ({}).", libtest(&output));
+    Ok(figures.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &str = "# A\n\n| name | a | b | c | d |\n| --- | --- | --- | --- | --- |\n\nend\n";
+
+    #[test]
+    fn figures_stay_until_there_are_new_ones() {
+        let text = filled(EMPTY, None).expect("a table");
+        assert_eq!(text.matches("| not run yet |").count(), PROMISES.len());
+        let text = filled(&text, Some(("model", "7 cases | today".to_owned()))).expect("a table");
+        let text = filled(&text, Some(("port", "8 | now".to_owned()))).expect("a table");
+        assert!(text.contains(" | 7 cases | today |\n") && text.contains(" | 8 | now |\n"), "{text}");
+        assert_eq!(text, filled(&text, None).expect("a table"));
+        assert!(text.ends_with("|\n\nend\n"));
+        assert!(filled("no table\n", None).is_err());
+    }
+}
