@@ -15,8 +15,8 @@ const CHUNK_SIZE: u64 = 32 << 20;
 /// Writes CNTK's binary format.
 pub fn binary(shape: &Shape, data: &str, output: &str) -> Result<(), Box<dyn Error>> {
     let rule = |stream: &crate::shapes::Stream| StreamRule {
-        name: stream.name.to_owned(),
-        alias: stream.name.to_owned(),
+        name: stream.name.clone(),
+        alias: stream.name.clone(),
         storage: if stream.sparse { Storage::SparseCsc } else { Storage::Dense },
         dim: stream.dim,
     };

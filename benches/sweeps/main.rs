@@ -3,7 +3,7 @@
 //! `cargo xtask bench` generates the data and runs each measurement in a process of its own:
 //!
 //! ```text
-//! sweeps shapes                             names of the shapes
+//! sweeps family SEED                        names of the family's shapes, a tab, and what their data look like
 //! sweeps generate SHAPE MEGABYTES DATA      writes DATA and, when it is complete, DATA.sums
 //! sweeps binary SHAPE DATA OUTPUT           writes the same in CNTK's binary format
 //! sweeps table SHAPE DATA OUTPUT            writes the same as CSV or in libsvm's format; one line of JSON: sums
@@ -14,8 +14,10 @@
 
 mod allocations;
 mod convert;
+mod family;
 mod generate;
 mod measure;
+mod member;
 mod random;
 mod shapes;
 mod sums;
@@ -24,30 +26,31 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: sweeps shapes | generate SHAPE MEGABYTES DATA | binary SHAPE DATA OUTPUT | table SHAPE DATA OUTPUT |
+const USAGE: &str = "usage: sweeps family SEED | generate SHAPE MEGABYTES DATA | binary SHAPE DATA OUTPUT | table SHAPE DATA OUTPUT |
        config SHAPE DATA [in-order] [cache-index] | measure SHAPE DATA MINIBATCH
 (`cargo xtask bench` runs this program)";
 
 fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     match arguments {
-        ["shapes"] => {
-            for shape in shapes::ALL {
-                println!("{}", shape.name);
+        ["family", seed] => {
+            for name in family::names(seed.parse()?) {
+                let (_, looks) = family::find(&name).ok_or("A family has shapes of other names.")?;
+                println!("{name}\t{looks}");
             }
         }
         ["generate", shape, megabytes, data] => {
-            generate::generate(shapes::find(shape)?, megabytes.parse()?, Path::new(data))?;
+            generate::generate(&shapes::find(shape)?, megabytes.parse()?, Path::new(data))?;
         }
-        ["binary", shape, data, output] => convert::binary(shapes::find(shape)?, data, output)?,
+        ["binary", shape, data, output] => convert::binary(&shapes::find(shape)?, data, output)?,
         ["table", shape, data, output] => {
-            println!("{}", convert::table(shapes::find(shape)?, Path::new(data), Path::new(output))?);
+            println!("{}", convert::table(&shapes::find(shape)?, Path::new(data), Path::new(output))?);
         }
         ["config", shape, data, flags @ ..] => {
             let (in_order, cache_index) = (flags.contains(&"in-order"), flags.contains(&"cache-index"));
             print!("{}", shapes::find(shape)?.config(data, in_order, cache_index));
         }
         ["measure", shape, data, minibatch] => {
-            println!("{}", measure::measure(shapes::find(shape)?, Path::new(data), minibatch.parse()?)?);
+            println!("{}", measure::measure(&shapes::find(shape)?, Path::new(data), minibatch.parse()?)?);
         }
         _ => return Err(USAGE.into()),
     }

@@ -28,7 +28,7 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
     let open = clock.elapsed().as_secs_f64();
     let names: Vec<&str> = reader.streams().iter().map(|stream| stream.name.as_str()).collect();
     assert!(
-        names.iter().copied().eq(shape.streams.iter().map(|stream| stream.name)),
+        names.iter().copied().eq(shape.streams.iter().map(|stream| stream.name.as_str())),
         "streams are {names:?}"
     );
     let read = ReadConfig::new(minibatch).cross_sweeps(false);
@@ -52,7 +52,7 @@ pub fn measure(shape: &Shape, data: &Path, minibatch: u64) -> Result<String, Box
 
     let mut sums = Sums::new(shape.streams.len());
     let mut sequences = Vec::new();
-    sweep(&mut reader, |minibatch| add(minibatch, shape.streams, &mut sums, &mut sequences))?;
+    sweep(&mut reader, |minibatch| add(minibatch, &shape.streams, &mut sums, &mut sequences))?;
     if sums.to_string() != expected.trim_end() {
         return Err(
             format!("Data were read wrongly.\nwritten: {}\nread:    {sums}", expected.trim_end()).into()

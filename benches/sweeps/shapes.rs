@@ -1,12 +1,14 @@
 //! The shapes of data: what users of CNTK feed it.
 
+use crate::family;
 use crate::random::Random;
 use crate::sums::StreamSums;
 
 /// A stream of a shape.
+#[derive(Debug, Clone)]
 pub struct Stream {
     /// Name, in the file and of the stream. Shapes list their streams in alphabetical order, which is the reader's.
-    pub name: &'static str,
+    pub name: String,
     /// Values of a sample.
     pub dim: u32,
     /// Whether only values that are not zero are written.
@@ -15,73 +17,65 @@ pub struct Stream {
     pub scale: u32,
 }
 
-const fn dense(name: &'static str, dim: u32, scale: u32) -> Stream {
-    Stream { name, dim, sparse: false, scale }
+fn dense(name: &str, dim: u32, scale: u32) -> Stream {
+    Stream { name: name.to_owned(), dim, sparse: false, scale }
 }
 
-const fn sparse(name: &'static str, dim: u32) -> Stream {
-    Stream { name, dim, sparse: true, scale: 1 }
+fn sparse(name: &str, dim: u32) -> Stream {
+    Stream { name: name.to_owned(), dim, sparse: true, scale: 1 }
 }
+
+/// Writes one sequence and fills in its sums.
+type Write = Box<dyn Fn(&mut Vec<u8>, &mut Random, u64, &mut [StreamSums]) + Send + Sync>;
 
 /// A shape of data.
 pub struct Shape {
-    /// Its name.
-    pub name: &'static str,
     /// Seeds its random numbers.
     pub number: u64,
     /// Its streams.
-    pub streams: &'static [Stream],
+    pub streams: Vec<Stream>,
     /// Sequences of a block, the unit of generation: a quarter of a megabyte, roughly.
     pub block: u64,
-    /// Writes one sequence and fills in its sums.
-    pub write: fn(text: &mut Vec<u8>, random: &mut Random, id: u64, sums: &mut [StreamSums]),
+    /// Lines of the configuration before the deserializers.
+    pub head: &'static str,
+    /// What the text deserializer's section has beside file and streams.
+    pub options: &'static str,
+    /// Writes one sequence of the number and fills in its sums.
+    pub write: Write,
 }
 
-/// All shapes.
-pub const ALL: &[Shape] = &[
-    Shape {
-        name: "integers",
-        number: 1,
-        streams: &[dense("features", 784, 1), dense("labels", 10, 1)],
-        block: 140,
-        write: integers,
-    },
-    Shape { name: "floats", number: 2, streams: &[dense("x", 150, FLOAT_SCALE)], block: 190, write: floats },
-    Shape {
-        name: "words",
-        number: 3,
-        streams: &[sparse("t", TAGS), sparse("w", WORDS)],
-        block: 700,
-        write: words,
-    },
-    Shape {
-        name: "bags",
-        number: 4,
-        streams: &[sparse("answer", VOCABULARY), sparse("query", VOCABULARY)],
-        block: 600,
-        write: bags,
-    },
-];
+/// The names of the shapes that the records have been about from the first one on.
+pub const NAMES: [&str; 4] = ["integers", "floats", "words", "bags"];
+
+/// The shape with this name: one of [`NAMES`], or of a [`family`].
+pub fn find(name: &str) -> Result<Shape, String> {
+    let made = |number, streams, block, write| Shape { number, streams, block, head: "", options: "", write };
+    Ok(match name {
+        "integers" => {
+            made(1, vec![dense("features", 784, 1), dense("labels", 10, 1)], 140, Box::new(integers))
+        }
+        "floats" => made(2, vec![dense("x", 150, FLOAT_SCALE)], 190, Box::new(floats)),
+        "words" => made(3, vec![sparse("t", TAGS), sparse("w", WORDS)], 700, Box::new(words)),
+        "bags" => {
+            made(4, vec![sparse("answer", VOCABULARY), sparse("query", VOCABULARY)], 600, Box::new(bags))
+        }
+        _ => family::find(name).map(|(shape, _)| shape).ok_or_else(|| {
+            format!("There is no shape '{name}'; the shapes are {}, and those of families.", NAMES.join(", "))
+        })?,
+    })
+}
 
 const FLOAT_SCALE: u32 = 1_000_000;
 const TAGS: u32 = 130;
 const WORDS: u32 = 30_000;
 const VOCABULARY: u32 = 50_000;
 
-/// The shape with this name.
-pub fn find(name: &str) -> Result<&'static Shape, String> {
-    ALL.iter().find(|shape| shape.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|shape| shape.name).collect();
-        format!("There is no shape '{name}'; the shapes are {}.", names.join(", "))
-    })
-}
-
 impl Shape {
     /// The reader configuration for data of this shape: randomized, in windows that hold all of it (CNTK's default),
     /// unless `in_order`. A file that ends with `.cbf` is a binary one.
     pub fn config(&self, data: &str, in_order: bool, cache_index: bool) -> String {
         let mut inputs = String::new();
-        for Stream { name, dim, sparse, .. } in self.streams {
+        for Stream { name, dim, sparse, .. } in &self.streams {
             let format = if *sparse { "sparse" } else { "dense" };
             inputs += &format!("        {name} = [ dim = {dim} ; format = \"{format}\" ]\n");
         }
@@ -92,15 +86,19 @@ impl Shape {
         } else {
             format!(
                 "type = \"CNTKTextFormatDeserializer\" ; module = \"CNTKTextFormatReader\" ; file = \"{data}\"\n    \
-                 cacheIndex = {cache_index}\n    input = [\n{inputs}    ]\n"
+                 cacheIndex = {cache_index}\n    {}input = [\n{inputs}    ]\n",
+                self.options
             )
         };
-        format!("randomize = {}\ntraceLevel = 0\ndeserializers = ( [\n    {deserializer}] )\n", !in_order)
+        format!(
+            "randomize = {}\ntraceLevel = 0\n{}deserializers = ( [\n    {deserializer}] )\n",
+            !in_order, self.head
+        )
     }
 }
 
 /// Appends a whole number.
-fn number(text: &mut Vec<u8>, mut value: u64) {
+pub fn number(text: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     loop {

@@ -66,6 +66,7 @@ cargo xtask COMMAND [OPTIONS]
       --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30
   bench                    times reading of generated data, and records the result under benches/record
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
+      --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora
       --parser             one thread that parses, and what bounds it
       --peers              beside polars, pyarrow, xgboost and scikit-learn, which it installs under target/peers
       --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
@@ -75,7 +76,7 @@ cargo xtask COMMAND [OPTIONS]
                            under target/oracle and target/image-peers (5 GB)
       --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets and mosaicml-streaming, which it
                            installs under target/torch (7 GB)
-      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
+      --size MB            size of each data set (default 200; beside others 100, of the parser and of families 32, of the CSV table 316, of
                            features of speech 160, of images 115)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
       --repetitions N      how often everything is measured (default 5, of speech and --python 3, without others 1); medians count

@@ -35,6 +35,14 @@ impl Data {
         Ok(Data { shape: shape.to_owned(), path, bytes })
     }
 
+    /// Samples of generated text: those of the stream that has most.
+    pub fn samples(&self) -> Result<u64> {
+        let sums = std::fs::read_to_string(self.path.with_extension("sums"))?;
+        let samples =
+            sums.split('|').skip(1).filter_map(|stream| stream.split_whitespace().next()?.parse().ok());
+        samples.max().context("the sums of the data name no samples")
+    }
+
     /// Its size in megabytes.
     pub fn megabytes(&self) -> f64 {
         self.bytes as f64 / 1e6
@@ -85,6 +93,15 @@ impl<'a> Generator<'a> {
 
     fn run(&self) -> Run {
         self.project.run(&self.program)
+    }
+
+    /// The shapes of a family, and what the data of each look like.
+    pub fn family(&self, seed: u64) -> Result<Vec<(String, String)>> {
+        let lines = self.run().args(["family", &seed.to_string()]).output()?;
+        let shape = |line: &str| {
+            line.split_once('\t').map(|(name, looks)| (name.to_owned(), looks.to_owned())).context("a shape")
+        };
+        lines.lines().map(shape).collect()
     }
 
     /// Text of `size` megabytes. The file of sums beside it is written last and marks the text as complete.

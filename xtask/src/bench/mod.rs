@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: times reading, checks what was read, and keeps a record.
 //!
 //! Every measurement is a process of its own, so that its peak of memory is its own too. Each mode has a file here:
-//! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`parser`], one thread's parsing; [`peers`], beside other
+//! [`sweeps`], this library alone; [`cntk`], beside CNTK; [`family`], the same of random shapes; [`parser`], one thread's parsing; [`peers`], beside other
 //! readers; [`csv`], users' deserializers; [`speech`], features of speech; [`images`]; [`python`], token ids
 //! beside other loaders. All of them measure [`subject`]s on [`data`] and make a [`table`]; [`record`] keeps it.
 
@@ -9,6 +9,7 @@ mod cntk;
 mod comparison;
 mod csv;
 mod data;
+mod family;
 mod host;
 mod images;
 mod options;
@@ -71,6 +72,7 @@ fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     match options.mode {
         Mode::Sweeps => sweeps::measure(project, options),
         Mode::Cntk => cntk::measure(project, options),
+        Mode::Family => family::measure(project, options),
         Mode::Parser => parser::measure(project, options),
         Mode::Peers => peers::measure(project, options),
         Mode::Csv => csv::measure(project, options),
@@ -86,7 +88,7 @@ pub fn step(project: &Project) -> Result<Tally> {
     for mode in Mode::ALL {
         let there = match mode {
             Mode::Sweeps | Mode::Parser => true,
-            Mode::Cntk => install::is_installed(project, install::VERSIONS[0]),
+            Mode::Cntk | Mode::Family => install::is_installed(project, install::VERSIONS[0]),
             Mode::Peers => peers::are_installed(project),
             Mode::Csv => csv::are_installed(project),
             Mode::Speech => speech::are_installed(project),

@@ -18,6 +18,8 @@ pub enum Mode {
     Sweeps,
     /// This library and CNTK's own modules, both through CNTK's native interface.
     Cntk,
+    /// Random shapes and look-alikes of public corpora, as in [`Mode::Cntk`].
+    Family,
     /// One thread of this library's parser and what bounds it.
     Parser,
     /// This library and other readers of other formats.
@@ -34,10 +36,11 @@ pub enum Mode {
 
 impl Mode {
     /// All modes.
-    pub const ALL: [Mode; 8] = [
+    pub const ALL: [Mode; 9] = [
         Mode::Sweeps,
         Mode::Parser,
         Mode::Cntk,
+        Mode::Family,
         Mode::Peers,
         Mode::Csv,
         Mode::Speech,
@@ -59,6 +62,7 @@ impl Mode {
         match self {
             Mode::Sweeps => "",
             Mode::Cntk => "--against-cntk",
+            Mode::Family => "--family",
             Mode::Parser => "--parser",
             Mode::Peers => "--peers",
             Mode::Csv => "--csv",
@@ -71,11 +75,13 @@ impl Mode {
     /// Whether it takes an option.
     fn takes(self, option: &str) -> bool {
         match option {
-            "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk),
-            "--threads" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Speech | Mode::Images),
+            "--minibatch" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Family),
+            "--threads" => {
+                matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Family | Mode::Speech | Mode::Images)
+            }
             "--first-size" => self == Mode::Cntk,
-            "--version" => matches!(self, Mode::Cntk | Mode::Speech | Mode::Images),
-            "--shape" => !matches!(self, Mode::Csv | Mode::Speech | Mode::Images | Mode::Python),
+            "--version" => matches!(self, Mode::Cntk | Mode::Family | Mode::Speech | Mode::Images),
+            "--shape" => matches!(self, Mode::Sweeps | Mode::Cntk | Mode::Parser | Mode::Peers),
             _ => true,
         }
     }
@@ -85,7 +91,7 @@ impl Mode {
         match self {
             Mode::Sweeps => 200,
             Mode::Cntk | Mode::Peers | Mode::Python => 100,
-            Mode::Parser => 32,
+            Mode::Parser | Mode::Family => 32,
             // 200 000 rows.
             Mode::Csv => 316,
             // 2000 utterances.
@@ -101,6 +107,10 @@ impl Mode {
 pub struct Options {
     /// What is measured.
     pub mode: Mode,
+    /// What the shapes of a family are drawn by.
+    pub seed: u64,
+    /// Shapes of a family that are measured, at most.
+    pub most_shapes: usize,
     /// Megabytes of each shape.
     pub size: u64,
     /// Megabytes of the data on which the time to the first minibatch is taken.
@@ -127,6 +137,8 @@ impl Options {
     fn new(mode: Mode) -> Options {
         Options {
             mode,
+            seed: 1,
+            most_shapes: usize::MAX,
             size: mode.size(),
             first_size: mode.size(),
             threads: vec![1, 2],
@@ -134,7 +146,7 @@ impl Options {
             minibatch: 256,
             repetitions: match mode {
                 Mode::Sweeps => 1,
-                Mode::Speech | Mode::Python => 3,
+                Mode::Family | Mode::Speech | Mode::Python => 3,
                 _ => 5,
             },
             version: install::VERSIONS[0].to_owned(),
@@ -147,6 +159,7 @@ impl Options {
     /// The quickest run.
     pub fn small(mode: Mode) -> Options {
         let mut options = Options {
+            most_shapes: 2,
             size: 2,
             first_size: 2,
             repetitions: 1,
@@ -172,7 +185,12 @@ impl Options {
                 }
                 Long(name) if FLAGS.contains(&name) => flags.push(name.to_owned()),
                 Long(name) => match Mode::by_flag(name) {
-                    Some(mode) => modes.push(mode),
+                    Some(mode) => {
+                        modes.push(mode);
+                        if mode == Mode::Family {
+                            values.push(("--family".to_owned(), parser.value()?.string()?));
+                        }
+                    }
                     None => return Err(Long(name).unexpected().into()),
                 },
                 other => return Err(other.unexpected().into()),
@@ -180,7 +198,7 @@ impl Options {
         }
         ensure!(
             modes.len() < 2,
-            "bench does one of --against-cntk, --parser, --peers, --csv, --speech, --images and --python at a time."
+            "bench does one of --against-cntk, --family, --parser, --peers, --csv, --speech, --images and --python at a time."
         );
         let mut options = Options::new(modes.first().copied().unwrap_or(Mode::Sweeps));
         options.record = !flags.iter().any(|flag| flag == "no-record");
@@ -190,6 +208,7 @@ impl Options {
             let mode = options.mode;
             ensure!(mode.takes(option), "`{}` does not take {option}. See cargo xtask help.", mode.command());
             match option.as_str() {
+                "--family" => options.seed = positive(value)?,
                 "--size" => options.size = positive(value)?,
                 "--first-size" => first_size = Some(positive(value)?),
                 "--minibatch" => options.minibatch = positive(value)?,
@@ -210,6 +229,9 @@ impl Options {
     pub fn command(&self) -> String {
         let threads: Vec<String> = self.threads.iter().map(usize::to_string).collect();
         let mut command = self.mode.command();
+        if self.mode == Mode::Family {
+            command += &format!(" {}", self.seed);
+        }
         let usual = Options::new(self.mode);
         let mut add = |differs: bool, option: &str, value: String| {
             if differs {
@@ -251,6 +273,7 @@ mod tests {
             "--speech --threads 1",
             "--images --size 20 --threads 2",
             "--python --repetitions 1",
+            "--family 7 --size 3 --threads 2",
             "--against-cntk --shape words --first-size 1000 --threads 1,4 --version 2.6",
         ] {
             let options = parse(line).expect("options");
@@ -271,6 +294,8 @@ mod tests {
             "--size",
             "--shape round",
             "--parser --peers",
+            "--family",
+            "--family 3 --shape words",
             "--csv --shape words",
             "--speech --minibatch 8",
             "--images --shape words",

@@ -1,6 +1,7 @@
 //! The records of measurements, in `benches/record/`; the newest of each mode also in `docs/performance.md`.
 
 use super::data::SHAPES;
+use super::family;
 use super::options::{Mode, Options};
 use crate::machine::{self, Tree};
 use crate::project::Project;
@@ -15,6 +16,7 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
     match mode {
         Mode::Sweeps => ("Reading of generated text data", ""),
         Mode::Cntk => ("This library in CNTK's place, beside CNTK's own modules", "-cntk"),
+        Mode::Family => ("Random shapes of text, beside CNTK's own modules", "-family"),
         Mode::Parser => ("One thread that parses text", "-parser"),
         Mode::Peers => ("Reading beside other libraries", "-peers"),
         Mode::Csv => ("Reading of a CSV table by users' deserializers", "-csv"),
@@ -29,7 +31,7 @@ fn subject(mode: Mode) -> (&'static str, &'static str) {
 }
 
 /// Writes the record of a run; returns its path. `tree` and `load` are the checkout and the machine's load before the run.
-/// Only the record of a clean tree goes into the document.
+/// Only the record of a clean tree goes into the document, and none of a seed that was used for tuning.
 pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text: &str) -> Result<PathBuf> {
     let date = machine::date(project)?;
     let (title, suffix) = subject(options.mode);
@@ -43,7 +45,8 @@ pub fn write(project: &Project, options: &Options, tree: &Tree, load: f64, text:
          - command: `{command}`\n\n{text}"
     );
     std::fs::write(&path, record).with_context(|| format!("writing {}", path.display()))?;
-    if options.shapes == SHAPES && tree.is_clean() {
+    let is_for_tuning = options.mode == Mode::Family && options.seed < family::FIRST_SEED_OF_RECORDS;
+    if options.shapes == SHAPES && !is_for_tuning && tree.is_clean() {
         let name = path.file_name().context("a record has a name")?.to_string_lossy().into_owned();
         let head = format!(
             "[{name}](../benches/record/{name}): commit {tree}, {processor}, {cores} CPUs, `{command}`"
