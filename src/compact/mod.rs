@@ -27,6 +27,8 @@ pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::De
     fn from_u16(number: u16) -> Self;
     /// The nearest value to an integer, ties to even.
     fn from_i32(number: i32) -> Self;
+    /// The value with the other sign, also of zero.
+    fn negated(self) -> Self;
 }
 
 impl Value for f32 {
@@ -42,6 +44,10 @@ impl Value for f32 {
     fn from_i32(number: i32) -> f32 {
         number as f32
     }
+    #[inline(always)]
+    fn negated(self) -> f32 {
+        -self
+    }
 }
 
 impl Value for f64 {
@@ -56,6 +62,10 @@ impl Value for f64 {
     #[inline(always)]
     fn from_i32(number: i32) -> f64 {
         number.into()
+    }
+    #[inline(always)]
+    fn negated(self) -> f64 {
+        -self
     }
 }
 

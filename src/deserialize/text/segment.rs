@@ -142,7 +142,7 @@ pub fn parse_on<'r, T: Value>(
         let at = FRONT + (span.offset.saturating_sub(base) as usize).min(length);
         let end = (at + span.size as usize).min(FRONT + length);
         let whole = end - at == span.size as usize && span.offset >= base;
-        if whole && fast.read_sequence(&span, text, at, output) {
+        if whole && fast.read_sequence(&span, text, at, output, report) {
             return Ok(());
         }
         output.roll_back();

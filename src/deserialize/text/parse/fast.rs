@@ -11,8 +11,9 @@ use super::collect::UnknownNames;
 use super::names::{self, Stream};
 use super::number::{leading_digits, load8};
 use super::output::{Column, Output};
+use super::report::Report;
 use super::rules::{Rules, ends_name, is_non_printable};
-use super::simd::{BLOCK, LEAD, Simd, TAIL};
+use super::simd::{BLOCK, LEAD, Simd, TAIL, Window};
 use super::uniform_lines::{self, Template};
 use super::{dense, sparse};
 use crate::compact::Value;
@@ -38,6 +39,8 @@ pub struct Fast {
     quiet: bool,
     /// Each sequence causes a message.
     verbose: bool,
+    /// Ids may be text. Lines that begin with one are errors that are counted, and are read all the same.
+    has_text_ids: bool,
     processor: Processor,
 }
 
@@ -51,6 +54,7 @@ impl Fast {
             strict: rules.strict,
             quiet: !rules.log.shows(Level::Warning),
             verbose: rules.log.shows(Level::Info),
+            has_text_ids: !rules.corpus.is_numeric(),
             processor: Processor::detect(),
         }
     }
@@ -63,7 +67,7 @@ impl Fast {
 
     /// The parser for the sequences of one segment.
     pub fn segment(&self) -> FastSegment<'_> {
-        FastSegment { fast: self, template: Template::new(), unknown: None }
+        FastSegment { fast: self, template: Template::new(), unknown: None, text_ids: 0 }
     }
 
     /// Whether the lengths of the streams call for no message.
@@ -89,6 +93,8 @@ pub struct FastSegment<'a> {
     template: Template,
     /// The names that no stream has, if they are wanted.
     pub unknown: Option<UnknownNames>,
+    /// Lines of the sequence that begin with an id that is text.
+    text_ids: u64,
 }
 
 impl FastSegment<'_> {
@@ -100,14 +106,17 @@ impl FastSegment<'_> {
         text: &[u8],
         at: usize,
         output: &mut Output<T>,
+        report: &mut Report<'_>,
     ) -> bool {
         let fast = self.fast;
         let end = at + span.size as usize;
         if fast.verbose || span.size == 0 || text.get(end - 1) != Some(&b'\n') {
             return false;
         }
+        self.text_ids = 0;
         if !read_lines(fast.processor, self, span, text, at, output)
             || !fast.is_complete(span.samples, output)
+            || self.text_ids > 0 && !report.count_text_ids(self.text_ids)
         {
             return false;
         }
@@ -151,7 +160,7 @@ fn lines<T: Value, S: Simd>(
     mut at: usize,
     output: &mut Output<T>,
 ) -> Option<()> {
-    let FastSegment { fast, template, unknown } = segment;
+    let FastSegment { fast, template, unknown, text_ids } = segment;
     let streams = &fast.streams[..];
     let end = at + span.size as usize;
     let mut count = 0;
@@ -174,13 +183,17 @@ fn lines<T: Value, S: Simd>(
                 break;
             }
         }
+        if fast.has_text_ids && at == line && begins_text(*text.get(at)?) {
+            *text_ids += 1;
+            at = skip(simd, text, at, end)?;
+        }
         let mut samples = 0;
         loop {
             let byte = *text.get(at)?;
             if byte == b'|' {
                 at += 1;
                 if text.get(at) == Some(&b'#') {
-                    at = skip(text, at, end)?;
+                    at = skip(simd, text, at, end)?;
                     continue;
                 }
                 let Some((stream, length)) = names::find(streams, text, at, guess) else {
@@ -230,7 +243,7 @@ impl Fast {
         if ends_name(*text.get(at)?) || self.longest_alias == 0 {
             return None;
         }
-        let after = skip(text, at, end)?;
+        let after = at + memchr::memchr2(b'|', b'\n', text.get(at..end)?)?;
         if let Some(unknown) = unknown {
             unknown.see(text.get(at..after)?);
         }
@@ -265,8 +278,21 @@ impl Fast {
     }
 }
 
-/// The place of the next `|` or line break.
+/// Whether a byte at the start of a line begins an id that is text.
 #[inline(always)]
-fn skip(text: &[u8], at: usize, end: usize) -> Option<usize> {
+fn begins_text(byte: u8) -> bool {
+    byte != b'|' && byte != b' ' && !is_non_printable(byte)
+}
+
+/// The place of the next `|` or line break. Comments are short: the block at hand has nearly all of their ends, and a call takes
+/// longer than to look at it.
+#[inline(always)]
+fn skip<S: Simd>(simd: S, text: &[u8], at: usize, end: usize) -> Option<usize> {
+    let window = Window::at(text, at)?;
+    let ends = simd.equal(window, b'|') | simd.equal(window, b'\n');
+    if ends != 0 {
+        return Some(at + ends.trailing_zeros() as usize);
+    }
+    let at = at + BLOCK;
     Some(at + memchr::memchr2(b'|', b'\n', text.get(at..end)?)?)
 }

@@ -52,6 +52,7 @@ pub mod number;
 pub mod output;
 pub mod report;
 pub mod rules;
+mod scientific;
 mod simd;
 mod sparse;
 mod uniform_lines;

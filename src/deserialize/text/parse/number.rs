@@ -109,7 +109,7 @@ fn defined(quotient: f64) -> f64 {
 /// The product of a number and a power of ten as x86-64 makes it, on every processor: a number that is a NaN stays that
 /// NaN, and zero times infinity is [`NAN_OF_X86`].
 #[inline(always)]
-fn scaled(number: f64, power: f64) -> f64 {
+pub fn scaled(number: f64, power: f64) -> f64 {
     let product = number * power;
     match product.is_nan() {
         true if number.is_nan() => number,
@@ -134,10 +134,16 @@ unsafe extern "C" {
 const LARGEST_EXPONENT: usize = 400;
 
 /// `power_of_ten(-400 ..= 400)`, computed when the first exponent is met.
-static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
+pub static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
     let limit = LARGEST_EXPONENT as i32;
     (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
 });
+
+/// The element of [`POWERS`] for a whole number as the exponent, if there is one.
+#[inline(always)]
+pub fn power(powers: &[f64], exponent: f64) -> Option<f64> {
+    powers.get((exponent as i64 + LARGEST_EXPONENT as i64) as usize).copied()
+}
 
 /// Most digits of a run that [`quick`] reads. It leaves numbers with longer runs to [`read`].
 const LONGEST_RUN: usize = 40;

@@ -429,6 +429,23 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    /// Counts `count` lines that begin with an id that is text, as [`Report::note`] and [`Report::count`] do one by one. False, and
+    /// nothing is counted, if one of them needs a message or is one error too many.
+    pub fn count_text_ids(&mut self, count: u64) -> bool {
+        if self.collected.is_some() || self.shows(Level::Info) || self.limit - self.errors < count {
+            return false;
+        }
+        if self.shows(Level::Warning) {
+            let kind = WarningKind { what: Cause::TextId(0).what(), stream: None };
+            let Some((_, counted)) = self.counts.iter_mut().find(|(other, _)| *other == kind) else {
+                return false;
+            };
+            *counted += count;
+        }
+        self.errors += count;
+        true
+    }
+
     /// A failure whose reason is the cause recorded last. `place` is its offset if it differs from the cause's.
     pub fn failure(&self, fatal: bool, context: Context, place: Option<u64>) -> Stop {
         let (cause, offset) = self.last;

@@ -15,6 +15,9 @@ use crate::compact::Value;
 /// Entries after the last one that may be written in vain.
 pub const SLACK: usize = MOST_ENTRIES;
 
+/// Entries that are read one by one after a block that gave nothing.
+const ALIKE: u32 = 8;
+
 /// Reads one sparse sample from byte `at` of the text into `column`: the place after the sample. The sequence ends at
 /// byte `end`, which bounds the number of entries. `None` if anything is unusual.
 #[inline(always)]
@@ -32,16 +35,19 @@ pub fn read<T: Value, S: Simd>(
     let values = column.values.spare(most)?;
     let indices = column.indices.spare(most)?;
     let mut count = 0;
-    // A second entry makes more of them likely, and so do several in the sample before.
-    let mut by_block = column.many;
+    // Entries that are read one by one before a block is tried. A second entry makes more of them likely, and so do several in the
+    // sample before; where a block gave nothing (values with exponents, for example), the next ones are alike.
+    let mut alone = u32::from(!column.many);
     loop {
         let byte = *text.get(at)?;
         if byte.is_ascii_digit() {
-            if by_block {
-                by_block = false;
-                (at, count) = blocks(simd, text, at, dim, indices, values, count)?;
+            if alone == 0 {
+                let (after, more) = blocks(simd, text, at, dim, indices, values, count)?;
+                alone = if more > count { 1 } else { ALIKE };
+                (at, count) = (after, more);
                 continue;
             }
+            alone -= 1;
             // One check of a length, not one for each access: the compiler knows how far an index and a value reach.
             let near: &[u8; BLOCK] = text.get(at..)?.first_chunk()?;
             let (index, colon) = integer(near, 0)?;
@@ -52,7 +58,6 @@ pub fn read<T: Value, S: Simd>(
             *values.get_mut(count)? = T::from_f64(value);
             *indices.get_mut(count)? = index as i32;
             count += 1;
-            by_block = true;
             at += length;
         } else if byte == b' ' || byte == b'\t' {
             at += 1;

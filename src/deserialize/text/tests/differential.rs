@@ -1,8 +1,10 @@
 //! The fast parser against the exact one, on random input: well-formed, and spoilt in one or several places.
 
-use super::{Bits, FRONT, Fast, Output, PADDING, SequenceSpan, Way, parse, rules};
+use super::{Bits, FRONT, Fast, Output, PADDING, Report, SequenceSpan, Way, parse, parse_spans, rules};
+use crate::corpus::Corpus;
 use crate::processor::Processor;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -12,6 +14,17 @@ fn number() -> impl Strategy<Value = String> {
         1 => "[+-]?[0-9]{1,20}(\\.[0-9]{0,22})?",
         1 => "-?[0-9]{1,3}(\\.[0-9]{1,8})?[eE][+-]?[0-9]{1,3}",
         1 => "[0-9]{8,9}(\\.[0-9]{7,10})?",
+    ]
+}
+
+/// Mostly with an exponent, and some that only look like it.
+fn scientific() -> impl Strategy<Value = String> {
+    prop_oneof![
+        20 => "-?[0-9]\\.[0-9]{1,6}e[+-][0-9]{2}",
+        4 => "[+-]?[0-9]{1,9}(\\.[0-9]{0,17})?[eE][+-]?[0-9]{1,9}",
+        4 => "[+-]?[0-9]{1,3}",
+        1 => "[0-9]\\.[0-9]{70}e-3",
+        1 => "[+-]?[0-9]{0,2}[.+e-]{0,2}[0-9]{0,2}[.+e-]{0,2}[0-9]{0,2}",
     ]
 }
 
@@ -98,7 +111,7 @@ fn alike_as<T: Bits>(streams: &str, strict: bool, text: &[u8], max_errors: u64, 
     let mut rules = rules(streams, max_errors);
     rules.strict = strict;
     rules.log.trace_level = trace_level;
-    crate::log::set_sink(Some(std::sync::Arc::new(|_, _| ())));
+    crate::log::set_sink(Some(Arc::new(|_, _| ())));
     let expected = parse::<T>(&rules, text, Way::Exact);
     assert_eq!(parse::<T>(&rules, text, Way::Fast), expected);
     for processor in Processor::all() {
@@ -113,6 +126,49 @@ proptest! {
     fn well_formed(text in text()) {
         alike::<f32>(text.as_bytes(), 1000, 1);
         alike::<f64>(text.as_bytes(), 1000, 0);
+    }
+
+    #[test]
+    fn exponents(
+        values in proptest::collection::vec((gap(), scientific()), 1..60),
+        dim in 0usize..3,
+        end in prop::sample::select(&["\n", " \n", "\r\n", " |y 1 2\n"][..]),
+    ) {
+        let dense: String = values.iter().map(|(gap, value)| format!("{gap}{value}")).collect();
+        let sparse: String = values.iter().map(|(gap, value)| format!("{gap}{}:{value}", value.len())).collect();
+        let streams = format!("s:200s x:{} y:2", (values.len() + dim).saturating_sub(1));
+        let text = format!("1 |x{dense}|s{sparse}{end}2 |x{dense}\t|s{sparse}{end}");
+        alike_as::<f32>(&streams, true, text.as_bytes(), 1000, 0);
+        alike_as::<f64>(&streams, true, text.as_bytes(), 1000, 1);
+    }
+
+    #[test]
+    fn ids_that_are_text(
+        lines in proptest::collection::vec((
+            prop_oneof![8 => "[a-z_-]{1,9}", 1 => "[0-9]{1,3}", 1 => "[a-z0-9 \t:.#]{0,9}", 1 => Just("\u{e9}t\u{e9}".to_owned())],
+            prop_oneof![9 => Just(" |y 1 2|s 3:4\n"), 1 => Just(" |y 1|s 3:4\n"), 1 => Just(" |y 1 x|s 3:4\n"), 1 => Just("\n")],
+        ), 1..30),
+        length in 1usize..4,
+        max_errors in 0u64..40,
+        trace_level in 0u32..3,
+    ) {
+        let lines: Vec<String> = lines.into_iter().map(|(id, line)| id + line).collect();
+        let mut rules = rules("s:10s y:2", max_errors);
+        rules.corpus = Arc::new(Corpus::Hashed);
+        rules.log.trace_level = trace_level;
+        crate::log::set_sink(Some(Arc::new(|_, _| ())));
+        let (mut spans, mut offset) = (Vec::new(), 0);
+        for lines in lines.chunks(length) {
+            let size = lines.iter().map(String::len).sum::<usize>() as u32;
+            spans.push(SequenceSpan { key: 0, samples: lines.len() as u32, offset, size });
+            offset += u64::from(size);
+        }
+        let text = lines.concat();
+        let expected = parse_spans::<f32>(&rules, &spans, text.as_bytes(), Way::Exact);
+        for processor in Processor::all() {
+            let found = parse_spans::<f32>(&rules, &spans, text.as_bytes(), Way::FastOn(processor));
+            prop_assert_eq!(&found, &expected, "{:?}", processor);
+        }
     }
 
     #[test]
@@ -182,6 +238,7 @@ fn the_fast_parser_takes_common_text() {
         let span = SequenceSpan { key: 12, samples: 1, offset: 0, size: text.len() as u32 };
         let mut output = Output::<f32>::default();
         output.reset(&rules);
-        assert!(fast.segment().read_sequence(&span, &padded, FRONT, &mut output), "{text}");
+        let mut report = Report::new(&rules, 0);
+        assert!(fast.segment().read_sequence(&span, &padded, FRONT, &mut output, &mut report), "{text}");
     }
 }

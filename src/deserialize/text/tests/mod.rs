@@ -148,7 +148,16 @@ impl Bits for f64 {
 
 /// Parses a whole text; also the number of errors.
 pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences, u64), Stop> {
-    let spans = spans(rules, text);
+    parse_spans::<T>(rules, &spans(rules, text), text, way)
+}
+
+/// [`parse`] for a text with these sequences.
+pub fn parse_spans<T: Bits>(
+    rules: &Rules,
+    spans: &[SequenceSpan],
+    text: &[u8],
+    way: Way,
+) -> Result<(Sequences, u64), Stop> {
     let mut output = Output::<T>::default();
     let mut report = Report::new(rules, rules.max_errors);
     match way {
@@ -165,7 +174,7 @@ pub fn parse<T: Bits>(rules: &Rules, text: &[u8], way: Way) -> Result<(Sequences
         }
         Way::Exact => {
             output.reset(rules);
-            for span in &spans {
+            for span in spans {
                 let range = span.offset as usize..span.offset as usize + span.size as usize;
                 exact::read_sequence(rules, span, &text[range], &mut output, &mut report)?;
             }

@@ -61,16 +61,26 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
         let numbers = numbers_ending(self, text);
-        let mut ends = tokens.ends;
+        let Tokens { digit, minus, mut ends, .. } = *tokens;
+        let token = digit | minus;
+        let mut negative = if minus == 0 { 0 } else { self.extract(minus, token & !(token << 1)) };
         for out in out.as_chunks_mut::<LANES>().0 {
             if ends == 0 {
                 return;
             }
-            for out in out {
+            for out in &mut *out {
                 // Without an end left this is the number at byte 63.
                 let last = ends.trailing_zeros().wrapping_sub(1) as usize % BLOCK;
                 ends &= ends.wrapping_sub(1);
                 *out = T::from_u16(numbers[last]);
+            }
+            if minus != 0 {
+                for out in out {
+                    if negative & 1 != 0 {
+                        *out = out.negated();
+                    }
+                    negative >>= 1;
+                }
             }
         }
     }

@@ -91,7 +91,10 @@ impl Simd for Avx512 {
     /// Computes the number that ends at each byte, then picks those of the ends.
     #[inline(always)]
     fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
-        let Tokens { digit, ends, .. } = *tokens;
+        let Tokens { digit, minus, ends, .. } = *tokens;
+        // One bit a number: a sign begins it.
+        let token = digit | minus;
+        let mut negative = self.extract(minus, token & !(token << 1));
         // A byte counts if all bytes between it and the end are digits.
         let two = digit << 1;
         let three = two & (digit << 2);
@@ -116,7 +119,9 @@ impl Simd for Avx512 {
                 let from = _mm512_add_epi8(bytes!(|i| i / 4 + i % 2 * 32), _mm512_set1_epi8(16 * half as i8));
                 let pairs = _mm512_permutexvar_epi8(from, both);
                 let weights = _mm512_set1_epi32(0x6401);
-                store_integers(self, _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights), out);
+                let numbers = _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights);
+                store_integers(self, numbers, negative as u16, out);
+                negative >>= 16;
             }
         }
     }
@@ -425,20 +430,27 @@ fn store_eight_integers<T: Value>(_: Avx512, numbers: __m256i, out: &mut [T; LAN
     }
 }
 
-/// Stores sixteen integers as values.
+/// Stores sixteen integers as values, those with a bit in `negative` with a minus, also zeros.
 #[inline(always)]
-fn store_integers<T: Value>(_: Avx512, numbers: __m512i, out: &mut [T; 2 * LANES]) {
+fn store_integers<T: Value>(simd: Avx512, numbers: __m512i, negative: u16, out: &mut [T; 2 * LANES]) {
     const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
-    // SAFETY: there is a value of `Avx512`. Sixteen values of 4 bytes, or two times eight of 8 bytes, are written, as many as
-    // `out` has, and any bits are a value, because a `Value` is `Plain`.
+    // SAFETY: there is a value of `Avx512`. Sixteen values of 4 bytes are written, as many as `out` has, and any bits are a
+    // value, because a `Value` is `Plain`.
     unsafe {
         if size_of::<T>() == size_of::<f32>() {
-            _mm512_storeu_ps(out.as_mut_ptr().cast(), _mm512_cvtepi32_ps(numbers));
+            let numbers = _mm512_cvtepi32_ps(numbers);
+            let numbers = _mm512_mask_xor_ps(numbers, negative, numbers, _mm512_set1_ps(-0.0));
+            _mm512_storeu_ps(out.as_mut_ptr().cast(), numbers);
         } else {
-            let second = _mm512_extracti64x4_epi64::<1>(numbers);
-            let out = out.as_mut_ptr().cast::<f64>();
-            _mm512_storeu_pd(out, _mm512_cvtepi32_pd(_mm512_castsi512_si256(numbers)));
-            _mm512_storeu_pd(out.add(LANES), _mm512_cvtepi32_pd(second));
+            let [low, high] = out.as_chunks_mut::<LANES>().0 else { return };
+            for (numbers, negative, out) in [
+                (_mm512_castsi512_si256(numbers), negative as u8, low),
+                (_mm512_extracti64x4_epi64::<1>(numbers), (negative >> 8) as u8, high),
+            ] {
+                let numbers = _mm512_cvtepi32_pd(numbers);
+                let numbers = _mm512_mask_xor_pd(numbers, negative, numbers, _mm512_set1_pd(-0.0));
+                store(simd, numbers, out);
+            }
         }
     }
 }

@@ -189,8 +189,7 @@ pub trait Simd: InstructionSet {
         differing == 0
     }
 
-    /// Converts the tokens of a block, whole numbers without signs and with at most 4 digits, to the first values of
-    /// `out`. What the other values become is not specified.
+    /// Converts the tokens of a block, whole numbers with at most 4 digits, to the first values of `out`. What the other values become is not specified.
     #[inline(always)]
     fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
         let _ = (text, tokens, out);

@@ -39,8 +39,8 @@ fn together<T: Value, S: Simd>(simd: S, text: &str) -> Option<(Vec<T>, bool)> {
     let window = window(&padded);
     let tokens = tokens(&simd.classify(window));
     let mut values = [T::default(); MOST_NUMBERS];
-    let is_short =
-        S::SHORT_INTEGERS && tokens.dot | tokens.minus == 0 && text.split(' ').all(|word| word.len() <= 4);
+    let digits = |word: &str| word.trim_start_matches('-').len();
+    let is_short = S::SHORT_INTEGERS && tokens.dot == 0 && text.split(' ').all(|word| digits(word) <= 4);
     if is_short {
         simd.short_integers(window, &tokens, &mut values);
     } else if !simd.plain_numbers(window, &tokens, &mut values) {
@@ -193,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn short_integers_are_converted(text in "([0-9]{1,4} {1,2}){0,32}", tail in "( [0-9]){0,32}") {
+    fn short_integers_are_converted(text in "(-?[0-9]{1,4} {1,2}){0,32}", tail in "( [0-9]){0,32}") {
         for text in [text, tail + " "] {
             let text = whole_words(&text);
             for_each_instruction_set!(simd => {
