@@ -132,8 +132,9 @@ impl Contents {
     fn size_of(&self, entry: &Line<'_>, next: Option<&Line<'_>>, key: SequenceKey) -> Result<u32> {
         let run = &self.runs[entry.run];
         let end = next.map(|next| next.offset).filter(|&offset| offset != 0).unwrap_or(run.state.size);
-        // CNTK calculates modulo 2^64 here, and so says of a lattice that ends before it begins that it is too large.
-        let size = end.wrapping_sub(entry.offset);
+        // CNTK calculates modulo 2^64 here, and so says of a lattice that ends before it begins that it is too large. Of one that begins
+        // just below 2^64 and ends just above 0 it does not, though no file has its bytes; here that is the same error.
+        let size = end.checked_sub(entry.offset).unwrap_or(u64::MAX);
         if size >= TOO_LARGE {
             let next = next.map_or("last_sequence".into(), |next| String::from_utf8_lossy(next.key));
             let message = format!(
