@@ -5,7 +5,7 @@ use super::number::{CNumber, unsigned};
 use super::zip;
 use crate::file::DataFile;
 use crate::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a map file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +55,16 @@ pub(crate) fn map_of_zip(path: &str) -> Result<Vec<String>> {
                       input of 'cntk-reader convert'.";
         return Err(error.with_detail(detail).in_file(path));
     }
-    let folder = |name: &str| name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-    let folders: BTreeSet<String> = images.iter().map(|name| folder(name)).collect();
-    let class = |name: &str| folders.iter().position(|own| *own == folder(name)).unwrap_or(0);
+    let folders: BTreeSet<&str> = images.iter().map(|name| folder(name)).collect();
+    // Looked up rather than counted again for each image: a zip file may have a folder for each of its images.
+    let classes: HashMap<&str, usize> = folders.into_iter().zip(0..).collect();
+    let class = |name: &str| classes.get(folder(name)).copied().unwrap_or(0);
     Ok(images.iter().map(|name| format!("{path}@/{name}\t{}", class(name))).collect())
+}
+
+/// The folder of a member of a zip file.
+fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// Whether a name ends as those of images do.

@@ -188,6 +188,10 @@ impl Members {
         }
         let length = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
         let data = offset + LOCAL_HEADER as u64 + length(26) + length(28);
+        // A directory can claim 4 GB of an archive of a few bytes.
+        if data.checked_add(stored).is_none_or(|end| archive.size().is_ok_and(|size| end > size)) {
+            return Err(damaged("a member does not end within the file"));
+        }
         let buffer = if is_plain { &mut *file } else { &mut inflater.stored };
         buffer.clear();
         buffer.try_reserve(stored as usize).map_err(|_| too_large(stored, most))?;
@@ -276,5 +280,48 @@ struct Bytes(DataFile);
 impl ReaderAt for Bytes {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(offset, buffer).map_err(|error| io::Error::other(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::Corpus;
+
+    /// A zip file with one member of three bytes, whose directory claims these sizes.
+    fn archive(stored: u32, size: u32, is_plain: bool) -> Vec<u8> {
+        let method = if is_plain { 0u16 } else { 8 };
+        // From the version to the length of the extra field, as the member and the directory have it.
+        let mut facts = [20u16, 0, method, 0, 0].map(u16::to_le_bytes).concat();
+        facts.extend([0, stored, size].map(u32::to_le_bytes).concat());
+        facts.extend([1u16, 0].map(u16::to_le_bytes).concat());
+        let mut bytes = [b"PK\x03\x04", &facts[..], b"a", b"xyz"].concat();
+        let start = bytes.len() as u32;
+        bytes.extend([b"PK\x01\x02\x14\0", &facts[..], &[0; 14], b"a"].concat());
+        let length = bytes.len() as u32 - start;
+        bytes.extend(b"PK\x05\x06\0\0\0\0\x01\0\x01\0");
+        bytes.extend([length, start].map(u32::to_le_bytes).concat());
+        bytes.extend([0; 2]);
+        bytes
+    }
+
+    #[test]
+    fn nothing_is_reserved_for_members_that_the_file_does_not_have() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [zip, map] = ["a.zip", "a.map"].map(|name| folder.path().join(name).display().to_string());
+        std::fs::write(&map, format!("{zip}@/a\t0\n")).expect("writing");
+        for (stored, size, is_plain) in [(600 << 20, 10, false), (4, 10, false), (600 << 20, 600 << 20, true)]
+        {
+            // Larger than all claims, so that they do not exceed it.
+            const MOST: u64 = 1 << 31;
+            std::fs::write(&zip, archive(stored, size, is_plain)).expect("writing");
+            let map = Map::read(&map, 2, &Corpus::Numeric).expect("a map");
+            let members = Members::find(&map).expect("a member");
+            let (mut inflater, mut file) = (Inflater::default(), Vec::new());
+            let read = members.read(0, MOST, &mut inflater, &mut file).expect("it lies in a zip file");
+            let error = read.expect_err("the file ends before");
+            assert!(error.message().contains("is damaged"), "{error}");
+            assert!(inflater.stored.capacity() < 1000 && file.capacity() < 1000, "{stored} {size}");
+        }
     }
 }
