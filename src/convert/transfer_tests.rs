@@ -151,19 +151,47 @@ fn class_numbers_become_sparse_streams() {
     assert!(run(of(4), Format::Text, &output).is_err());
 }
 
+/// Writes an archive of arrays of bytes: names, shapes and values.
+fn write_arrays(path: &str, arrays: &[(&str, &[u64], &[u8])]) {
+    let mut archive = numpy::ArchiveWriter::create(path).expect("an archive");
+    for (name, shape, values) in arrays {
+        let bytes = [&numpy::header("|u1", shape), *values].concat();
+        archive.begin(name, bytes.len() as u64, crc32fast::hash(&bytes)).expect("a member");
+        archive.write(&bytes).expect("writing");
+    }
+    archive.finish().expect("an archive").commit().expect("committing");
+}
+
+#[test]
+fn shapes_that_contradict_each_other_are_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [arrays, output] = ["x.npz", "out.ctf"].map(|name| path(folder.path(), name));
+    let refused = |members: &[(&str, &[u64], &[u8])], words: &str| {
+        write_arrays(&arrays, members);
+        let data = Data::of_numpy(&arrays, &NumpyOptions::default());
+        let error = data.and_then(|data| run(data, Format::Text, &output)).expect_err("it is refused");
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    let one_dimension = "It must have one dimension.";
+    // Tables of two dimensions have more numbers than rows.
+    refused(&[("x.npy", &[2], &[1, 2]), ("x.sequences.npy", &[2, 2], &[0, 1, 1, 2])], one_dimension);
+    let (values, dim): ((&str, &[u64], &[u8]), _) =
+        (("x.values.npy", &[1], &[5]), ("x.dim.npy", &[][..], &[9][..]));
+    let (indices, offsets) =
+        (("x.indices.npy", &[1][..], &[3][..]), ("x.offsets.npy", &[2][..], &[0, 1][..]));
+    write_arrays(&arrays, &[values, dim, indices, offsets]);
+    assert_eq!(run(numpy(&arrays), Format::Text, &output).expect("text").sequences, 1);
+    refused(&[values, dim, indices, ("x.offsets.npy", &[2, 2], &[0, 1, 1, 2])], one_dimension);
+    refused(&[values, dim, ("x.indices.npy", &[1, 2], &[3, 4]), offsets], one_dimension);
+    // There are no rows, and a row would be larger than any memory.
+    refused(&[("x.npy", &[0, 1 << 40, 1 << 40], &[])], "It ends before the values of its shape");
+}
+
 #[test]
 fn what_text_cannot_hold_is_not_left_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let [arrays, output] = ["x.npz", "out.ctf"].map(|name| path(folder.path(), name));
-    let mut archive = numpy::ArchiveWriter::create(&arrays).expect("an archive");
-    let mut add = |name: &str, mut bytes: Vec<u8>, values: &[u8]| {
-        bytes.extend(values);
-        archive.begin(name, bytes.len() as u64, crc32fast::hash(&bytes)).expect("a member");
-        archive.write(&bytes).expect("writing");
-    };
-    add("x.npy", numpy::header("|u1", &[2]), &[1, 2]);
-    add("keys.npy", numpy::header("|u1", &[2]), &[7, 7]);
-    archive.finish().expect("an archive").commit().expect("committing");
+    write_arrays(&arrays, &[("x.npy", &[2], &[1, 2]), ("keys.npy", &[2], &[7, 7])]);
     // Both sequences have the key 7, so the text is read as one sequence.
     let error = run(numpy(&arrays), Format::Text, &output).expect_err("the digest differs");
     assert!(error.detail().contains("same key"), "{error}");

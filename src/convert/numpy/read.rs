@@ -117,7 +117,10 @@ impl Array {
         if !described.is_c_order && described.shape.len() > 1 {
             return Err(wrong("It is in Fortran's order. Write it with numpy.ascontiguousarray.".to_owned()));
         }
-        let bytes = described.shape.iter().try_fold(value.size() as u64, |size, &dim| size.checked_mul(dim));
+        // Rows first: with none of them, the product of all dimensions says nothing about a row.
+        let row = described.shape.iter().skip(1).try_fold(1, |size: u64, &dim| size.checked_mul(dim));
+        let row_bytes = row.and_then(|row| row.checked_mul(value.size() as u64));
+        let bytes = row_bytes.and_then(|row| row.checked_mul(described.shape.first().copied().unwrap_or(1)));
         let end = bytes.and_then(|bytes| bytes.checked_add(described.size as u64));
         let inside = end.filter(|&end| end <= member.size).and_then(|end| member.offset.checked_add(end));
         if inside.is_none_or(|end| file.size().is_ok_and(|size| end > size)) {
@@ -372,6 +375,14 @@ impl Arrays {
         if self.count() != sequences {
             let detail = format!("It has {} sequences, and the first array has {sequences}.", self.count());
             return Err(self.values.wrong(file, &detail));
+        }
+        let sparse = match &self.kind {
+            Kind::Sparse(indices, offsets, _) => [Some(indices), Some(offsets)],
+            Kind::Dense(_) | Kind::OneHot(_) => [None, None],
+        };
+        let mut lists = sparse.into_iter().chain([self.sequences.as_ref()]).flatten();
+        if let Some(array) = lists.find(|array| array.shape.len() != 1) {
+            return Err(array.wrong(file, "It must have one dimension."));
         }
         match &self.kind {
             Kind::Dense(0) => Err(self.values.wrong(file, "Its samples have no values.")),
