@@ -56,6 +56,10 @@ pub(crate) const LARGEST_KEY_IN_LIST: u64 = 1 << 44;
 /// Bytes that a compressed file may unpack to. One that claims more is damaged, or meant to do harm.
 pub(crate) const LARGEST_UNPACKED: u64 = 16 << 40;
 
+/// A zstd frame has at most this many bytes of data for each of its own: its smallest block, of four bytes, makes 128 KB. A frame that
+/// claims to have more is damaged, or meant to do harm.
+pub(crate) const BEST_FRAME_RATIO: u64 = 1 << 15;
+
 /// Bytes of unpacked data of a zstd frame that is unpacked in memory. A reader of random chunks, which have 32 MB by default, unpacks a
 /// part of each frame for nothing.
 pub(crate) const LARGEST_FRAME: u64 = 16 << 20;
@@ -96,6 +100,10 @@ pub(crate) const SOME_SAMPLES: usize = 1 << 16;
 
 // Speech
 
+/// Bytes of a chunk of HTK features that are believed: usual chunks have far fewer. Before memory is asked for a larger one, all its
+/// ranges are compared with the sizes of their files, because a script and a header of a few bytes can claim any number of frames.
+pub(crate) const MOST_BELIEVED: u64 = 256 << 20;
+
 /// Frames of an utterance whose labels are read: a week of speech. Longer ones are invalid.
 pub(crate) const LONGEST_LABELS: u32 = 1 << 26;
 
@@ -128,6 +136,10 @@ pub(crate) const BEST_RATIO: u64 = 1032;
 
 /// Bytes of OpenCV's file of a mean image, and of what its compressed form stands for: room for 100 million numbers.
 pub(crate) const LARGEST_MEAN_FILE: u64 = 2 << 30;
+
+/// Elements and attributes of OpenCV's file of a mean image, which has about ten. The parser of XML takes memory for each, and compares
+/// the attributes of an element with each other.
+pub(crate) const MOST_STORAGE_NODES: usize = 10_000;
 
 // Arrays of NumPy
 

@@ -9,6 +9,7 @@ use super::header;
 use super::table::CHUNK_FRAMES;
 use crate::deserialize::buffer::{ChunkBuffer, Part};
 use crate::deserialize::{Ahead, Chunk, Loaded};
+use crate::limits::MOST_BELIEVED;
 use crate::memory::room;
 use crate::prefetch;
 use crate::sequence::{ChunkId, FrameEncoding, FrameSpec, FrameView, SequenceView, ValueForm, ViewKind};
@@ -76,12 +77,7 @@ impl FeatureChunk {
         let first = shared.open_file(range.start)?;
         shared.check_range(range.start, &first)?;
         shared.check_facts(range.start, &first.header).map_err(|error| error.in_file(first.file.path()))?;
-        // A damaged script file must not make the chunk larger than its files are.
-        for position in range.clone() {
-            if u64::from(shared.table.utterances.frames[position]) > CHUNK_FRAMES {
-                shared.check_size(position, &shared.open_file(position)?)?;
-            }
-        }
+        check_sizes(shared, range.clone())?;
         let frame_bytes = first.frame_bytes();
         let mut chunk = match Self::load_sized(shared, id, first, frame_bytes)? {
             Some(chunk) => chunk,
@@ -160,6 +156,28 @@ impl FeatureChunk {
         }
         Ok(())
     }
+}
+
+/// Compares ranges with the sizes of their files where much memory depends on it: a damaged script or header must not make the chunk
+/// larger than its files are.
+fn check_sizes(shared: &Shared, range: Range<usize>) -> Result<()> {
+    let utterances = &shared.table.utterances;
+    let frames: u64 = utterances.frames[range.clone()].iter().map(|&frames| u64::from(frames)).sum();
+    // Where files store frames in different numbers of bytes, a frame gets four for each value.
+    let believes = frames.saturating_mul(4 * shared.facts.dim as u64) <= MOST_BELIEVED;
+    let mut open: Option<(u32, HtkFile)> = None;
+    for position in range {
+        if believes && u64::from(utterances.frames[position]) <= CHUNK_FRAMES {
+            continue;
+        }
+        let path = utterances.paths[position];
+        let file = match &open {
+            Some((last, file)) if *last == path => file,
+            _ => &open.insert((path, shared.open_file(position)?)).1,
+        };
+        shared.check_size(position, file)?;
+    }
+    Ok(())
 }
 
 /// Divides the utterances of a chunk into tasks.

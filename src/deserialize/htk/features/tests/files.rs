@@ -151,6 +151,22 @@ fn long_ranges_are_compared_with_their_files_first() {
 }
 
 #[test]
+fn many_values_are_compared_with_their_files_first() {
+    let (_folder, path) = folder();
+    // Frames of 6.8 KB, of which there are three; the header and the script claim as many as a chunk usually has.
+    let mut bytes = feature_file(3, 1700);
+    bytes[..4].copy_from_slice(&200_000_u32.to_be_bytes());
+    let archive = write(&path, "a.mfc", &bytes);
+    let script = write(&path, "a.scp", format!("u1={archive}[0,1]\nu2={archive}[0,89999]\n"));
+    let opened = open(&HtkFeatureOptions { dim: 1700, ..options(&script) }).expect("it opens");
+    let error = opened.load(0).err().expect("an error");
+    assert_eq!(error.message(), "error reading from file: Success");
+    assert_eq!((error.location().offset, error.location().key.as_deref()), (Some(20_412), Some("u2")));
+    // Nothing was reserved for 612 MB.
+    assert_eq!(opened.memory().chunks, 0);
+}
+
+#[test]
 fn paths_need_not_be_text() {
     use std::os::unix::ffi::OsStrExt;
     let (folder, _) = folder();
