@@ -5,7 +5,7 @@
 
 use crate::file::DataFile;
 use crate::file::packed::damaged;
-use crate::limits::LARGEST_FRAME;
+use crate::limits::{BEST_FRAME_RATIO, LARGEST_FRAME};
 use crate::memory::room;
 use crate::{Error, Result};
 use byteorder::{ByteOrder, LE};
@@ -89,6 +89,12 @@ impl Table {
         before(range.start) - 1..before(range.end - 1)
     }
 
+    /// Whether a frame of that many bytes can have that many bytes of data. Otherwise sizes that other formats state in the data would
+    /// be compared with a size that the file only claims to have.
+    fn is_possible(packed: &Range<u64>, size: u64) -> bool {
+        size > LARGEST_FRAME || size <= (packed.end - packed.start).saturating_mul(BEST_FRAME_RATIO)
+    }
+
     /// Appends a frame. Returns whether it can be unpacked in memory.
     fn add(&mut self, packed: Range<u64>, size: u64, checksum: Option<u32>) -> bool {
         let Ok(packed_size) = u32::try_from(packed.end - packed.start) else { return false };
@@ -139,7 +145,13 @@ impl Table {
         for entry in entries.chunks_exact(entry as usize) {
             let end = packed + u64::from(LE::read_u32(entry));
             let checksum = has_sums.then(|| LE::read_u32(&entry[8..]));
-            is_in_memory &= table.add(packed..end, LE::read_u32(&entry[4..]).into(), checksum);
+            let unpacked = LE::read_u32(&entry[4..]).into();
+            if !Self::is_possible(&(packed..end), unpacked) {
+                let what =
+                    format!("says that a frame of {} bytes has {unpacked} bytes of data", end - packed);
+                return Err(unfit(start, &what));
+            }
+            is_in_memory &= table.add(packed..end, unpacked, checksum);
             packed = end;
         }
         if packed != start {
@@ -188,6 +200,11 @@ impl<'a> Walk<'a> {
             }
             let start = at;
             let Some((end, size)) = self.frame(start)? else { return Ok(None) };
+            if !Table::is_possible(&(start..end), size) {
+                let what =
+                    format!("a zstd frame of {} bytes says that it has {size} bytes of data", end - start);
+                return Err(self.error(start, &what));
+            }
             if !table.add(start..end, size, None) {
                 return Ok(None);
             }

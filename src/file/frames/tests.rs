@@ -200,3 +200,24 @@ fn frames_without_sizes_or_of_large_sizes_are_left_to_the_cache_folder() {
         assert!(Frames::open(&file).expect("frames").is_none());
     }
 }
+
+#[test]
+fn frames_that_claim_more_than_they_can_have_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |bytes: &[u8]| {
+        let error = DataFile::open(&write(folder.path(), bytes)).expect_err("it is refused");
+        assert!(error.kind() == ErrorKind::Data && error.to_string().contains("bytes of data"), "{error}");
+    };
+    // A header that claims 16 MB, and an empty block: thousands of these would make a file of a few KB one of many GB.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    frame.extend((16u32 << 20).to_le_bytes());
+    frame.extend([1, 0, 0]);
+    refused(&frame);
+    let mut table = FrameTable::default();
+    table.add(frame.len(), 16 << 20).expect("an entry");
+    refused(&[&frame[..], &table.finish()].concat());
+    // Zeros are packed as well as anything can be.
+    let zeros = vec![0; 16 << 20];
+    let file = open(&write(folder.path(), &packed(&zeros, &[16 << 20], true)));
+    assert_eq!(file.size().expect("a size"), 16 << 20);
+}
