@@ -6,7 +6,8 @@ mod xml;
 mod yaml;
 
 use crate::file::with_retry;
-use crate::limits::LARGEST_MEAN_FILE;
+use crate::limits::{LARGEST_MEAN_FILE, MOST_STORAGE_NODES};
+use crate::memory::room;
 use crate::{Error, Result};
 use std::io::{Read, Take};
 
@@ -124,6 +125,14 @@ impl Fault {
     }
 }
 
+/// The fault of a file that has more things than a mean image.
+fn too_many_nodes() -> Fault {
+    Fault::new(
+        None,
+        format!("It has more than {MOST_STORAGE_NODES} elements and attributes, far more than a mean image."),
+    )
+}
+
 impl Storage {
     fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|(found, _)| found == name).map(|(_, node)| node)
@@ -159,8 +168,9 @@ impl Storage {
             )));
         };
         let wanted = rows.checked_mul(columns).and_then(|count| count.checked_mul(channels));
-        let mut values = Vec::new();
-        for text in parts.data.split([' ', '\t', '\r', '\n', ',']).filter(|text| !text.is_empty()) {
+        let texts = parts.data.split([' ', '\t', '\r', '\n', ',']).filter(|text| !text.is_empty());
+        let mut values = room::with_capacity(texts.clone().count(), room::IMAGE)?;
+        for text in texts {
             let value = parse(text);
             values.push(
                 value.ok_or_else(|| fault(format!("'{text}' was found where a number was expected.")))?,

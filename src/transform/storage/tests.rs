@@ -97,3 +97,18 @@ fn a_missing_file_is_named_in_cntks_words() {
     let (_folder, file) = stored(&compressed(XML.as_bytes())[..20]);
     assert!(read(&file).unwrap_err().message().starts_with("Could not open file: "));
 }
+
+#[test]
+fn files_of_many_elements_and_attributes_are_refused() {
+    let words = "It has more than 10000 elements and attributes, far more than a mean image.";
+    let elements = XML.replace("<Other>", &format!("{}<Other>", "<a/>".repeat(20_000)));
+    // The parser compares the attributes of an element with each other: these would take it minutes.
+    let attributes: String = (0..200_000).map(|number| format!(" a{number}='1'")).collect();
+    let attributes = XML.replace("<Other>", &format!("<Other{attributes}>"));
+    // What is no attribute counts too, because the parser reserves memory for it.
+    let signs = XML.replace("a comment", &"=".repeat(1 << 20));
+    let lines = YAML.replace("Row: 1", &"a:\n".repeat(20_000));
+    for content in [elements, attributes, signs, lines] {
+        assert!(error_of(&content).to_string().contains(words), "{}", error_of(&content));
+    }
+}

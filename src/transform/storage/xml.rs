@@ -1,12 +1,17 @@
 //! Storage files in XML.
 
-use super::{Fault, Node, Parts};
+use super::{Fault, Node, Parts, too_many_nodes};
+use crate::limits::MOST_STORAGE_NODES;
 use roxmltree::{Document, Node as Element, ParsingOptions};
 
 /// The nodes of a file.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
     if !text.starts_with("<?xml") {
         return Err(Fault::new(1, "Valid XML should start with '<?xml ...?>'."));
+    }
+    // Each of these characters begins an element or an attribute at most; the parser reserves memory by their numbers.
+    if memchr::memchr2_iter(b'<', b'=', text.as_bytes()).nth(MOST_STORAGE_NODES).is_some() {
+        return Err(too_many_nodes());
     }
     let document = Document::parse_with_options(text, ParsingOptions::default())
         .map_err(|fault| Fault::new(u64::from(fault.pos().row), format!("{fault}.")))?;

@@ -1,6 +1,7 @@
 //! Storage files in YAML 1.0: as much of it as OpenCV writes for numbers and matrices.
 
-use super::{Fault, Node, Parts};
+use super::{Fault, Node, Parts, too_many_nodes};
+use crate::limits::MOST_STORAGE_NODES;
 
 /// The nodes of a file. Everything that is neither a number nor a matrix becomes a text that nobody reads.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
@@ -28,6 +29,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, Node)>, Fault> {
         };
         let (name, value) = (name.trim().trim_matches('"'), value.trim());
         if !is_nested {
+            if nodes.len() == MOST_STORAGE_NODES {
+                return Err(too_many_nodes());
+            }
             let is_matrix = value.starts_with("!!opencv-matrix");
             let node = if is_matrix { Node::Matrix(Parts::default()) } else { Node::Text(value.to_owned()) };
             nodes.push((name.to_owned(), node));
