@@ -5,6 +5,8 @@
 
 use super::Value;
 use super::narrow::BLOCK;
+use crate::Result;
+use crate::memory::room;
 
 /// The largest number of samples, and of entries, of a sequence whose data may be implied: the tables' length.
 pub const LONGEST: usize = 4095;
@@ -52,14 +54,14 @@ pub fn offsets(samples: usize) -> &'static [u32] {
 #[derive(Debug, Clone, Default)]
 pub struct Offsets {
     /// Has no entries if the common table suffices.
-    own: Box<[u32]>,
+    own: Vec<u32>,
 }
 
 impl Offsets {
     /// For sequences of at most `longest` samples.
-    pub fn new(longest: u32) -> Offsets {
+    pub fn new(longest: u32) -> Result<Offsets> {
         let is_short = longest as usize <= LONGEST;
-        Offsets { own: if is_short { Box::default() } else { (0..=longest).collect() } }
+        Ok(Offsets { own: if is_short { Vec::new() } else { room::collect(0..=longest, room::CHUNK)? } })
     }
 
     /// The offsets of `samples` samples of one entry each: 0 to `samples`. `None` if that is more than the longest sequence.
@@ -71,7 +73,7 @@ impl Offsets {
 
     /// Bytes of memory that it holds.
     pub fn memory(&self) -> usize {
-        size_of_val(&*self.own)
+        size_of_val(self.own.as_slice())
     }
 }
 

@@ -13,6 +13,7 @@ use crate::compact::implied::Offsets;
 use crate::deserialize::buffer::ChunkBuffer;
 use crate::deserialize::{Ahead, Chunk, Loaded};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::prefetch;
 use crate::sequence::{ChunkId, FrameView, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage};
@@ -151,7 +152,7 @@ impl KaldiChunk {
             .buffers
             .take(shared.index.files.path(shared.index.entries[first].file), &(0..size as u64))?;
         let shared = Arc::clone(shared);
-        let mut chunk = KaldiChunk { shared, first, data, places, offsets: Offsets::new(longest) };
+        let mut chunk = KaldiChunk { shared, first, data, places, offsets: Offsets::new(longest)? };
         chunk.run(steps)?;
         Ok(chunk)
     }
@@ -195,7 +196,7 @@ struct Scratch {
 /// Reads `size` bytes from `offset` on.
 fn read<'a>(file: &DataFile, offset: u64, size: usize, stored: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     // The size was compared with the file's when the archive was opened; in between the file may have become shorter.
-    stored.resize(size, 0);
+    room::resize(stored, size, 0, room::CHUNK)?;
     file.read_exact_at(offset, stored)?;
     Ok(stored)
 }
@@ -206,12 +207,13 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
     let rows = shared.index.lengths[ordinal] as usize;
     let Scratch { stored, decoded } = scratch;
     decoded.clear();
+    room::reserve(decoded, shared.stored_bytes(ordinal), room::CHUNK)?;
     match kind {
         Kind::Compressed(compression) => {
             let size = compression.bytes(extent.into(), shared.columns as u64);
             let size =
                 usize::try_from(size).map_or(usize::MAX, |size| size.saturating_add(compressed::HEADER));
-            decoded.resize(rows * shared.columns * size_of::<f32>(), 0);
+            room::resize(decoded, rows * shared.columns * size_of::<f32>(), 0, room::CHUNK)?;
             let matrix = compressed::Matrix::new(compression, read(file, offset, size, stored)?)?;
             matrix.decode(first_row as usize, rows, decoded)
         }

@@ -167,7 +167,7 @@ impl Window {
         let known = skipped.and_then(|skipped| self.bytes.len().checked_sub(skipped)).unwrap_or(0);
         if known < count {
             let most = self.size.saturating_sub(at).min(count.max(BLOCK) as u64) as usize;
-            self.bytes.resize(most, 0);
+            room::resize(&mut self.bytes, most, 0, room::FILE)?;
             self.start = at;
             self.file.read_exact_at(at, &mut self.bytes)?;
         }

@@ -299,6 +299,16 @@ fn errors_name_the_place() {
 }
 
 #[test]
+fn texts_are_not_believed_to_have_more_numbers_than_characters() {
+    // As many rows as the first one has numbers, and one number in each of them.
+    let text = format!("a [{}\n{}]\n", " 1".repeat(5000), "1\n".repeat(5000));
+    let folder = folder(&[("x.ark", text.as_bytes())]);
+    let error = open(&options(&path(&folder, "x.ark"), 5000)).err().expect("an error");
+    assert!(error.message().contains("cannot have 5001 rows of 5000 numbers"), "{error}");
+    assert_eq!(error.location().key.as_deref(), Some("a"));
+}
+
+#[test]
 fn damaged_archives_are_errors_and_nothing_worse() {
     for name in ["float", "double", "compressed", "vector", "text", "labels"] {
         let sound = fs::read(format!("tests/kaldi/{name}.ark")).expect("a file");

@@ -15,6 +15,12 @@ pub fn measure(bytes: &[u8], offset: u64, integers: bool) -> Result<Object> {
         let columns = rows.next().map_or(0, |row| words(row).count());
         (if columns > 0 { 1 + rows.count() } else { 0 }, columns)
     };
+    // Memory is taken for as many numbers as the first row has, times the rows; each of them is a character at least.
+    if rows.checked_mul(columns).is_none_or(|numbers| numbers > bytes.len()) {
+        let message =
+            format!("A text of {} bytes cannot have {rows} rows of {columns} numbers.", bytes.len());
+        return Err(Error::data(message).with_detail(DAMAGED).at(offset, None));
+    }
     match (u32::try_from(rows), u32::try_from(columns)) {
         (Ok(rows), Ok(columns)) => {
             let bytes = offset..offset + bytes.len() as u64;

@@ -111,7 +111,7 @@ pub(super) fn load(shared: &MlfShared, id: ChunkId) -> Result<LabelChunk> {
         result.map_err(|error| error.in_stream(&shared.stream))?;
     }
     let longest = utterances.iter().map(|labels| labels.frames).max().unwrap_or(0);
-    let offsets = Offsets::new(longest);
+    let offsets = Offsets::new(longest)?;
     let held = size_of_val(&*utterances)
         + size_of_val(&*classes)
         + values.as_ref().map_or(0, |values| values.len())
