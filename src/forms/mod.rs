@@ -176,7 +176,9 @@ impl<'m> Forms<'m> {
 
     fn sparse<T: Element>(&self) -> Result<SparseSamples<'m, '_, T>> {
         let columns = self.stream.sparse().ok_or_else(|| self.broken())?;
-        Ok(SparseSamples::new(columns, self.stream.sample_size(), self))
+        // Without samples nothing is written, and a file may claim any dimension.
+        let width = if self.layout().samples() == 0 { 0 } else { self.stream.sample_size() };
+        SparseSamples::new(columns, width, self)
     }
 
     fn one_hot<T: Element>(&self) -> Result<SparseOneHot<'m, '_, T>> {

@@ -2,6 +2,7 @@
 
 use super::{Forms, Output};
 use crate::Result;
+use crate::memory::room;
 use crate::pack::SparseColumns;
 use crate::pack::layout::Run;
 use crate::stream::Element;
@@ -64,8 +65,8 @@ pub(super) struct SparseSamples<'m, 'f, T> {
 }
 
 impl<'m, 'f, T: Element> SparseSamples<'m, 'f, T> {
-    pub fn new(columns: SparseColumns<'m, T>, width: usize, forms: &'f Forms<'m>) -> Self {
-        SparseSamples { columns, forms, sample: vec![T::default(); width] }
+    pub fn new(columns: SparseColumns<'m, T>, width: usize, forms: &'f Forms<'m>) -> Result<Self> {
+        Ok(SparseSamples { columns, forms, sample: room::filled(width, T::default(), room::FORM)? })
     }
 }
 

@@ -112,7 +112,8 @@ pub fn find_streams(context: &ChunkContext<'_>, data: &mut [u8]) -> Result<Vec<C
             codes: before[indices..].as_chunks_mut::<4>().0,
             columns: columns_data[..end - columns].as_chunks::<4>().0,
             columns_at: columns,
-            most: SOME_SAMPLES + SAMPLES_PER_BYTE * (end - at),
+            // Numbers of samples have 32 bits.
+            most: (SOME_SAMPLES + SAMPLES_PER_BYTE * (end - at)).min(u32::MAX as usize),
         };
         found.push(block.unfold(values)?);
         at = end;

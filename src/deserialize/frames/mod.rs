@@ -202,9 +202,9 @@ impl Deserializer for Frames {
 
     fn list(&self, chunk: ChunkId, sequences: &mut Vec<SequenceInfo>) -> Result<()> {
         let (index, lengths) = (&self.chunks[chunk as usize], self.lengths(chunk));
-        let mut utterances = Vec::with_capacity(index.utterances() as usize);
+        let mut utterances = room::with_capacity(index.utterances() as usize, room::INDEX)?;
         self.inner.list(chunk, &mut utterances)?;
-        sequences.reserve(index.frames() as usize);
+        room::reserve(sequences, index.frames() as usize, room::INDEX)?;
         for utterance in utterances {
             let start = index.start(utterance.id.index);
             sequences.extend((0..index.length(utterance.id.index)).map(|sample| {
