@@ -1,6 +1,11 @@
 //! Sequences of calls of the C interface, in any order and with arguments of any size. Handles are valid or NULL, as the header asks;
 //! memory is as large as the caller says, and not a byte larger, which AddressSanitizer watches.
 
+mod cancelling;
+mod conversion;
+mod made;
+mod transform;
+
 use crate::case::Case;
 use crate::choices::Choices;
 use ::cntk_reader::capi::buffer::{
@@ -16,7 +21,6 @@ use ::cntk_reader::capi::configuration::{
 };
 use ::cntk_reader::capi::deserializer::*;
 use ::cntk_reader::capi::epoch::{cntk_reader_epoch, cntk_reader_epoch_start};
-use ::cntk_reader::capi::error::*;
 use ::cntk_reader::capi::forms::*;
 use ::cntk_reader::capi::minibatch::*;
 use ::cntk_reader::capi::minibatch_handle::cntk_reader_minibatch;
@@ -25,20 +29,16 @@ use ::cntk_reader::capi::reader::*;
 use ::cntk_reader::capi::section::*;
 use ::cntk_reader::capi::source::{cntk_reader_open, cntk_reader_source};
 use ::cntk_reader::capi::state::{cntk_reader_state_entry, cntk_reader_state_get, cntk_reader_state_set};
-use ::cntk_reader::capi::status::cntk_reader_status;
 use ::cntk_reader::capi::stream::cntk_reader_stream_info;
-use std::ffi::CStr;
+use made::{Room, check, number, taken};
 use std::mem::{MaybeUninit, size_of};
 use std::ptr::{null, null_mut};
+use transform::Table;
 
 /// Most calls of an input.
 const CALLS: usize = 200;
 
-/// Numbers for sizes, counts and places.
-const NUMBERS: [u64; 12] =
-    [0, 1, 2, 3, 5, 64, 1 << 31, u32::MAX as u64, 1 << 62, i64::MAX as u64, u64::MAX - 1, u64::MAX];
-
-/// Data that readers are opened from; `{}` is the file.
+/// What readers are opened with besides the data.
 const SOURCES: [&str; 5] = [
     "randomize = true",
     "randomize = false",
@@ -47,110 +47,20 @@ const SOURCES: [&str; 5] = [
     "randomize = true\nlocalTimeline = true\nprecision = \"double\"",
 ];
 
+/// The data.
 const DATA: &str = "0 |x 1 2 |s 0:1\n0 |x 3 4 |s 1:1\n1 |x 5 6 |s 2:7\n2 |x 7 8 |s 1:1 2:2\n2 |x 9 10 |s 0:5\n3 |x 1 1 |s 1:1\n";
-
-type ErrorPlace<'a> = Option<&'a mut MaybeUninit<*mut cntk_reader_error>>;
-
-/// Makes a call with a place for its error, or without one, and looks at what it returns.
-fn check(choices: &mut Choices<'_>, call: impl FnOnce(ErrorPlace<'_>) -> cntk_reader_status) -> bool {
-    if choices.once_in(16) {
-        return is_ok(call(None));
-    }
-    let mut place = MaybeUninit::new(null_mut());
-    let status = call(Some(&mut place));
-    // SAFETY: the place was NULL, or the call has written an error to it.
-    let error: *mut cntk_reader_error = unsafe { place.assume_init() };
-    if is_ok(status) {
-        assert!(error.is_null(), "an error of a call that succeeded");
-        return true;
-    }
-    assert!(!error.is_null(), "no error of a call that failed");
-    // SAFETY: an error of the library, which is freed here, once.
-    let error = unsafe { Box::from_raw(error) };
-    // SAFETY: texts of errors are terminated and live as long.
-    let text = unsafe { CStr::from_ptr(cntk_reader_error_get_text(Some(&error))) };
-    assert!(!text.is_empty(), "an error without a text");
-    let mut info = Room::<cntk_reader_error_info>::whole();
-    // SAFETY: the room is as large as it says.
-    assert!(is_ok(unsafe { cntk_reader_error_describe(Some(&error), info.pointer()) }));
-    cntk_reader_error_free(Some(error));
-    false
-}
-
-fn is_ok(status: cntk_reader_status) -> bool {
-    assert_ne!(status, cntk_reader_status::CNTK_READER_STATUS_INTERNAL);
-    status == cntk_reader_status::CNTK_READER_STATUS_OK
-}
-
-/// Memory for a struct of the caller, as large as its first member says, and at least as large as the struct.
-struct Room<T>(Vec<u64>, std::marker::PhantomData<T>);
-
-impl<T> Room<T> {
-    fn of_size(stated: usize) -> Room<T> {
-        let bytes = stated.clamp(size_of::<T>(), 4096);
-        let mut memory = vec![0; bytes.div_ceil(8)];
-        memory[0] = stated as u64;
-        Room(memory, std::marker::PhantomData)
-    }
-
-    /// As large as the struct.
-    fn whole() -> Room<T> {
-        Room::of_size(size_of::<T>())
-    }
-
-    /// Mostly as large as the struct; else of another size, which may be refused.
-    fn chosen(choices: &mut Choices<'_>) -> Room<T> {
-        match choices.once_in(8) {
-            true => Room::of_size(*choices.pick(&[0, 7, 8, 16, 24, 64, 1000, 4096, 4097, usize::MAX])),
-            false => Room::whole(),
-        }
-    }
-
-    fn with(mut self, value: &T) -> Room<T> {
-        let stated = self.0[0];
-        // SAFETY: there is room for the struct, which consists of plain numbers and pointers.
-        unsafe { self.0.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(value, 1) };
-        self.0[0] = stated;
-        self
-    }
-
-    fn pointer(&mut self) -> *mut T {
-        self.0.as_mut_ptr().cast()
-    }
-
-    /// What a call has written, if the struct was as large as it is.
-    fn get(&self) -> &T {
-        assert!(self.0[0] as usize >= size_of::<T>());
-        // SAFETY: the memory has the size of the struct, is zeroed, or written by the library.
-        unsafe { &*self.0.as_ptr().cast() }
-    }
-}
-
-fn number(choices: &mut Choices<'_>) -> u64 {
-    match choices.once_in(4) {
-        true => *choices.pick(&NUMBERS),
-        false => choices.below(12) as u64,
-    }
-}
 
 /// What the calls have handed out.
 #[derive(Default)]
 struct Handles {
-    config: String,
+    /// Path of the data.
+    file: String,
     section: Option<Box<cntk_reader_section>>,
     reader: Option<Box<cntk_reader>>,
     minibatches: Vec<*const cntk_reader_minibatch>,
     checkpoint: Vec<u8>,
     deserializer: Option<Box<cntk_reader_deserializer>>,
     chunk: Option<Box<cntk_reader_chunk>>,
-}
-
-/// A handle that a call has written; NULL where it failed.
-fn taken<T>(place: MaybeUninit<*mut T>) -> Option<Box<T>> {
-    // SAFETY: the place was NULL at first; what the library writes is a handle that its function frees as a box.
-    let pointer = unsafe { place.assume_init() };
-    // SAFETY: as above, and nobody else has it.
-    (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
 }
 
 impl Handles {
@@ -165,10 +75,21 @@ impl Handles {
     }
 
     fn open(&mut self, choices: &mut Choices<'_>) {
-        let text = format!("traceLevel = 0\n{}\n{}", choices.pick(&SOURCES), self.config);
+        let (mut table, transforms) = Table::chosen(choices);
+        let file = &self.file;
+        let text = format!(
+            "traceLevel = 0\n{}\ndeserializers = ([ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
+             file = \"{file}\" ; chunkSizeInBytes = 20\n\
+             input = [ x = [ dim = 2 ; format = dense {transforms} ] ; s = [ dim = 3 ; format = sparse ] ] ])",
+            choices.pick(&SOURCES)
+        );
+        let tables = table.as_mut().map(|table| table.pointer());
         let mut source = cntk_reader_source {
             text: text.as_ptr().cast(),
             text_length: text.len(),
+            transforms: tables.as_ref().map_or(null(), |table| &raw const *table),
+            transform_count: usize::from(tables.is_some()),
+            canceller: cancelling::pointer(),
             ..cntk_reader_source::default()
         };
         if choices.once_in(8) {
@@ -176,10 +97,13 @@ impl Handles {
         }
         let mut room = Room::chosen(choices).with(&source);
         let mut place = MaybeUninit::new(null_mut());
-        // SAFETY: the room is as large as it says; the text outlives the call.
+        // SAFETY: the room is as large as it says; the text and the table outlive the call.
         check(choices, |error| unsafe { cntk_reader_open(room.pointer(), Some(&mut place), error) });
         cntk_reader_free(self.reader.take());
         self.reader = taken(place);
+        if let Some(table) = table {
+            table.opened(self.reader.is_some());
+        }
     }
 
     fn start(&self, choices: &mut Choices<'_>) {
@@ -583,6 +507,8 @@ impl Handles {
         cntk_reader_chunk_free(self.chunk.take());
         cntk_reader_deserializer_free(self.deserializer.take());
         cntk_reader_section_free(self.section.take());
+        cancelling::free();
+        transform::check_all_given_back();
     }
 }
 
@@ -590,18 +516,14 @@ impl Handles {
 pub fn run(input: &[u8]) {
     let case = Case::of_content(input);
     let file = case.write("data.ctf", DATA.as_bytes());
-    let config = format!(
-        "deserializers = ([ type = CNTKTextFormatDeserializer ; module = CNTKTextFormatReader\n\
-         file = \"{file}\" ; chunkSizeInBytes = 20\n\
-         input = [ x = [ dim = 2 ; format = dense ] ; s = [ dim = 3 ; format = sparse ] ] ])"
-    );
-    let mut handles = Handles { config, ..Handles::default() };
+    let mut handles = Handles { file: file.clone(), ..Handles::default() };
     let mut choices = Choices::new(case.content);
+    cancelling::begin();
     for _ in 0..CALLS {
         if choices.is_at_end() {
             break;
         }
-        match choices.below(16) {
+        match choices.below(19) {
             0 => handles.open(&mut choices),
             1 | 2 => handles.start(&mut choices),
             3..=6 => handles.read(&mut choices),
@@ -613,6 +535,8 @@ pub fn run(input: &[u8]) {
             12 => handles.restore(&mut choices),
             13 => handles.section(&mut choices, &file),
             14 => handles.deserializer(&mut choices),
+            15 | 16 => cancelling::change(&mut choices),
+            17 => conversion::run(&mut choices, &case, &file),
             _ => {
                 handles.chunk(&mut choices);
                 if choices.once_in(8) {
