@@ -66,7 +66,7 @@ fn run(config: &str) -> Result<String, Box<dyn Error>> {
     };
     pool::set_threads(1);
     let pool = Pool::shared()?;
-    let corpus = Arc::new(Corpus::Numeric);
+    let corpus = Arc::new(if options.numeric_keys { Corpus::Numeric } else { Corpus::Hashed });
     let deserializer = pool.install(|| TextDeserializer::open(text, &corpus))?;
     let file = File::open(&text.file)?;
     let bytes = file.metadata()?.len();
@@ -131,12 +131,10 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The runs of the characters of numbers that begin after a blank or a colon, or at a line's start.
+/// The words that are numbers, after white space or a colon.
 fn find_numbers(text: &[u8]) -> Vec<&[u8]> {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
-    text.split(|byte| matches!(byte, b' ' | b':' | b'\n'))
-        .filter(|word| word.first().is_some_and(is_part))
-        .collect()
+    let is_number = |word: &&[u8]| fast_float2::parse::<f32, _>(word).is_ok_and(f32::is_finite);
+    text.split(|byte| matches!(byte, b' ' | b'\t' | b':' | b'\r' | b'\n')).filter(is_number).collect()
 }
 
 fn main() -> ExitCode {

@@ -6,10 +6,11 @@
 //! all values; the former must be colons and the latter must not. Blocks of whole numbers, as counts are, need even less of a
 //! look, and all their entries are converted together: 2.4 times the speed with AVX-512, 1.4 times with AVX2.
 
-use super::number::{integer, joined, short};
+use super::mixed;
+use super::number::{POWERS, integer, short};
 use super::output::Column;
 use super::rules::is_non_printable;
-use super::simd::{BLOCK, Entries, MOST_ENTRIES, Simd, Window, ZEROS, number, run_ends};
+use super::simd::{BLOCK, Entries, MOST_ENTRIES, MOST_NUMBERS, Simd, Window};
 use crate::compact::Value;
 
 /// Entries after the last one that may be written in vain.
@@ -87,6 +88,7 @@ fn blocks<T: Value, S: Simd>(
     values: &mut [T],
     mut count: usize,
 ) -> Option<(usize, usize)> {
+    let mut tokens = [0.0; MOST_NUMBERS];
     loop {
         let window = Window::at(text, at)?;
         let found = simd.classify(window);
@@ -119,54 +121,21 @@ fn blocks<T: Value, S: Simd>(
             at += rest as usize;
             continue;
         }
-        let token = token & known;
-        let mut colons = found.colon & known;
-        let mut dots = found.dot & known;
-        let starts = token & !(token << 1);
-        let value_starts = starts & (colons << 1);
-        let mut index_starts = starts & !(colons << 1);
-        let index_ends = run_ends(token, index_starts);
-        let mut value_ends = run_ends(token, value_starts);
-        let wrong = (index_ends & !colons)
-            | (value_ends & colons)
-            | (colons & !(found.digit << 1))
-            | ((colons << 1) & known & !token)
-            | (dots & !(found.digit << 1))
-            | (found.minus & known & !value_starts);
-        if wrong != 0 {
-            return None;
-        }
-        if !is_ended {
-            value_ends &= !(1 << stop);
-        }
-        for (index, value) in indices.iter_mut().zip(values) {
-            if value_ends == 0 {
-                break;
-            }
-            let (start, colon) = (index_starts.trailing_zeros(), colons.trailing_zeros());
-            let end = value_ends.trailing_zeros();
-            index_starts &= index_starts.wrapping_sub(1);
-            colons &= colons.wrapping_sub(1);
-            value_ends &= value_ends - 1;
-            let width = colon.wrapping_sub(start);
-            let found_index = match width {
-                0..=8 => joined(window.eight(start) ^ ZEROS, width),
-                _ => integer(window.rest(start), 0)?.0,
-            };
-            if found_index >= dim as u64 {
+        let Some(block) = mixed::read::<true, S>(simd, window, &mut tokens) else { return Some((at, count)) };
+        let (mut tokens, mut are_scaled) = (tokens.get(..block.total)?.iter(), block.are_scaled);
+        let entries = block.count() / 2;
+        for (index, value) in indices.iter_mut().zip(values).take(entries) {
+            let found_index = mixed::next(&mut tokens, &mut are_scaled, &[])?;
+            if found_index >= dim as f64 {
                 return None;
             }
             *index = found_index as i32;
-            *value = T::from_f64(number(simd, window, colon + 1, end, &mut dots, found.minus)?);
-            count += 1;
+            let powers = if block.are_scaled == 0 { &[] } else { &**POWERS };
+            *value = T::from_f64(mixed::next(&mut tokens, &mut are_scaled, powers)?);
         }
-        // What is left begins with an entry that is cut off, or there is none.
-        let rest = if index_starts != 0 { index_starts.trailing_zeros() } else { stop };
-        if simd.lowest(dots, rest) != 0 {
-            return None;
-        }
-        at += rest as usize;
-        if stop < 64 || rest == 0 {
+        count += entries;
+        at += block.size;
+        if block.is_end {
             return Some((at, count));
         }
     }
