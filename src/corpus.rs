@@ -2,6 +2,8 @@
 
 mod symbols;
 
+use crate::Result;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use parking_lot::RwLock;
 use std::fmt;
@@ -50,22 +52,32 @@ impl Corpus {
     }
 
     /// The number of a textual key; a symbolic corpus gives a new key the next number. `None` in a numeric corpus, if the
-    /// host's function failed, and for a new key if a symbolic corpus already has 2^32 - 1 keys.
-    pub fn number_of(&self, text: &[u8]) -> Option<SequenceKey> {
+    /// host's function failed, and for a new key if a symbolic corpus already has 2^32 - 1 keys. Fails if there is no memory for a
+    /// new key; asked again, the corpus gives it the number that it would have got.
+    pub fn number_of(&self, text: &[u8]) -> Result<Option<SequenceKey>> {
         match self {
-            Corpus::Numeric => None,
-            Corpus::Hashed => Some(hash(text)),
-            Corpus::Host(number) => number(text),
+            Corpus::Numeric => Ok(None),
+            Corpus::Hashed => Ok(Some(hash(text))),
+            Corpus::Host(number) => Ok(number(text)),
             Corpus::Symbolic(symbols) => symbols.write().number_of(text),
         }
     }
 
-    /// Appends the numbers of textual keys, in their order. Ends at the first key for which [`Corpus::number_of`] is `None`.
-    pub fn number_all<'a>(&self, mut texts: impl Iterator<Item = &'a [u8]>, numbers: &mut Vec<SequenceKey>) {
-        match self {
-            Corpus::Symbolic(symbols) => symbols.write().number_all(texts, numbers),
-            _ => numbers.extend(std::iter::from_fn(|| self.number_of(texts.next()?))),
+    /// Appends the numbers of textual keys, in their order. Ends at the first key for which [`Corpus::number_of`] is `None`. If it
+    /// fails, the keys before the one at fault are numbered.
+    pub fn number_all<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a [u8]>,
+        numbers: &mut Vec<SequenceKey>,
+    ) -> Result<()> {
+        if let Corpus::Symbolic(symbols) = self {
+            return symbols.write().number_all(texts, numbers);
         }
+        for text in texts {
+            let Some(number) = self.number_of(text)? else { break };
+            room::push(numbers, number, room::INDEX)?;
+        }
+        Ok(())
     }
 
     /// Gives back memory that further keys would have used.
@@ -106,9 +118,10 @@ mod tests {
     #[test]
     fn symbols_are_numbered_in_order_of_appearance() {
         let corpus = Corpus::symbolic();
-        assert_eq!(corpus.number_of(b"b"), Some(0));
-        assert_eq!(corpus.number_of(b"a"), Some(1));
-        assert_eq!(corpus.number_of(b"b"), Some(0));
+        let number_of = |text: &[u8]| corpus.number_of(text).expect("memory");
+        assert_eq!(number_of(b"b"), Some(0));
+        assert_eq!(number_of(b"a"), Some(1));
+        assert_eq!(number_of(b"b"), Some(0));
         assert_eq!(corpus.text_of(1), "a");
     }
 }

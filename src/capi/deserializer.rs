@@ -17,6 +17,7 @@ use crate::deserialize::frames::Frames;
 use crate::deserialize::htk::{HtkFeatureDeserializer, LatticeDeserializer, MlfDeserializer};
 use crate::deserialize::{Deserializer, InFrameMode, image, text as ctf};
 use crate::fork::Process;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, SequenceInfo};
 use crate::{Error, Result};
@@ -204,14 +205,17 @@ impl cntk_reader_deserializer {
 
     /// The sequences of a chunk.
     fn list(&self, chunk: u32) -> Result<Vec<SequenceInfo>> {
-        let mut listed = Vec::with_capacity(self.chunk(chunk)?.sequences as usize);
+        let mut listed = room::with_capacity(self.chunk(chunk)?.sequences as usize, room::INDEX)?;
         self.deserializer.list(chunk, &mut listed)?;
         Ok(listed)
     }
 
     /// The sequence that belongs to one of another deserializer.
     fn matching(&self, of: &SequenceInfo) -> Result<Option<SequenceInfo>> {
-        let found = self.here()?.matching(of)?;
+        let deserializer = self.here()?;
+        // Without memory to sort the keys it would find nothing.
+        deserializer.prepare_to_find()?;
+        let found = deserializer.matching(of)?;
         Ok(found.map(|(id, samples)| SequenceInfo { id, samples, ..*of }))
     }
 }

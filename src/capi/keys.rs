@@ -19,7 +19,7 @@ pub struct cntk_reader_keys(pub(super) Arc<Corpus>);
 impl cntk_reader_keys {
     /// CNTK's rule where keys are numbers: leading digits count.
     fn number_of(&self, key: &[u8]) -> Result<u64> {
-        if let Some(number) = self.0.number_of(key) {
+        if let Some(number) = self.0.number_of(key)? {
             return Ok(number);
         }
         let digits = key.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,7 +1,8 @@
 //! Textual keys and their numbers, both ways, in a few flat arrays: corpora have tens of millions of keys.
 
-use crate::prefetch;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
+use crate::{Result, prefetch};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
@@ -62,21 +63,23 @@ impl Ends {
         }
     }
 
-    fn push(&mut self, end: usize) {
+    fn push(&mut self, end: usize) -> Result<()> {
         match (&mut *self, u32::try_from(end)) {
-            (Ends::Narrow(ends), Ok(end)) => ends.push(end),
+            (Ends::Narrow(ends), Ok(end)) => room::push(ends, end, room::KEYS),
             (Ends::Narrow(ends), Err(_)) => {
-                let wide = ends.iter().map(|&end| u64::from(end)).chain([end as u64]);
-                *self = Ends::Wide(wide.collect());
+                let mut wide = room::with_capacity(ends.len() + 1, room::KEYS)?;
+                wide.extend(ends.iter().map(|&end| u64::from(end)).chain([end as u64]));
+                *self = Ends::Wide(wide);
+                Ok(())
             }
-            (Ends::Wide(ends), _) => ends.push(end as u64),
+            (Ends::Wide(ends), _) => room::push(ends, end as u64, room::KEYS),
         }
     }
 
-    fn reserve(&mut self, count: usize) {
+    fn reserve(&mut self, count: usize) -> Result<()> {
         match self {
-            Ends::Narrow(ends) => ends.reserve(count),
-            Ends::Wide(ends) => ends.reserve(count),
+            Ends::Narrow(ends) => room::reserve(ends, count, room::KEYS),
+            Ends::Wide(ends) => room::reserve(ends, count, room::KEYS),
         }
     }
 
@@ -96,20 +99,22 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// The number of a text; a text that is not known gets the next number. `None` if no number is left.
-    pub fn number_of(&mut self, text: &[u8]) -> Option<SequenceKey> {
+    /// The number of a text; a text that is not known gets the next number. `None` if no number is left. If there is no memory for
+    /// a text, it is not known after that either.
+    pub fn number_of(&mut self, text: &[u8]) -> Result<Option<SequenceKey>> {
         let number = if let Some(number) = self.likely(text) {
-            number as u32
+            Some(number as u32)
         } else if self.slots.is_empty() && self.is_greatest(text) {
             self.append(text)?
         } else {
             if self.slots.is_empty() {
-                self.index();
+                self.index()?;
             }
             self.look_up(text, hash(text, self.seed))?
         };
+        let Some(number) = number else { return Ok(None) };
         self.next = number as usize + 1;
-        Some(number.into())
+        Ok(Some(number.into()))
     }
 
     /// Appends the numbers of texts, until no number is left. For many texts this is several times as fast as calling
@@ -118,14 +123,16 @@ impl Symbols {
         &mut self,
         mut texts: impl Iterator<Item = &'a [u8]>,
         numbers: &mut Vec<SequenceKey>,
-    ) {
+    ) -> Result<()> {
+        let count = texts.size_hint().0;
+        room::reserve(numbers, count, room::INDEX)?;
         if self.ends.len() == 0 {
-            self.ends.reserve(texts.size_hint().0);
+            self.ends.reserve(count)?;
         }
         while self.slots.is_empty() {
-            let Some(text) = texts.next() else { return };
-            let Some(number) = self.number_of(text) else { return };
-            numbers.push(number);
+            let Some(text) = texts.next() else { return Ok(()) };
+            let Some(number) = self.number_of(text)? else { return Ok(()) };
+            room::push(numbers, number, room::INDEX)?;
         }
         /// What is known of a text before it is looked up.
         #[derive(Clone, Copy)]
@@ -149,18 +156,18 @@ impl Symbols {
                 count += 1;
             }
             if count == 0 {
-                return;
+                return Ok(());
             }
             for &(text, known) in &batch[..count] {
                 let number = match known {
                     Known::Number(number) => number,
-                    Known::Hash(hash) => match self.look_up(text, hash) {
+                    Known::Hash(hash) => match self.look_up(text, hash)? {
                         Some(number) => number as usize,
-                        None => return,
+                        None => return Ok(()),
                     },
                 };
                 self.next = number + 1;
-                numbers.push(number as SequenceKey);
+                room::push(numbers, number as SequenceKey, room::INDEX)?;
             }
         }
     }
@@ -189,16 +196,19 @@ impl Symbols {
         self.ends.len().checked_sub(1).is_none_or(|last| self.text_at(last) < text)
     }
 
-    /// Appends a text that is new.
-    fn append(&mut self, text: &[u8]) -> Option<u32> {
-        let number = u32::try_from(self.ends.len()).ok().filter(|&number| number != FREE)?;
-        self.texts.extend_from_slice(text);
-        self.ends.push(self.texts.len());
-        Some(number)
+    /// Appends a text that is new. Changes nothing if there is no memory for it.
+    fn append(&mut self, text: &[u8]) -> Result<Option<u32>> {
+        let number = u32::try_from(self.ends.len()).ok().filter(|&number| number != FREE);
+        if number.is_some() {
+            room::reserve(&mut self.texts, text.len(), room::KEYS)?;
+            self.ends.push(self.texts.len() + text.len())?;
+            self.texts.extend_from_slice(text);
+        }
+        Ok(number)
     }
 
     /// Finds a text by its hash, or appends it.
-    fn look_up(&mut self, text: &[u8], hash: u32) -> Option<u32> {
+    fn look_up(&mut self, text: &[u8], hash: u32) -> Result<Option<u32>> {
         let mut place = self.place(hash);
         loop {
             let slot = self.slots[place];
@@ -206,16 +216,20 @@ impl Symbols {
                 break;
             }
             if slot.hash == hash && self.text_at(slot.number as usize) == text {
-                return Some(slot.number);
+                return Ok(Some(slot.number));
             }
             place = (place + 1) & (self.slots.len() - 1);
         }
-        let number = self.append(text)?;
-        self.slots[place] = Slot { hash, number };
-        if self.ends.len() > self.slots.len() / 4 * 3 {
-            self.grow();
+        // The table grows before the text is appended: without memory for that, nothing has changed.
+        if self.ends.len() >= self.slots.len() / 4 * 3 {
+            self.grow()?;
+            place = self.free_place(hash);
         }
-        Some(number)
+        let number = self.append(text)?;
+        if let Some(number) = number {
+            self.slots[place] = Slot { hash, number };
+        }
+        Ok(number)
     }
 
     /// The slot at which the search for a hash begins. It is chosen by the hash's top bits, so that moving the slots into a
@@ -226,30 +240,38 @@ impl Symbols {
 
     /// Makes the table of all texts so far.
     #[cold]
-    fn index(&mut self) {
+    fn index(&mut self) -> Result<()> {
         let count = self.ends.len();
-        self.slots = free((count + count / 3 + 1).next_power_of_two().max(FIRST_SLOTS));
+        self.slots = free((count + count / 3 + 1).next_power_of_two().max(FIRST_SLOTS))?;
         // Less than 2^32: `append` gives no other numbers.
         for number in 0..count as u32 {
             let hash = hash(self.text_at(number as usize), self.seed);
             self.insert(Slot { hash, number });
         }
+        Ok(())
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let slots = free(2 * self.slots.len());
+    fn grow(&mut self) -> Result<()> {
+        let slots = free(2 * self.slots.len())?;
         let old = std::mem::replace(&mut self.slots, slots);
         old.into_iter().filter(|slot| slot.number != FREE).for_each(|slot| self.insert(slot));
+        Ok(())
     }
 
     /// Takes a free slot.
     fn insert(&mut self, slot: Slot) {
-        let mut place = self.place(slot.hash);
+        let place = self.free_place(slot.hash);
+        self.slots[place] = slot;
+    }
+
+    /// The first free slot for a hash.
+    fn free_place(&self, hash: u32) -> usize {
+        let mut place = self.place(hash);
         while self.slots[place].number != FREE {
             place = (place + 1) & (self.slots.len() - 1);
         }
-        self.slots[place] = slot;
+        place
     }
 
     /// The text of a number.
@@ -265,8 +287,8 @@ impl Symbols {
 }
 
 /// A table of `slots` free slots.
-fn free(slots: usize) -> Vec<Slot> {
-    vec![Slot { hash: 0, number: FREE }; slots]
+fn free(slots: usize) -> Result<Vec<Slot>> {
+    room::filled(slots, Slot { hash: 0, number: FREE }, room::KEYS)
 }
 
 impl fmt::Debug for Symbols {
@@ -304,7 +326,7 @@ mod tests {
             for text in texts.iter().map(|text| text.as_bytes()) {
                 let next = plain.len() as u64;
                 let number = *plain.entry(text).or_insert(next);
-                prop_assert_eq!(symbols.number_of(text), Some(number));
+                prop_assert_eq!(symbols.number_of(text).expect("memory"), Some(number));
             }
             for (text, number) in &plain {
                 prop_assert_eq!(symbols.text_of(*number), Some(*text));
@@ -313,9 +335,9 @@ mod tests {
             // All texts at once, in a corpus that already knows some of them.
             for known in [0, texts.len() / 2] {
                 let mut symbols = Symbols::default();
-                texts[..known].iter().for_each(|text| _ = symbols.number_of(text.as_bytes()));
+                texts[..known].iter().for_each(|text| _ = symbols.number_of(text.as_bytes()).expect("memory"));
                 let mut numbers = Vec::new();
-                symbols.number_all(texts.iter().map(|text| text.as_bytes()), &mut numbers);
+                symbols.number_all(texts.iter().map(|text| text.as_bytes()), &mut numbers).expect("memory");
                 let expected: Vec<u64> = texts.iter().map(|text| plain[text.as_bytes()]).collect();
                 prop_assert_eq!(numbers, expected);
             }
@@ -344,9 +366,10 @@ mod tests {
                 .collect();
             let (mut symbols, mut numbers) = (Symbols::default(), Vec::new());
             if all_at_once {
-                symbols.number_all(asked.iter().map(|text| text.as_bytes()), &mut numbers);
+                symbols.number_all(asked.iter().map(|text| text.as_bytes()), &mut numbers).expect("memory");
             } else {
-                numbers.extend(asked.iter().flat_map(|text| symbols.number_of(text.as_bytes())));
+                let number = |text: &&String| symbols.number_of(text.as_bytes()).expect("memory");
+                numbers.extend(asked.iter().filter_map(number));
             }
             prop_assert_eq!(numbers, expected);
             symbols.shrink();
@@ -360,9 +383,9 @@ mod tests {
     fn offsets_beyond_32_bits() {
         let mut ends = Ends::Narrow(Vec::new());
         for end in [5, u32::MAX as usize, 1 << 33, 1 << 34] {
-            ends.push(end);
+            ends.push(end).expect("memory");
         }
-        ends.reserve(1);
+        ends.reserve(1).expect("memory");
         ends.shrink();
         assert!(matches!(ends, Ends::Wide(_)));
         let all: Vec<usize> = (0..ends.len()).map(|number| ends.get(number)).collect();
@@ -374,13 +397,13 @@ mod tests {
         let texts: Vec<String> = (0..1000).map(|number| format!("{number:05}")).collect();
         let (mut symbols, mut numbers) = (Symbols::default(), Vec::new());
         for _ in 0..2 {
-            symbols.number_all(texts.iter().map(|text| text.as_bytes()), &mut numbers);
+            symbols.number_all(texts.iter().map(|text| text.as_bytes()), &mut numbers).expect("memory");
         }
         let some = || (0..1000).filter(|number| number % 7 < 3);
-        symbols.number_all(some().map(|number| texts[number].as_bytes()), &mut numbers);
+        symbols.number_all(some().map(|number| texts[number].as_bytes()), &mut numbers).expect("memory");
         assert!(symbols.slots.is_empty());
         assert!(numbers.into_iter().eq((0..1000).chain(0..1000).chain(some().map(|number| number as u64))));
-        assert_eq!(symbols.number_of(texts[500].as_bytes()), Some(500));
+        assert_eq!(symbols.number_of(texts[500].as_bytes()).expect("memory"), Some(500));
         assert!(!symbols.slots.is_empty());
     }
 

@@ -3,6 +3,7 @@
 use super::{DataFile, FileState, changed};
 use crate::Result;
 use crate::deserialize::fingerprint::{SEED, mix};
+use crate::memory::room;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What files were when they were opened first: for each a hash of its state, or 0. There may be millions of files, so it has
@@ -14,8 +15,8 @@ pub struct FirstStates(Vec<AtomicU32>);
 
 impl FirstStates {
     /// Of files with the numbers below `count`, none of which was opened yet.
-    pub fn new(count: usize) -> FirstStates {
-        FirstStates((0..count).map(|_| AtomicU32::new(0)).collect())
+    pub fn new(count: usize) -> Result<FirstStates> {
+        Ok(FirstStates(room::collect((0..count).map(|_| AtomicU32::new(0)), room::INDEX)?))
     }
 
     /// Whether the file of this number was in this state when this was asked first.
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn each_file_has_the_state_that_it_had_first() {
-        let states = FirstStates::new(2);
+        let states = FirstStates::new(2).expect("memory");
         let first = FileState { size: 7, modified: (1_700_000_000, 5), inode: 3 };
         for number in [0, 1] {
             for _ in 0..2 {

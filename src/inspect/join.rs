@@ -6,6 +6,7 @@ use crate::config::options::Packing;
 use crate::deserialize::bundle::frame_mode;
 use crate::deserialize::check::{Finding, Severity};
 use crate::deserialize::{Deserializer, InFrameMode};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(super) fn compare(
     for (name, secondary) in secondaries {
         let pair = Pair { inspector, primary_name, primary: &***primary, name, secondary: &***secondary };
         // The first search may sort all keys, which is work for the pool.
-        inspector.pool.install(|| secondary.find(0));
+        inspector.pool.install(|| secondary.prepare_to_find())?;
         if pair.compare(listener)?.is_break() {
             break;
         }
@@ -44,7 +45,7 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn compare(&self, listener: &mut dyn FnMut(Finding) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
-        let mut used = Used::new(self.secondary);
+        let mut used = Used::new(self.secondary)?;
         let is_comparable = frame_mode(self.primary) != InFrameMode::Whole
             && frame_mode(self.secondary) != InFrameMode::Whole;
         let mut own = Vec::new();
@@ -144,15 +145,16 @@ struct Used<'a> {
 }
 
 impl<'a> Used<'a> {
-    fn new(table: &'a dyn Deserializer) -> Used<'a> {
+    fn new(table: &'a dyn Deserializer) -> Result<Used<'a>> {
         let mut total = 0;
         let first = |sequences: u32| {
             let first = total;
             total += sequences as usize;
             first
         };
-        let firsts = table.chunks().iter().map(|chunk| chunk.sequences).map(first).collect();
-        Used { table, firsts, bits: vec![0; total.div_ceil(64)] }
+        let firsts = table.chunks().iter().map(|chunk| chunk.sequences).map(first);
+        let firsts = room::collect(firsts, room::INDEX)?;
+        Ok(Used { table, firsts, bits: room::zeroed(total.div_ceil(64), room::INDEX)? })
     }
 
     fn mark(&mut self, id: SequenceId) {

@@ -4,6 +4,7 @@ use crate::config::options::ReaderSettings;
 use crate::corpus::Corpus;
 use crate::deserialize::fetched::Fetched;
 use crate::deserialize::{AnyDeserializer, Chunk, Deserializer, Loaded};
+use crate::memory::room;
 use crate::pack::plain::PlainSequence;
 use crate::pool::Pool;
 use crate::reader::build::{self, Others};
@@ -109,10 +110,11 @@ impl SequenceReader {
         self.count()?;
         let number = match self.corpus.is_numeric() {
             true => key.parse().ok(),
-            false => self.corpus.number_of(key.as_bytes()),
+            false => self.corpus.number_of(key.as_bytes())?,
         };
+        let Some(number) = number else { return Ok(None) };
         let deserializer = &self.deserializer;
-        let id = number.and_then(|number| self.pool.install(|| deserializer.find(number)));
+        let id = self.pool.install(|| deserializer.prepare_to_find().map(|()| deserializer.find(number)))?;
         Ok(id.and_then(|id| Some(self.firsts.get(id.chunk as usize)? + u64::from(id.index))))
     }
 
@@ -194,7 +196,7 @@ impl SequenceReader {
                 Some(shape) => &StreamInfo { shape: shape.to_vec(), ..info.clone() },
                 None => info,
             };
-            streams.push(SequenceData::of(self.memory.decode(&view, info)?, info));
+            streams.push(SequenceData::of(self.memory.decode(&view, info)?, info)?);
         }
         Ok(Some(streams))
     }
@@ -202,22 +204,27 @@ impl SequenceReader {
 
 impl SequenceData {
     /// Copies a plain view.
-    fn of(view: SequenceView<'_>, info: &StreamInfo) -> SequenceData {
+    fn of(view: SequenceView<'_>, info: &StreamInfo) -> Result<SequenceData> {
         let values = match info.element {
             ElementType::Float => {
-                Values::Float(view.values.chunks_exact(4).map(NativeEndian::read_f32).collect())
+                let floats = view.values.chunks_exact(4).map(NativeEndian::read_f32);
+                Values::Float(room::collect(floats, room::CHUNK)?)
             }
             ElementType::Double => {
-                Values::Double(view.values.chunks_exact(8).map(NativeEndian::read_f64).collect())
+                let doubles = view.values.chunks_exact(8).map(NativeEndian::read_f64);
+                Values::Double(room::collect(doubles, room::CHUNK)?)
             }
         };
         let (mut indices, mut offsets) = (Vec::new(), Vec::new());
         if let Some(sparse) = view.sparse() {
-            indices.extend(sparse.indices.chunks_exact(4).map(NativeEndian::read_i32));
+            let numbers = sparse.indices.chunks_exact(4).map(NativeEndian::read_i32);
+            indices = room::collect(numbers, room::CHUNK)?;
             let first = sparse.offsets.first().copied().unwrap_or(0);
-            offsets.extend(sparse.offsets.iter().map(|offset| offset.wrapping_sub(first)));
+            offsets =
+                room::collect(sparse.offsets.iter().map(|offset| offset.wrapping_sub(first)), room::CHUNK)?;
         }
-        SequenceData { samples: view.samples as usize, shape: info.shape.clone(), values, indices, offsets }
+        let (samples, shape) = (view.samples as usize, info.shape.clone());
+        Ok(SequenceData { samples, shape, values, indices, offsets })
     }
 }
 

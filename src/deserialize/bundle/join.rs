@@ -136,12 +136,17 @@ impl Join {
             join_chunk(&*primary.deserializer, secondaries, &rule, chunk)
         });
         let in_place = members.iter().any(|member| member.deserializer.is_asked_in_place());
-        let outcomes: Vec<Result<Outcome>> = match in_place {
-            true => chunks.map(join).collect(),
-            false => chunks.into_par_iter().map(join).collect(),
-        };
+        let mut outcomes = room::with_capacity(chunks.len(), room::INDEX)?;
+        match in_place {
+            true => outcomes.extend(chunks.map(join)),
+            false => chunks.into_par_iter().map(join).collect_into_vec(&mut outcomes),
+        }
         let mut misfits = Misfits::new(secondaries.len());
-        let mut join = Join { infos: Vec::new(), chunks: Vec::new() };
+        let (infos, chunks) = (
+            room::with_capacity(outcomes.len(), room::INDEX)?,
+            room::with_capacity(outcomes.len(), room::INDEX)?,
+        );
+        let mut join = Join { infos, chunks };
         for outcome in outcomes {
             // Of several errors that of the first chunk counts, whatever thread was faster.
             let outcome = outcome?;
@@ -151,7 +156,7 @@ impl Join {
                 join.chunks.push(chunk);
             }
         }
-        report(&join, members, &misfits, options);
+        report(&join, members, &misfits, options)?;
         if join.infos.is_empty() {
             let message = "Could not reconcile data between different deserializers. Keys of logical sequences do not match.";
             let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
@@ -333,13 +338,13 @@ fn join_chunk(
         kept: (!all).then(|| kept.into()),
         lengths,
         weights: weights.iter().any(|&weight| weight != 1).then(|| weights.into()),
-        partners: partners.collect(),
+        partners: partners.collect::<Result<_>>()?,
     };
     Ok(Outcome { chunk: Some((info, joined)), misfits })
 }
 
 /// Records where partners are, as a run if they are consecutive.
-fn partner(found: &[SequenceId], secondary: &dyn Deserializer) -> Partner {
+fn partner(found: &[SequenceId], secondary: &dyn Deserializer) -> Result<Partner> {
     let follows = |a: SequenceId, b: SequenceId| {
         let next = SequenceId { chunk: a.chunk, index: a.index + 1 };
         let last = next.index == secondary.chunks()[a.chunk as usize].sequences;
@@ -350,13 +355,14 @@ fn partner(found: &[SequenceId], secondary: &dyn Deserializer) -> Partner {
     {
         let begins = |&(_, id): &(u32, &SequenceId)| id.index == 0;
         let bounds = (0..).zip(found).skip(1).filter(begins).map(|(index, _)| index);
-        let places = Places::Run { first: first.index, bounds: bounds.collect() };
-        return Partner { chunks: (first.chunk..=last.chunk).collect(), places };
+        let bounds = room::collect(bounds, room::INDEX)?.into();
+        let chunks = room::collect(first.chunk..=last.chunk, room::INDEX)?.into();
+        return Ok(Partner { chunks, places: Places::Run { first: first.index, bounds } });
     }
-    let mut chunks: Vec<_> = found.iter().map(|id| id.chunk).collect();
+    let mut chunks = room::collect(found.iter().map(|id| id.chunk), room::INDEX)?;
     chunks.sort_unstable();
     chunks.dedup();
     let number = |chunk| chunks.partition_point(|&other| other < chunk) as u32;
-    let places = found.iter().map(|id| (number(id.chunk), id.index)).collect();
-    Partner { chunks: chunks.into(), places: Places::Each(places) }
+    let places = room::collect(found.iter().map(|id| (number(id.chunk), id.index)), room::INDEX)?.into();
+    Ok(Partner { chunks: chunks.into(), places: Places::Each(places) })
 }

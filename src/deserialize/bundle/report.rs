@@ -1,9 +1,11 @@
 //! What a join reports when a reader is opened: how many sequences it has, and what did not fit.
 
 use super::join::{Join, JoinOptions, Member};
+use crate::Result;
 use crate::config::options::Packing;
 use crate::deserialize::Deserializer;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{SequenceId, SequenceKey};
 
 /// Sequences that a report names before it only counts them.
@@ -66,8 +68,13 @@ impl Misfits {
 
 /// Logs the size of the join, and a warning for each kind of misfit, which is shown at every trace level, so that missing
 /// data are noticed. CNTK drops them silently.
-pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options: &JoinOptions<'_>) {
-    let Some((primary, secondaries)) = members.split_first() else { return };
+pub(super) fn report(
+    join: &Join,
+    members: &[Member],
+    misfits: &Misfits,
+    options: &JoinOptions<'_>,
+) -> Result<()> {
+    let Some((primary, secondaries)) = members.split_first() else { return Ok(()) };
     let warn = |line: String| Logger::log_always(Level::Warning, &line);
     let key = |member: &Member, key| member.deserializer.key_text(key, options.corpus);
     let total = sequences(&*primary.deserializer);
@@ -100,7 +107,7 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
         ));
     }
     for (number, secondary) in secondaries.iter().enumerate() {
-        let unused = unused(join, number, &*secondary.deserializer);
+        let unused = unused(join, number, &*secondary.deserializer)?;
         if unused.count > 0 {
             warn(format!(
                 "Not used: {} of {} sequences of '{}': {}. '{}', the first deserializer, lacks them, or they are without a partner \
@@ -130,6 +137,7 @@ pub(super) fn report(join: &Join, members: &[Member], misfits: &Misfits, options
                 .list(|&(number, samples, own)| format!("{} ({samples}, not {own})", key(primary, number)))
         ));
     }
+    Ok(())
 }
 
 /// Number of sequences of a deserializer.
@@ -138,14 +146,14 @@ fn sequences(deserializer: &dyn Deserializer) -> u64 {
 }
 
 /// The sequences of secondary member `number` that are not the partner of any joined sequence.
-fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Few {
-    let mut firsts = Vec::with_capacity(secondary.chunks().len());
+fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Result<Few> {
+    let mut firsts = room::with_capacity(secondary.chunks().len(), room::INDEX)?;
     let mut total = 0;
     for chunk in secondary.chunks() {
         firsts.push(total);
         total += chunk.sequences as usize;
     }
-    let mut used = vec![0u64; total.div_ceil(64)];
+    let mut used = room::zeroed::<u64>(total.div_ceil(64), room::INDEX)?;
     for (info, chunk) in join.infos.iter().zip(&join.chunks) {
         let partner = &chunk.partners[number];
         for index in 0..info.sequences {
@@ -174,5 +182,5 @@ fn unused(join: &Join, number: usize, secondary: &dyn Deserializer) -> Few {
     let mut keys = Vec::with_capacity(ids.len());
     secondary.keys(&ids, &mut keys);
     unused.first.extend(keys.into_iter().map(|key| (key, 0, 0)));
-    unused
+    Ok(unused)
 }

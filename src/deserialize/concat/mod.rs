@@ -19,6 +19,7 @@ use super::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, IndexProgre
 use crate::cancel::carried;
 use crate::corpus::Corpus;
 use crate::error::Location;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
@@ -187,8 +188,13 @@ impl<F: Format> Concat<F> {
             }
         }
         let sizes: Vec<u64> = files.iter().map(|place| place.file.file_bytes().unwrap_or(0)).collect();
+        let count = files.iter().map(|place| place.file.chunks().len()).sum();
+        let whole = Whole {
+            chunks: room::with_capacity(count, room::INDEX)?,
+            owners: room::with_capacity(count, room::INDEX)?,
+        };
         let concat = Self::of(Arc::new(files), &sizes, None);
-        concat.whole();
+        concat.whole.get_or_init(|| concat.filled(whole));
         Ok(concat)
     }
 
@@ -228,19 +234,21 @@ impl<F: Format> Concat<F> {
 
     /// The table of all chunks. Waits until they are known.
     fn whole(&self) -> &Whole {
-        self.whole.get_or_init(|| {
-            let is_complete = self.opening.is_none() || self.wait_for_all().is_ok();
-            let mut whole = Whole::default();
-            for (number, place) in (0..).zip(self.files.iter()) {
-                whole.chunks.extend_from_slice(place.file.chunks());
-                whole.owners.resize(whole.chunks.len(), number);
-            }
-            if is_complete && self.files.rule == KeyRule::Shared {
-                let files: Vec<_> = self.files.iter().map(|place| &place.file).collect();
-                self.files.format.warn_of_repeats(&files);
-            }
-            whole
-        })
+        self.whole.get_or_init(|| self.filled(Whole::default()))
+    }
+
+    /// The table of all chunks, made of an empty one, which may have memory for it.
+    fn filled(&self, mut whole: Whole) -> Whole {
+        let is_complete = self.opening.is_none() || self.wait_for_all().is_ok();
+        for (number, place) in (0..).zip(self.files.iter()) {
+            whole.chunks.extend_from_slice(place.file.chunks());
+            whole.owners.resize(whole.chunks.len(), number);
+        }
+        if is_complete && self.files.rule == KeyRule::Shared {
+            let files: Vec<_> = self.files.iter().map(|place| &place.file).collect();
+            self.files.format.warn_of_repeats(&files);
+        }
+        whole
     }
 
     /// Waits until all chunks are known. An error is reported again by [`ChunkTable::chunk`], to the caller that asks for the

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceMemory};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use parking_lot::Mutex;
@@ -35,7 +36,7 @@ impl LateDeserializer {
             is_fetched: user.fetches_sequences(),
             corpus: Arc::clone(corpus),
             loader: start_loader(&*user)?,
-            loaded: Mutex::new((0..chunks).map(|_| Weak::new()).collect()),
+            loaded: Mutex::new(room::collect((0..chunks).map(|_| Weak::new()), room::INDEX)?),
             user,
         })
     }

@@ -8,6 +8,7 @@ use super::{UserDeserializer, call, start_loader, wrong, wrong_chunk};
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceInfo, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::{Error, Result};
@@ -61,7 +62,7 @@ impl ListedDeserializer {
                     let size = call("giving its chunks' sizes", || Ok(matcher.chunk_size(number)))?;
                     let size = size.unwrap_or(ChunkInfo { samples: 0, sequences: 0 });
                     print.add(size.samples);
-                    table.add_size(number, size);
+                    table.add_size(number, size)?;
                 }
             }
             None => {
@@ -87,6 +88,19 @@ impl ListedDeserializer {
             user,
             by_key: OnceLock::new(),
         })
+    }
+
+    /// Keys with their sequences.
+    fn by_key(&self) -> Result<&[(SequenceKey, SequenceId)]> {
+        if let Some(by_key) = self.by_key.get() {
+            return Ok(by_key);
+        }
+        let count = self.table.infos.iter().map(|chunk| chunk.sequences as usize).sum();
+        let mut by_key = room::with_capacity(count, room::INDEX)?;
+        by_key.extend(self.table.all().map(|sequence| (self.table.key(sequence), sequence)));
+        by_key.sort_unstable();
+        // Another thread may have been faster.
+        Ok(self.by_key.get_or_init(|| by_key))
     }
 
     /// Compares what was loaded with what was listed.
@@ -204,16 +218,16 @@ impl Deserializer for ListedDeserializer {
         keys.extend(sequences.iter().map(key));
     }
 
+    fn prepare_to_find(&self) -> Result<()> {
+        if self.keeps_keys { self.by_key().map(|_| ()) } else { Ok(()) }
+    }
+
+    /// None if there is no memory to [sort](Deserializer::prepare_to_find) the keys.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         if !self.keeps_keys {
             return None;
         }
-        let by_key = self.by_key.get_or_init(|| {
-            let mut by_key: Vec<_> =
-                self.table.all().map(|sequence| (self.table.key(sequence), sequence)).collect();
-            by_key.sort_unstable();
-            by_key
-        });
+        let by_key = self.by_key().ok()?;
         let at = by_key.partition_point(|(other, _)| *other < key);
         by_key.get(at).filter(|(found, _)| *found == key).map(|&(_, sequence)| sequence)
     }
@@ -222,6 +236,7 @@ impl Deserializer for ListedDeserializer {
         let (number, known) =
             (self.table.numbers[chunk as usize], self.table.infos[chunk as usize].sequences);
         let ids = (0..known).map(|index| SequenceId { chunk, index });
+        room::reserve(sequences, known as usize, room::INDEX)?;
         if self.keeps_keys {
             sequences.extend(ids.map(|id| SequenceInfo {
                 id,
@@ -254,6 +269,7 @@ impl Deserializer for ListedDeserializer {
 
     fn matching(&self, of: &SequenceInfo) -> Result<Option<(SequenceId, u32)>> {
         let Some(matcher) = self.user.matcher() else {
+            self.prepare_to_find()?;
             return Ok(self.find(of.key).map(|id| (id, self.table.length(id))));
         };
         let found = call("looking for a sequence", || matcher.find(of))?;

@@ -5,6 +5,7 @@ use super::{wrong, wrong_chunk};
 use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::ChunkInfo;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 
 /// Chunks with sequences; the user's empty ones are left out.
@@ -44,18 +45,22 @@ impl Table {
             None => listed.count.into(),
         };
         let is_long = |lengths: &Vec<u32>| lengths.iter().any(|&length| length != 1);
+        let kept = keys.as_deref().filter(|_| keeps_keys).map(|keys| room::copy(keys, room::KEYS));
+        let kept = kept.transpose()?;
+        self.make_room()?;
         self.infos.push(ChunkInfo { samples, sequences: listed.count });
         self.numbers.push(number);
         self.firsts.push(self.sequences);
         self.lengths.push(listed.lengths.filter(is_long).map(Vec::into_boxed_slice));
-        self.keys.push(keys.as_deref().filter(|_| keeps_keys).map(Box::from));
+        self.keys.push(kept.map(Vec::into_boxed_slice));
         self.samples.push(listed.sample_indices.filter(|_| keeps_keys).map(Vec::into_boxed_slice));
         self.sequences += u64::from(listed.count);
         Ok(keys)
     }
 
     /// Adds a chunk of which the size is known at most.
-    pub(super) fn add_size(&mut self, number: ChunkId, size: ChunkInfo) {
+    pub(super) fn add_size(&mut self, number: ChunkId, size: ChunkInfo) -> Result<()> {
+        self.make_room()?;
         self.infos.push(size);
         self.numbers.push(number);
         self.firsts.push(self.sequences);
@@ -63,6 +68,17 @@ impl Table {
         self.keys.push(None);
         self.samples.push(None);
         self.sequences += u64::from(size.sequences);
+        Ok(())
+    }
+
+    /// Makes room for another chunk.
+    fn make_room(&mut self) -> Result<()> {
+        room::reserve(&mut self.infos, 1, room::INDEX)?;
+        room::reserve(&mut self.numbers, 1, room::INDEX)?;
+        room::reserve(&mut self.firsts, 1, room::INDEX)?;
+        room::reserve(&mut self.lengths, 1, room::INDEX)?;
+        room::reserve(&mut self.keys, 1, room::INDEX)?;
+        room::reserve(&mut self.samples, 1, room::INDEX)
     }
 
     /// Bytes of memory that it takes.
@@ -148,15 +164,15 @@ pub(super) fn numbers(
     check_count(listed, number, "keys", given)?;
     let keys: Vec<SequenceKey> = match &listed.keys {
         Keys::Ordinal => return Ok(None),
-        Keys::OfCorpus(keys) => keys.clone(),
-        Keys::Numbers(keys) if corpus.is_numeric() => keys.clone(),
+        Keys::OfCorpus(keys) => room::copy(keys, room::KEYS)?,
+        Keys::Numbers(keys) if corpus.is_numeric() => room::copy(keys, room::KEYS)?,
         Keys::Numbers(keys) => {
-            let key = |key: &u64| corpus.number_of(key.to_string().as_bytes());
             let too_many = || wrong("There are too many different sequence keys.");
-            keys.iter().map(|number| key(number).ok_or_else(too_many)).collect::<Result<_>>()?
+            let key = |key: &u64| corpus.number_of(key.to_string().as_bytes())?.ok_or_else(too_many);
+            room::try_collect(keys.iter().map(key), room::KEYS)?
         }
         Keys::Texts(keys) => {
-            let key = |text: &String| match corpus.number_of(text.as_bytes()) {
+            let key = |text: &String| match corpus.number_of(text.as_bytes())? {
                 Some(number) => Ok(number),
                 // CNTK 2.7's words.
                 None => text.parse().map_err(|_| {
@@ -164,7 +180,7 @@ pub(super) fn numbers(
                     wrong_chunk(number, message).for_key(text)
                 }),
             };
-            keys.iter().map(key).collect::<Result<_>>()?
+            room::try_collect(keys.iter().map(key), room::KEYS)?
         }
     };
     Ok(Some(keys))

@@ -50,7 +50,7 @@ impl Frames {
     pub fn new(inner: Arc<dyn Deserializer>, corpus: &Arc<Corpus>) -> Result<Frames> {
         let mode = inner.in_frame_mode();
         let cuts = inner.streams().iter().map(|stream| cut(stream, InFrameMode::Sliced)).collect();
-        let weights = vec![None; inner.chunks().len()];
+        let weights = room::filled(inner.chunks().len(), None, room::INDEX)?;
         Frames::with(inner, mode, corpus, cuts, &weights)
     }
 

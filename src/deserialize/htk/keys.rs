@@ -1,6 +1,7 @@
 //! Keys of utterances: text that a corpus numbers, or decimal numbers.
 
 use crate::corpus::Corpus;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use crate::{Error, Result};
 
@@ -11,14 +12,11 @@ pub fn number_all<'a>(
     numbers: &mut Vec<SequenceKey>,
 ) -> Result<()> {
     if corpus.is_numeric() {
-        return texts.try_for_each(|text| {
-            numbers.push(parse(text)?);
-            Ok(())
-        });
+        return texts.try_for_each(|text| room::push(numbers, parse(text)?, room::INDEX));
     }
     let mut asked = 0;
     let before = numbers.len();
-    corpus.number_all(texts.by_ref().inspect(|_| asked += 1), numbers);
+    corpus.number_all(texts.by_ref().inspect(|_| asked += 1), numbers)?;
     // The corpus ends at the first key that it has no number for. It may have asked for several keys at once.
     if numbers.len() - before < asked {
         let error = Error::data("The corpus has no number for another sequence key.");

@@ -17,6 +17,7 @@ use crate::deserialize::{
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates};
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
@@ -76,10 +77,10 @@ impl FileImages {
             return Err(Error::data(message).with_detail(detail).in_file(map.file()));
         }
         // In zip files there are no image files.
-        let states = FirstStates::new(if members.len() < map.len() { map.len() } else { 0 });
+        let states = FirstStates::new(if members.len() < map.len() { map.len() } else { 0 })?;
         let (common, corpus) = (Arc::new(common), Arc::clone(corpus));
         Ok(FileImages {
-            infos: vec![ChunkInfo { samples: 1, sequences: 1 }; count as usize],
+            infos: room::filled(count as usize, ChunkInfo { samples: 1, sequences: 1 }, room::INDEX)?,
             shared: Arc::new(Shared { map, members, states, common, corpus }),
             by_key: OnceLock::new(),
             chunks: Mutex::default(),
@@ -91,18 +92,20 @@ impl FileImages {
         chunk / self.shared.common.copies
     }
 
-    fn by_key(&self) -> &[u32] {
-        self.by_key.get_or_init(|| {
-            let map = &self.shared.map;
-            let mut lines: Vec<u32> = (0..map.len() as u32).collect();
-            let key = |&line: &u32| (map.key(line), line);
-            // On a thread outside of the library's pool, rayon would start a pool of its own.
-            match rayon::current_thread_index() {
-                Some(_) => lines.par_sort_unstable_by_key(key),
-                None => lines.sort_unstable_by_key(key),
-            }
-            lines
-        })
+    fn by_key(&self) -> Result<&[u32]> {
+        if let Some(lines) = self.by_key.get() {
+            return Ok(lines);
+        }
+        let map = &self.shared.map;
+        let mut lines = room::collect(0..map.len() as u32, room::INDEX)?;
+        let key = |&line: &u32| (map.key(line), line);
+        // On a thread outside of the library's pool, rayon would start a pool of its own.
+        match rayon::current_thread_index() {
+            Some(_) => lines.par_sort_unstable_by_key(key),
+            None => lines.sort_unstable_by_key(key),
+        }
+        // Another thread may have been faster.
+        Ok(self.by_key.get_or_init(|| lines))
     }
 }
 
@@ -183,13 +186,18 @@ impl Deserializer for FileImages {
         keys.extend(sequences.iter().map(|id| self.shared.map.key(self.line(id.chunk))));
     }
 
-    /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7).
+    fn prepare_to_find(&self) -> Result<()> {
+        if self.shared.map.is_keyed_by_line() { Ok(()) } else { self.by_key().map(|_| ()) }
+    }
+
+    /// Of several lines with the key the last one, and of its views the first one (CNTK 2.7). None if there is no memory to
+    /// [sort](Deserializer::prepare_to_find) them.
     fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let map = &self.shared.map;
         let line = if map.is_keyed_by_line() {
             u32::try_from(key).ok().filter(|&line| (line as usize) < map.len())?
         } else {
-            let lines = self.by_key();
+            let lines = self.by_key().ok()?;
             let end = lines.partition_point(|&line| map.key(line) <= key);
             lines[..end].last().copied().filter(|&line| map.key(line) == key)?
         };

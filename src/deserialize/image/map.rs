@@ -5,6 +5,7 @@ use super::paths;
 use crate::corpus::Corpus;
 use crate::error::ExceptionClass;
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::sequence::SequenceKey;
 use crate::{Error, ErrorKind, Result};
 use memchr::memchr;
@@ -60,7 +61,7 @@ impl Map {
             let line = map
                 .parse(at, end, number, label_dim, &mut keys)
                 .map_err(|error| error.in_line(number + 1))?;
-            map.lines.push(line);
+            room::push(&mut map.lines, line, room::INDEX)?;
             at = end + 1;
             number += 1;
         }
@@ -213,11 +214,10 @@ impl<'a> Keys<'a> {
     fn push(&mut self, key: Option<&[u8]>, line: u64) -> Result<()> {
         if !self.corpus.is_numeric() {
             match key {
-                Some(key) => self.texts.extend_from_slice(key),
-                None => self.texts.extend_from_slice(line.to_string().as_bytes()),
+                Some(key) => room::extend(&mut self.texts, key, room::KEYS)?,
+                None => room::extend(&mut self.texts, line.to_string().as_bytes(), room::KEYS)?,
             }
-            self.ends.push(self.texts.len());
-            return Ok(());
+            return room::push(&mut self.ends, self.texts.len(), room::KEYS);
         }
         let number = match key.map(unsigned) {
             None => line,
@@ -232,10 +232,11 @@ impl<'a> Keys<'a> {
             }
         };
         if number != line && self.numbers.is_empty() {
+            room::reserve(&mut self.numbers, line as usize, room::KEYS)?;
             self.numbers.extend(0..line);
         }
         if number != line || !self.numbers.is_empty() {
-            self.numbers.push(number);
+            room::push(&mut self.numbers, number, room::KEYS)?;
         }
         Ok(())
     }
@@ -245,8 +246,8 @@ impl<'a> Keys<'a> {
         if !self.ends.is_empty() {
             let mut from = 0;
             let texts = self.ends.iter().map(|&end| &self.texts[std::mem::replace(&mut from, end)..end]);
-            self.numbers.reserve_exact(texts.len());
-            self.corpus.number_all(texts, &mut self.numbers);
+            room::reserve_exact(&mut self.numbers, texts.len(), room::KEYS)?;
+            self.corpus.number_all(texts, &mut self.numbers)?;
             if self.numbers.len() < self.ends.len() {
                 let message = "The corpus has no number for another sequence key.";
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);

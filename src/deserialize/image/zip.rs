@@ -8,6 +8,7 @@ use super::{paths, too_large};
 use crate::file::DataFile;
 use crate::limits::BEST_RATIO;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
@@ -89,12 +90,13 @@ impl Members {
                 Some(&number) => number,
                 None => {
                     let number = wanted.len() as u32;
+                    room::reserve(&mut numbers, 1, room::INDEX)?;
                     numbers.insert(archive.to_vec(), number);
-                    wanted.push((archive.to_vec(), Vec::new()));
+                    room::push(&mut wanted, (archive.to_vec(), Vec::new()), room::INDEX)?;
                     number
                 }
             };
-            wanted[number as usize].1.push(line);
+            room::push(&mut wanted[number as usize].1, line, room::INDEX)?;
         }
         let mut lacking = 0;
         let mut first_lacking = None;
@@ -108,7 +110,8 @@ impl Members {
                 let name = paths::split_member(&path).map_or(Cow::Borrowed(&[][..]), |(_, name)| name);
                 match directory.get(&*name) {
                     Some(&(offset, place)) => {
-                        found.members.push(Member { offset, line, archive: number, place });
+                        let member = Member { offset, line, archive: number, place };
+                        room::push(&mut found.members, member, room::INDEX)?;
                     }
                     None => {
                         lacking += 1;
@@ -121,7 +124,7 @@ impl Members {
                     }
                 }
             }
-            found.archives.push(file);
+            room::push(&mut found.archives, file, room::INDEX)?;
         }
         if let Some((line, detail)) = first_lacking {
             let message =
@@ -250,7 +253,7 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String) -> Result<D
         let advice = "A path with '@' names a zip file before the '@', and an image in it after it.";
         Error::data(refused("Not a zip archive")).with_detail(format!("{error}.")).with_detail(advice)
     };
-    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let mut buffer = room::zeroed(RECOMMENDED_BUFFER_SIZE, room::FILE)?;
     let size = file.size()?;
     let archive = ZipArchive::with_max_search_space(SEARCHED)
         .locate_in_reader(Bytes(file.clone()), &mut buffer, size)
@@ -269,6 +272,7 @@ fn read_directory(file: &DataFile, refused: impl Fn(&str) -> String) -> Result<D
         let size = if is_plain { size | PLAIN } else { size };
         let place = Place { stored, size, crc: entry.crc32() };
         let name = entry.file_path().as_bytes().into();
+        room::reserve(&mut directory, 1, room::INDEX)?;
         directory.entry(name).or_insert((entry.local_header_offset(), place));
     }
     Ok(directory)

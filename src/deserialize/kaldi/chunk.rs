@@ -63,23 +63,21 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(shared: &Shared, utterances: Range<usize>) -> Plan {
-        let mut plan = Plan { steps: Vec::new(), places: Vec::with_capacity(utterances.len()), size: 0 };
-        for ordinal in utterances {
-            plan.add(shared, ordinal);
-        }
-        plan
+    fn new(shared: &Shared, utterances: Range<usize>) -> Result<Plan> {
+        let places = room::with_capacity(utterances.len(), room::CHUNK)?;
+        let mut plan = Plan { steps: Vec::new(), places, size: 0 };
+        utterances.into_iter().try_for_each(|ordinal| plan.add(shared, ordinal))?;
+        Ok(plan)
     }
 
-    fn add(&mut self, shared: &Shared, ordinal: usize) {
+    fn add(&mut self, shared: &Shared, ordinal: usize) -> Result<()> {
         let entry = &shared.index.entries[ordinal];
         let element = shared.stored_as(entry);
         let size = shared.stored_bytes(ordinal);
         if entry.kind != Kind::Values(element) {
             self.places.push(Place { at: self.size, element });
-            self.steps.push(Step::Decode { ordinal });
             self.size += size;
-            return;
+            return room::push(&mut self.steps, Step::Decode { ordinal }, room::CHUNK);
         }
         let (start, end) = (entry.offset, entry.offset + size as u64);
         let gap = match self.steps.last_mut() {
@@ -91,12 +89,13 @@ impl Plan {
             _ => None,
         };
         if gap.is_none() {
-            self.steps.push(Step::Read { file: entry.file, bytes: start..end });
+            room::push(&mut self.steps, Step::Read { file: entry.file, bytes: start..end }, room::CHUNK)?;
         }
         // At most `GAP`.
         let at = self.size + gap.unwrap_or(0) as usize;
         self.places.push(Place { at, element });
         self.size = at + size;
+        Ok(())
     }
 }
 
@@ -121,8 +120,8 @@ impl Shared {
     }
 
     /// Bytes that a chunk takes.
-    pub fn chunk_bytes(&self, chunk: ChunkId) -> usize {
-        Plan::new(self, self.index.utterances(chunk)).size
+    pub fn chunk_bytes(&self, chunk: ChunkId) -> Result<usize> {
+        Plan::new(self, self.index.utterances(chunk)).map(|plan| plan.size)
     }
 
     /// An error with the place of an utterance.
@@ -141,7 +140,7 @@ impl KaldiChunk {
     /// Loads a chunk. Runs on a thread of the pool.
     pub fn load(shared: &Arc<Shared>, chunk: ChunkId) -> Result<KaldiChunk> {
         let utterances = shared.index.utterances(chunk);
-        let Plan { steps, places, size } = Plan::new(shared, utterances.clone());
+        let Plan { steps, places, size } = Plan::new(shared, utterances.clone())?;
         let first = utterances.start;
         let longest = match shared.info().storage {
             Storage::Dense => 0,
@@ -196,7 +195,7 @@ struct Scratch {
 /// Reads `size` bytes from `offset` on.
 fn read<'a>(file: &DataFile, offset: u64, size: usize, stored: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     // The size was compared with the file's when the archive was opened; in between the file may have become shorter.
-    room::resize(stored, size, 0, room::CHUNK)?;
+    room::resize(stored, size, 0, room::FILE)?;
     file.read_exact_at(offset, stored)?;
     Ok(stored)
 }
@@ -220,6 +219,7 @@ fn decode(shared: &Shared, ordinal: usize, file: &DataFile, scratch: &mut Scratc
         Kind::Values(element) => {
             let doubles =
                 read(file, offset, rows * shared.columns * element.size(), stored)?.as_chunks::<8>().0;
+            room::reserve(decoded, doubles.len() * size_of::<f32>(), room::CHUNK)?;
             decoded
                 .extend(doubles.iter().flat_map(|&value| (f64::from_ne_bytes(value) as f32).to_ne_bytes()));
             Ok(())

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::file::{DataFile, FirstStates};
+use crate::memory::room;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -20,16 +21,17 @@ pub struct Files {
 
 impl Files {
     /// From paths without repetition.
-    fn new(paths: Vec<Box<str>>) -> Files {
+    fn new(paths: Vec<Box<str>>) -> Result<Files> {
         let (kept, others) = if paths.len() <= KEPT { (paths.len(), 0) } else { (0, paths.len()) };
-        Files { open: (0..kept).map(|_| OnceLock::new()).collect(), states: FirstStates::new(others), paths }
+        let open = (0..kept).map(|_| OnceLock::new()).collect();
+        Ok(Files { open, states: FirstStates::new(others)?, paths })
     }
 
     /// One file, which is open.
-    pub fn of(file: DataFile) -> Files {
-        let files = Files::new(vec![file.path().into()]);
+    pub fn of(file: DataFile) -> Result<Files> {
+        let files = Files::new(vec![file.path().into()])?;
         files.open.iter().for_each(|place| _ = place.set(file.clone()));
-        files
+        Ok(files)
     }
 
     /// A path as the script wrote it.
@@ -68,20 +70,22 @@ pub struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     /// The number of a path.
-    pub fn number(&mut self, path: &'a str) -> u32 {
+    pub fn number(&mut self, path: &'a str) -> Result<u32> {
         // Most lines name the file of the line before.
         if let Some((last, number)) = self.last
             && last == path
         {
-            return number;
+            return Ok(number);
         }
+        room::reserve(&mut self.numbers, 1, room::INDEX)?;
+        room::reserve(&mut self.paths, 1, room::INDEX)?;
         let number = *self.numbers.entry(path).or_insert_with(|| {
             self.paths.push(path.into());
             // A script has fewer paths than 2^32: `index` has checked its size.
             (self.paths.len() - 1) as u32
         });
         self.last = Some((path, number));
-        number
+        Ok(number)
     }
 
     /// How many there are.
@@ -89,7 +93,7 @@ impl<'a> Paths<'a> {
         self.paths.len()
     }
 
-    pub fn finish(self) -> Files {
+    pub fn finish(self) -> Result<Files> {
         Files::new(self.paths)
     }
 }

@@ -92,7 +92,7 @@ impl Index {
         }
         let mut keys = room::with_capacity(entries.len(), room::INDEX)?;
         number(corpus, &key_texts, &mut keys).map_err(|error| error.in_file(&options.file))?;
-        let by_key = by_key(&keys).map_err(|(first, second)| {
+        let by_key = by_key(&keys)?.map_err(|(first, second)| {
             let at = |number: usize| {
                 let entry: &Entry = &entries[number];
                 format!("'{}' at {}", files.path(entry.file), entry.offset)
@@ -102,7 +102,7 @@ impl Index {
             let detail = format!("One is in {}, the other in {}. Remove one of them.", at(first), at(second));
             error.with_detail(detail).in_file(&options.file).for_key(key)
         })?;
-        let (chunks, firsts) = chunks(&lengths);
+        let (chunks, firsts) = chunks(&lengths)?;
         Ok(Index { files, entries, lengths, keys, by_key, chunks, firsts })
     }
 
@@ -206,10 +206,10 @@ impl<'a> Utterances<'a> {
             Kind::Values(_) | Kind::Integers => 0,
         };
         let offset = object.bytes.start + skipped;
-        self.entries.push(Entry { offset, extent, first_row, file: found.file, kind: object.kind });
-        self.lengths.push(count);
-        self.keys.push(key);
-        Ok(())
+        let entry = Entry { offset, extent, first_row, file: found.file, kind: object.kind };
+        room::push(&mut self.entries, entry, room::INDEX)?;
+        room::push(&mut self.lengths, count, room::INDEX)?;
+        room::push(&mut self.keys, key, room::INDEX)
     }
 
     /// The first row that is used, and how many are.
@@ -267,7 +267,7 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
     if corpus.is_numeric() {
         for text in texts {
             let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            keys.push(number.ok_or_else(|| {
+            let number = number.ok_or_else(|| {
                 let key = String::from_utf8_lossy(text);
                 let message = format!("Invalid numeric sequence id '{key}'");
                 let error = Error::new(ErrorKind::Data, ExceptionClass::Runtime, message);
@@ -277,11 +277,12 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
                          utterances.",
                     )
                     .for_key(key)
-            })?);
+            })?;
+            room::push(keys, number, room::INDEX)?;
         }
         return Ok(());
     }
-    corpus.number_all(texts.iter().copied(), keys);
+    corpus.number_all(texts.iter().copied(), keys)?;
     match texts.get(keys.len()) {
         None => Ok(()),
         Some(text) => {
@@ -296,23 +297,24 @@ fn number(corpus: &Corpus, texts: &[&[u8]], keys: &mut Vec<SequenceKey>) -> Resu
 }
 
 /// The utterances by ascending key, none if they stand in that order; or two utterances of equal keys.
-fn by_key(keys: &[SequenceKey]) -> std::result::Result<Vec<u32>, (usize, usize)> {
+fn by_key(keys: &[SequenceKey]) -> Result<std::result::Result<Vec<u32>, (usize, usize)>> {
     if keys.is_sorted_by(|a, b| a < b) {
-        return Ok(Vec::new());
+        return Ok(Ok(Vec::new()));
     }
     // `scan` finds fewer than 2^32 utterances in a script; in an archive each takes more than 3 bytes, and its index would
     // not fit any memory.
-    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
-    order.sort_by_key(|&number| keys[number as usize]);
+    let mut order = room::collect(0..keys.len() as u32, room::INDEX)?;
+    // In place: a sort that keeps the order of equal keys by itself would ask for memory.
+    order.sort_unstable_by_key(|&number| (keys[number as usize], number));
     let pair = order.windows(2).find(|pair| keys[pair[0] as usize] == keys[pair[1] as usize]);
-    match pair {
+    Ok(match pair {
         Some(pair) => Err((pair[0] as usize, pair[1] as usize)),
         None => Ok(order),
-    }
+    })
 }
 
 /// Chunks, and the first utterance of each.
-fn chunks(lengths: &[u32]) -> (Vec<ChunkInfo>, Vec<u32>) {
+fn chunks(lengths: &[u32]) -> Result<(Vec<ChunkInfo>, Vec<u32>)> {
     let (mut chunks, mut firsts) = (Vec::<ChunkInfo>::new(), Vec::new());
     for (number, &length) in (0..).zip(lengths) {
         match chunks.last_mut() {
@@ -321,13 +323,13 @@ fn chunks(lengths: &[u32]) -> (Vec<ChunkInfo>, Vec<u32>) {
                 chunk.sequences += 1;
             }
             _ => {
-                chunks.push(ChunkInfo { samples: length.into(), sequences: 1 });
-                firsts.push(number);
+                room::push(&mut chunks, ChunkInfo { samples: length.into(), sequences: 1 }, room::INDEX)?;
+                room::push(&mut firsts, number, room::INDEX)?;
             }
         }
     }
-    firsts.push(lengths.len() as u32);
-    (chunks, firsts)
+    room::push(&mut firsts, lengths.len() as u32, room::INDEX)?;
+    Ok((chunks, firsts))
 }
 
 #[cfg(test)]
@@ -342,7 +344,7 @@ mod tests {
             (&[60_000, 60_000, 5], &[0, 2, 3]),
             (&[1], &[0, 1]),
         ] {
-            let (chunks, firsts) = chunks(lengths);
+            let (chunks, firsts) = chunks(lengths).expect("memory");
             assert_eq!(firsts, expected);
             assert_eq!(
                 chunks.iter().map(|chunk| chunk.samples).sum::<u64>(),
@@ -359,6 +361,7 @@ mod tests {
 
     #[test]
     fn equal_keys_are_found() {
+        let by_key = |keys: &[SequenceKey]| by_key(keys).expect("memory");
         assert_eq!(by_key(&[1, 5, 9]), Ok(vec![]));
         assert_eq!(by_key(&[5, 1, 9]), Ok(vec![1, 0, 2]));
         assert_eq!(by_key(&[5, 1, 5]), Err((0, 2)));

@@ -106,8 +106,11 @@ impl KaldiDeserializer {
             floats: spec(FrameEncoding::Float),
             doubles: spec(FrameEncoding::Double),
         };
-        let sizes = (0..).zip(&shared.index.chunks).map(|(chunk, _)| shared.chunk_bytes(chunk));
-        let largest = sizes.max().unwrap_or(0);
+        let chunks = 0..shared.index.chunks.len() as ChunkId;
+        let largest = chunks
+            .map(|chunk| shared.chunk_bytes(chunk))
+            .try_fold(0, |largest, bytes| Ok(bytes?.max(largest)));
+        let largest = largest?;
         shared.buffers = BufferPool::new(largest as u64);
         Ok(KaldiDeserializer { shared: Arc::new(shared), is_expanded: options.expand })
     }

@@ -74,14 +74,14 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
             continue;
         }
         let line = script::parse(line).map_err(|error| error.in_file(path).at(here as u64, Some(number)))?;
-        let file = paths.number(line.path);
+        let file = paths.number(line.path)?;
         if paths.count() > checked {
             bounds.check(line.path.as_bytes(), number)?;
             checked += 1;
         }
         room::push(&mut lines, (number as u32, file, line), room::INDEX)?;
     }
-    let files = paths.finish();
+    let files = paths.finish()?;
     let read = |part: &[(u32, u32, script::Line<'_>)]| {
         let mut open = None;
         let mut found = room::with_capacity(part.len(), room::INDEX)?;
@@ -96,7 +96,8 @@ pub fn script(path: &str, integers: bool, confinement: &Confinement) -> Result<S
         }
         Ok(found)
     };
-    let parts: Vec<Result<Vec<Found>>> = lines.par_chunks(TASK).map(carried(read)).collect();
+    let mut parts = room::with_capacity(lines.len().div_ceil(TASK), room::INDEX)?;
+    lines.par_chunks(TASK).map(carried(read)).collect_into_vec(&mut parts);
     let mut found = room::with_capacity(lines.len(), room::INDEX)?;
     for part in parts {
         found.append(&mut part?);
@@ -137,7 +138,7 @@ pub fn archive(path: &str, integers: bool) -> Result<Scan> {
         let one = Found { key: first..texts.len(), file: 0, object, rows: None, line: None };
         room::push(&mut found, one, room::INDEX)?;
     }
-    Ok(Scan { texts, found, files: Files::of(file) })
+    Ok(Scan { texts, found, files: Files::of(file)? })
 }
 
 fn no_archive() -> Error {

@@ -213,10 +213,10 @@ fn long_utterances_empty_ones_and_many_chunks() {
     let chunks: Vec<_> = opened.chunks().iter().map(|chunk| (chunk.samples, chunk.sequences)).collect();
     assert_eq!(chunks, [(120_000, 2), (60_002, 2)]);
     assert_eq!(
-        opened.find(corpus.number_of(b"d").expect("a number")),
+        opened.find(corpus.number_of(b"d").expect("memory").expect("a number")),
         Some(SequenceId { chunk: 1, index: 0 })
     );
-    assert_eq!(opened.find(corpus.number_of(b"b").expect("a number")), None);
+    assert_eq!(opened.find(corpus.number_of(b"b").expect("memory").expect("a number")), None);
     let loaded = chunk(&opened, 1).expect("a chunk");
     assert!(matches!(loaded.sequence(0, 0), Loaded::Data(view)
         if floats(view) == [2.0f32.to_bits(), 3.0f32.to_bits()]));

@@ -188,7 +188,7 @@ impl TextDeserializer {
         let file = open_file(&options.file)?;
         let index = index(&file, &index_options)?;
         let handle = FileHandle::new(file, list.stays_open)?;
-        Ok(Self::with_index(options, rules, handle, index, Arc::clone(&list.common)))
+        Self::with_index(options, rules, handle, index, Arc::clone(&list.common))
     }
 
     fn with_index(
@@ -197,9 +197,11 @@ impl TextDeserializer {
         handle: FileHandle,
         index: Index,
         common: Arc<Common>,
-    ) -> Self {
-        let kept =
-            options.keep_data_in_memory.then(|| index.chunks().iter().map(|_| Mutex::new(None)).collect());
+    ) -> Result<Self> {
+        let kept = options
+            .keep_data_in_memory
+            .then(|| room::collect(index.chunks().iter().map(|_| Mutex::new(None)), room::CHUNK))
+            .transpose()?;
         let shared = TextFile {
             fast: Fast::new(&rules),
             warnings: Warnings::default(),
@@ -212,7 +214,7 @@ impl TextDeserializer {
             narrow: false,
             common,
         };
-        TextDeserializer { streams: options.stream_infos(), shared: Arc::new(shared), kept }
+        Ok(TextDeserializer { streams: options.stream_infos(), shared: Arc::new(shared), kept })
     }
 }
 

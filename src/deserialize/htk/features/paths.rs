@@ -4,9 +4,16 @@
 use crate::Result;
 use crate::corpus::Symbols;
 use crate::file::{DataFile, FirstStates};
+use crate::memory::room::{self, Use};
 use crate::sequence::SequenceKey;
 use memchr::memrchr;
 use std::cmp::Ordering;
+
+/// Where the data of utterances lie.
+const PATHS: Use = Use {
+    of: "the paths of data files",
+    advice: "They grow with the number of files: put the utterances of many files into one, or read them in several runs.",
+};
 
 /// Paths by number.
 #[derive(Debug, Default)]
@@ -25,7 +32,7 @@ pub struct Paths {
 
 impl Paths {
     /// Paths that are numbered in their order.
-    fn new<'a>(all: impl Iterator<Item = &'a [u8]>) -> Paths {
+    fn new<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<Paths> {
         let mut paths = Paths::default();
         let mut folders = Symbols::default();
         let mut last: Option<(&[u8], u32)> = None;
@@ -34,21 +41,21 @@ impl Paths {
             let number = match last.filter(|last| last.0 == folder) {
                 Some((_, number)) => number,
                 // There are not more folders than paths, so there is a number for each.
-                None => folders.number_of(folder).unwrap_or(0) as u32,
+                None => folders.number_of(folder)?.unwrap_or(0) as u32,
             };
             last = Some((folder, number));
             if number as usize == paths.folder_texts.len() {
-                paths.folder_texts.push(folder.into());
+                room::push(&mut paths.folder_texts, folder.into(), PATHS)?;
             }
-            paths.folders.push(number);
-            paths.names.extend_from_slice(name);
-            paths.ends.push(paths.names.len() as u64);
+            room::push(&mut paths.folders, number, PATHS)?;
+            room::extend(&mut paths.names, name, PATHS)?;
+            room::push(&mut paths.ends, paths.names.len() as u64, PATHS)?;
         }
         paths.names.shrink_to_fit();
         paths.ends.shrink_to_fit();
         paths.folders.shrink_to_fit();
-        paths.states = FirstStates::new(paths.folders.len());
-        paths
+        paths.states = FirstStates::new(paths.folders.len())?;
+        Ok(paths)
     }
 
     /// The path of a number.
@@ -90,18 +97,18 @@ pub struct PathPool {
 
 impl PathPool {
     /// Adds a path, and returns a number for [`PathPool::finish`]; `None` if there are too many.
-    pub fn add(&mut self, path: &[u8]) -> Option<u32> {
-        let count = u32::try_from(self.ends.len()).ok()?;
+    pub fn add(&mut self, path: &[u8]) -> Result<Option<u32>> {
+        let Ok(count) = u32::try_from(self.ends.len()) else { return Ok(None) };
         if let Some(last) = count.checked_sub(1) {
             match path.cmp(self.text(last as usize)) {
-                Ordering::Equal => return Some(last),
+                Ordering::Equal => return Ok(Some(last)),
                 Ordering::Less => self.is_unsorted = true,
                 Ordering::Greater => {}
             }
         }
-        self.texts.extend_from_slice(path);
-        self.ends.push(self.texts.len());
-        Some(count)
+        room::extend(&mut self.texts, path, PATHS)?;
+        room::push(&mut self.ends, self.texts.len(), PATHS)?;
+        Ok(Some(count))
     }
 
     /// The path of a number that [`PathPool::add`] gave.
@@ -116,20 +123,20 @@ impl PathPool {
 
     /// The different paths, and for each number that [`PathPool::add`] gave the number of its path; `None` if they are the
     /// same.
-    pub fn finish(&self) -> (Paths, Option<Vec<SequenceKey>>) {
+    pub fn finish(&self) -> Result<(Paths, Option<Vec<SequenceKey>>)> {
         if !self.is_unsorted {
-            return (Paths::new(self.all()), None);
+            return Ok((Paths::new(self.all())?, None));
         }
-        let mut numbers = Vec::with_capacity(self.ends.len());
-        Symbols::default().number_all(self.all(), &mut numbers);
+        let mut numbers = Vec::new();
+        Symbols::default().number_all(self.all(), &mut numbers)?;
         let mut next = 0;
         let is_new = |&(number, _): &(&SequenceKey, &[u8])| {
             let is_new = *number == next;
             next += SequenceKey::from(is_new);
             is_new
         };
-        let different = Paths::new(numbers.iter().zip(self.all()).filter(is_new).map(|(_, text)| text));
-        (different, Some(numbers))
+        let different = Paths::new(numbers.iter().zip(self.all()).filter(is_new).map(|(_, text)| text))?;
+        Ok((different, Some(numbers)))
     }
 }
 
@@ -140,8 +147,9 @@ mod tests {
     /// Adds texts, and checks that they come back by numbers that only equal texts share.
     fn check(texts: &[&str], different: usize, folders: usize) {
         let mut pool = PathPool::default();
-        let added: Vec<u32> = texts.iter().map(|text| pool.add(text.as_bytes()).expect("a number")).collect();
-        let (paths, numbers) = pool.finish();
+        let added: Vec<u32> =
+            texts.iter().map(|text| pool.add(text.as_bytes()).expect("memory").expect("a number")).collect();
+        let (paths, numbers) = pool.finish().expect("memory");
         assert_eq!((paths.ends.len(), paths.folder_texts.len()), (different, folders));
         for (&added, text) in added.iter().zip(texts) {
             let number = numbers.as_ref().map_or(added, |numbers| numbers[added as usize] as u32);

@@ -137,13 +137,13 @@ impl Script {
                 return Err(location(Error::data(message).with_detail(detail).for_key(key)));
             }
             if frames <= rules.max_frames {
-                let path = self.paths.add(parsed.path).ok_or_else(|| location(too_many("paths")))?;
-                self.utterances.paths.push(path);
-                self.utterances.starts.push(parsed.start);
-                self.utterances.frames.push(frames);
-                self.utterances.lines.push(*lines);
-                self.key_texts.extend_from_slice(key);
-                self.key_ends.push(self.key_texts.len());
+                let path = self.paths.add(parsed.path)?.ok_or_else(|| location(too_many("paths")))?;
+                room::push(&mut self.utterances.paths, path, room::INDEX)?;
+                room::push(&mut self.utterances.starts, parsed.start, room::INDEX)?;
+                room::push(&mut self.utterances.frames, frames, room::INDEX)?;
+                room::push(&mut self.utterances.lines, *lines, room::INDEX)?;
+                room::extend(&mut self.key_texts, key, room::KEYS)?;
+                room::push(&mut self.key_ends, self.key_texts.len(), room::KEYS)?;
                 self.frames += u64::from(frames);
             }
             *lines = lines.checked_add(1).ok_or_else(|| too_many("lines").in_file(file))?;

@@ -10,6 +10,7 @@ use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::htk::keys;
 use crate::file::Confinement;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
@@ -65,9 +66,8 @@ impl Table {
         verbosity: i32,
         lines: &mut Vec<LogLine>,
     ) -> Result<Table> {
-        let (numbers, (paths, path_numbers)) =
-            rayon::join(|| number(&script, corpus), || script.paths.finish());
-        let mut numbers = numbers?;
+        let (numbers, paths) = rayon::join(|| number(&script, corpus), || script.paths.finish());
+        let (mut numbers, (paths, path_numbers)) = (numbers?, paths?);
         if let Some(numbers) = path_numbers {
             script.utterances.paths.iter_mut().for_each(|path| *path = numbers[*path as usize] as u32);
         }
@@ -76,7 +76,7 @@ impl Table {
             let error = Error::data("The script files have more than 4294967295 utterances.");
             return Err(error.with_detail("Divide them among several deserializers."));
         }
-        let dropped = Duplicates::find(&numbers);
+        let dropped = Duplicates::find(&numbers)?;
         log_files(&script, dropped.as_ref(), lines);
         if let Some(dropped) = &dropped {
             dropped.log(&script, verbosity, lines);
@@ -86,7 +86,7 @@ impl Table {
         }
         let Script { mut utterances, files, .. } = script;
         utterances.shrink();
-        let (chunks, firsts) = chunks(&utterances.frames);
+        let (chunks, firsts) = chunks(&utterances.frames)?;
         let unique = count - dropped.as_ref().map_or(0, |dropped| dropped.extra);
         if verbosity >= 2 {
             lines.extend((0..chunks.len()).map(|chunk| {
@@ -108,7 +108,7 @@ impl Table {
             };
             return Err(error.with_detail(found).in_file(files.first().map_or("", |file| &file.path)));
         }
-        let table = Table { utterances, paths, chunks, keys: Keys::new(numbers), firsts, files };
+        let table = Table { utterances, paths, chunks, keys: Keys::new(numbers)?, firsts, files };
         table.check_ranges()?;
         Ok(table)
     }
@@ -203,18 +203,18 @@ impl Table {
 }
 
 impl Keys {
-    fn new(mut keys: Vec<SequenceKey>) -> Keys {
+    fn new(mut keys: Vec<SequenceKey>) -> Result<Keys> {
         let first = keys.first().copied().unwrap_or(0);
         if keys.iter().zip(0..).all(|(&key, index)| key == first.wrapping_add(index)) {
-            return Keys::Counting { first };
+            return Ok(Keys::Counting { first });
         }
         keys.shrink_to_fit();
         if keys.is_sorted() {
-            return Keys::Ascending(keys);
+            return Ok(Keys::Ascending(keys));
         }
-        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        let mut order = room::collect(0..keys.len() as u32, room::INDEX)?;
         order.par_sort_unstable_by_key(|&position| keys[position as usize]);
-        Keys::Any { keys, order }
+        Ok(Keys::Any { keys, order })
     }
 }
 
@@ -241,7 +241,7 @@ pub fn check_paths(script: &Script, confinement: &Confinement) -> Result<()> {
 
 /// The numbers of all keys.
 fn number(script: &Script, corpus: &Corpus) -> Result<Vec<SequenceKey>> {
-    let mut numbers = Vec::with_capacity(script.utterances.len());
+    let mut numbers = Vec::new();
     let numbered = keys::number_all(corpus, script.keys(), &mut numbers);
     numbered.map_err(|error| match script.utterances.lines.get(numbers.len()) {
         Some(&line) => {
@@ -272,11 +272,11 @@ struct Duplicates {
 
 impl Duplicates {
     /// `None` if all keys differ.
-    fn find(numbers: &[SequenceKey]) -> Option<Duplicates> {
+    fn find(numbers: &[SequenceKey]) -> Result<Option<Duplicates>> {
         if numbers.is_sorted_by(|a, b| a < b) {
-            return None;
+            return Ok(None);
         }
-        let mut all: Vec<(SequenceKey, u32)> = numbers.iter().copied().zip(0..).collect();
+        let mut all: Vec<(SequenceKey, u32)> = room::collect(numbers.iter().copied().zip(0..), room::INDEX)?;
         all.par_sort_unstable();
         let count = numbers.len();
         let is_equal = |a: Option<&(SequenceKey, u32)>, b: &(SequenceKey, u32)| a.is_some_and(|a| a.0 == b.0);
@@ -284,14 +284,14 @@ impl Duplicates {
             is_equal(all.get(rank + 1), entry)
                 || is_equal(rank.checked_sub(1).and_then(|rank| all.get(rank)), entry)
         });
-        let all: Vec<_> = repeated.map(|(_, &entry)| entry).collect();
+        let all = room::collect(repeated.map(|(_, &entry)| entry), room::INDEX)?;
         if all.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let mut is_dropped = vec![false; count];
+        let mut is_dropped = room::filled(count, false, room::INDEX)?;
         all.iter().for_each(|&(_, index)| is_dropped[index as usize] = true);
         let extra = all.len() - Self::groups(&all).count();
-        Some(Duplicates { all, is_dropped, extra })
+        Ok(Some(Duplicates { all, is_dropped, extra }))
     }
 
     /// The utterances of each key.
@@ -367,7 +367,7 @@ fn log_selected(utterances: usize, frames: u64, chunks: usize, lines: &mut Vec<L
 }
 
 /// Sizes of the chunks of utterances with these numbers of frames, and the first utterance of each.
-fn chunks(frames: &[u32]) -> (Vec<ChunkInfo>, Vec<u32>) {
+fn chunks(frames: &[u32]) -> Result<(Vec<ChunkInfo>, Vec<u32>)> {
     let (mut chunks, mut firsts) = (Vec::<ChunkInfo>::new(), Vec::new());
     for (&frames, index) in frames.iter().zip(0..) {
         match chunks.last_mut() {
@@ -376,10 +376,10 @@ fn chunks(frames: &[u32]) -> (Vec<ChunkInfo>, Vec<u32>) {
                 chunk.sequences += 1;
             }
             _ => {
-                chunks.push(ChunkInfo { samples: frames.into(), sequences: 1 });
-                firsts.push(index);
+                room::push(&mut chunks, ChunkInfo { samples: frames.into(), sequences: 1 }, room::INDEX)?;
+                room::push(&mut firsts, index, room::INDEX)?;
             }
         }
     }
-    (chunks, firsts)
+    Ok((chunks, firsts))
 }

@@ -104,10 +104,11 @@ impl Contents {
                         Run::open(path, first + entries.len()).map_err(error)?
                     }
                 };
-                self.runs.push(run);
+                room::push(&mut self.runs, run, room::INDEX)?;
             }
             let (key, offset) = parsed.ok_or_else(malformed)?;
-            entries.push(Line { key, offset, run: self.runs.len() - 1, at: (at, number) });
+            let line = Line { key, offset, run: self.runs.len() - 1, at: (at, number) };
+            room::push(&mut entries, line, room::INDEX)?;
         }
         if entries.is_empty() {
             let detail =
@@ -122,8 +123,8 @@ impl Contents {
             let (at, line) = entry.at;
             let key = String::from_utf8_lossy(entry.key);
             let size = size.map_err(|error| error.in_file(table).at(at, Some(line)).for_key(key))?;
-            self.offsets.push(entry.offset);
-            self.sizes.push(size);
+            room::push(&mut self.offsets, entry.offset, room::INDEX)?;
+            room::push(&mut self.sizes, size, room::INDEX)?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer
 use crate::error::{ExceptionClass, Location};
 use crate::file::{DataFile, FileState};
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, Loaded, SequenceId, SequenceKey, SequenceView, ValueForm, ViewKind};
 use crate::stream::StreamInfo;
 use crate::{Error, ErrorKind, Result};
@@ -84,21 +85,22 @@ impl LatticeDeserializer {
                 .with_detail("Divide them among several readers.")
                 .in_file(index));
         }
-        let samples: Vec<u32> = contents.sizes.iter().map(|size| size.div_ceil(SAMPLE)).collect();
-        let chunks = chunks(&contents, options.chunk_size);
+        let samples = room::collect(contents.sizes.iter().map(|size| size.div_ceil(SAMPLE)), room::INDEX)?;
+        let chunks = chunks(&contents, options.chunk_size)?;
         let info = |span: &Span| {
             let samples = &samples[span.lattices.start as usize..span.lattices.end as usize];
             let sum = samples.iter().map(|&count| u64::from(count)).sum();
             ChunkInfo { samples: sum, sequences: samples.len() as u32 }
         };
-        let infos = chunks.iter().map(info).collect();
+        let infos = room::collect(chunks.iter().map(info), room::INDEX)?;
         let largest = chunks.iter().map(|span| span.bytes.end - span.bytes.start).max().unwrap_or(0);
         let Contents { keys, offsets, runs, .. } = contents;
-        let mut by_key: Vec<u32> = (0..count as u32).collect();
-        by_key.sort_by_key(|&lattice| keys[lattice as usize]);
+        let mut by_key = room::collect(0..count as u32, room::INDEX)?;
+        // In place: a sort that keeps the order of equal keys by itself would ask for memory.
+        by_key.sort_unstable_by_key(|&lattice| (keys[lattice as usize], lattice));
         let mut stream = StreamInfo::dense(&options.stream, &[1]);
         stream.is_binary = true;
-        let files = runs.into_iter().map(|run| (run.path, run.state)).collect();
+        let files = room::collect(runs.into_iter().map(|run| (run.path, run.state)), room::INDEX)?;
         let buffers = BufferPool::new(largest + u64::from(SAMPLE));
         Ok(LatticeDeserializer {
             streams: vec![stream],
@@ -111,7 +113,7 @@ impl LatticeDeserializer {
 }
 
 /// Divides the lattices into chunks: a chunk has lattices of one run that lie in at most `size` bytes, or a single one.
-fn chunks(contents: &Contents, size: u64) -> Vec<Span> {
+fn chunks(contents: &Contents, size: u64) -> Result<Vec<Span>> {
     let mut chunks: Vec<Span> = Vec::new();
     for (number, run) in contents.runs.iter().enumerate() {
         let end = contents.runs.get(number + 1).map_or(contents.keys.len(), |next| next.first);
@@ -128,11 +130,11 @@ fn chunks(contents: &Contents, size: u64) -> Vec<Span> {
                 }
             }
             let lattices = lattice as u32..lattice as u32 + 1;
-            chunks.push(Span { file: number as u32, lattices, bytes: own });
+            room::push(&mut chunks, Span { file: number as u32, lattices, bytes: own }, room::INDEX)?;
             is_new = false;
         }
     }
-    chunks
+    Ok(chunks)
 }
 
 impl ChunkTable for LatticeDeserializer {

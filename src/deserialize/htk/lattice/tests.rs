@@ -126,7 +126,7 @@ fn the_first_of_equal_keys_is_found() {
         open(&["u1=DIR/l1.lat[0]\nu1=[16]\nu3=[38]\n", "u1=DIR/l2.lat[0]\n"]).expect("it opens");
     assert_eq!(opened.find(0), Some(SequenceId { chunk: 0, index: 0 }));
     assert_eq!(
-        opened.find(corpus.number_of(b"u3").expect("a number")),
+        opened.find(corpus.number_of(b"u3").expect("memory").expect("a number")),
         Some(SequenceId { chunk: 0, index: 2 })
     );
     assert_eq!(opened.find(5), None);

@@ -178,7 +178,7 @@ fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result
         let fits = match &scanned.utterances[..] {
             [found] => {
                 (found.offset, found.size, found.frames) == (entry.offset, entry.size, entry.frames)
-                    && corpus.number_of(&scanned.keys) == Some(entry.key)
+                    && corpus.number_of(&scanned.keys)? == Some(entry.key)
             }
             _ => false,
         };

@@ -5,6 +5,7 @@
 use crate::deserialize::fingerprint::{SEED, mix};
 use crate::deserialize::{ChunkInfo, Lengths};
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
@@ -65,19 +66,17 @@ impl Default for Keys {
 }
 
 impl Keys {
-    fn new(mut keys: Vec<SequenceKey>) -> Keys {
+    fn new(mut keys: Vec<SequenceKey>) -> Result<Keys> {
         if let Some(&first) = keys.first()
             && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
         {
-            return Keys::Counting { first };
+            return Ok(Keys::Counting { first });
         }
-        match keys.iter().map(|&key| u32::try_from(key)).collect() {
-            Ok(small) => Keys::Small(small),
-            Err(_) => {
-                keys.shrink_to_fit();
-                Keys::Any(keys)
-            }
+        if keys.iter().all(|&key| u32::try_from(key).is_ok()) {
+            return Ok(Keys::Small(room::collect(keys.iter().map(|&key| key as u32), room::INDEX)?));
         }
+        keys.shrink_to_fit();
+        Ok(Keys::Any(keys))
     }
 
     #[inline]
@@ -159,16 +158,15 @@ impl Builder {
                 self.bytes += size;
             }
             _ => {
-                table.chunks.push(ChunkInfo { samples: frames, sequences: 1 });
-                table.spans.push(ChunkSpan { first: position, file: self.file });
+                room::push(&mut table.chunks, ChunkInfo { samples: frames, sequences: 1 }, room::INDEX)?;
+                room::push(&mut table.spans, ChunkSpan { first: position, file: self.file }, room::INDEX)?;
                 self.bytes = size;
             }
         }
-        self.keys.push(entry.key);
-        table.offsets.push(entry.offset);
-        table.sizes.push(entry.size);
-        table.frames.push(entry.frames);
-        Ok(())
+        room::push(&mut self.keys, entry.key, room::INDEX)?;
+        room::push(&mut table.offsets, entry.offset, room::INDEX)?;
+        room::push(&mut table.sizes, entry.size, room::INDEX)?;
+        room::push(&mut table.frames, entry.frames, room::INDEX)
     }
 
     /// Number of utterances so far.
@@ -187,12 +185,12 @@ impl Builder {
         self,
         text_of: impl Fn(SequenceKey) -> String,
         path_of: impl Fn(u32) -> &'a str,
-    ) -> Table {
+    ) -> Result<Table> {
         let mut table = self.table;
         table.offsets.shrink_to_fit();
         table.sizes.shrink_to_fit();
         table.frames.shrink_to_fit();
-        let (lookup, repeats) = Lookup::new(&self.keys);
+        let (lookup, repeats) = Lookup::new(&self.keys)?;
         table.lookup = lookup;
         let repeated = match &table.lookup {
             _ if repeats == 0 => None,
@@ -201,7 +199,7 @@ impl Builder {
             }
         };
         let repeated = repeated.map(|(position, &key)| (position, key));
-        table.keys = Keys::new(self.keys);
+        table.keys = Keys::new(self.keys)?;
         if let Some((position, key)) = repeated {
             let utterances =
                 if repeats == 1 { "1 utterance has" } else { &format!("{repeats} utterances have") };
@@ -214,22 +212,22 @@ impl Builder {
             );
             Logger::log_always(Level::Warning, &line);
         }
-        table
+        Ok(table)
     }
 }
 
 impl Lookup {
     /// The lookup of these keys, and how many keys repeat an earlier one.
-    fn new(keys: &[SequenceKey]) -> (Lookup, usize) {
+    fn new(keys: &[SequenceKey]) -> Result<(Lookup, usize)> {
         if let Some(&first) = keys.first()
             && keys.iter().zip(first..).all(|(&key, expected)| key == expected)
         {
             // `Builder::add` takes no more.
-            return (Lookup::Difference { first, count: keys.len() as u32 }, 0);
+            return Ok((Lookup::Difference { first, count: keys.len() as u32 }, 0));
         }
         let largest = keys.iter().copied().max().unwrap_or(0);
         if largest < 4 * keys.len() as u64 {
-            let mut positions = vec![NOWHERE; largest as usize + 1];
+            let mut positions = room::filled(largest as usize + 1, NOWHERE, room::INDEX)?;
             let mut repeats = 0;
             for (position, &key) in (0..).zip(keys) {
                 let place = &mut positions[key as usize];
@@ -239,14 +237,14 @@ impl Lookup {
                     repeats += 1;
                 }
             }
-            return (Lookup::Direct(positions), repeats);
+            return Ok((Lookup::Direct(positions), repeats));
         }
-        let mut positions: Vec<u32> = (0..keys.len() as u32).collect();
+        let mut positions = room::collect(0..keys.len() as u32, room::INDEX)?;
         positions.par_sort_unstable_by_key(|&position| (keys[position as usize], position));
         positions.dedup_by_key(|&mut position| keys[position as usize]);
         let repeats = keys.len() - positions.len();
         positions.shrink_to_fit();
-        (Lookup::Sorted(positions), repeats)
+        Ok((Lookup::Sorted(positions), repeats))
     }
 
     /// Whether the utterance at a position has the key of an earlier one.

@@ -11,6 +11,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::htk::keys::number_all;
 use crate::file::DataFile;
 use crate::log::Repeated;
+use crate::memory::room;
 use crate::{Error, Result};
 use rayon::prelude::*;
 use std::ops::Range;
@@ -71,7 +72,7 @@ pub(super) fn open(
         files.push(LabelFile { data, is_binary: options.binary, version });
     }
     let path_of = |file: u32| files.get(file as usize).map_or("", |file: &LabelFile| file.data.path());
-    let table = builder.finish(|key| corpus.text_of(key), path_of);
+    let table = builder.finish(|key| corpus.text_of(key), path_of)?;
     Ok((files, table))
 }
 
@@ -173,7 +174,7 @@ fn add_piece(
             }
         }
     }
-    let mut keys = Vec::with_capacity(piece.utterances.len());
+    let mut keys = room::with_capacity(piece.utterances.len(), room::INDEX)?;
     let numbered = number_all(corpus, piece.keys(), &mut keys);
     for (utterance, &key) in piece.utterances.iter().zip(&keys) {
         let &Utterance { offset, size, frames, .. } = utterance;

@@ -126,11 +126,11 @@ impl TextFile<'_> {
             self.sure_start(from, self.size.min(from + size))
         }));
         let begins = begins.collect::<Result<Vec<Option<u64>>>>()?;
-        let mut ends: Vec<u64> = begins.into_iter().flatten().chain([self.size]).collect();
+        let mut ends = room::collect(begins.into_iter().flatten().chain([self.size]), room::INDEX)?;
         ends.dedup();
         let mut start = 0;
         let pieces = ends.into_iter().map(|end| std::mem::replace(&mut start, end)..end);
-        let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
+        let pieces = room::collect(pieces.filter(|piece| !piece.is_empty()), room::INDEX)?;
         match pieces.iter().find(|piece| piece.end - piece.start > LARGEST_UTTERANCE) {
             None => Ok(pieces),
             Some(piece) => {
@@ -290,8 +290,9 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Result<Scanned
         from = place.end;
         let start = offset + place.start as u64;
         let (Some(key), Some((line, last))) = (key, last) else {
-            let event = Event::Skipped { key: key.map(<[u8]>::to_vec), offset: start };
-            scanned.events.push((scanned.utterances.len(), event));
+            let key = key.map(|key| room::copy(key, room::KEYS)).transpose()?;
+            let event = (scanned.utterances.len(), Event::Skipped { key, offset: start });
+            room::push(&mut scanned.events, event, room::INDEX)?;
             continue;
         };
         match ranges::bounds(last) {
@@ -308,7 +309,7 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Result<Scanned
             }
             Err(flaw) => {
                 let (line, after) = (offset + line as u64, offset + place.end as u64);
-                let event = Event::Failed { flaw, key: key.to_vec(), line, after };
+                let event = Event::Failed { flaw, key: room::copy(key, room::KEYS)?, line, after };
                 scanned.events.push((scanned.utterances.len(), event));
                 break;
             }

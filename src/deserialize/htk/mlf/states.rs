@@ -2,10 +2,14 @@
 
 use crate::file::DataFile;
 use crate::log::{Level, Logger};
-use crate::memory::room;
+use crate::memory::room::{self, Use};
 use crate::{Error, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+
+/// The names of states, and how they are found.
+const STATES: Use =
+    Use { of: "the list of states", advice: "Expected is one name of a state in each line: check the path." };
 
 /// Names of states, and the class of each.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ impl StateList {
         let mut text = room::zeroed(size as usize, room::FILE)?;
         let read = file.read_at(0, &mut text)?;
         text.truncate(read);
-        let list = Self::from_text(text).map_err(|(name, offset)| {
+        let list = Self::from_text(text)?.map_err(|(name, offset)| {
             let message = format!(
                 "Deduplicate two states with the same name '{}' from the state table '{path}'.",
                 String::from_utf8_lossy(&name)
@@ -63,30 +67,31 @@ impl StateList {
     }
 
     /// A list with this content; fails with the name that it has twice, and with the offset of the second one.
-    pub(super) fn from_text(text: Vec<u8>) -> std::result::Result<StateList, (Vec<u8>, u64)> {
+    pub(super) fn from_text(text: Vec<u8>) -> Result<std::result::Result<StateList, (Vec<u8>, u64)>> {
         let mut names = Vec::new();
         let mut start = 0;
         for end in memchr::memchr2_iter(b'\n', b'\r', &text).chain([text.len()]) {
             if end > start {
-                names.push(start as u32..end as u32);
+                room::push(&mut names, start as u32..end as u32, STATES)?;
             }
             start = end + 1;
         }
-        let slots = vec![Slot { hash: 0, class: FREE }; (2 * names.len()).next_power_of_two().max(2)];
+        let count = (2 * names.len()).next_power_of_two().max(2);
+        let slots = room::filled(count, Slot { hash: 0, class: FREE }, STATES)?;
         let mut list = StateList { text, names, slots, seed: RandomState::new().hash_one(0) };
         for class in 0..list.names.len() as u32 {
             let hash = list.hash(list.name(class).unwrap_or_default());
             let mut place = list.place(hash);
             while list.slots[place].class != FREE {
                 if list.slots[place].hash == hash && list.name(list.slots[place].class) == list.name(class) {
-                    let name = list.name(class).unwrap_or_default().to_vec();
-                    return Err((name, list.names[class as usize].start.into()));
+                    let name = room::copy(list.name(class).unwrap_or_default(), STATES)?;
+                    return Ok(Err((name, list.names[class as usize].start.into())));
                 }
                 place = (place + 1) & (list.slots.len() - 1);
             }
             list.slots[place] = Slot { hash, class };
         }
-        Ok(list)
+        Ok(Ok(list))
     }
 
     /// Number of states.

@@ -17,7 +17,7 @@ use crate::deserialize::fetch::Parts;
 use crate::deserialize::fingerprint::mix;
 use crate::deserialize::text::index::{Index, IndexOptions};
 use crate::deserialize::{
-    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory,
+    Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, Loaded, SourceMemory, by_blocks,
 };
 use crate::error::Location;
 use crate::file::DataFile;
@@ -76,14 +76,13 @@ impl Base64Images {
         let index = Index::open(&file, &index_options, corpus)?;
         let common = Common::new(options, users, label_dim(options)?)?;
         let infos = index.chunks().iter().map(|chunk| {
-            let sequences = chunk.sequences.checked_mul(common.copies);
-            sequences.map(|sequences| ChunkInfo { samples: sequences.into(), sequences })
+            let sequences = chunk.sequences.checked_mul(common.copies).ok_or_else(|| {
+                let detail = "With 'multiViewCrop' each counts ten times; at most 4294967295 are possible.";
+                Error::data("A chunk has too many images.").with_detail(detail).in_file(path)
+            })?;
+            Ok(ChunkInfo { samples: sequences.into(), sequences })
         });
-        let infos = infos.collect::<Option<Vec<_>>>();
-        let infos = infos.ok_or_else(|| {
-            let detail = "With 'multiViewCrop' each counts ten times; at most 4294967295 are possible.";
-            Error::data("A chunk has too many images.").with_detail(detail).in_file(path)
-        })?;
+        let infos = room::try_collect(infos, room::INDEX)?;
         let mut shared = Shared {
             file,
             index,
@@ -99,10 +98,11 @@ impl Base64Images {
         Ok(Base64Images { shared: Arc::new(shared), infos })
     }
 
-    /// The lines of sequences, as the index counts them: without views.
-    fn lines(&self, sequences: &[SequenceId]) -> Vec<SequenceId> {
+    /// Passes on the lines of sequences, as the index counts them: without views.
+    fn lines(&self, sequences: &[SequenceId], use_lines: impl FnMut(&[SequenceId])) {
         let copies = self.shared.common.copies;
-        sequences.iter().map(|id| SequenceId { chunk: id.chunk, index: id.index / copies }).collect()
+        let line = |id: &SequenceId| SequenceId { chunk: id.chunk, index: id.index / copies };
+        by_blocks(sequences, line, use_lines);
     }
 }
 
@@ -209,7 +209,7 @@ impl ChunkSource for Base64Images {
 
 impl Deserializer for Base64Images {
     fn keys(&self, sequences: &[SequenceId], keys: &mut Vec<SequenceKey>) {
-        self.shared.index.keys(&self.lines(sequences), keys);
+        self.lines(sequences, |lines| self.shared.index.keys(lines, keys));
     }
 
     /// The first view.

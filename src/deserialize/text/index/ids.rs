@@ -107,7 +107,9 @@ impl<'a> IdScanner<'a> {
     /// A line begins with a textual id.
     fn enter_text(&mut self, text: &[u8], start: u32) {
         if self.corpus.is_hashed() {
-            return self.enter_key(self.corpus.number_of(text).unwrap_or_default(), start);
+            // A hash takes no memory, and every text has one.
+            let hash = self.corpus.number_of(text).ok().flatten().unwrap_or_default();
+            return self.enter_key(hash, start);
         }
         if self.last_text() != Some(text) {
             let entered = room::extend(&mut self.texts, text, room::KEYS)
@@ -150,7 +152,11 @@ impl<'a> IdScanner<'a> {
             match len {
                 Some(0) => {}
                 Some(len) => self.enter_text(&rest[..len], start),
-                None => self.state = State::Text { text: rest.to_vec(), start },
+                None => {
+                    let text = room::copy(rest, room::KEYS);
+                    let kept = text.map(|text| self.state = State::Text { text, start });
+                    self.note(kept);
+                }
             }
             return len.map(|len| from + len);
         }
@@ -194,9 +200,10 @@ impl<'a> IdScanner<'a> {
             }
             State::Text { text, start } => {
                 let len = block.iter().position(|&byte| is_space(byte));
-                text.extend_from_slice(&block[..len.unwrap_or(block.len())]);
-                let len = len?;
-                let (text, start) = (std::mem::take(text), *start);
+                let kept = room::extend(text, &block[..len.unwrap_or(block.len())], room::KEYS);
+                let (text, start) = (len.map(|_| std::mem::take(text)), *start);
+                self.note(kept);
+                let (len, text) = (len?, text?);
                 self.enter_text(&text, start);
                 Some(len)
             }
@@ -368,7 +375,7 @@ impl IdJoiner {
         if !piece.text_ends.is_empty() {
             let (texts, mut from) = (&piece.texts, 0);
             let texts = piece.text_ends.iter().map(|&end| &texts[std::mem::replace(&mut from, end)..end]);
-            piece.corpus.number_all(texts, &mut piece.keys);
+            piece.corpus.number_all(texts, &mut piece.keys)?;
         }
         for (i, (&start, &samples)) in piece.starts.iter().zip(&piece.samples).enumerate() {
             let key = piece.keys.get(i).copied();

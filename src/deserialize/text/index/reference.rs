@@ -108,7 +108,7 @@ pub(super) fn sequences(
 }
 
 fn corpus_number(corpus: &Corpus, text: &[u8]) -> Option<u64> {
-    if text.is_empty() { None } else { corpus.number_of(text) }
+    if text.is_empty() { None } else { corpus.number_of(text).expect("memory") }
 }
 
 /// The chunks of some sequences: how many each has, and how many samples.
@@ -190,7 +190,10 @@ fn check(file: &[u8], main_stream: Option<&str>, skip_ids: bool, cut: Cut, limit
             }
             // The same numbers for the same texts.
             for text in [&b"a"[..], b"b", b"ab", b"1", b"12345678|x"] {
-                assert_eq!(ours.number_of(text), references.number_of(text));
+                assert_eq!(
+                    ours.number_of(text).expect("memory"),
+                    references.number_of(text).expect("memory")
+                );
             }
         }
         (Err(error), Err(expected)) => assert_eq!(error.message(), expected),

@@ -34,7 +34,7 @@ impl Copy {
         let pool = Pool::shared().expect("a pool");
         let mut found = Vec::new();
         for key in ["u1", "u2", "u3", "u4", "u5"] {
-            let key = corpus.number_of(key.as_bytes()).expect("a hash");
+            let key = corpus.number_of(key.as_bytes()).expect("memory").expect("a hash");
             let Some(id) = labels.find(key) else {
                 found.push(None);
                 continue;

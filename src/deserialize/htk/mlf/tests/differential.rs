@@ -332,7 +332,7 @@ proptest! {
         breaks in select(vec!["\n", "\r\n", "\n\n", "\r"]),
         after in select(vec!["", ".", "...................."]),
     ) {
-        let states = StateList::from_text(b"a\nab_s2\n".to_vec()).expect("two names");
+        let states = StateList::from_text(b"a\nab_s2\n".to_vec()).expect("memory").expect("two names");
         let line = format!("{} {} {columns}", numbers[0], numbers[1]);
         let text = format!("{before}{line}{breaks}{after}");
         let usual = usual_line(text.as_bytes(), before.len(), &states);

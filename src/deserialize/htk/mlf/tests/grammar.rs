@@ -7,7 +7,7 @@ use super::super::states::StateList;
 use super::read_text;
 
 fn states() -> StateList {
-    StateList::from_text(b"a\nb\nc\n".to_vec()).expect("a list")
+    StateList::from_text(b"a\nb\nc\n".to_vec()).expect("memory").expect("a list")
 }
 
 /// `0-3 1` for the frames 0 to 2 of class 1, or CNTK's message with the offset 9.
@@ -281,14 +281,15 @@ fn numbers_of_frames_that_no_memory_holds_are_invalid() {
 fn states_are_found_by_their_names() {
     let names: Vec<String> = (0..3000).map(|i| format!("state_{i}_{}", "x".repeat(i % 19))).collect();
     for separator in ["\n", "\r\n", "\n\n", "\r"] {
-        let list = StateList::from_text(names.join(separator).into_bytes()).expect("a list");
+        let list = StateList::from_text(names.join(separator).into_bytes()).expect("memory").expect("a list");
         assert_eq!(list.len(), names.len());
         for (class, name) in (0..).zip(&names) {
             assert_eq!((list.class(name.as_bytes()), list.name(class)), (Some(class), Some(name.as_bytes())));
         }
         assert_eq!((list.class(b"state_"), list.class(b""), list.name(3000)), (None, None, None));
     }
-    let twice = StateList::from_text(b"a\nb \nb\n\nb \n".to_vec()).expect_err("a name twice");
+    let twice =
+        StateList::from_text(b"a\nb \nb\n\nb \n".to_vec()).expect("memory").expect_err("a name twice");
     assert_eq!(twice, (b"b ".to_vec(), 8));
-    assert_eq!(StateList::from_text(Vec::new()).expect("no states").class(b"a"), None);
+    assert_eq!(StateList::from_text(Vec::new()).expect("memory").expect("no states").class(b"a"), None);
 }

@@ -36,7 +36,9 @@ pub fn options(files: &[&str]) -> MlfOptions {
 /// A corpus that knows the keys of the features.
 pub fn corpus() -> Arc<Corpus> {
     let corpus = Corpus::symbolic();
-    ["u1", "u2", "u3", "u4", "u5"].iter().for_each(|key| _ = corpus.number_of(key.as_bytes()));
+    ["u1", "u2", "u3", "u4", "u5"]
+        .iter()
+        .for_each(|key| _ = corpus.number_of(key.as_bytes()).expect("memory"));
     Arc::new(corpus)
 }
 

@@ -75,7 +75,7 @@ fn files_are_written_as_the_tools_write_them() {
 
 #[test]
 fn what_would_not_read_back_is_not_written() {
-    let states = StateList::from_text(b"a\nb c\n".to_vec()).expect("a list");
+    let states = StateList::from_text(b"a\nb c\n".to_vec()).expect("memory").expect("a list");
     let mut writer = MlfWriter::new(Vec::new(), Some(&states)).expect("a header");
     for (key, classes) in [("u", &[][..]), ("u\nv", &[0]), ("u\rv", &[0]), ("u", &[0, 1]), ("u", &[2])] {
         let error = writer.utterance(key.as_bytes(), classes).expect_err("it is refused");
