@@ -153,7 +153,7 @@ impl Stages {
         let table = Arc::new(LoadedTable { table: Arc::clone(&self.table), loaded });
         let work = work(bytes, table.chunks());
         let deserializer = AnyDeserializer::Known(table);
-        let reader = Reader::of_opened(deserializer, &self.settings, Arc::clone(&self.corpus), pool);
+        let reader = Reader::of_opened(deserializer, &self.settings, Arc::clone(&self.corpus), pool)?;
         Ok(LoadedStage { reader, work })
     }
 

@@ -294,7 +294,7 @@ fn decode_against(
     let mut input = Input(body);
     let theirs = input.facts().ok_or_else(damaged)?;
     compare(&theirs, &own(&theirs)?)?;
-    input.checkpoint().filter(|_| input.0.is_empty()).ok_or_else(damaged)
+    input.checkpoint()?.filter(|_| input.0.is_empty()).ok_or_else(damaged)
 }
 
 /// Refuses a checkpoint whose facts are not the reader's own. The message names every fact that differs.
@@ -334,7 +334,8 @@ fn put_config(out: &mut Vec<u8>, config: &ReadConfig) {
     }
 }
 
-/// The part of a checkpoint that is still to be read. All methods return `None` if it ends too early or is not valid.
+/// The part of a checkpoint that is still to be read. All methods return `None` if it ends too early or is not valid. Those that
+/// read queues, which grow with the minibatch, fail if there is no memory for them.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -374,7 +375,27 @@ impl Input<'_> {
         })
     }
 
-    fn checkpoint(&mut self) -> Option<Checkpoint> {
+    /// A list: its length, and as many elements.
+    fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<Option<T>>) -> Result<Option<Vec<T>>> {
+        let Some(count) = self.number() else { return Ok(None) };
+        // An element has 16 bytes or more; a greater count shows in the loop.
+        let most = (self.0.len() / 16) as u64;
+        let mut list = room::with_capacity(count.min(most) as usize, room::SLOTS)?;
+        for _ in 0..count {
+            let Some(element) = element(self)? else { return Ok(None) };
+            room::push(&mut list, element, room::SLOTS)?;
+        }
+        Ok(Some(list))
+    }
+
+    fn checkpoint(&mut self) -> Result<Option<Checkpoint>> {
+        let Some(mut checkpoint) = self.all_but_queues() else { return Ok(None) };
+        let Some(queues) = self.list(Self::queue)? else { return Ok(None) };
+        checkpoint.progress.queues = queues;
+        Ok(Some(checkpoint))
+    }
+
+    fn all_but_queues(&mut self) -> Option<Checkpoint> {
         let epoch = Epoch {
             read: self.config()?,
             samples: self.number()?,
@@ -388,20 +409,20 @@ impl Input<'_> {
         }
         let position = ReaderPosition::from_numbers(numbers)?;
         let invalid = self.number()?;
-        let queues = (0..self.number()?).map(|_| self.queue()).collect::<Option<_>>()?;
-        Some(Checkpoint { epoch, read, progress: Progress { position, invalid, queues, held: 0 } })
+        let progress = Progress { position, invalid, queues: Vec::new(), held: 0 };
+        Some(Checkpoint { epoch, read, progress })
     }
 
-    fn queue(&mut self) -> Option<Queue> {
-        let cursor = self.number()?;
-        let sequences = (0..self.number()?)
-            .map(|_| {
-                let chunk = u32::try_from(self.number()?).ok()?;
-                let index = u32::try_from(self.number()?).ok()?;
-                Some((SequenceId { chunk, index }, self.flag()?))
-            })
-            .collect::<Option<_>>()?;
-        Some(Queue { cursor, sequences })
+    fn queue(&mut self) -> Result<Option<Queue>> {
+        let Some(cursor) = self.number() else { return Ok(None) };
+        let sequences = self.list(|input| Ok(input.queued()))?;
+        Ok(sequences.map(|sequences| Queue { cursor, sequences }))
+    }
+
+    fn queued(&mut self) -> Option<(SequenceId, bool)> {
+        let chunk = u32::try_from(self.number()?).ok()?;
+        let index = u32::try_from(self.number()?).ok()?;
+        Some((SequenceId { chunk, index }, self.flag()?))
     }
 }
 

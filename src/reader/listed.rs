@@ -2,6 +2,7 @@
 
 use super::loading::{Load, Loads};
 use crate::deserialize::{Chunk, ChunkSource, Listing, ListingDeserializer};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::randomize::local::Chunks;
 use crate::sequence::ChunkId;
@@ -22,13 +23,13 @@ pub(super) struct ListedChunks {
 }
 
 impl ListedChunks {
-    pub(super) fn new(deserializer: &Arc<dyn ListingDeserializer>, pool: Pool) -> Self {
-        ListedChunks {
-            resident: vec![None; deserializer.chunk_count() as usize],
+    pub(super) fn new(deserializer: &Arc<dyn ListingDeserializer>, pool: Pool) -> Result<Self> {
+        Ok(ListedChunks {
+            resident: room::filled(deserializer.chunk_count() as usize, None, room::ORDER)?,
             held: Vec::new(),
             loads: HashMap::new(),
             loader: Loads::new(Arc::clone(deserializer) as Arc<dyn ChunkSource>, pool),
-        }
+        })
     }
 
     /// The chunks by id, as packing takes them.

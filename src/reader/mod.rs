@@ -178,7 +178,7 @@ impl Reader {
                 exit::register();
             }
             let packing_threads = parallel_packer::threads(&pool);
-            Ok(Reader::over(source, options, corpus, pool.clone(), packing_threads, process))
+            Reader::over(source, options, corpus, pool.clone(), packing_threads, process)
         })?;
         reader.canceller = others.canceller.cloned();
         Ok(reader)
@@ -190,7 +190,7 @@ impl Reader {
         options: &ReaderSettings,
         corpus: Arc<Corpus>,
         pool: Pool,
-    ) -> Reader {
+    ) -> Result<Reader> {
         let packing_threads = parallel_packer::threads(&pool);
         Reader::over((deserializer, Vec::new()), options, corpus, pool, packing_threads, Process::current())
     }
@@ -202,7 +202,7 @@ impl Reader {
         pool: Pool,
         packing_threads: usize,
         process: Process,
-    ) -> Reader {
+    ) -> Result<Reader> {
         let source = deserializer.source();
         let streams = output_streams(source.streams(), options.packing);
         let facts = Facts::new(options, deserializer.clone());
@@ -216,10 +216,11 @@ impl Reader {
         let is_fetched = source.is_fetched();
         let shapes = Arc::new(LateShapes::new(streams.len()));
         let pipeline =
-            Box::new(Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads, &meter));
+            Pipeline::new(options, &deserializer, &corpus, &shapes, pool, packing_threads, &meter)?;
+        let pipeline = Box::new(pipeline);
         // Nothing is queued yet, so that no memory is needed.
         let delivered = pipeline.progress(Progress::default()).unwrap_or_default();
-        Reader {
+        Ok(Reader {
             streams,
             shapes,
             corpus,
@@ -250,7 +251,7 @@ impl Reader {
                 spare: PrefetchBatch::default(),
             }),
             process,
-        }
+        })
     }
 
     /// The streams as delivered, by number: sparse streams are dense in truncated mode.

@@ -78,11 +78,11 @@ impl Pipeline {
         pool: Pool,
         packing_threads: usize,
         meter: &Meter,
-    ) -> Self {
+    ) -> Result<Self> {
         let explain = Explain::new(deserializer, corpus, options.packing_key.clone());
         let truncated = matches!(options.packing, Packing::Truncated { .. });
         let threads = options.multithreaded.then(|| pool.clone());
-        let timeline = TimelineSource::new(options, deserializer, pool);
+        let timeline = TimelineSource::new(options, deserializer, pool)?;
         let deserializer = deserializer.source();
         // Several minibatches are packed at once; those whose sequences are fetched are packed one by one, each by several
         // threads.
@@ -113,7 +113,7 @@ impl Pipeline {
             invalid: 0,
             tolerated: options.max_errors,
         };
-        Pipeline {
+        Ok(Pipeline {
             source,
             packer,
             packing: options.packing,
@@ -121,7 +121,7 @@ impl Pipeline {
             parallel: ParallelPacker::new(packing_threads, meter),
             planned: Vec::new(),
             spare_planned: Vec::new(),
-        }
+        })
     }
 
     /// Starts an epoch at its first sample. CNTK 2.7: the configuration's truncation length and right splice take the
@@ -368,13 +368,13 @@ impl Source {
 }
 
 impl TimelineSource {
-    fn new(options: &ReaderSettings, deserializer: &AnyDeserializer, pool: Pool) -> TimelineSource {
+    fn new(options: &ReaderSettings, deserializer: &AnyDeserializer, pool: Pool) -> Result<TimelineSource> {
         let (order, pace) = (options.order, options.pace());
         let deserializer = match deserializer {
             AnyDeserializer::Known(deserializer) => deserializer,
             AnyDeserializer::Listing(deserializer) => {
                 let timeline = Box::new(LocalTimeline::new(deserializer.chunk_count(), order));
-                return TimelineSource::Local(timeline, ListedChunks::new(deserializer, pool));
+                return Ok(TimelineSource::Local(timeline, ListedChunks::new(deserializer, pool)?));
             }
         };
         let timeline: Box<dyn Timeline> = match order {
@@ -383,7 +383,7 @@ impl TimelineSource {
                 Box::new(BlockRandomizer::new(deserializer.clone(), window, seed).at_pace(pace))
             }
         };
-        TimelineSource::Global(timeline, ChunkStore::new(deserializer.clone(), pool))
+        Ok(TimelineSource::Global(timeline, ChunkStore::new(deserializer.clone(), pool)))
     }
 
     fn start_epoch(&mut self, epoch: &EpochConfig) -> Result<()> {

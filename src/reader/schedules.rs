@@ -50,7 +50,7 @@ fn open(config: &str, grows: bool) -> Reader {
         }
         _ => build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data"),
     };
-    Reader::over(source, &options, corpus, pool, PACKING, Process::current())
+    Reader::over(source, &options, corpus, pool, PACKING, Process::current()).expect("a reader")
 }
 
 fn read_config(minibatch_size: u64) -> ReadConfig {

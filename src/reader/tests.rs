@@ -22,7 +22,7 @@ fn open(config: &str, step: Option<u64>) -> Reader {
         None => TextDeserializer::open(text, &corpus),
     });
     let deserializer = AnyDeserializer::Known(Arc::new(deserializer.expect("good data")));
-    Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current())
+    Reader::over((deserializer, Vec::new()), &options, corpus, pool, 1, Process::current()).expect("a reader")
 }
 
 /// A reader of this configuration in which `threads` threads pack.
@@ -31,7 +31,7 @@ fn open_packing(config: &str, threads: usize) -> Reader {
     options.prefetch = threads > 1;
     let (pool, corpus) = (Pool::shared().expect("threads"), build::corpus(&options));
     let source = build::deserializer(&options, &Others::default(), &corpus, &pool).expect("good data");
-    Reader::over(source, &options, corpus, pool, threads, Process::current())
+    Reader::over(source, &options, corpus, pool, threads, Process::current()).expect("a reader")
 }
 
 /// Now and then a line is broken: its sequence is invalid.
