@@ -4,6 +4,7 @@ use super::chunk::cntk_reader_presence;
 use super::sized::Sized;
 use super::stream::cntk_reader_element;
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use crate::memory::room;
 use crate::stream::ElementType;
 use crate::{Error, Result};
 use std::ffi::c_void;
@@ -129,7 +130,7 @@ impl cntk_reader_image {
     ///
     /// # Safety
     /// `info` comes from [`cntk_reader_image::info`], and `values` has that many values.
-    pub(super) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Image {
+    pub(super) unsafe fn copy(&self, info: &ImageInfo, region: Region) -> Result<Image> {
         let size = size_of_value(info.depth);
         // SAFETY: this many values are there by this function's contract, and `info` has checked that memory can have them.
         let all = unsafe { std::slice::from_raw_parts(self.values.cast::<u8>(), info.values() * size) };
@@ -141,25 +142,25 @@ impl cntk_reader_image {
         let count = region.width as usize * region.height as usize * info.channels as usize;
         let pixels = match info.depth {
             Depth::Byte => {
-                let mut bytes = Vec::with_capacity(count);
+                let mut bytes = room::with_capacity(count, room::IMAGE)?;
                 rows.for_each(|row| bytes.extend_from_slice(row));
                 Pixels::Bytes(bytes)
             }
             Depth::Element(ElementType::Float) => {
-                let mut floats = Vec::with_capacity(count);
+                let mut floats = room::with_capacity(count, room::IMAGE)?;
                 let read = |&value: &[u8; 4]| f32::from_ne_bytes(value);
                 rows.for_each(|row| floats.extend(row.as_chunks().0.iter().map(read)));
                 Pixels::Floats(floats)
             }
             Depth::Element(ElementType::Double) => {
-                let mut doubles = Vec::with_capacity(count);
+                let mut doubles = room::with_capacity(count, room::IMAGE)?;
                 let read = |&value: &[u8; 8]| f64::from_ne_bytes(value);
                 rows.for_each(|row| doubles.extend(row.as_chunks().0.iter().map(read)));
                 Pixels::Doubles(doubles)
             }
         };
         let planar = info.order == PixelOrder::Planar;
-        Image { width: region.width, height: region.height, channels: info.channels, planar, pixels }
+        Ok(Image { width: region.width, height: region.height, channels: info.channels, planar, pixels })
     }
 }
 
@@ -179,7 +180,7 @@ mod tests {
         let info = image.info().expect("an image");
         let region = Region { left: 1, top: 1, width: 2, height: 2 };
         // SAFETY: the image has 4 times 3 times 2 values.
-        let copy = unsafe { image.copy(&info, region) };
+        let copy = unsafe { image.copy(&info, region) }.expect("memory");
         assert_eq!((copy.width, copy.height, copy.channels, copy.planar), (2, 2, 2, false));
         assert_eq!(copy.pixels, Pixels::Bytes(vec![10, 11, 12, 13, 18, 19, 20, 21]));
     }
@@ -191,6 +192,7 @@ mod tests {
         let image = describe(3, 1, 1, Depth::Element(ElementType::Double), &bytes[1..]);
         // SAFETY: there are three values.
         let copy = unsafe { image.copy(&image.info().expect("an image"), Region::whole(3, 1)) };
+        let copy = copy.expect("memory");
         assert_eq!(copy.pixels, Pixels::Doubles(vec![1.5, -2.0, 0.25]));
         assert_eq!(
             cntk_reader_image::of(&copy).element,

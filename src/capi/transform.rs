@@ -11,6 +11,7 @@ use crate::Result;
 use crate::config;
 use crate::config::options::TransformOptions;
 use crate::image::{Depth, Image, Pixels};
+use crate::memory::room;
 use crate::stream::ElementType;
 use crate::transform::{Chain, Draw, Plan, Scratch};
 use std::ffi::c_char;
@@ -70,34 +71,35 @@ impl cntk_reader_transform {
         drop(idle);
         self.chain.plan(Draw { slot, copy, identity: (0, 0) }, info, &mut work.plan)?;
         // SAFETY: `info` comes from `from`, whose values are there by this function's contract.
-        let mut image = unsafe { from.copy(&info, work.plan.region()) };
+        let mut image = unsafe { from.copy(&info, work.plan.region()) }?;
         self.chain.apply(&work.plan, &mut image, &mut work.scratch)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(work);
         if self.widens {
-            widen(&mut image, self.element);
+            widen(&mut image, self.element)?;
         }
         Ok(image)
     }
 }
 
 /// Gives the values of an image this type.
-fn widen(image: &mut Image, element: ElementType) {
+fn widen(image: &mut Image, element: ElementType) -> Result<()> {
     image.pixels = match (std::mem::take(&mut image.pixels), element) {
         (Pixels::Bytes(bytes), ElementType::Float) => {
-            Pixels::Floats(bytes.into_iter().map(f32::from).collect())
+            Pixels::Floats(room::collect(bytes.into_iter().map(f32::from), room::IMAGE)?)
         }
         (Pixels::Bytes(bytes), ElementType::Double) => {
-            Pixels::Doubles(bytes.into_iter().map(f64::from).collect())
+            Pixels::Doubles(room::collect(bytes.into_iter().map(f64::from), room::IMAGE)?)
         }
         (Pixels::Floats(floats), ElementType::Double) => {
-            Pixels::Doubles(floats.into_iter().map(f64::from).collect())
+            Pixels::Doubles(room::collect(floats.into_iter().map(f64::from), room::IMAGE)?)
         }
         #[expect(clippy::cast_possible_truncation, reason = "single precision is what is asked for")]
         (Pixels::Doubles(doubles), ElementType::Float) => {
-            Pixels::Floats(doubles.into_iter().map(|value| value as f32).collect())
+            Pixels::Floats(room::collect(doubles.into_iter().map(|value| value as f32), room::IMAGE)?)
         }
         (same, _) => same,
     };
+    Ok(())
 }
 
 /// Opens a transform from its section, an element of `transforms` with the key `precision` ("float" or "double") that CNTK's

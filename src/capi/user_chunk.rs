@@ -8,6 +8,7 @@ use super::user_sequence::{Fetched, cntk_reader_user_sequence};
 use crate::Result;
 use crate::deserialize::custom::{Keys, SequenceSource, Sequences, StreamData, UserChunk};
 use crate::deserialize::fetch::FetchedData;
+use crate::memory::room;
 use crate::sequence::ChunkId;
 use std::ffi::c_void;
 use std::mem::size_of;
@@ -112,13 +113,13 @@ impl Table {
         }
         let keys = match keys {
             None => Keys::Ordinal,
-            Some(keys) if self.knows_corpus => Keys::OfCorpus(keys.to_vec()),
-            Some(keys) => Keys::Numbers(keys.to_vec()),
+            Some(keys) if self.knows_corpus => Keys::OfCorpus(room::copy(keys, room::KEYS)?),
+            Some(keys) => Keys::Numbers(room::copy(keys, room::KEYS)?),
         };
         let is_fetched = self.callbacks.fetch_sequence.is_some();
         match (is_fetched, loaded.streams.is_null()) {
             (true, true) => {
-                let lengths = lengths.map(<[u32]>::to_vec);
+                let lengths = lengths.map(|lengths| room::copy(lengths, room::INDEX)).transpose()?;
                 let listed = count.map(|count| Sequences { count, lengths, keys, ..Sequences::default() });
                 Ok(UserChunk::source(Box::new(Source {
                     held,
@@ -209,6 +210,6 @@ impl SequenceSource for Source {
                 }
             }));
         }
-        Ok(self.listed.clone())
+        self.listed.as_ref().map(Sequences::copied).transpose()
     }
 }

@@ -5,6 +5,7 @@ use super::text;
 use crate::deserialize::custom::{
     Array, Buffer, DenseArray, Keys, Scalar, Sequences, SparseArray, StreamData,
 };
+use crate::memory::room;
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
 use std::ffi::{c_char, c_void};
@@ -236,17 +237,17 @@ impl cntk_reader_user_sequences {
             (Some(_), Some(_)) => {
                 return Err(wrong("There are keys as numbers and as texts: set `keys` or `key_texts`."));
             }
-            (Some(keys), None) if keys_of_corpus => Keys::OfCorpus(keys.to_vec()),
-            (Some(keys), None) => Keys::Numbers(keys.to_vec()),
+            (Some(keys), None) if keys_of_corpus => Keys::OfCorpus(room::copy(keys, room::KEYS)?),
+            (Some(keys), None) => Keys::Numbers(room::copy(keys, room::KEYS)?),
             (None, Some(keys)) => {
                 // SAFETY: each of the texts ends with a NUL, by this function's contract; NULL is refused there.
                 let key = |&key: &*const c_char| unsafe { text::utf8(key, text::NUL_TERMINATED, "key") };
-                let keys: Result<_> = keys.iter().map(|text| key(text).map(str::to_owned)).collect();
-                Keys::Texts(keys?)
+                let keys = keys.iter().map(|text| key(text).map(str::to_owned));
+                Keys::Texts(room::try_collect(keys, room::KEYS)?)
             }
         };
-        let lengths = lengths.map(<[u32]>::to_vec);
-        Ok(Sequences { count, lengths, keys, sample_indices: sample_indices.map(<[u32]>::to_vec) })
+        let copied = |list: Option<&[u32]>| list.map(|list| room::copy(list, room::INDEX)).transpose();
+        Ok(Sequences { count, lengths: copied(lengths)?, keys, sample_indices: copied(sample_indices)? })
     }
 }
 
@@ -330,9 +331,9 @@ impl cntk_reader_user_stream_data {
             1 => {
                 // SAFETY: `length_count` readable numbers by this function's contract.
                 let lengths = unsafe { list(self.lengths, self.length_count, "lengths") }?;
-                StreamData::Sequences(only()?, lengths.to_vec())
+                StreamData::Sequences(only()?, room::copy(lengths, room::CHUNK)?)
             }
-            2 => StreamData::Arrays(arrays.iter().map(array).collect::<Result<_>>()?),
+            2 => StreamData::Arrays(room::try_collect(arrays.iter().map(array), room::CHUNK)?),
             other => return Err(wrong(format!("{other} is no cntk_reader_grouping."))),
         })
     }

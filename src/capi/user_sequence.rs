@@ -6,6 +6,7 @@ use super::user_deserializer::{Table, missing};
 use crate::Result;
 use crate::deserialize::Loaded;
 use crate::deserialize::fetch::FetchedData;
+use crate::memory::room;
 use crate::sequence::{SequenceKey, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage};
 use std::any::Any;
@@ -256,7 +257,7 @@ impl cntk_reader_user_sequence_data {
 /// values.
 fn find_offsets(counts: &[u8], values: usize, offsets: &mut Vec<u32>) -> Result<()> {
     offsets.clear();
-    offsets.reserve(counts.len() / 4 + 1);
+    room::reserve(offsets, counts.len() / 4 + 1, room::CHUNK)?;
     let mut end = 0u32;
     offsets.push(end);
     for count in counts.as_chunks::<4>().0 {

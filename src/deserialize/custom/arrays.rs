@@ -6,10 +6,57 @@
 use super::buffer::{Buffer, Scalar};
 use super::data::{Array, DenseArray, SparseArray, StreamData};
 use super::wrong_chunk;
-use crate::Result;
+use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceView, SparseView, ValueForm, ViewKind};
 use crate::stream::{ElementType, Storage, StreamInfo};
+use crate::{Error, Result};
 use std::sync::Arc;
+
+/// Why arrays are not taken.
+enum Refusal {
+    /// What is wrong with them.
+    Wrong(String),
+    /// There is no memory for what is made of them.
+    Memory(Error),
+}
+
+type Checking<T> = std::result::Result<T, Refusal>;
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Refusal {
+        Refusal::Wrong(message)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(message: &str) -> Refusal {
+        Refusal::Wrong(message.to_owned())
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Memory(error)
+    }
+}
+
+impl Refusal {
+    /// The error of a chunk.
+    fn of_chunk(self, chunk: ChunkId) -> Error {
+        match self {
+            Refusal::Wrong(message) => wrong_chunk(chunk, message),
+            Refusal::Memory(error) => error,
+        }
+    }
+
+    /// Names the array.
+    fn in_array(self, number: usize) -> Refusal {
+        match self {
+            Refusal::Wrong(message) => Refusal::Wrong(format!("array {number}: {message}")),
+            memory => memory,
+        }
+    }
+}
 
 /// The arrays of a chunk, checked.
 pub(super) struct Checked {
@@ -72,7 +119,7 @@ impl Checked {
         let mut checked = Vec::with_capacity(streams.len());
         for (info, data) in streams.iter().zip(data) {
             let stream = check_stream(info, data);
-            checked.push(stream.map_err(|message| of_chunk(message).in_stream(&info.name))?);
+            checked.push(stream.map_err(|refusal| refusal.of_chunk(chunk).in_stream(&info.name))?);
         }
         let count = checked.first().map_or(0, Stream::count);
         for (info, stream) in streams.iter().zip(&checked) {
@@ -89,7 +136,8 @@ impl Checked {
         }
         let sequences =
             u32::try_from(count).map_err(|_| of_chunk(format!("{count} sequences are too many.")))?;
-        let lengths = declared_lengths(streams, &checked, sequences).map_err(of_chunk)?;
+        let lengths = declared_lengths(streams, &checked, sequences);
+        let lengths = lengths.map_err(|refusal| refusal.of_chunk(chunk))?;
         Ok((Checked { streams: checked, sequences }, lengths))
     }
 
@@ -111,21 +159,18 @@ impl Checked {
 
 /// CNTK's rule: where all samples are sequences, all lengths are 1; otherwise the lengths of the stream that defines the
 /// minibatch size count, or those of the longest stream.
-fn declared_lengths(
-    infos: &[StreamInfo],
-    streams: &[Stream],
-    sequences: u32,
-) -> std::result::Result<Option<Vec<u32>>, String> {
+fn declared_lengths(infos: &[StreamInfo], streams: &[Stream], sequences: u32) -> Checking<Option<Vec<u32>>> {
     if streams.iter().all(|stream| matches!(stream.runs, Runs::Samples(_))) {
         return Ok(None);
     }
     let mut defining = infos.iter().zip(streams).filter(|(info, _)| info.defines_mb_size);
     let chosen = defining.next().map(|(_, stream)| stream);
     if defining.next().is_some() {
-        return Err("Only a single stream is allowed to define minibatch size, but at least two are found."
-            .to_owned());
+        return Err(
+            "Only a single stream is allowed to define minibatch size, but at least two are found.".into()
+        );
     }
-    let mut lengths = Vec::with_capacity(sequences as usize);
+    let mut lengths = room::with_capacity(sequences as usize, room::CHUNK)?;
     for i in 0..sequences as usize {
         let length = match chosen {
             Some(stream) => stream.samples(i),
@@ -225,15 +270,16 @@ impl Stream {
     }
 }
 
-fn check_stream(info: &StreamInfo, data: StreamData) -> std::result::Result<Stream, String> {
+fn check_stream(info: &StreamInfo, data: StreamData) -> Checking<Stream> {
     let by_sample = matches!(data, StreamData::Samples(_));
     let (arrays, lengths) = match data {
         StreamData::Samples(array) => (vec![array], None),
         StreamData::Sequences(array, lengths) => (vec![array], Some(lengths)),
         StreamData::Arrays(arrays) => (arrays, None),
     };
-    let mut dense = Vec::new();
-    let mut sparse = Vec::new();
+    let count = |storage| if info.storage == storage { arrays.len() } else { 0 };
+    let mut dense = room::with_capacity(count(Storage::Dense), room::CHUNK)?;
+    let mut sparse = room::with_capacity(count(Storage::SparseCsc), room::CHUNK)?;
     for (i, array) in arrays.into_iter().enumerate() {
         let checked = match (info.storage, array) {
             (Storage::Dense, Array::Dense(array)) => {
@@ -242,10 +288,10 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> std::result::Result<Stre
             (Storage::SparseCsc, Array::Sparse(array)) => {
                 check_sparse(info, array).map(|array| sparse.push(array))
             }
-            (Storage::Dense, Array::Sparse(_)) => Err("sparse data for a dense stream.".to_owned()),
-            (Storage::SparseCsc, Array::Dense(_)) => Err("dense data for a sparse stream.".to_owned()),
+            (Storage::Dense, Array::Sparse(_)) => Err("sparse data for a dense stream.".into()),
+            (Storage::SparseCsc, Array::Dense(_)) => Err("dense data for a sparse stream.".into()),
         };
-        checked.map_err(|message| if by_sample { message } else { format!("array {i}: {message}") })?;
+        checked.map_err(|refusal: Refusal| if by_sample { refusal } else { refusal.in_array(i) })?;
     }
     let element = info.element.size();
     let arrays = match info.storage {
@@ -257,14 +303,15 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> std::result::Result<Stre
         _ if by_sample => Runs::Samples(samples),
         None => Runs::Arrays,
         Some(lengths) => {
-            let mut offsets = vec![0usize];
+            let mut offsets = room::with_capacity(lengths.len() + 1, room::CHUNK)?;
             let mut end = 0usize;
+            offsets.push(end);
             for length in lengths {
                 end = end.saturating_add(length as usize);
                 offsets.push(end);
             }
             if end != samples {
-                return Err(format!("its sequences have {end} samples, its array {samples}."));
+                return Err(format!("its sequences have {end} samples, its array {samples}.").into());
             }
             Runs::Sequences(offsets)
         }
@@ -272,12 +319,12 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> std::result::Result<Stre
     let stream = Stream { arrays, runs };
     // CNTK 2.7 finds this out only when it packs the sequence.
     if let Some(i) = (0..stream.count()).find(|&i| stream.samples(i) == 0) {
-        return Err(format!("sequence {i}: AddSequence: Sequences must be a least one frame long."));
+        return Err(format!("sequence {i}: AddSequence: Sequences must be a least one frame long.").into());
     }
     Ok(stream)
 }
 
-fn check_scalar(info: &StreamInfo, values: &Buffer) -> std::result::Result<(), String> {
+fn check_scalar(info: &StreamInfo, values: &Buffer) -> Checking<()> {
     let expected = match info.element {
         ElementType::Float => Scalar::Float,
         ElementType::Double => Scalar::Double,
@@ -285,10 +332,10 @@ fn check_scalar(info: &StreamInfo, values: &Buffer) -> std::result::Result<(), S
     if values.scalar() == expected {
         return Ok(());
     }
-    Err(format!("its values are {:?}, those of the stream {:?}.", values.scalar(), info.element))
+    Err(format!("its values are {:?}, those of the stream {:?}.", values.scalar(), info.element).into())
 }
 
-fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::result::Result<Dense, String> {
+fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> Checking<Dense> {
     let DenseArray { values, offset, samples, shape, strides } = array;
     check_scalar(info, &values)?;
     let samples = match samples {
@@ -298,15 +345,16 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::re
     if let Some(shape) = shape
         && shape != info.shape
     {
-        return Err(format!("a sample has the shape {shape:?}, the stream {:?}.", info.shape));
+        return Err(format!("a sample has the shape {shape:?}, the stream {:?}.", info.shape).into());
     }
     let element = info.element.size();
     let sample_bytes = info.sample_size() * element;
-    let too_small = || {
+    let too_small = || -> Refusal {
         format!(
             "{samples} samples of {sample_bytes} bytes from byte {offset} on leave the memory of {} bytes.",
             values.bytes().len()
         )
+        .into()
     };
     if sample_bytes.checked_mul(samples).is_none_or(|size| size > isize::MAX as usize) {
         return Err(too_small());
@@ -318,7 +366,8 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::re
         return Ok(Dense { values, offset, samples, stride: sample_bytes as isize });
     };
     if strides.len() != info.shape.len() + 1 {
-        return Err(format!("it has {} strides instead of {}.", strides.len(), info.shape.len() + 1));
+        let message = format!("it has {} strides instead of {}.", strides.len(), info.shape.len() + 1);
+        return Err(message.into());
     }
     let (inner, outer) = (&strides[..info.shape.len()], strides[info.shape.len()]);
     if sample_bytes == 0 || samples == 0 {
@@ -335,7 +384,8 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::re
         return Err(format!(
             "its strides lead to the bytes {low} to {high} of a memory of {} bytes.",
             values.bytes().len()
-        ));
+        )
+        .into());
     }
     let mut packed = element as isize;
     let mut is_whole = true;
@@ -346,7 +396,7 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::re
     if is_whole && (by_sample || samples == 1 || outer == packed) {
         return Ok(Dense { values, offset, samples, stride: outer });
     }
-    let mut copy = Vec::with_capacity(sample_bytes * samples);
+    let mut copy = room::with_capacity(sample_bytes * samples, room::CHUNK)?;
     for sample in 0..samples {
         let first = offset as isize + outer * sample as isize;
         gather(values.bytes(), first, &info.shape, inner, element, &mut copy);
@@ -358,13 +408,14 @@ fn check_dense(info: &StreamInfo, array: DenseArray, by_sample: bool) -> std::re
 }
 
 /// How many samples the values fill.
-fn filled_samples(values: &Buffer, sample_size: usize) -> std::result::Result<usize, String> {
+fn filled_samples(values: &Buffer, sample_size: usize) -> Checking<usize> {
     match values.len().checked_rem(sample_size) {
         Some(0) => Ok(values.len() / sample_size),
         Some(_) => {
-            Err(format!("its {} values are no whole number of samples of {sample_size}.", values.len()))
+            Err(format!("its {} values are no whole number of samples of {sample_size}.", values.len())
+                .into())
         }
-        None => Err("samples of no values do not show how many they are: set `samples`.".to_owned()),
+        None => Err("samples of no values do not show how many they are: set `samples`.".into()),
     }
 }
 
@@ -380,11 +431,11 @@ fn gather(bytes: &[u8], at: isize, shape: &[usize], strides: &[isize], element: 
     }
 }
 
-fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sparse, String> {
+fn check_sparse(info: &StreamInfo, array: SparseArray) -> Checking<Sparse> {
     let SparseArray { values, indices, offsets } = array;
     check_scalar(info, &values)?;
     let numbers = offsets.integers().ok_or("its offsets are no integers.")?;
-    let mut checked = Vec::with_capacity(offsets.len());
+    let mut checked = room::with_capacity(offsets.len(), room::CHUNK)?;
     for (sample, offset) in numbers.enumerate() {
         let before = checked.last().copied().unwrap_or(0);
         match u32::try_from(offset) {
@@ -392,12 +443,13 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sp
             _ => {
                 return Err(format!(
                     "its offsets do not ascend: {offset} comes after {before} at sample {sample}."
-                ));
+                )
+                .into());
             }
         }
     }
     let (Some(&first), Some(&end)) = (checked.first(), checked.last()) else {
-        return Err("it has no offsets; for no samples there is one.".to_owned());
+        return Err("it has no offsets; for no samples there is one.".into());
     };
     let (first, end) = (first as usize, end as usize);
     if end > values.len() || end > indices.len() {
@@ -405,7 +457,8 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sp
             "its offsets count {end} entries, but there are {} values and {} indices.",
             values.len(),
             indices.len()
-        ));
+        )
+        .into());
     }
     let size = info.sample_size() as i64;
     let numbers = indices.integers().ok_or("its indices are no integers.")?;
@@ -421,7 +474,9 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sp
             let is_used = (first..end).contains(&i);
             if !is_used { Some(0) } else { i32::try_from(index).ok().filter(|_| !is_bad(index)) }
         });
-        narrow.collect::<Option<Vec<i32>>>().map(Buffer::from)
+        let mut copy = room::with_capacity(indices.len(), room::CHUNK)?;
+        copy.extend(narrow.map_while(|index| index));
+        (copy.len() == indices.len()).then(|| Buffer::from(copy))
     };
     let Some(indices) = checked_indices else {
         let bad = numbers.enumerate().skip(first).take(end - first).find(|&(_, index)| is_bad(index));
@@ -429,7 +484,8 @@ fn check_sparse(info: &StreamInfo, array: SparseArray) -> std::result::Result<Sp
         let sample = checked.partition_point(|&offset| offset as usize <= entry) - 1;
         return Err(format!(
             "sample {sample} has a value with the index {index}, but a sample has {size} values."
-        ));
+        )
+        .into());
     };
     Ok(Sparse { values, indices, offsets: checked })
 }

@@ -1,6 +1,8 @@
 //! The arrays that a user's deserializer hands over for one chunk.
 
 use super::buffer::Buffer;
+use crate::Result;
+use crate::memory::room;
 
 /// Samples of a dense stream: one array with the sample's own dimensions first and the samples last.
 #[derive(Debug, Clone)]
@@ -138,6 +140,18 @@ impl Sequences {
         Sequences { count: lengths.len() as u32, lengths: Some(lengths), ..Sequences::default() }
     }
 
+    /// A copy.
+    pub(crate) fn copied(&self) -> Result<Sequences> {
+        let copied =
+            |list: &Option<Vec<u32>>| list.as_ref().map(|list| room::copy(list, room::INDEX)).transpose();
+        Ok(Sequences {
+            count: self.count,
+            lengths: copied(&self.lengths)?,
+            keys: self.keys.copied()?,
+            sample_indices: copied(&self.sample_indices)?,
+        })
+    }
+
     /// The sequences with these keys.
     #[must_use]
     pub fn with_keys(mut self, keys: Keys) -> Sequences {
@@ -159,4 +173,15 @@ pub enum Keys {
     Texts(Vec<String>),
     /// Numbers of the reader's corpus, for those that were given the corpus ([`super::Request`]).
     OfCorpus(Vec<u64>),
+}
+
+impl Keys {
+    fn copied(&self) -> Result<Keys> {
+        Ok(match self {
+            Keys::Ordinal => Keys::Ordinal,
+            Keys::Numbers(keys) => Keys::Numbers(room::copy(keys, room::KEYS)?),
+            Keys::Texts(keys) => Keys::Texts(room::copy(keys, room::KEYS)?),
+            Keys::OfCorpus(keys) => Keys::OfCorpus(room::copy(keys, room::KEYS)?),
+        })
+    }
 }

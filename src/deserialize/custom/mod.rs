@@ -200,7 +200,7 @@ impl Registered {
         let user = Arc::clone(&self.user);
         Ok(match composable {
             true => {
-                let first = self.first.clone();
+                let first = self.first.as_ref().map(Sequences::copied).transpose()?;
                 let opened = listed::ListedDeserializer::open(user, first, is_primary, corpus)?;
                 AnyDeserializer::Known(Arc::new(opened))
             }

@@ -5,6 +5,7 @@ use crate::compact::widen;
 use crate::deserialize::Chunk;
 use crate::deserialize::fetched::Fetched;
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Pixels, Region};
+use crate::memory::room;
 use crate::sequence::{Loaded, ValueForm, ViewKind};
 use crate::stream::ElementType;
 use crate::transform::{Draw, Plan, Scratch};
@@ -120,7 +121,7 @@ impl Output {
         }
         let samples = view.values.chunks_exact((before.values() * size).max(1));
         for (number, (sample, plan)) in samples.zip(&self.plans).enumerate() {
-            load(image, sample, view.form, target.element, before, plan.region());
+            load(image, sample, view.form, target.element, before, plan.region())?;
             target.chain.apply(plan, image, scratch)?;
             match number {
                 0 => std::mem::swap(&mut self.values, &mut image.pixels),
@@ -139,7 +140,7 @@ fn load(
     element: ElementType,
     of: ImageInfo,
     region: Region,
-) {
+) -> Result<()> {
     let (channels, size) = (of.channels as usize, form.size(element.size()));
     let row = of.width as usize * channels * size;
     let (from, part) = (region.left as usize * channels * size, region.width as usize * channels);
@@ -155,7 +156,7 @@ fn load(
                 _ => Vec::new(),
             };
             floats.clear();
-            floats.reserve(values);
+            room::reserve(&mut floats, values, room::IMAGE)?;
             rows.for_each(|row| extend(&mut floats, row, form, f32::from_ne_bytes));
             image.pixels = Pixels::Floats(floats);
         }
@@ -165,11 +166,12 @@ fn load(
                 _ => Vec::new(),
             };
             doubles.clear();
-            doubles.reserve(values);
+            room::reserve(&mut doubles, values, room::IMAGE)?;
             rows.for_each(|row| extend(&mut doubles, row, form, f64::from_ne_bytes));
             image.pixels = Pixels::Doubles(doubles);
         }
     }
+    Ok(())
 }
 
 /// Appends stored values of `N` bytes each in their type.
