@@ -7,6 +7,7 @@ use crate::config::options::BinaryOptions;
 use crate::deserialize::binary::BinaryDeserializer;
 use crate::deserialize::{Chunk, ChunkSource, ChunkTable};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::stream::{ElementType, StreamInfo};
 use crate::{Error, Result};
@@ -41,7 +42,7 @@ pub fn binary_to_text(input: &str, output: &str, listener: &mut Listener<'_>) ->
         while done < info.sequences {
             // A part of the chunk at a time, as text takes several times the memory of values.
             let end = info.sequences.min(done + (BATCH * 4 * pool.threads()) as u32);
-            let indexes: Vec<u32> = (done..end).collect();
+            let indexes = room::collect(done..end, room::CONVERSION)?;
             let write = |indexes: &[u32]| sequences(&*chunk, streams, first, indexes);
             let texts = pool.install(|| indexes.par_chunks(BATCH).map(write).collect::<Result<Vec<_>>>());
             let texts = texts.map_err(|error| error.in_file(input))?;

@@ -3,8 +3,12 @@
 use super::data::Batch;
 use super::output::Output;
 use crate::deserialize::binary::header::{MAGIC, VERSION};
+use crate::memory::room;
 use crate::stream::{ElementType, Storage, StreamInfo};
 use crate::{Error, Result};
+
+/// Bytes of an entry of the chunk table: offset, sequences, samples.
+const ENTRY: usize = 16;
 
 /// A stream of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,10 +94,12 @@ impl BinaryWriter {
     }
 
     /// Moves the open sequence to the chunk.
-    pub fn end_sequence(&mut self) {
+    pub fn end_sequence(&mut self) -> Result<()> {
         let mut length = 0;
         for (column, stream) in self.columns.iter_mut().zip(&self.streams) {
             length = length.max(column.samples);
+            let parts = column.values.len() + column.indices.len() + column.counts.len();
+            room::reserve(&mut column.block, 2 * size_of::<u32>() + parts, room::CONVERSION)?;
             column.block.extend(column.samples.to_le_bytes());
             if stream.storage == Storage::SparseCsc {
                 column.block.extend(((column.indices.len() / 4) as u32).to_le_bytes());
@@ -104,8 +110,8 @@ impl BinaryWriter {
             column.samples = 0;
         }
         self.sequences += 1;
-        self.lengths.push(length);
         self.samples += u64::from(length);
+        room::push(&mut self.lengths, length, room::CONVERSION)
     }
 
     /// Whether the chunk has to end: the fields of the chunk table have 32 bits, which another sequence could overflow.
@@ -116,7 +122,8 @@ impl BinaryWriter {
     pub fn end_chunk(&mut self) -> Result<()> {
         let samples = u32::try_from(self.samples)
             .map_err(|_| Error::data("A chunk has more than 4294967295 samples."))?;
-        self.table.push((self.output.at(), self.lengths.len() as u32, samples));
+        let chunk = (self.output.at(), self.lengths.len() as u32, samples);
+        room::push(&mut self.table, chunk, room::CONVERSION)?;
         for length in self.lengths.drain(..) {
             self.output.write(&length.to_le_bytes())?;
         }
@@ -151,20 +158,23 @@ impl BinaryWriter {
                             return Err(Error::data("The sequence has too many values.")
                                 .for_key(batch.keys[number].as_str()));
                         }
+                        room::reserve(&mut out.counts, size_of_val(counts), room::CONVERSION)?;
                         out.counts.extend(counts.iter().flat_map(|count| count.to_le_bytes()));
                         let indices = &column.indices[*entries..*entries + count];
+                        room::reserve(&mut out.indices, size_of_val(indices), room::CONVERSION)?;
                         out.indices.extend(indices.iter().flat_map(|index| index.to_le_bytes()));
                         *chunk += 4 * (length + count) as u64;
                         *entries += count;
                         count
                     }
                 };
-                out.values.extend_from_slice(&column.values[*bytes..*bytes + count * size]);
+                let values = &column.values[*bytes..*bytes + count * size];
+                room::extend(&mut out.values, values, room::CONVERSION)?;
                 *chunk += (count * size) as u64;
                 *bytes += count * size;
                 *samples += length;
             }
-            self.end_sequence();
+            self.end_sequence()?;
         }
         Ok(())
     }
@@ -185,6 +195,7 @@ impl BinaryWriter {
             out.push(stream.element as u8 - 1);
             out.extend(stream.dim.to_le_bytes());
         }
+        room::reserve(&mut out, self.table.len() * ENTRY + size_of::<u64>(), room::CONVERSION)?;
         for (offset, sequences, samples) in &self.table {
             out.extend(offset.to_le_bytes());
             out.extend(sequences.to_le_bytes());

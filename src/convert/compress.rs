@@ -4,6 +4,7 @@ use super::frame_writer::FrameWriter;
 use super::output::Output;
 use super::{Listener, Progress, check_different, report};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::{Error, Result};
 
@@ -53,7 +54,7 @@ pub fn compress_with(
     let mut frames = FrameWriter::new(options.level)?;
     let mut out = Output::create(output)?;
     let mut progress = Progress { bytes: 0, total: file.size()?, sequences: 0 };
-    let mut buffer = vec![0; BLOCK];
+    let mut buffer = room::zeroed(BLOCK, room::CONVERSION)?;
     loop {
         let count = pool.install(|| file.read_at(progress.bytes, &mut buffer))?;
         if count == 0 {
@@ -88,7 +89,7 @@ fn compare(file: &DataFile, packed: &DataFile, buffer: &mut [u8]) -> Result<()> 
              output was not kept."
         ))
     };
-    let mut unpacked = vec![0; buffer.len()];
+    let mut unpacked = room::zeroed(buffer.len(), room::CONVERSION)?;
     let mut offset = 0;
     loop {
         let count = file.read_at(offset, buffer)?;

@@ -2,6 +2,7 @@
 
 use super::numpy::{NumpyData, NumpyOptions};
 use crate::front::{MinibatchStream, Reader};
+use crate::memory::room;
 use crate::stream::{Element, ElementType, Storage, StreamInfo, bytes_of};
 use crate::{Builder, Epoch, Error, Result};
 
@@ -69,6 +70,14 @@ impl Column {
         self.counts.clear();
         self.values.clear();
         self.indices.clear();
+    }
+
+    /// Appends the data of further sequences.
+    fn append(&mut self, other: &Column) -> Result<()> {
+        room::extend(&mut self.lengths, &other.lengths, room::CONVERSION)?;
+        room::extend(&mut self.counts, &other.counts, room::CONVERSION)?;
+        room::extend(&mut self.values, &other.values, room::CONVERSION)?;
+        room::extend(&mut self.indices, &other.indices, room::CONVERSION)
     }
 
     /// Samples of all sequences.
@@ -257,6 +266,7 @@ impl Data {
                         ElementType::Double => append::<f64>(column, stream, count)?,
                     }
                 }
+                room::reserve(&mut batch.keys, count, room::CONVERSION)?;
                 batch.keys.extend((0..count).filter_map(|number| minibatch.key_text(number)));
                 break;
             },
@@ -271,8 +281,9 @@ impl Data {
                         Error::data(format!("There are no data for the stream '{}'.", stream.name))
                     })?;
                     column.check(whole.keys.len(), stream)?;
-                    own.clone_from(column);
+                    own.append(column)?;
                 }
+                room::reserve(&mut batch.keys, whole.keys.len(), room::CONVERSION)?;
                 batch.keys.append(&mut whole.keys);
             }
         }
@@ -286,14 +297,17 @@ impl Data {
 
 /// Appends the sequences of a minibatch.
 fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: usize) -> Result<()> {
-    let mut sequences: Vec<_> = stream.sequences().collect();
-    sequences.sort_by_key(|(number, _)| *number);
+    let mut sequences = room::collect(stream.sequences(), room::CONVERSION)?;
+    // In place; each number is there once.
+    sequences.sort_unstable_by_key(|(number, _)| *number);
     let first = column.lengths.len();
-    column.lengths.resize(first + count, 0);
-    let size = stream.sample_size();
+    room::resize(&mut column.lengths, first + count, 0, room::CONVERSION)?;
+    let (samples, size) =
+        (sequences.iter().map(|(_, columns)| columns.len()).sum::<usize>(), stream.sample_size());
     match stream.info().storage {
         Storage::Dense => {
             let values = stream.dense::<T>()?;
+            room::reserve(&mut column.values, samples * size * size_of::<T>(), room::CONVERSION)?;
             for (number, columns) in sequences {
                 column.lengths[first + number] = columns.len() as u32;
                 for at in columns {
@@ -303,6 +317,10 @@ fn append<T: Element>(column: &mut Column, stream: &MinibatchStream<'_>, count: 
         }
         Storage::SparseCsc => {
             let sparse = stream.sparse::<T>()?;
+            // All values of the minibatch belong to these sequences.
+            room::reserve(&mut column.counts, samples, room::CONVERSION)?;
+            room::reserve(&mut column.values, size_of_val(sparse.values), room::CONVERSION)?;
+            room::reserve(&mut column.indices, sparse.indices.len(), room::CONVERSION)?;
             for (number, columns) in sequences {
                 column.lengths[first + number] = columns.len() as u32;
                 for at in columns {

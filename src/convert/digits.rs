@@ -5,11 +5,13 @@
 //! tried, and other ways to write them that go through other roundings: with the point elsewhere and the exponent to
 //! make up for it. Single precision takes the first guess nearly always, doubles of 17 digits a few.
 
+use crate::Result;
 use crate::deserialize::text::parse::number::read;
+use crate::memory::room;
 use std::fmt::Write;
 
 /// Appends a single-precision number; false if there is no text for it (a NaN with a message).
-pub fn write_f32(value: f32, out: &mut Vec<u8>) -> bool {
+pub fn write_f32(value: f32, out: &mut Vec<u8>) -> Result<bool> {
     let mut text = String::with_capacity(40);
     let size = value.abs();
     if (1e-5..1e16).contains(&size) || size == 0.0 {
@@ -23,7 +25,7 @@ pub fn write_f32(value: f32, out: &mut Vec<u8>) -> bool {
 }
 
 /// Appends a double-precision number; false if there is no text for it.
-pub fn write_f64(value: f64, out: &mut Vec<u8>) -> bool {
+pub fn write_f64(value: f64, out: &mut Vec<u8>) -> Result<bool> {
     let mut text = String::with_capacity(40);
     let size = value.abs();
     if (1e-5..1e17).contains(&size) || size == 0.0 {
@@ -40,14 +42,14 @@ fn read_back(text: &str) -> Option<f64> {
     reading.value.ok().filter(|_| reading.length == text.len())
 }
 
-fn finish(text: String, value: f64, fits: impl Fn(&str) -> bool, out: &mut Vec<u8>) -> bool {
+fn finish(text: String, value: f64, fits: impl Fn(&str) -> bool, out: &mut Vec<u8>) -> Result<bool> {
     if !text.is_empty() && fits(&text) {
-        out.extend(text.as_bytes());
-        return true;
+        room::extend(out, text.as_bytes(), room::CONVERSION)?;
+        return Ok(true);
     }
     let found = if value.is_finite() { search(value, &fits) } else { special(&fits) };
-    out.extend(found.as_deref().unwrap_or_default().as_bytes());
-    found.is_some()
+    room::extend(out, found.as_deref().unwrap_or_default().as_bytes(), room::CONVERSION)?;
+    Ok(found.is_some())
 }
 
 /// Infinities, and the two NaNs that CNTK's arithmetic can make: zero times infinity, and infinity by infinity.
@@ -110,13 +112,13 @@ mod tests {
 
     fn text_of(value: f64) -> Option<String> {
         let mut out = Vec::new();
-        write_f64(value, &mut out).then(|| String::from_utf8(out).expect("ASCII"))
+        write_f64(value, &mut out).expect("memory").then(|| String::from_utf8(out).expect("ASCII"))
     }
 
     fn check_f32(bits: u32) {
         let value = f32::from_bits(bits);
         let mut out = Vec::new();
-        assert!(write_f32(value, &mut out), "{value:e} {bits:x}");
+        assert!(write_f32(value, &mut out).expect("memory"), "{value:e} {bits:x}");
         let text = String::from_utf8(out).expect("ASCII");
         assert_eq!((read_back(&text).expect("a number") as f32).to_bits(), bits, "{text}");
     }

@@ -4,6 +4,7 @@
 
 use crate::deserialize::binary::header::MAGIC;
 use crate::file::{self, FrameTable};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::{Error, Result};
 use memchr::memrchr;
@@ -45,7 +46,7 @@ impl FrameWriter {
 
     /// Takes the next bytes, and gives the frames that are complete.
     pub fn add(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        self.pending.extend_from_slice(bytes);
+        room::extend(&mut self.pending, bytes, room::CONVERSION)?;
         match self.pending.len() > FRAME * BATCH * self.pool.threads() {
             true => self.pack(false),
             false => Ok(Vec::new()),

@@ -4,13 +4,14 @@
 //! every `|` starts an item, even in a comment, and numbers are rounded correctly.
 
 use super::binary_writer::{BinaryStream, BinaryWriter};
+use super::lines::Lines;
 use super::output::Output;
 use super::streams::StreamRule;
 use super::{Listener, Progress, REPORT_EVERY, check_different, report};
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::stream::{ElementType, Storage};
 use crate::{Error, Result};
-use std::io::{BufRead, BufReader};
 
 /// What to convert, and into what.
 #[derive(Debug, Clone)]
@@ -38,14 +39,12 @@ pub fn text_to_binary(options: &TextToBinary, listener: &mut Listener<'_>) -> Re
     check_different(&file, &options.output)?;
     let size = file.size()?;
     let mut writer = Writer::new(options)?;
-    let mut input = BufReader::with_capacity(1 << 20, file.sequential_from(0));
+    let mut input = Lines::new(&file)?;
     let mut progress = Progress { bytes: 0, total: size, sequences: 0 };
     let mut line = Vec::new();
     let mut number = 0;
     loop {
-        line.clear();
-        let count = input.read_until(b'\n', &mut line);
-        let count = count.map_err(|cause| Error::io("Error reading file", path, &cause))?;
+        let count = input.read(&mut line)?;
         if count == 0 {
             break;
         }
@@ -73,7 +72,8 @@ struct Writer<'a> {
     estimate_open: u64,
     /// Id of the open sequence; `None` before the first one.
     id: Option<Vec<u8>>,
-    entries: Vec<(i32, f64)>,
+    /// Index, number and value of each entry of a sparse sample.
+    entries: Vec<(i32, usize, f64)>,
 }
 
 impl<'a> Writer<'a> {
@@ -108,7 +108,7 @@ impl<'a> Writer<'a> {
             if self.id.is_some() {
                 self.end_sequence(true)?;
             }
-            self.id = Some(id.to_vec());
+            self.id = Some(room::copy(id, room::CONVERSION)?);
         }
         pieces.try_for_each(|piece| self.item(piece))
     }
@@ -141,7 +141,7 @@ impl<'a> Writer<'a> {
         let out = &mut self.binary.column(number).values;
         let mut count = 0;
         for word in words(values) {
-            put(out, self.options.element, parse(word)?);
+            put(out, self.options.element, parse(word)?)?;
             count += 1;
         }
         if count != stream.dim {
@@ -172,24 +172,26 @@ impl<'a> Writer<'a> {
                     "Invalid sample dimension for input {name}. Max {dim}, given {index}"
                 )));
             };
-            self.entries.push((index, parse(value)?));
+            let entry = (index, self.entries.len(), parse(value)?);
+            room::push(&mut self.entries, entry, room::CONVERSION)?;
         }
-        self.entries.sort_by_key(|entry| entry.0);
-        for &(index, value) in &self.entries {
-            put(&mut column.values, self.options.element, value);
-            column.indices.extend(index.to_le_bytes());
+        // In place: a sort that keeps the order of entries of one index by itself would ask for memory.
+        self.entries.sort_unstable_by_key(|&(index, place, _)| (index, place));
+        for &(index, _, value) in &self.entries {
+            put(&mut column.values, self.options.element, value)?;
+            room::extend(&mut column.indices, &index.to_le_bytes(), room::CONVERSION)?;
         }
         if column.indices.len() / 4 > i32::MAX as usize {
             return Err(Error::data("The sequence has too many values."));
         }
         let count = self.entries.len() as u32;
-        column.counts.extend(count.to_le_bytes());
+        room::extend(&mut column.counts, &count.to_le_bytes(), room::CONVERSION)?;
         Ok(u64::from(count) * (self.options.element.size() as u64 + 4) + 4)
     }
 
     /// Moves the open sequence to the chunk; `more`: another one follows.
     fn end_sequence(&mut self, more: bool) -> Result<()> {
-        self.binary.end_sequence();
+        self.binary.end_sequence()?;
         self.estimate += std::mem::take(&mut self.estimate_open);
         if more && (self.estimate >= self.options.chunk_size || self.binary.is_chunk_full()) {
             self.binary.end_chunk()?;
@@ -209,10 +211,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn put(out: &mut Vec<u8>, element: ElementType, value: f64) {
+fn put(out: &mut Vec<u8>, element: ElementType, value: f64) -> Result<()> {
     match element {
-        ElementType::Float => out.extend((value as f32).to_le_bytes()),
-        ElementType::Double => out.extend(value.to_le_bytes()),
+        ElementType::Float => room::extend(out, &(value as f32).to_le_bytes(), room::CONVERSION),
+        ElementType::Double => room::extend(out, &value.to_le_bytes(), room::CONVERSION),
     }
 }
 

@@ -37,6 +37,7 @@ mod digits;
 #[cfg_attr(not(feature = "compression"), path = "no_frames.rs")]
 mod frame_writer;
 mod items;
+mod lines;
 mod numpy;
 mod output;
 pub mod speech;

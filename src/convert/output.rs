@@ -3,6 +3,7 @@
 use super::frame_writer::FrameWriter;
 use crate::error::ExceptionClass;
 use crate::file::NewFile;
+use crate::memory::room;
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
@@ -53,7 +54,8 @@ impl Output {
             }
             _ => Error::io("Error opening file", path, &cause),
         })?;
-        Ok(Output { path: path.to_owned(), file, buffer: Vec::with_capacity(BUFFER), at: 0, packer: None })
+        let buffer = room::with_capacity(BUFFER, room::CONVERSION)?;
+        Ok(Output { path: path.to_owned(), file, buffer, at: 0, packer: None })
     }
 
     /// Bytes written so far; of a compressed output those before they are compressed.
@@ -101,7 +103,7 @@ impl Output {
     pub(super) fn read_back(&mut self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.flush()?;
         self.file.file().rewind().map_err(|cause| self.error(&cause))?;
-        let mut block = vec![0; BUFFER];
+        let mut block = room::zeroed(BUFFER, room::CONVERSION)?;
         loop {
             match self.file.file().read(&mut block).map_err(|cause| self.error(&cause))? {
                 0 => return Ok(()),

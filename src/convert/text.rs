@@ -3,6 +3,7 @@
 use super::data::{Batch, Column};
 use super::digits;
 use crate::deserialize::{Chunk, Loaded};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::SequenceView;
 use crate::stream::{ElementType, Storage, StreamInfo};
@@ -14,10 +15,16 @@ use std::ops::Range;
 /// Sequences that one thread turns into text at a time.
 const TOGETHER: usize = 256;
 
+/// Bytes of an index with what stands around it, at most.
+const LONGEST_INDEX: usize = 16;
+
+/// Digits of a key that is a number, at most.
+const LONGEST_KEY: usize = 20;
+
 /// The lines of sequences: one for each sample of the longest stream of each.
 pub fn write_batch(batch: &Batch, streams: &[StreamInfo], pool: &Pool) -> Result<Vec<Vec<u8>>> {
-    let ends: Vec<Ends> =
-        batch.columns.iter().zip(streams).map(|(column, info)| Ends::of(column, info)).collect();
+    let ends = batch.columns.iter().zip(streams).map(|(column, info)| Ends::of(column, info));
+    let ends = ends.collect::<Result<Vec<_>>>()?;
     let count = batch.keys.len();
     let write = |first: usize| {
         let mut text = Vec::new();
@@ -39,16 +46,16 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(column: &Column, info: &StreamInfo) -> Ends {
+    fn of(column: &Column, info: &StreamInfo) -> Result<Ends> {
         let sum = |numbers: &[u32]| {
             let ends = numbers.iter().scan(0, |end, &number| {
                 *end += number as usize;
                 Some(*end)
             });
-            ends.collect()
+            room::collect(ends, room::CONVERSION)
         };
-        let samples = if info.storage == Storage::SparseCsc { sum(&column.counts) } else { Vec::new() };
-        Ends { sequences: sum(&column.lengths), samples }
+        let samples = if info.storage == Storage::SparseCsc { sum(&column.counts)? } else { Vec::new() };
+        Ok(Ends { sequences: sum(&column.lengths)?, samples })
     }
 }
 
@@ -73,14 +80,13 @@ fn write_numbered(
     }
     let longest = batch.columns.iter().map(|column| column.lengths[number]).max().unwrap_or(0);
     for sample in 0..longest as usize {
-        out.extend(key.as_bytes());
+        room::extend(out, key.as_bytes(), room::CONVERSION)?;
         for ((column, info), ends) in batch.columns.iter().zip(streams).zip(ends) {
             let samples = part(&ends.sequences, number);
             if sample >= samples.len() {
                 continue;
             }
-            out.extend(b"\t|");
-            out.extend(info.name.as_bytes());
+            write_name(info, out)?;
             let (at, size) = (samples.start + sample, info.element.size());
             match info.storage {
                 Storage::Dense => {
@@ -95,15 +101,21 @@ fn write_numbered(
             }
             .map_err(|error| error.in_stream(&info.name).for_key(key.as_str()))?;
         }
-        out.push(b'\n');
+        room::push(out, b'\n', room::CONVERSION)?;
     }
     Ok(())
+}
+
+/// Begins a sample: appends the name of its stream.
+fn write_name(stream: &StreamInfo, out: &mut Vec<u8>) -> Result<()> {
+    room::extend(out, b"\t|", room::CONVERSION)?;
+    room::extend(out, stream.name.as_bytes(), room::CONVERSION)
 }
 
 /// Appends the values of a dense sample.
 fn write_dense(values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
     values.chunks_exact(element.size()).try_for_each(|value| {
-        out.push(b' ');
+        room::push(out, b' ', room::CONVERSION)?;
         write_value(value, element, out)
     })
 }
@@ -112,9 +124,10 @@ fn write_dense(values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result
 fn write_sparse(indices: &[i32], values: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<()> {
     if indices.is_empty() {
         // A name alone is a sample, if a byte follows that ends the name.
-        out.push(b' ');
+        room::push(out, b' ', room::CONVERSION)?;
     }
     indices.iter().zip(values.chunks_exact(element.size())).try_for_each(|(index, value)| {
+        room::reserve(out, LONGEST_INDEX, room::CONVERSION)?;
         // Writing to memory does not fail.
         let _ = write!(out, " {index}:");
         write_value(value, element, out)
@@ -138,17 +151,17 @@ pub fn write_sequence(
     }
     let length = views.iter().map(|view| view.samples).max().unwrap_or(0);
     for sample in 0..length {
+        room::reserve(out, LONGEST_KEY, room::CONVERSION)?;
         // Writing to memory does not fail.
         let _ = write!(out, "{key}");
         for (view, stream) in views.iter().zip(streams) {
             if sample < view.samples {
-                out.extend(b"\t|");
-                out.extend(stream.name.as_bytes());
+                write_name(stream, out)?;
                 write_sample(view, stream, sample as usize, out)
                     .map_err(|error| error.in_stream(&stream.name).for_key(key.to_string()))?;
             }
         }
-        out.push(b'\n');
+        room::push(out, b'\n', room::CONVERSION)?;
     }
     Ok(())
 }
@@ -167,7 +180,7 @@ fn write_sample(
     let base = sparse.offsets[0];
     let entries = (sparse.offsets[sample] - base) as usize..(sparse.offsets[sample + 1] - base) as usize;
     let indices = &sparse.indices.as_chunks::<4>().0[entries.clone()];
-    let indices: Vec<i32> = indices.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
+    let indices = room::collect(indices.iter().map(|&bytes| i32::from_le_bytes(bytes)), room::CONVERSION)?;
     write_sparse(&indices, &view.values[entries.start * size..entries.end * size], stream.element, out)
 }
 
@@ -175,11 +188,11 @@ fn write_value(bytes: &[u8], element: ElementType, out: &mut Vec<u8>) -> Result<
     let written = match element {
         ElementType::Float => {
             let bits = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-            digits::write_f32(f32::from_bits(bits), out)
+            digits::write_f32(f32::from_bits(bits), out)?
         }
         ElementType::Double => {
             let bits = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            digits::write_f64(f64::from_bits(bits), out)
+            digits::write_f64(f64::from_bits(bits), out)?
         }
     };
     if written { Ok(()) } else { Err(Error::data("No text is read as the bits of this value.")) }

@@ -12,6 +12,7 @@ use super::xxh64::Xxh64;
 use super::{DataFile, Source};
 use crate::limits::LARGEST_UNPACKED;
 use crate::log::{Level, Logger};
+use crate::memory::room;
 use crate::{Error, Result};
 use flate2::bufread::MultiGzDecoder;
 use parking_lot::Mutex;
@@ -205,7 +206,7 @@ impl Entry {
 
     /// Copies all data, and gives their size and checksum. The outer result is about writing, the inner one about the input.
     fn copy(&self, input: &mut impl Read, packed: &DataFile, mut part: &File) -> Result<io::Result<String>> {
-        let mut buffer = vec![0; BLOCK];
+        let mut buffer = room::zeroed(BLOCK, room::FILE)?;
         let (mut size, mut sum) = (0, Xxh64::default());
         loop {
             let count = match input.read(&mut buffer) {
@@ -251,7 +252,7 @@ fn line(size: u64, sum: &Xxh64) -> String {
 
 /// Size and checksum of a file.
 fn sum_line(file: &File) -> io::Result<String> {
-    let mut buffer = vec![0; BLOCK];
+    let mut buffer = room::zeroed(BLOCK, room::FILE).map_err(io::Error::other)?;
     let (mut at, mut sum) = (0, Xxh64::default());
     loop {
         match super::with_retry(|| file.read_at(&mut buffer, at))? {

@@ -149,9 +149,13 @@ impl Packer {
         Ok(Packer(context))
     }
 
-    pub fn pack(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
-        let mut frame = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
-        self.0.compress2(&mut frame, bytes).map_err(|code| get_error_name(code).to_owned())?;
-        Ok(frame)
+    /// Compresses bytes to one frame, in the place of what `frame` has. It needs room for [`most_packed`] bytes.
+    pub fn pack(&mut self, bytes: &[u8], frame: &mut Vec<u8>) -> Result<(), String> {
+        self.0.compress2(frame, bytes).map(drop).map_err(|code| get_error_name(code).to_owned())
     }
+}
+
+/// Bytes of a frame of `bytes` bytes of data, at most.
+pub fn most_packed(bytes: usize) -> usize {
+    zstd_safe::compress_bound(bytes)
 }

@@ -2,6 +2,7 @@
 
 use crate::convert::output::Output;
 use crate::file::DataFile;
+use crate::memory::room;
 use crate::{Error, Result};
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
 use std::io;
@@ -58,6 +59,8 @@ impl ArchiveWriter {
         self.output.write(name.as_bytes())?;
         self.output.write(&extra)?;
 
+        // The fixed fields of an entry have 46 bytes, the others 28 at most.
+        room::reserve(&mut self.directory, name.len() + 80, room::CONVERSION)?;
         self.directory.extend(b"PK\x01\x02");
         self.directory.extend(VERSION.to_le_bytes());
         self.directory.extend(facts);
@@ -134,7 +137,7 @@ pub fn members(file: &DataFile) -> Result<Vec<Member>> {
         let error = Error::data(format!("The archive {what}."));
         error.with_detail("An archive of arrays was expected, as numpy.savez writes it.").in_file(file.path())
     };
-    let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
+    let mut buffer = room::zeroed(RECOMMENDED_BUFFER_SIZE, room::FILE)?;
     let archive = ZipArchive::with_max_search_space(1 << 17)
         .locate_in_reader(Whole(file.clone()), &mut buffer, size)
         .map_err(|(_, cause)| damaged("has no directory").with_detail(cause.to_string()))?;
@@ -161,7 +164,7 @@ pub fn members(file: &DataFile) -> Result<Vec<Member>> {
         }
         let length = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
         let offset = at + LOCAL_HEADER as u64 + length(26) + length(28);
-        found.push(Member { name: name.to_owned(), offset, size });
+        room::push(&mut found, Member { name: name.to_owned(), offset, size }, room::CONVERSION)?;
     }
 }
 

@@ -171,6 +171,7 @@ impl Array {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let bytes = self.read(file, first, count)?;
+        room::reserve(out, count as usize * self.row() as usize * element.size(), room::CONVERSION)?;
         let mut put = |value: f64| match element {
             ElementType::Float => out.extend((value as f32).to_ne_bytes()),
             ElementType::Double => out.extend(value.to_ne_bytes()),
@@ -201,7 +202,8 @@ impl Array {
     /// `most`.
     fn bounds(&self, file: &DataFile, first: u64, count: u64, most: u64) -> Result<Vec<u64>> {
         let numbers = self.integers(file, first, count + 1)?;
-        let bounds: Vec<u64> = numbers.iter().map_while(|&number| u64::try_from(number).ok()).collect();
+        let mut bounds = room::with_capacity(numbers.len(), room::CONVERSION)?;
+        bounds.extend(numbers.iter().map_while(|&number| u64::try_from(number).ok()));
         let ascend =
             bounds.windows(2).all(|pair| pair[0] <= pair[1] && pair[1] - pair[0] <= u64::from(u32::MAX));
         if bounds.len() == numbers.len() && ascend && bounds.last().is_none_or(|&last| last <= most) {
@@ -328,6 +330,7 @@ impl NumpyData {
             let (arrays, element) = (&self.arrays[number], self.streams[number].element);
             arrays.read(&self.file, element, first, count, column)?;
         }
+        room::reserve(&mut batch.keys, count as usize, room::CONVERSION)?;
         match &self.keys {
             None => batch.keys.extend((first..first + count).map(|number| number.to_string())),
             Some(keys) => keys.texts(&self.file, first, count, &mut batch.keys)?,
@@ -418,9 +421,10 @@ impl Arrays {
     ) -> Result<()> {
         let (mut sample, mut samples) = (first, count);
         match &self.sequences {
-            None => column.lengths.resize(count as usize, 1),
+            None => room::resize(&mut column.lengths, count as usize, 1, room::CONVERSION)?,
             Some(array) => {
                 let bounds = array.bounds(file, first, count, self.samples())?;
+                room::reserve(&mut column.lengths, count as usize, room::CONVERSION)?;
                 column.lengths.extend(bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
                 (sample, samples) = (bounds[0], bounds[count as usize] - bounds[0]);
             }
@@ -429,6 +433,7 @@ impl Arrays {
             Kind::Dense(_) => self.values.values(file, sample, samples, element, &mut column.values),
             Kind::Sparse(indices, offsets, dim) => {
                 let bounds = offsets.bounds(file, sample, samples, self.values.rows())?;
+                room::reserve(&mut column.counts, samples as usize, room::CONVERSION)?;
                 column.counts.extend(bounds.windows(2).map(|pair| (pair[1] - pair[0]) as u32));
                 let (entry, entries) = (bounds[0], bounds[samples as usize] - bounds[0]);
                 indices.indices(file, entry, entries, *dim, &mut column.indices)?;
@@ -436,7 +441,9 @@ impl Arrays {
             }
             Kind::OneHot(classes) => {
                 self.values.indices(file, sample, samples, *classes, &mut column.indices)?;
-                column.counts.resize(samples as usize, 1);
+                room::resize(&mut column.counts, samples as usize, 1, room::CONVERSION)?;
+                let bytes = samples as usize * element.size();
+                room::reserve(&mut column.values, bytes, room::CONVERSION)?;
                 (0..samples).for_each(|_| match element {
                     ElementType::Float => column.values.extend(1f32.to_ne_bytes()),
                     ElementType::Double => column.values.extend(1f64.to_ne_bytes()),
@@ -450,7 +457,9 @@ impl Arrays {
 impl Array {
     /// Reads indices of values in their samples, below `dim`.
     fn indices(&self, file: &DataFile, first: u64, count: u64, dim: u64, out: &mut Vec<i32>) -> Result<()> {
-        for (number, index) in (first..).zip(self.integers(file, first, count)?) {
+        let indices = self.integers(file, first, count)?;
+        room::reserve(out, indices.len(), room::CONVERSION)?;
+        for (number, index) in (first..).zip(indices) {
             if !(0..dim as i64).contains(&index) {
                 let detail = format!("Its number {number} is {index}, which must be from 0 to {}.", dim - 1);
                 return Err(self.wrong(file, &detail));

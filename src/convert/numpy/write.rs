@@ -5,6 +5,7 @@ use super::header::header;
 use super::{DIM, INDICES, KEYS, OFFSETS, SEQUENCES, VALUES};
 use crate::convert::data::{Batch, Column};
 use crate::convert::output::Output;
+use crate::memory::room;
 use crate::stream::{ElementType, Storage, StreamInfo, bytes_of};
 use crate::{Error, Result};
 use crc32fast::Hasher;
@@ -40,7 +41,8 @@ impl Part {
             *end += u64::from(length);
             end.to_le_bytes()
         });
-        let bytes: Vec<u8> = ends.collect();
+        let mut bytes = room::with_capacity(lengths.len() * size_of::<u64>(), room::CONVERSION)?;
+        bytes.extend(ends);
         self.write(&bytes)
     }
 
@@ -175,9 +177,9 @@ impl Keys {
         let mut array = Part::create(path, KEYS)?;
         let (are_numbers, width) = (self.are_numbers, self.most_characters.max(1));
         let mut waiting: Vec<u8> = Vec::new();
-        let mut text = Vec::new();
+        let mut text = room::with_capacity(4 * width.max(2), room::CONVERSION)?;
         self.texts.read_back(|bytes| {
-            waiting.extend_from_slice(bytes);
+            room::extend(&mut waiting, bytes, room::CONVERSION)?;
             let mut rest = &waiting[..];
             while let Some((length, after)) = rest.split_first_chunk::<4>() {
                 let length = u32::from_le_bytes(*length) as usize;

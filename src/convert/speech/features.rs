@@ -9,6 +9,7 @@ use crate::corpus::Corpus;
 use crate::deserialize::htk::HtkFeatureDeserializer;
 use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::{Deserializer, Loaded};
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{FrameEncoding, SequenceId, SequenceView, ViewKind};
 use crate::stream::Storage;
@@ -113,9 +114,9 @@ impl Source {
         let mut values = Vec::new();
         for (number, info) in (0..).zip(self.utterances.chunks()) {
             let chunk = self.pool.install(|| self.utterances.load(number))?;
-            let ids =
-                (0..info.sequences).map(|index| SequenceId { chunk: number, index }).collect::<Vec<_>>();
-            let mut keys = Vec::with_capacity(ids.len());
+            let ids = (0..info.sequences).map(|index| SequenceId { chunk: number, index });
+            let ids = room::collect(ids, room::CONVERSION)?;
+            let mut keys = room::with_capacity(ids.len(), room::CONVERSION)?;
             self.utterances.keys(&ids, &mut keys);
             for (id, key) in ids.iter().zip(keys) {
                 let Loaded::Data(view) = chunk.sequence(0, id.index) else {
@@ -146,6 +147,12 @@ fn decode(view: &SequenceView<'_>, out: &mut Vec<f32>) -> Result<()> {
         ViewKind::Dense => &FrameEncoding::Float,
         ViewKind::Sparse(_) => return Err(Error::internal("Features are sparse.")),
     };
+    let value = match encoding {
+        FrameEncoding::Float | FrameEncoding::SwappedFloat => size_of::<f32>(),
+        FrameEncoding::Double => size_of::<f64>(),
+        FrameEncoding::Linear { .. } => size_of::<i16>(),
+    };
+    room::reserve(out, view.values.len() / value, room::CONVERSION)?;
     match encoding {
         FrameEncoding::Float => out.extend(floats().map(|&bytes| f32::from_ne_bytes(bytes))),
         FrameEncoding::SwappedFloat => {

@@ -3,6 +3,7 @@
 use super::features::Utterance;
 use super::refuse_key;
 use crate::convert::output::Output;
+use crate::memory::room;
 use crate::{Error, Result};
 
 /// The kind of features that are of no particular kind (`USER`).
@@ -54,6 +55,7 @@ impl HtkWriter {
         }
         let end = self.frames + (utterance.values.len() / utterance.columns.max(1)) as u64;
         self.bytes.clear();
+        room::reserve(&mut self.bytes, size_of_val(utterance.values), room::CONVERSION)?;
         self.bytes.extend(utterance.values.iter().flat_map(|value| value.to_be_bytes()));
         self.archive.write(&self.bytes)?;
         self.script.write(key)?;

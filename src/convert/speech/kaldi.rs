@@ -3,6 +3,7 @@
 use super::features::Utterance;
 use super::refuse_key;
 use crate::convert::output::Output;
+use crate::memory::room;
 use crate::{Error, Result};
 
 /// A binary archive, and perhaps its script.
@@ -26,6 +27,7 @@ impl ArchiveWriter {
         self.bytes.extend(b"FM ");
         self.size(utterance.values.len() / utterance.columns.max(1), utterance.key)?;
         self.size(utterance.columns, utterance.key)?;
+        room::reserve(&mut self.bytes, size_of_val(utterance.values), room::CONVERSION)?;
         self.bytes.extend(utterance.values.iter().flat_map(|value| value.to_le_bytes()));
         self.archive.write(&self.bytes)
     }
@@ -34,6 +36,8 @@ impl ArchiveWriter {
     pub fn classes(&mut self, key: &[u8], classes: &[u16]) -> Result<()> {
         self.begin(key)?;
         self.size(classes.len(), key)?;
+        // Each class has a byte that says 4, and four bytes.
+        room::reserve(&mut self.bytes, 5 * classes.len(), room::CONVERSION)?;
         for &class in classes {
             self.bytes.push(4);
             self.bytes.extend(i32::from(class).to_le_bytes());
@@ -52,6 +56,8 @@ impl ArchiveWriter {
             script.write(format!(" {}:{offset}\n", self.path).as_bytes())?;
         }
         self.bytes.clear();
+        // After the key there are a few bytes, two numbers among them.
+        room::reserve(&mut self.bytes, key.len() + 32, room::CONVERSION)?;
         self.bytes.extend_from_slice(key);
         self.bytes.extend(b" \0B");
         Ok(())

@@ -12,6 +12,7 @@ use crate::deserialize::kaldi::KaldiDeserializer;
 use crate::deserialize::{ChunkSource, ChunkTable, Deserializer, Loaded};
 use crate::file::DataFile;
 use crate::log::Repeated;
+use crate::memory::room;
 use crate::pool::Pool;
 use crate::sequence::{SequenceId, ViewKind};
 use crate::stream::Storage;
@@ -56,6 +57,8 @@ pub fn mlf_to_text(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
         }
         number += 1;
         lines.clear();
+        // Besides both names a line has a few bytes, and five digits at most.
+        room::reserve(&mut lines, classes.len() * (id.len() + stream.len() + 16), room::CONVERSION)?;
         for class in classes {
             lines.extend_from_slice(id);
             // Writing to memory does not fail.
@@ -89,6 +92,7 @@ pub fn kaldi_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) 
                 return Err(Error::internal("A chunk of labels has features."));
             };
             classes.clear();
+            room::reserve(&mut classes, sparse.indices.len() / size_of::<u16>(), room::CONVERSION)?;
             classes.extend(sparse.indices.as_chunks().0.iter().map(|&bytes| u16::from_ne_bytes(bytes)));
             let mut key = Vec::new();
             source.keys(&[SequenceId { chunk: number, index }], &mut key);
@@ -117,7 +121,7 @@ pub fn text_to_mlf(conversion: &SpeechConversion, listener: &mut Listener<'_>) -
     let file = DataFile::open(&conversion.input)?;
     let mut progress = Progress { bytes: 0, total: file.size()?, sequences: 0 };
     let mut writer = Labels::create(conversion, states.as_ref())?;
-    let mut text = OneHotText::new(&file, stream);
+    let mut text = OneHotText::new(&file, stream)?;
     let (mut key, mut classes) = (Vec::new(), Vec::new());
     while text.next(&mut key, &mut classes)? {
         writer.write(&key, &classes)?;
@@ -186,6 +190,7 @@ fn each(
                 error
             }
         })?;
+        room::reserve(&mut seen, 1, room::CONVERSION)?;
         seen.insert(utterance.key);
         progress.sequences += 1;
         let before = progress.bytes / REPORT_EVERY;

@@ -4,6 +4,7 @@ use super::features::Utterance;
 use super::refuse_key;
 use crate::Result;
 use crate::convert::numpy::{ArchiveWriter, header};
+use crate::memory::room;
 
 /// An archive of arrays, one for each utterance.
 pub struct NpzWriter {
@@ -20,6 +21,7 @@ impl NpzWriter {
     pub fn matrix(&mut self, utterance: &Utterance<'_>) -> Result<()> {
         let rows = utterance.values.len() / utterance.columns.max(1);
         self.bytes = header("<f4", &[rows as u64, utterance.columns as u64]);
+        room::reserve(&mut self.bytes, size_of_val(utterance.values), room::CONVERSION)?;
         self.bytes.extend(utterance.values.iter().flat_map(|value| value.to_le_bytes()));
         self.member(utterance.key)
     }
@@ -27,6 +29,7 @@ impl NpzWriter {
     /// Adds an array of `int32`: a class number for each frame.
     pub fn classes(&mut self, key: &[u8], classes: &[u16]) -> Result<()> {
         self.bytes = header("<i4", &[classes.len() as u64]);
+        room::reserve(&mut self.bytes, size_of::<i32>() * classes.len(), room::CONVERSION)?;
         self.bytes.extend(classes.iter().flat_map(|&class| i32::from(class).to_le_bytes()));
         self.member(key)
     }

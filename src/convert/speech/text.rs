@@ -1,15 +1,16 @@
 //! The one-hot stream of a text file (CTF), sequence by sequence.
 
-use crate::file::{DataFile, Sequential};
+use crate::convert::lines::Lines;
+use crate::file::DataFile;
+use crate::memory::room;
 use crate::{Error, Result};
-use std::io::{BufRead, BufReader};
 
 /// Reads the sequences of a text file in one stream. Lines are divided as the script `ctf2bin.py` divides them: an id, and
 /// items that begin with `|`. A line without an id belongs to the sequence of the line before.
 pub struct OneHotText<'a> {
     file: &'a DataFile,
     stream: &'a str,
-    input: BufReader<Sequential<'a>>,
+    input: Lines<'a>,
     line: Vec<u8>,
     /// Bytes and lines that are read.
     pub bytes: u64,
@@ -19,9 +20,9 @@ pub struct OneHotText<'a> {
 }
 
 impl<'a> OneHotText<'a> {
-    pub fn new(file: &'a DataFile, stream: &'a str) -> OneHotText<'a> {
-        let input = BufReader::with_capacity(1 << 20, file.sequential_from(0));
-        OneHotText { file, stream, input, line: Vec::new(), bytes: 0, number: 0, is_pending: false }
+    pub fn new(file: &'a DataFile, stream: &'a str) -> Result<OneHotText<'a>> {
+        let input = Lines::new(file)?;
+        Ok(OneHotText { file, stream, input, line: Vec::new(), bytes: 0, number: 0, is_pending: false })
     }
 
     /// The next sequence: its id goes to `key`, its classes to `classes`. False at the end.
@@ -52,7 +53,7 @@ impl<'a> OneHotText<'a> {
                     ));
                 }
                 key.clear();
-                key.extend_from_slice(id);
+                room::extend(key, id, room::CONVERSION)?;
                 begun = true;
             } else if !id.is_empty() && id != key.as_slice() {
                 self.is_pending = true;
@@ -71,7 +72,7 @@ impl<'a> OneHotText<'a> {
                             .in_stream(self.stream)
                             .for_key(String::from_utf8_lossy(key))
                     })?;
-                    classes.push(class);
+                    room::push(classes, class, room::CONVERSION)?;
                 }
             }
         }
@@ -80,9 +81,7 @@ impl<'a> OneHotText<'a> {
 
     /// Reads the next line. False at the end.
     fn read(&mut self) -> Result<bool> {
-        self.line.clear();
-        let count = self.input.read_until(b'\n', &mut self.line);
-        let count = count.map_err(|cause| Error::io("Error reading file", self.file.path(), &cause))?;
+        let count = self.input.read(&mut self.line)?;
         self.bytes += count as u64;
         self.number += 1;
         Ok(count > 0)

@@ -59,7 +59,7 @@ impl Table {
         let size = file.size()?;
         match Self::read_footer(file, size)? {
             Some(frames) => Self::read_entries(file, size, frames),
-            None => Walk::new(file, size).table(),
+            None => Walk::new(file, size)?.table(),
         }
     }
 
@@ -96,18 +96,18 @@ impl Table {
     }
 
     /// Appends a frame. Returns whether it can be unpacked in memory.
-    fn add(&mut self, packed: Range<u64>, size: u64, checksum: Option<u32>) -> bool {
-        let Ok(packed_size) = u32::try_from(packed.end - packed.start) else { return false };
+    fn add(&mut self, packed: Range<u64>, size: u64, checksum: Option<u32>) -> Result<bool> {
+        let Ok(packed_size) = u32::try_from(packed.end - packed.start) else { return Ok(false) };
         if size > LARGEST_FRAME || u64::from(packed_size) > 2 * LARGEST_FRAME {
-            return false;
+            return Ok(false);
         }
         if size > 0 {
             let frame =
                 Frame { start: self.size, packed: packed.start, packed_size, size: size as u32, checksum };
-            self.frames.push(frame);
+            room::push(&mut self.frames, frame, room::INDEX)?;
             self.size += size;
         }
-        true
+        Ok(true)
     }
 
     /// Whether the file ends with a table, of how many frames, and whether the table has checksums.
@@ -151,7 +151,7 @@ impl Table {
                     format!("says that a frame of {} bytes has {unpacked} bytes of data", end - packed);
                 return Err(unfit(start, &what));
             }
-            is_in_memory &= table.add(packed..end, unpacked, checksum);
+            is_in_memory &= table.add(packed..end, unpacked, checksum)?;
             packed = end;
         }
         if packed != start {
@@ -178,9 +178,9 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(file: &'a DataFile, size: u64) -> Self {
+    fn new(file: &'a DataFile, size: u64) -> Result<Self> {
         let read = if file.is_local() { LOCAL_READ } else { REMOTE_READ };
-        Walk { file, size, buffer: vec![0; read], start: 0, length: 0 }
+        Ok(Walk { file, size, buffer: room::zeroed(read, room::FILE)?, start: 0, length: 0 })
     }
 
     fn table(mut self) -> Result<Option<Table>> {
@@ -205,7 +205,7 @@ impl<'a> Walk<'a> {
                     format!("a zstd frame of {} bytes says that it has {size} bytes of data", end - start);
                 return Err(self.error(start, &what));
             }
-            if !table.add(start..end, size, None) {
+            if !table.add(start..end, size, None)? {
                 return Ok(None);
             }
             at = end;

@@ -1,13 +1,16 @@
 //! Writing files of frames, in the seekable format of zstd.
 
 use super::table::{FOOTER, FOOTER_MAGIC, TABLE_MAGIC};
-use crate::file::zstd::Packer;
+use crate::file::zstd::{Packer, most_packed};
+use crate::memory::room;
 use crate::{Error, Result};
 
 /// Compresses the bytes of one frame.
 pub fn pack(bytes: &[u8], level: u32) -> Result<Vec<u8>> {
-    let packed = Packer::new(level).and_then(|mut packer| packer.pack(bytes));
-    packed.map_err(|reason| Error::internal(format!("zstd does not compress: {reason}.")))
+    let mut frame = room::with_capacity(most_packed(bytes.len()), room::CONVERSION)?;
+    let packed = Packer::new(level).and_then(|mut packer| packer.pack(bytes, &mut frame));
+    packed.map_err(|reason| Error::internal(format!("zstd does not compress: {reason}.")))?;
+    Ok(frame)
 }
 
 /// The table of the frames that were written, which ends the file.
@@ -28,6 +31,7 @@ impl FrameTable {
             let message = "There are more frames than a table of zstd frames can have.";
             return Err(Error::data(message).with_detail("Write larger frames, or several files."));
         };
+        room::reserve(&mut self.entries, 2 * size_of::<u32>(), room::CONVERSION)?;
         self.entries.extend(packed.to_le_bytes());
         self.entries.extend(unpacked.to_le_bytes());
         self.frames += 1;

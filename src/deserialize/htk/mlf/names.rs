@@ -4,6 +4,7 @@ use super::ranges;
 use super::scan::HEADER;
 use crate::Result;
 use crate::file::DataFile;
+use crate::memory::room;
 use memchr::memrchr2;
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ const BLOCK: usize = 4 << 20;
 /// A line that is longer than 4 MB counts as two lines.
 pub(crate) fn state_names(file: &DataFile) -> Result<Option<Vec<String>>> {
     let mut names = BTreeSet::new();
-    let mut block = vec![0; BLOCK];
+    let mut block = room::zeroed(BLOCK, room::FILE)?;
     let (mut at, mut is_first) = (0, true);
     loop {
         let count = file.read_at(at, &mut block)?;

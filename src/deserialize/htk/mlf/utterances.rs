@@ -10,6 +10,7 @@ use super::states::StateList;
 use super::{LARGEST_DIM, chunk};
 use crate::file::DataFile;
 use crate::log::Repeated;
+use crate::memory::room;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,6 +40,7 @@ pub(crate) fn utterances<'a>(
         let version = binary::read_version(&file)?;
         let mut places = VecDeque::new();
         binary::index(&file, version, |key, entry| {
+            room::reserve(&mut places, 1, room::CONVERSION)?;
             places.push_back((key.to_vec(), entry));
             Ok(())
         })?;
@@ -124,17 +126,17 @@ impl Utterances<'_> {
                     })?;
                     let entry =
                         Entry { key: 0, offset, size: found.place.len() as u32, frames: bounds.end as u32 };
-                    let mut classes = vec![0; room(entry)];
+                    let mut classes = room::zeroed(kept_frames(entry), room::CONVERSION)?;
                     let rules = Rules { states: self.states, dim: LARGEST_DIM as u32 + 1 };
                     let target = Target { classes: &mut classes, boundaries: None };
                     let result = parse::utterance(&self.text[found.place], rules, target);
-                    (key.to_vec(), entry, result, classes)
+                    (room::copy(key, room::CONVERSION)?, entry, result, classes)
                 }
                 Source::Binary { version, places } => {
                     let Some((key, entry)) = places.pop_front() else { return Ok(self.end()) };
-                    self.text.resize(entry.size as usize, 0);
+                    room::resize(&mut self.text, entry.size as usize, 0, room::FILE)?;
                     self.file.read_exact_at(entry.offset, &mut self.text)?;
-                    let mut classes = vec![0; room(entry)];
+                    let mut classes = room::zeroed(kept_frames(entry), room::CONVERSION)?;
                     let result =
                         binary::utterance(&self.text, *version, LARGEST_DIM as u32 + 1, &mut classes).map(Ok);
                     (key, entry, result, classes)
@@ -173,8 +175,8 @@ impl Utterances<'_> {
     }
 }
 
-/// The frames of an utterance for which there is room.
-fn room(entry: Entry) -> usize {
+/// The frames of an utterance that are kept.
+fn kept_frames(entry: Entry) -> usize {
     if entry.frames > LONGEST { 0 } else { entry.frames as usize }
 }
 

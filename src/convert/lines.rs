@@ -1,0 +1,52 @@
+//! The lines of a file, one after the other.
+
+use crate::file::{DataFile, Sequential};
+use crate::memory::room;
+use crate::{Error, Result};
+use memchr::memchr;
+use std::io::Read;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 1 << 20;
+
+/// Reads a file line by line.
+pub(super) struct Lines<'a> {
+    file: &'a DataFile,
+    input: Sequential<'a>,
+    block: Vec<u8>,
+    /// The part of `block` that was read from the file, but not given yet.
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// Begins with the first line.
+    pub fn new(file: &'a DataFile) -> Result<Lines<'a>> {
+        let block = room::zeroed(BLOCK, room::FILE)?;
+        Ok(Lines { file, input: file.sequential_from(0), block, at: 0, end: 0 })
+    }
+
+    /// Puts the next line, with its line break if it has one, in the place of `line`. Gives its number of bytes, 0 at the end.
+    pub fn read(&mut self, line: &mut Vec<u8>) -> Result<usize> {
+        line.clear();
+        loop {
+            if self.at == self.end {
+                let count = self.input.read(&mut self.block);
+                let count =
+                    count.map_err(|cause| Error::io("Error reading file", self.file.path(), &cause))?;
+                (self.at, self.end) = (0, count);
+                if count == 0 {
+                    return Ok(line.len());
+                }
+            }
+            let rest = &self.block[self.at..self.end];
+            let line_break = memchr(b'\n', rest);
+            let part = &rest[..line_break.map_or(rest.len(), |at| at + 1)];
+            room::extend(line, part, room::CONVERSION)?;
+            self.at += part.len();
+            if line_break.is_some() {
+                return Ok(line.len());
+            }
+        }
+    }
+}
