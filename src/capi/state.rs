@@ -99,7 +99,8 @@ mod tests {
         use crate::randomize::local::LocalTimeline;
         use crate::reader::{LOCAL_KEYS, POSITION_KEY};
         let randomized = Order::Block { window: WindowSize::Chunks(1), seed: 0 };
-        let windows = [Order::InOrder, randomized].map(|order| LocalTimeline::new(1, order).keys());
+        let windows =
+            [Order::InOrder, randomized].map(|order| LocalTimeline::new(1, order).expect("memory").keys());
         let keys = LOCAL_KEYS.iter().chain([&POSITION_KEY]).chain(windows.as_flattened());
         for key in keys {
             let entry = cntk_reader_state_entry::new(key, 1).expect("a name");

@@ -373,7 +373,7 @@ impl TimelineSource {
         let deserializer = match deserializer {
             AnyDeserializer::Known(deserializer) => deserializer,
             AnyDeserializer::Listing(deserializer) => {
-                let timeline = Box::new(LocalTimeline::new(deserializer.chunk_count(), order));
+                let timeline = Box::new(LocalTimeline::new(deserializer.chunk_count(), order)?);
                 return Ok(TimelineSource::Local(timeline, ListedChunks::new(deserializer, pool)?));
             }
         };

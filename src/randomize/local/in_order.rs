@@ -4,6 +4,7 @@
 
 use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::Result;
+use crate::memory::room;
 use crate::randomize::WorkerConfig;
 use crate::sequence::{ChunkId, SequenceId};
 
@@ -48,11 +49,12 @@ impl Windows for InOrder {
         let mut number = from.sweep;
         if workers.workers == 1 {
             // CNTK 2.7 counts sequences only if there are several workers.
+            room::reserve(&mut segment.sequences, listing.sequences as usize, room::ORDER)?;
             segment.sequences.extend(all);
         } else {
             for sequence in all {
                 if number % workers.workers == workers.rank {
-                    segment.sequences.push(sequence);
+                    room::push(&mut segment.sequences, sequence, room::ORDER)?;
                 }
                 number = number.wrapping_add(1);
             }

@@ -59,12 +59,12 @@ pub struct LocalTimeline {
 
 impl LocalTimeline {
     /// A timeline over `chunks` chunks.
-    pub fn new(chunks: u32, order: Order) -> Self {
+    pub fn new(chunks: u32, order: Order) -> Result<Self> {
         let windows: Box<dyn Windows> = match order {
             Order::InOrder => Box::new(InOrder::new(chunks)),
-            Order::Block { window, seed } => Box::new(Tumbling::new(chunks, window, seed)),
+            Order::Block { window, seed } => Box::new(Tumbling::new(chunks, window, seed)?),
         };
-        LocalTimeline {
+        Ok(LocalTimeline {
             windows,
             workers: WorkerConfig { workers: 1, rank: 0, cross_sweeps: true },
             limit: Limit::Sweeps(1),
@@ -75,7 +75,7 @@ impl LocalTimeline {
             wanted: Vec::new(),
             ahead: Vec::new(),
             kept: Vec::new(),
-        }
+        })
     }
 
     /// Starts an epoch, at the very beginning. With this timeline CNTK knows only the first epoch.
@@ -212,7 +212,7 @@ impl LocalTimeline {
                 selection.end_of_sweep = true;
             }
             if self.position.entries == segment.end() {
-                self.leave(&selection.sequences[before..]);
+                self.leave(&selection.sequences[before..])?;
             } else if is_full {
                 break;
             }
@@ -230,8 +230,9 @@ impl LocalTimeline {
     }
 
     /// Leaves the current segment, which is used up. Chunks that the selection has sequences of stay.
-    fn leave(&mut self, used: &[SequenceId]) {
-        let Some(segment) = &self.segment else { return };
+    fn leave(&mut self, used: &[SequenceId]) -> Result<()> {
+        let Some(segment) = &self.segment else { return Ok(()) };
+        room::reserve(&mut self.carried, used.len(), room::ORDER)?;
         let is_empty = segment.sequences.is_empty();
         if let Next::Window(window) = segment.next {
             self.position.window = window;
@@ -245,6 +246,7 @@ impl LocalTimeline {
         self.carried.extend(used.iter().map(|sequence| sequence.chunk));
         self.carried[old..].sort_unstable();
         self.carried.dedup();
+        Ok(())
     }
 
     /// Makes the segment that contains the position the current one. False if this worker will never get a sequence.

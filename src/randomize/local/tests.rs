@@ -70,7 +70,7 @@ pub(super) fn sweeps(sweeps: u64, share: WorkerConfig) -> EpochConfig {
 }
 
 pub(super) fn started(lengths: &[Vec<u32>], order: Order, epoch: EpochConfig) -> LocalTimeline {
-    let mut timeline = LocalTimeline::new(lengths.len() as u32, order);
+    let mut timeline = LocalTimeline::new(lengths.len() as u32, order).expect("memory");
     timeline.start_epoch(&epoch).expect("an epoch");
     timeline
 }

@@ -8,6 +8,7 @@ use super::window::{AHEAD, Chunks, Cursor, Next, Segment, Windows};
 use crate::Result;
 use crate::config::options::WindowSize;
 use crate::deserialize::Listing;
+use crate::memory::room;
 use crate::randomize::WorkerConfig;
 use crate::randomize::block::chunk_order;
 use crate::randomize::random::Random;
@@ -29,17 +30,19 @@ pub(super) struct Tumbling {
 }
 
 impl Tumbling {
-    pub(super) fn new(chunks: u32, size: WindowSize, seed: u64) -> Self {
-        Tumbling {
+    pub(super) fn new(chunks: u32, size: WindowSize, seed: u64) -> Result<Self> {
+        let chunks = chunks as usize;
+        let order = || room::zeroed(chunks, room::ORDER);
+        Ok(Tumbling {
             size,
             seed,
             random: Random::new(0),
-            orders: [vec![0; chunks as usize], vec![0; chunks as usize]],
+            orders: [order()?, order()?],
             sweep: None,
-            samples: vec![None; chunks as usize],
-            empty: vec![false; chunks as usize],
+            samples: room::filled(chunks, None, room::ORDER)?,
+            empty: room::filled(chunks, false, room::ORDER)?,
             empties: 0,
-        }
+        })
     }
 
     fn count(&self) -> u64 {
@@ -142,8 +145,9 @@ impl Windows for Tumbling {
             let listing = chunks.list(chunk)?;
             let samples = self.note(chunk, listing);
             let sequences = listing.iter().map(|(index, length)| (SequenceId { chunk, index }, length));
+            room::reserve(&mut segment.sequences, listing.sequences as usize, room::ORDER)?;
             segment.sequences.extend(sequences);
-            segment.chunks.push(chunk);
+            room::push(&mut segment.chunks, chunk, room::ORDER)?;
             budget = budget.saturating_sub(self.cost(samples));
             if budget <= 0 {
                 end = at + 1;
