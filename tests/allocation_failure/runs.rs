@@ -1,54 +1,70 @@
 //! The data and configurations of the runs.
 
+use crate::data::{STATES, VALUES, to_binary, write_all};
+use crate::image::Cast;
+use crate::user::{Arrays, Knows};
 use cntk_reader::Result;
-use cntk_reader::config::from_text;
-use cntk_reader::convert::{TextToBinary, parse_streams, text_to_binary};
-use cntk_reader::reader::Reader;
-use cntk_reader::speech::{SpeechConversion, htk_to_kaldi};
-use cntk_reader::stream::ElementType;
-use std::fmt::Write;
+use cntk_reader::config::{UserType, from_text_with};
+use cntk_reader::convert::{
+    ConvertOptions, Data, Format, Listener, Progress, binary_to_text, convert, text_to_binary,
+};
+use cntk_reader::deserialize::custom::Registered;
+use cntk_reader::reader::{Others, Reader};
+use cntk_reader::speech::{self, SpeechConversion};
+use cntk_reader::{CtfDeserializer, ReaderOptions};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A configuration that is read from its beginning to its end.
+/// What is done once undisturbed, and then with each of its allocations failing.
 pub struct Run {
     pub name: &'static str,
+    /// Of the short form: one allocation of this many fails.
+    pub step: usize,
+    pub work: Work,
+}
+
+pub enum Work {
+    Reading(Reading),
+    Converting(Conversion),
+}
+
+/// A configuration that is read from its beginning to its end.
+pub struct Reading {
     pub minibatch: u64,
-    /// Every allocation fails once also in the short form.
-    pub every: bool,
-    pub config: String,
+    /// A checkpoint is restored on the way.
+    pub restores: bool,
+    /// Minibatches that are read, at most.
+    pub most: usize,
+    config: String,
+    /// Names of deserializers of users.
+    users: Vec<(&'static str, Arrays)>,
 }
 
-impl Run {
+/// A conversion, and the files that it writes.
+pub struct Conversion {
+    pub convert: Box<dyn Fn() -> Result<()>>,
+    pub outputs: Vec<PathBuf>,
+}
+
+impl Reading {
     pub fn open(&self) -> Result<Reader> {
-        Reader::open(&from_text(&self.config)?)
-    }
-
-    pub fn is_truncated(&self) -> bool {
-        self.config.contains("truncated=true")
+        let types: Vec<_> =
+            self.users.iter().map(|(name, user)| UserType { name, composable: user.is_listed() }).collect();
+        let options = from_text_with(&self.config, &types)?;
+        let register = |(name, user): &(&str, Arrays)| Registered::new(*name, Arc::new(user.clone()));
+        let registered = self.users.iter().map(register).collect::<Result<Vec<_>>>()?;
+        Reader::open_with(&options, &Others { registered: &registered, ..Others::default() })
     }
 }
 
-/// Sequences of the text: its tables of sequences are large.
-const SEQUENCES: u64 = 20_000;
+/// Keys are texts.
+const TEXTS: &str = "useNumericSequenceKeys=false";
 
 /// Writes all data to a folder.
 pub fn runs(folder: &Path) -> Vec<Run> {
     let path = |name: &str| folder.join(name).display().to_string();
-    std::fs::write(path("text"), text()).expect("writing");
-    std::fs::write(path("lines"), lines()).expect("writing");
-    let conversion = TextToBinary {
-        input: path("text"),
-        output: path("binary"),
-        streams: parse_streams("x x dense 4\ns s sparse 5000").expect("streams"),
-        chunk_size: 100_000,
-        element: ElementType::Float,
-        ctf2bin_compatible: false,
-    };
-    text_to_binary(&conversion, &mut |_| ControlFlow::Continue(())).expect("a conversion");
-
-    speech(folder);
-    images(folder);
+    write_all(folder);
 
     let both = "x=[dim=4;format=dense];s=[dim=5000;format=sparse]";
     let section = |file: &str, input: &str, more: &str| {
@@ -69,6 +85,19 @@ pub fn runs(folder: &Path) -> Vec<Run> {
         path("labels"),
         path("states")
     );
+    let many_features = format!(
+        "[type=HTKFeatureDeserializer;module=HTKDeserializers;input=[f=[scpFile=\"{}\";dim={VALUES}]]]",
+        path("many.scp")
+    );
+    let many_labels = |kind: &str, file: &str| {
+        format!(
+            "[type={kind};module=HTKDeserializers;input=[l=[mlfFile=\"{}\";labelMappingFile=\"{}\";dim={STATES}]]]",
+            path(file),
+            path("many.states")
+        )
+    };
+    let (text_labels, binary_labels) =
+        (many_labels("HTKMLFDeserializer", "many.mlf"), many_labels("HTKMLFBinaryDeserializer", "many.bin"));
     let kaldi =
         format!("[type=KaldiDeserializer;input=[f=[scpFile=\"{}\";dim={VALUES}]]]", path("kaldi.scp"));
     let pictures = |kind: &str, file: &str| {
@@ -81,37 +110,48 @@ pub fn runs(folder: &Path) -> Vec<Run> {
     let (images, base64) =
         (pictures("ImageDeserializer", "map"), pictures("Base64ImageDeserializer", "base64"));
     let small = "chunkSizeInBytes=200000";
-    let run = |name, minibatch, every, reader: &str, deserializers: &str| Run {
-        name,
+    let reading = |minibatch, reader: &str, deserializers: &str| Reading {
         minibatch,
-        every,
+        // To restore truncated minibatches, the chunk of every queued sequence is loaded, which takes long where there are many.
+        restores: !reader.contains("truncated=true"),
+        most: usize::MAX,
         config: format!("traceLevel=0\n{reader}\ndeserializers=({deserializers})\n"),
+        users: Vec::new(),
     };
-    vec![
-        run("text, randomized", 5_000, true, "randomize=true;randomizationWindow=20000", &text(small)),
-        run("text, one chunk", 9_000, true, "randomize=true", &text("")),
-        run("text, in its order", 5_000, true, "randomize=false", &text(small)),
+    let run = |name, minibatch, step, reader: &str, deserializers: &str| Run {
+        name,
+        step,
+        work: Work::Reading(reading(minibatch, reader, deserializers)),
+    };
+    let user = |name, reader: &str, deserializers: &str, users: &[(&'static str, Arrays)]| {
+        let reading = Reading { users: users.to_vec(), ..reading(9_000, reader, deserializers) };
+        Run { name, step: 9, work: Work::Reading(reading) }
+    };
+    let mut runs = vec![
+        run("text, randomized", 5_000, 2, "randomize=true;randomizationWindow=20000", &text(small)),
+        run("text, one chunk", 9_000, 6, "randomize=true", &text("")),
+        run("text, in its order", 5_000, 2, "randomize=false", &text(small)),
         run(
             "lines, single frames",
             5_000,
-            true,
+            2,
             "frameMode=true",
             &section("lines", both, "skipSequenceIds=true"),
         ),
-        run("binary", 5_000, true, "randomize=true", &binary),
-        run("binary, in its order", 5_000, true, "randomize=false", &binary),
+        run("binary", 5_000, 4, "randomize=true", &binary),
+        run("binary, in its order", 5_000, 2, "randomize=false", &binary),
         run(
             "text, truncated",
             6_000,
-            false,
+            3,
             "truncated=true;truncationLength=10",
             &text(small).replace("5000", "20"),
         ),
-        run("text, kept in memory", 5_000, false, "", &text("chunkSizeInBytes=200000;keepDataInMemory=true")),
+        run("text, kept in memory", 5_000, 4, "", &text("chunkSizeInBytes=200000;keepDataInMemory=true")),
         run(
             "bundle",
             5_000,
-            false,
+            9,
             "",
             &format!(
                 "{}:{}",
@@ -119,108 +159,123 @@ pub fn runs(folder: &Path) -> Vec<Run> {
                 section("text", "s=[dim=5000;format=sparse]", "chunkSizeInBytes=300000")
             ),
         ),
-        run("features and labels", 20_000, false, "", &format!("{features}:{labels}")),
+        run("features and labels", 20_000, 3, "", &format!("{features}:{labels}")),
+        run("frames of features and labels", 20_000, 12, "frameMode=true", &format!("{features}:{labels}")),
+        run("features, truncated", 20_000, 3, "truncated=true;truncationLength=50", &features),
+        run("an archive of Kaldi", 20_000, 3, "", &kaldi),
+        run("images", 5, 3, "", &images),
+        run("images in Base64", 5, 3, "", &base64),
         run(
-            "frames of features and labels",
-            20_000,
-            false,
-            "frameMode=true",
-            &format!("{features}:{labels}"),
+            "text, keys that are texts",
+            9_000,
+            6,
+            TEXTS,
+            &section("text with names", both, "chunkSizeInBytes=200000;maxErrors=1000000000"),
         ),
-        run("features, truncated", 20_000, false, "truncated=true;truncationLength=50", &features),
-        run("an archive of Kaldi", 20_000, false, "", &kaldi),
-        run("images", 5, false, "", &images),
-        run("images in Base64", 5, false, "", &base64),
+        Run {
+            name: "text, truncated, restored",
+            step: 6,
+            work: Work::Reading(Reading {
+                restores: true,
+                most: 4,
+                // Kept in memory, the chunks of many queued sequences are restored at once.
+                ..reading(
+                    4_400,
+                    "truncated=true;truncationLength=2",
+                    &text("chunkSizeInBytes=20000;keepDataInMemory=true").replace("=5000;", "=20;"),
+                )
+            }),
+        },
+        run("many utterances", 12_000, 12, "", &format!("{many_features}:{text_labels}")),
+        run(
+            "many utterances, hashed keys",
+            12_000,
+            12,
+            "hashSequenceKeys=true",
+            &format!("{many_features}:{binary_labels}"),
+        ),
+        user(
+            "arrays of users",
+            TEXTS,
+            "[type=Arrays;input=[]]",
+            &[("Arrays", Arrays::new("x", Knows::Keys))],
+        ),
+        user(
+            "arrays of users, listed by chunks",
+            "",
+            "[type=Arrays;input=[]]",
+            &[("Arrays", Arrays::new("x", Knows::Nothing))],
+        ),
+        user(
+            "arrays of users, joined",
+            TEXTS,
+            "[type=Arrays;input=[]]:[type=Others;input=[]]",
+            &[("Arrays", Arrays::new("x", Knows::Keys)), ("Others", Arrays::new("y", Knows::Keys))],
+        ),
+    ];
+    runs.extend(conversions(folder));
+    runs
+}
+
+/// Conversions of the data, each to files of its own.
+fn conversions(folder: &Path) -> Vec<Run> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let conversion = |name, outputs: &[&str], convert: Box<dyn Fn() -> Result<()>>| Run {
+        name,
+        step: 1,
+        work: Work::Converting(Conversion {
+            convert,
+            outputs: outputs.iter().map(|output| folder.join(output)).collect(),
+        }),
+    };
+    let to_binary = to_binary(folder, "made.bin");
+    let (binary, back) = (path("binary"), path("made.txt"));
+    let image = Cast::new();
+    let speech = |name, convert: SpeechFunction, input: &str, output: &str| {
+        let options = SpeechConversion {
+            input: path(input),
+            output: path(output),
+            script: Some(path(&format!("{output}.scp"))),
+            states: input.ends_with("mlf").then(|| path("many.states")),
+            stream: "l".to_owned(),
+            number_ids: false,
+        };
+        conversion(name, &[output], Box::new(move || convert(&options, &mut go_on).map(drop)))
+    };
+    let generic = |name, format, output: &str| {
+        let (input, output_path) = (path("text"), path(output));
+        let made = move || {
+            let text = CtfDeserializer::new(input.as_str()).dense("x", 4).sparse("s", 5000);
+            let options = ReaderOptions::new().trace_level(0);
+            let data = Data::of_reader(cntk_reader::Reader::builder().options(options).ctf(text))?;
+            convert(data, format, &output_path, &ConvertOptions::default(), &mut go_on).map(drop)
+        };
+        Run { step: 5, ..conversion(name, &[output], Box::new(made)) }
+    };
+    vec![
+        conversion(
+            "text to binary",
+            &["made.bin"],
+            Box::new(move || text_to_binary(&to_binary, &mut go_on).map(drop)),
+        ),
+        conversion(
+            "binary to text",
+            &["made.txt"],
+            Box::new(move || binary_to_text(&binary, &back, &mut go_on).map(drop)),
+        ),
+        generic("data to text", Format::Text, "data.txt"),
+        generic("data to binary", Format::Binary, "data.bin"),
+        generic("data to arrays of NumPy", Format::NumpyArchive, "data.npz"),
+        speech("HTK to Kaldi", speech::htk_to_kaldi, "many.scp", "made.ark"),
+        speech("Kaldi to HTK", speech::kaldi_to_htk, "kaldi.scp", "made.mfc"),
+        speech("labels to Kaldi", speech::mlf_to_kaldi, "many.mlf", "labels.ark"),
+        conversion("an image of the C interface", &[], Box::new(move || image.apply())),
+        speech("labels to text", speech::mlf_to_text, "many.bin", "labels.txt"),
     ]
 }
 
-/// Utterances of speech, frames of each, and values of a frame.
-const UTTERANCES: u32 = 3_000;
-const FRAMES: u32 = 40;
-const VALUES: u16 = 8;
+type SpeechFunction = fn(&SpeechConversion, &mut Listener<'_>) -> Result<Progress>;
 
-/// Writes an HTK archive with its script, labels, a list of states, and the features as an archive of Kaldi.
-fn speech(folder: &Path) {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let mut archive = Vec::new();
-    archive.extend((UTTERANCES * FRAMES).to_be_bytes());
-    archive.extend(100_000u32.to_be_bytes());
-    archive.extend((4 * VALUES).to_be_bytes());
-    archive.extend(9u16.to_be_bytes());
-    let (mut script, mut labels) = (String::new(), "#!MLF!#\n".to_owned());
-    for number in 0..UTTERANCES {
-        for value in 0..FRAMES * u32::from(VALUES) {
-            archive.extend(((number * 3 + value) as f32).to_be_bytes());
-        }
-        let (first, last) = (number * FRAMES, (number + 1) * FRAMES - 1);
-        writeln!(script, "speaker{number}.mfc={}[{first},{last}]", path("archive")).expect("text");
-        let (middle, end) = (FRAMES / 2 * 100_000, FRAMES * 100_000);
-        writeln!(labels, "\"*/speaker{number}.lab\"\n0 {middle} s1\n{middle} {end} s{}\n.", number % 5)
-            .expect("text");
-    }
-    std::fs::write(path("archive"), archive).expect("writing");
-    std::fs::write(path("script"), script).expect("writing");
-    std::fs::write(path("labels"), labels).expect("writing");
-    std::fs::write(path("states"), "s0\ns1\ns2\ns3\ns4\n").expect("writing");
-    let conversion = SpeechConversion {
-        input: path("script"),
-        output: path("kaldi"),
-        script: Some(path("kaldi.scp")),
-        ..SpeechConversion::default()
-    };
-    htk_to_kaldi(&conversion, &mut |_| ControlFlow::Continue(())).expect("a conversion");
-}
-
-/// Writes images with a map, and the map with the images as text.
-fn images(folder: &Path) {
-    let (width, height) = (300, 200);
-    let (mut map, mut base64) = (String::new(), String::new());
-    for number in 0..20 {
-        let pixels: Vec<u8> =
-            (0..3 * width * height).map(|value| (value * (number + 3) / 7 % 251) as u8).collect();
-        let mut jpeg = Vec::new();
-        let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 95);
-        encoder.encode(&pixels, width as u16, height as u16, jpeg_encoder::ColorType::Rgb).expect("an image");
-        let path = folder.join(format!("{number}.jpg"));
-        std::fs::write(&path, &jpeg).expect("writing");
-        writeln!(map, "{}\t{}", path.display(), number % 4).expect("text");
-        writeln!(base64, "{}\t{}", number % 4, encoded(&jpeg)).expect("text");
-    }
-    std::fs::write(folder.join("map"), map).expect("writing");
-    std::fs::write(folder.join("base64"), base64).expect("writing");
-}
-
-fn encoded(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let group = |group: &[u8]| {
-        let word = group.iter().chain(&[0; 3]).take(3).fold(0, |word, &byte| word << 8 | usize::from(byte));
-        let digit =
-            |place: usize| if place <= group.len() { DIGITS[word >> (18 - 6 * place) & 63] } else { b'=' };
-        [0, 1, 2, 3].map(|place| digit(place) as char)
-    };
-    bytes.chunks(3).flat_map(group).collect()
-}
-
-/// Sequences of one to three samples, with ids that neither count up nor ascend.
-fn text() -> String {
-    let mut text = String::new();
-    for number in 0..SEQUENCES {
-        let id = number * 7 % SEQUENCES;
-        for sample in 0..=number % 3 {
-            let index = number * 31 % 19;
-            let value = number % 977;
-            writeln!(text, "{id} |x {value} 0.5 -{sample} 1e3 |s {index}:{value} {}:0.25", index + 1)
-                .expect("text");
-        }
-    }
-    text
-}
-
-/// A sequence in each line.
-fn lines() -> String {
-    (0..SEQUENCES).fold(String::new(), |mut text, number| {
-        let value = number % 977;
-        writeln!(text, "|x {value} 0.5 -{value} 1e3 |s {}:1", number * 31 % 5000).expect("text");
-        text
-    })
+fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
 }
