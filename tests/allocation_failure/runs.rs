@@ -128,13 +128,13 @@ pub fn runs(folder: &Path) -> Vec<Run> {
         Run { name, step: 9, work: Work::Reading(reading) }
     };
     let mut runs = vec![
-        run("text, randomized", 5_000, 2, "randomize=true;randomizationWindow=20000", &text(small)),
+        run("text, randomized", 5_000, 3, "randomize=true;randomizationWindow=20000", &text(small)),
         run("text, one chunk", 9_000, 6, "randomize=true", &text("")),
-        run("text, in its order", 5_000, 2, "randomize=false", &text(small)),
+        run("text, in its order", 5_000, 3, "randomize=false", &text(small)),
         run(
             "lines, single frames",
             5_000,
-            2,
+            3,
             "frameMode=true",
             &section("lines", both, "skipSequenceIds=true"),
         ),
@@ -163,8 +163,8 @@ pub fn runs(folder: &Path) -> Vec<Run> {
         run("frames of features and labels", 20_000, 12, "frameMode=true", &format!("{features}:{labels}")),
         run("features, truncated", 20_000, 3, "truncated=true;truncationLength=50", &features),
         run("an archive of Kaldi", 20_000, 3, "", &kaldi),
-        run("images", 5, 3, "", &images),
-        run("images in Base64", 5, 3, "", &base64),
+        run("images", 5, 4, "", &images),
+        run("images in Base64", 5, 4, "", &base64),
         run(
             "text, keys that are texts",
             9_000,
