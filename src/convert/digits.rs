@@ -100,6 +100,14 @@ fn search(value: f64, fits: impl Fn(&str) -> bool) -> Option<String> {
                     return Some(text);
                 }
             }
+            // With the point between digits: whole part and fraction are rounded by themselves.
+            for whole in 1..number.len() {
+                let (whole, fraction) = number.split_at(whole);
+                let text = format!("{sign}{whole}.{fraction}e{}", last_exponent + fraction.len() as i32);
+                if fits(&text) {
+                    return Some(text);
+                }
+            }
         }
     }
     None
@@ -140,6 +148,9 @@ mod tests {
         {
             assert!(text_of(value).is_some(), "{value:e}");
         }
+        // Neither a fraction nor an integer with an exponent is read as this one.
+        let rare = f64::from_bits(18_427_074_697_445_508_390);
+        assert!(text_of(rare).is_some_and(|text| read_back(&text) == Some(rare)));
         for bits in [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0000] {
             let text = text_of(f64::from_bits(bits)).expect("a text for a NaN");
             assert_eq!(read_back(&text).map(f64::to_bits), Some(bits));

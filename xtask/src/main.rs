@@ -76,7 +76,7 @@ cargo xtask COMMAND [OPTIONS]
                            under target/oracle and target/image-peers (5 GB)
       --python             padded token ids in Python, beside PyTorch's DataLoader, HF datasets and mosaicml-streaming, which it
                            installs under target/torch (7 GB)
-      --size MB            size of each data set (default 200; beside others 100, of the parser and of families 32, of the CSV table 316, of
+      --size MB            size of each data set (default 200; beside others 100, of the parser 32, of the CSV table 316, of
                            features of speech 160, of images 115)
       --first-size MB      beside CNTK, size of the data whose first minibatch is timed (default: that of the others)
       --repetitions N      how often everything is measured (default 5, of speech and --python 3, without others 1); medians count

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 const NOTE: &str = "\
 Shapes are drawn by the seed after `--family`; those with names are look-alikes of public corpora. One driver loads both
 composite modules through CNTK's native interface; they take turns, and the medians of their runs count. Data are in the page
-cache, randomized over all data, minibatches of 256 samples unless the command has `--minibatch`, or an eighth of the data if
+cache, randomized over all data, minibatches of 256 samples unless the command has `--minibatch`, or a 64th of the data if
 that is less. Sweep 1 begins with the start of the epoch; it loads, parses and packs; sweep 2 finds the data in memory. Memory is the peak of resident memory less what the
 driver and CNTK's libraries had before. Before the runs that are timed, both have delivered the same layouts and values, bit for
 bit. Ratios are CNTK's time or memory by this library's.";
@@ -27,7 +27,7 @@ This library was tuned on families 1 to 9 and on the look-alikes, never on large
 pub const FIRST_SEED_OF_RECORDS: u64 = 10;
 
 /// Minibatches of a sweep over long samples.
-const FEWEST_MINIBATCHES: u64 = 8;
+const FEWEST_MINIBATCHES: u64 = 64;
 
 /// How many of the worst shapes are shown with what their time was spent on.
 const WORST: usize = 3;

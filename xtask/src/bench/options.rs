@@ -90,8 +90,8 @@ impl Mode {
     fn size(self) -> u64 {
         match self {
             Mode::Sweeps => 200,
-            Mode::Cntk | Mode::Peers | Mode::Python => 100,
-            Mode::Parser | Mode::Family => 32,
+            Mode::Cntk | Mode::Family | Mode::Peers | Mode::Python => 100,
+            Mode::Parser => 32,
             // 200 000 rows.
             Mode::Csv => 316,
             // 2000 utterances.

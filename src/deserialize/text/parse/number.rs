@@ -139,10 +139,11 @@ pub static POWERS: LazyLock<Box<[f64]>> = LazyLock::new(|| {
     (-limit..=limit).map(|exponent| power_of_ten(f64::from(std::hint::black_box(exponent)))).collect()
 });
 
-/// The element of [`POWERS`] for a whole number as the exponent, if there is one.
+/// The element of [`POWERS`] for a whole number as the exponent, if there is one: whatever is beyond the table, however large, has a
+/// place beyond its end.
 #[inline(always)]
 pub fn power(powers: &[f64], exponent: f64) -> Option<f64> {
-    powers.get((exponent as i64 + LARGEST_EXPONENT as i64) as usize).copied()
+    powers.get((exponent as i64).wrapping_add(LARGEST_EXPONENT as i64) as usize).copied()
 }
 
 /// Most digits of a run that [`quick`] reads. It leaves numbers with longer runs to [`read`].
