@@ -40,6 +40,11 @@ impl Pages {
     pub(crate) fn start(&self) -> NonNull<MaybeUninit<u8>> {
         self.start
     }
+
+    /// Number of bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
 }
 
 impl Drop for Pages {

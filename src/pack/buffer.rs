@@ -1,7 +1,8 @@
 //! Aligned memory for the data of minibatches.
 
 use crate::Result;
-use crate::memory::room;
+use crate::memory::pages::{self, Pages};
+use crate::memory::{self, room};
 use std::cell::UnsafeCell;
 
 /// The unit of allocation. Its alignment is the buffers' alignment: a cache line, and the widest vector register. In a cell,
@@ -14,50 +15,93 @@ struct CacheLine(UnsafeCell<[u8; 64]>);
 // uses the bytes meanwhile.
 unsafe impl Sync for CacheLine {}
 
+/// Where a buffer's bytes are.
+#[derive(Debug)]
+enum Memory {
+    Lines(Vec<CacheLine>),
+    /// Of large buffers. The system has cleared them, and what was never used takes no memory.
+    Pages(Pages),
+}
+
+impl Memory {
+    /// At least `size` zeros, of which the first `used` are about to be written.
+    fn new(size: usize, used: usize) -> Result<Memory> {
+        if let Some(pages) = Some(size).filter(|&size| size >= pages::LEAST).and_then(Pages::new) {
+            // SAFETY: `used` is at most `size`; the memory is that of `pages` alone, and `MaybeUninit` may be uninitialized.
+            memory::populate(unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr(), used) });
+            return Ok(Memory::Pages(pages));
+        }
+        let count = size.div_ceil(size_of::<CacheLine>());
+        let mut lines = Vec::new();
+        room::reserve_exact(&mut lines, count, room::MINIBATCH)?;
+        lines.resize_with(count, || CacheLine(UnsafeCell::new([0; 64])));
+        Ok(Memory::Lines(lines))
+    }
+
+    fn start(&self) -> *mut u8 {
+        match self {
+            Memory::Lines(lines) => UnsafeCell::raw_get(lines.as_ptr().cast()),
+            Memory::Pages(pages) => pages.start().as_ptr().cast(),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        match self {
+            Memory::Lines(lines) => lines.len() * size_of::<CacheLine>(),
+            Memory::Pages(pages) => pages.size(),
+        }
+    }
+}
+
 /// A growing run of bytes, aligned to 64 bytes.
 ///
-/// All memory is zeroed once, when it is allocated. A buffer that is used again still has its old content: stale, but never
+/// All memory is zero when it is allocated. A buffer that is used again still has its old content: stale, but never
 /// uninitialized.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AlignedBuffer {
-    lines: Vec<CacheLine>,
-    /// At most `lines.len() * 64`: only `resize` sets it.
+    memory: Memory,
+    /// At most `memory.capacity()`: only `resize` sets it.
     size: usize,
+}
+
+impl Default for AlignedBuffer {
+    fn default() -> AlignedBuffer {
+        AlignedBuffer { memory: Memory::Lines(Vec::new()), size: 0 }
+    }
 }
 
 impl AlignedBuffer {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `lines` owns `lines.len() * 64` bytes in one allocation. All are initialized, because `resize` fills new
-        // lines with zeros and `CacheLine` has no padding (its one member has its size). `size` is at most that number:
-        // `resize` sets it after growing `lines` to `size.div_ceil(64)` or more. The result borrows `self`, and nobody writes
+        // SAFETY: `memory` owns `memory.capacity()` bytes in one allocation from `memory.start()` on. All are initialized:
+        // lines are filled with zeros and have no padding (their one member has their size), pages come cleared from the system.
+        // `size` is at most that number: `resize` sets it after it has made sure. The result borrows `self`, and nobody writes
         // meanwhile: in this library that takes `&mut self`, and others have the contract of `pointer`.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.size) }
+        unsafe { std::slice::from_raw_parts(self.memory.start(), self.size) }
     }
 
     /// The bytes, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the first `size` bytes of `lines` are allocated and initialized, for the reasons given in `bytes`. Any
-        // bytes that the caller writes make valid `CacheLine`s, and `&mut self` keeps everyone else from `lines`.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.size) }
+        // SAFETY: the first `size` bytes of `memory` are allocated and initialized, for the reasons given in `bytes`. Any
+        // bytes that the caller writes are valid, and `&mut self` keeps everyone else from `memory`.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start(), self.size) }
     }
 
     /// The address of the bytes, for callers of the C ABI. Where the buffer is shared, they may write there as long as nobody
     /// else reads or writes.
     pub fn pointer(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.lines.as_ptr().cast())
+        self.memory.start()
     }
 
     /// Sets the length to `size` bytes. The content is unspecified afterwards. Fails if there is not enough memory.
     pub fn resize(&mut self, size: usize) -> Result<()> {
-        let needed = size.div_ceil(size_of::<CacheLine>());
-        if needed > self.lines.len() {
+        let capacity = self.memory.capacity();
+        if size > capacity {
             // A buffer that was too small grows to half as much again, so that sizes settle after a few minibatches. The
             // old memory is freed first: its content is of no use.
-            let grown = if self.lines.is_empty() { needed } else { needed + needed / 2 };
             *self = AlignedBuffer::default();
-            room::reserve_exact(&mut self.lines, grown, room::MINIBATCH)?;
-            self.lines.resize_with(grown, || CacheLine(UnsafeCell::new([0; 64])));
+            let grown = if capacity == 0 { size } else { size.saturating_add(size / 2) };
+            self.memory = Memory::new(grown, size)?;
         }
         self.size = size;
         Ok(())
@@ -65,7 +109,7 @@ impl AlignedBuffer {
 
     /// Bytes of memory that the buffer holds, used or not.
     pub fn capacity(&self) -> usize {
-        self.lines.capacity() * size_of::<CacheLine>()
+        self.memory.capacity()
     }
 }
 

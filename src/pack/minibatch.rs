@@ -14,8 +14,8 @@ use crate::{Error, Result};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Minibatches that are packed together, at most.
-pub const MOST_AT_ONCE: usize = 64;
+/// Minibatches that are packed together, at most: enough that what a batch costs is little beside packing them.
+pub const MOST_AT_ONCE: usize = 32;
 
 /// Idle minibatches that a pool keeps. A reader has a batch of them ready, another batch that is being filled, and some in
 /// the caller's hands; callers that collect a few before they copy them to a device should find them here too.

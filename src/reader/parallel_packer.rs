@@ -1,29 +1,38 @@
 //! Packs the minibatches of a batch on several threads.
 //!
 //! Which sequences a minibatch has is decided one minibatch after the other, and costs little. To copy them is what takes
-//! time, and no minibatch needs another one for that. So each thread gets some of a batch's minibatches with all it
-//! needs to pack them, and gives them back packed.
+//! time, and no minibatch needs another one for that. So all threads take what is to be packed from one list, a few minibatches
+//! at a time: nobody waits for a thread that has not begun, so helpers that are slow to wake up cost nothing.
 
-use super::handoff::{HandoffThread, WORTH_A_THREAD};
+use super::handoff::WORTH_A_THREAD;
 use super::position::ReaderPosition;
 use super::store::Resident;
-use crate::Result;
 use crate::deserialize::ChunkSource;
 use crate::memory::Meter;
 use crate::pack::{LoadedSelection, PackScratch, PackSpec, Packed};
 use crate::pool::Pool;
 use crate::randomize::Selection;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{Condvar, Mutex, spin};
+use crate::thread;
+use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most threads that pack, the one that has the pipeline among them. Copying is soon bounded by memory.
 ///
-/// Measured gain in later sweeps over 400 MB, minibatches of 256, a caller that does nothing else: with 4 threads pixels
-/// take 0.7 to 0.85 of the time that one thread takes, dense decimals 0.9; words and bags gain nothing, and with 2 threads
-/// bags have taken up to a fifth longer.
+/// Measured in later sweeps over 100 MB, 2 CPUs, a caller that does nothing else: in minibatches of 256 samples two threads
+/// take 0.5 to 0.6 of the time that one takes (words, phonemes, bags, floats, pixels, features of speech), in minibatches of
+/// 32 samples 0.6 to 0.75, or as long where minibatches are too small to be worth it.
 const MOST_THREADS: usize = 4;
 
-/// Packing that takes less time than handing it over is done by one thread alone. Tests use all threads for everything.
+/// A batch that takes less time is packed by one thread alone. As batches have [`MOST_AT_ONCE`](crate::pack::MOST_AT_ONCE)
+/// minibatches at most, those that take less than 1.5 microseconds each are: a minibatch that was packed by another thread
+/// costs its reader about a microsecond, until all its parts have come from the other processor. (Words in minibatches of 32
+/// samples, packed in 0.9 microseconds, took 1.5 times as long with two threads.) Tests use all threads for everything.
 const WORTH_IT: Duration = if cfg!(test) { Duration::ZERO } else { WORTH_A_THREAD };
 
 /// How many threads pack: as many as load, if there are CPUs for them.
@@ -48,61 +57,147 @@ pub(super) struct PackContext {
     pub chunks: Resident,
 }
 
-/// One thread's part of a batch.
-#[derive(Default)]
-struct PackJob {
-    context: Option<PackContext>,
-    planned: Vec<PlannedMinibatch>,
-    packed: Vec<Packed>,
-    scratch: PackScratch,
+impl PackContext {
+    fn pack(&self, planned: &PlannedMinibatch, scratch: &mut PackScratch) -> Packed {
+        let selection = &planned.selection;
+        let loaded = LoadedSelection {
+            sequences: &selection.sequences,
+            end_of_sweep: selection.end_of_sweep,
+            end_of_epoch: selection.end_of_epoch,
+            chunks: &self.chunks,
+            fetched: None,
+        };
+        let mut packed = self.spec.pack(scratch, &loaded);
+        if let Ok(minibatch) = &mut packed.minibatch {
+            self.deserializer.reported_keys(scratch.sequences(), false, &mut minibatch.keys);
+        }
+        packed
+    }
 }
 
-impl PackJob {
-    fn metered(meter: &Meter) -> PackJob {
-        PackJob { scratch: PackScratch::metered(meter), ..PackJob::default() }
+/// What the threads share.
+#[derive(Default)]
+struct Shared {
+    work: Mutex<Work>,
+    /// There is something to pack, or the packer is gone.
+    given: Condvar,
+    /// No helper packs any more.
+    finished: Condvar,
+    /// How many batches there were: what helpers look at before they sleep.
+    batches: AtomicU32,
+    /// How many helpers pack now: what the packer looks at before it sleeps.
+    busy: AtomicU32,
+}
+
+#[derive(Default)]
+struct Work {
+    /// Here while there is something to pack. Helpers copy it while they pack, no longer: the window may only move when no
+    /// thread uses its chunks.
+    context: Option<PackContext>,
+    /// What no thread has taken yet.
+    planned: VecDeque<PlannedMinibatch>,
+    /// What is packed, in the order of the batch.
+    packed: Vec<Option<(PlannedMinibatch, Packed)>>,
+    sleeping: usize,
+    /// A helper has panicked.
+    is_broken: bool,
+    is_closed: bool,
+}
+
+impl Work {
+    /// Takes the next minibatches: less and less of what is left, so that all threads end at about the same time. Returns
+    /// the place of the first one in the batch.
+    fn take(&mut self, threads: usize, taken: &mut Vec<PlannedMinibatch>) -> usize {
+        let first = self.packed.len() - self.planned.len();
+        taken.extend(self.planned.drain(..self.planned.len().div_ceil(2 * threads)));
+        first
+    }
+}
+
+/// One thread's memory.
+struct Worker {
+    scratch: PackScratch,
+    taken: Vec<PlannedMinibatch>,
+    packed: Vec<(PlannedMinibatch, Packed)>,
+}
+
+impl Worker {
+    fn new(meter: &Meter) -> Worker {
+        Worker { scratch: PackScratch::metered(meter), taken: Vec::new(), packed: Vec::new() }
     }
 
-    fn pack(&mut self) {
-        // Dropped when this is done: the window may only move when no thread uses its chunks.
-        let Some(PackContext { spec, deserializer, chunks }) = self.context.take() else { return };
-        for PlannedMinibatch { selection, .. } in &self.planned {
-            let loaded = LoadedSelection {
-                sequences: &selection.sequences,
-                end_of_sweep: selection.end_of_sweep,
-                end_of_epoch: selection.end_of_epoch,
-                chunks: &chunks,
-                fetched: None,
-            };
-            let mut packed = spec.pack(&mut self.scratch, &loaded);
-            if let Ok(minibatch) = &mut packed.minibatch {
-                deserializer.reported_keys(self.scratch.sequences(), false, &mut minibatch.keys);
+    fn pack(&mut self, context: &PackContext) {
+        for planned in self.taken.drain(..) {
+            let packed = context.pack(&planned, &mut self.scratch);
+            self.packed.push((planned, packed));
+        }
+    }
+
+    /// Puts what it has packed into its place in the batch.
+    fn put(&mut self, first: usize, work: &mut Work) {
+        for (place, packed) in work.packed[first..].iter_mut().zip(self.packed.drain(..)) {
+            *place = Some(packed);
+        }
+    }
+}
+
+impl Shared {
+    /// What a helper does, until the packer is gone.
+    fn help(&self, mut worker: Worker, threads: usize) {
+        let mut work = self.work.lock();
+        loop {
+            if let (Some(context), false) = (&work.context, work.planned.is_empty()) {
+                let context = context.clone();
+                let first = work.take(threads, &mut worker.taken);
+                self.busy.fetch_add(1, Ordering::Relaxed);
+                drop(work);
+                let ended = catch_unwind(AssertUnwindSafe(|| worker.pack(&context)));
+                drop(context);
+                work = self.work.lock();
+                worker.put(first, &mut work);
+                work.is_broken |= ended.is_err();
+                if self.busy.fetch_sub(1, Ordering::Release) == 1 {
+                    self.finished.notify_all();
+                }
+                if ended.is_err() {
+                    return;
+                }
+                continue;
             }
-            self.packed.push(packed);
+            if work.is_closed {
+                return;
+            }
+            // A next batch mostly comes sooner than a sleeping thread wakes up.
+            let before = self.batches.load(Ordering::Relaxed);
+            drop(work);
+            let comes = spin(|| self.batches.load(Ordering::Relaxed) != before);
+            work = self.work.lock();
+            if !comes && work.planned.is_empty() && !work.is_closed {
+                work.sleeping += 1;
+                self.given.wait(&mut work);
+                work.sleeping -= 1;
+            }
         }
     }
 }
 
 /// The threads, started when they are first needed.
 pub(super) struct ParallelPacker {
-    own: PackJob,
-    helpers: Vec<Helper>,
+    own: Worker,
+    helpers: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
     threads: usize,
     /// How long one thread takes for a minibatch, as the last batch had it.
     each: Duration,
     meter: Meter,
 }
 
-struct Helper {
-    thread: HandoffThread<Box<PackJob>>,
-    /// Here while there is no work.
-    job: Option<Box<PackJob>>,
-}
-
 impl ParallelPacker {
     /// A packer with this many threads, at least one: the caller's and helpers. `meter` counts the memory of minibatches.
     pub(super) fn new(threads: usize, meter: &Meter) -> ParallelPacker {
-        let (own, meter) = (PackJob::metered(meter), meter.clone());
-        ParallelPacker { own, helpers: Vec::new(), threads, each: Duration::ZERO, meter }
+        let (own, meter) = (Worker::new(meter), meter.clone());
+        let shared = Arc::default();
+        ParallelPacker { own, helpers: Vec::new(), shared, threads, each: Duration::ZERO, meter }
     }
 
     /// Packs minibatches, and hands them out in their order.
@@ -112,42 +207,74 @@ impl ParallelPacker {
         context: PackContext,
         mut deliver: impl FnMut(&PlannedMinibatch, Packed),
     ) -> Result<()> {
-        let is_worth_it = self.each * planned.len() as u32 >= WORTH_IT;
-        let wanted = if is_worth_it { self.threads.min(planned.len()).max(1) } else { 1 };
-        while self.helpers.len() < wanted - 1 {
-            let pack = |job: &mut Box<PackJob>| job.pack();
-            let Some(thread) = HandoffThread::start("cntk-reader-pack", pack) else { break };
-            self.helpers.push(Helper { thread, job: Some(Box::new(PackJob::metered(&self.meter))) });
+        let is_worth_it = planned.len() > 1 && self.each * planned.len() as u32 >= WORTH_IT;
+        if is_worth_it {
+            self.start_helpers();
         }
-        let threads = wanted.min(self.helpers.len() + 1);
-        // The last ones go first: the helpers are to start as soon as possible.
-        for i in (1..threads).rev() {
-            let helper = &mut self.helpers[i - 1];
-            let mut job = helper.job.take().unwrap_or_else(|| Box::new(PackJob::metered(&self.meter)));
-            job.planned.extend(planned.drain(planned.len() * i / (i + 1)..));
-            job.context = Some(context.clone());
-            helper.thread.give(job)?;
-        }
-        self.own.planned.append(planned);
-        self.own.context = Some(context);
         let start = Instant::now();
-        self.own.pack();
-        if !self.own.planned.is_empty() {
-            self.each = start.elapsed() / self.own.planned.len() as u32;
+        if !is_worth_it || self.helpers.is_empty() {
+            planned.iter().for_each(|planned| deliver(planned, context.pack(planned, &mut self.own.scratch)));
+            self.each = start.elapsed() / (planned.len() as u32).max(1);
+            return Ok(());
         }
-        let mut hand_out = |job: &mut PackJob| {
-            job.planned
-                .iter()
-                .zip(job.packed.drain(..))
-                .for_each(|(planned, packed)| deliver(planned, packed));
-            planned.append(&mut job.planned);
-        };
-        hand_out(&mut self.own);
-        for helper in &mut self.helpers[..threads - 1] {
-            let mut job = helper.thread.take()?;
-            hand_out(&mut job);
-            helper.job = Some(job);
+        let shared = &*self.shared;
+        let mut work = shared.work.lock();
+        work.packed.resize_with(planned.len(), || None);
+        work.planned.extend(planned.drain(..));
+        work.context = Some(context.clone());
+        shared.batches.fetch_add(1, Ordering::Relaxed);
+        if work.sleeping > 0 {
+            shared.given.notify_all();
+        }
+        let mut own = 0;
+        while !work.planned.is_empty() {
+            let first = work.take(self.threads, &mut self.own.taken);
+            own += self.own.taken.len() as u32;
+            drop(work);
+            self.own.pack(&context);
+            work = shared.work.lock();
+            self.own.put(first, &mut work);
+        }
+        self.each = start.elapsed() / own.max(1);
+        work.context = None;
+        if shared.busy.load(Ordering::Acquire) > 0 {
+            drop(work);
+            spin(|| shared.busy.load(Ordering::Acquire) == 0);
+            work = shared.work.lock();
+            while shared.busy.load(Ordering::Acquire) > 0 {
+                shared.finished.wait(&mut work);
+            }
+        }
+        if work.is_broken {
+            return Err(Error::internal("Packing a minibatch panicked; the reader cannot be used any more."));
+        }
+        for (selected, packed) in work.packed.drain(..).flatten() {
+            deliver(&selected, packed);
+            planned.push(selected);
         }
         Ok(())
+    }
+
+    fn start_helpers(&mut self) {
+        const NAME: &str = "cntk-reader-pack";
+        while self.helpers.len() + 1 < self.threads {
+            let (shared, worker, threads) = (Arc::clone(&self.shared), Worker::new(&self.meter), self.threads);
+            match thread::start(NAME, move || shared.help(worker, threads)) {
+                Ok(helper) => self.helpers.push(helper),
+                Err(cause) => return thread::warn_of_missing(NAME, &cause),
+            }
+        }
+    }
+}
+
+impl Drop for ParallelPacker {
+    fn drop(&mut self) {
+        self.shared.work.lock().is_closed = true;
+        self.shared.batches.fetch_add(1, Ordering::Relaxed);
+        self.shared.given.notify_all();
+        for helper in self.helpers.drain(..) {
+            // It ends after what it packs; its panics were caught.
+            let _ = helper.join();
+        }
     }
 }

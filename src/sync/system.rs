@@ -1,6 +1,7 @@
 //! What the library uses: parking_lot, rayon and the standard library.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 pub use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use rayon::ThreadPool;
@@ -33,4 +34,23 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
         (1..threads).for_each(|_| scope.spawn(|_| work()));
         work();
     });
+}
+
+/// How long a thread looks for what it waits for before it sleeps: about as long as it takes to be woken up.
+const SPIN: Duration = Duration::from_micros(30);
+
+/// Waits a short time for something that another thread is about to do. Returns whether it is done.
+pub fn spin(is_done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        for _ in 0..32 {
+            if is_done() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        if start.elapsed() > SPIN {
+            return false;
+        }
+    }
 }
