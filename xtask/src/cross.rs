@@ -70,6 +70,7 @@ impl Cross {
         let runner = self.runner().join(" ");
         cargo
             .env("RUSTC", &self.rustc)
+            .env("RUSTDOC", format!("{}doc", self.rustc))
             .env("CARGO_BUILD_TARGET", TARGET)
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", format!("{PREFIX}gcc"))
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner)
