@@ -48,6 +48,9 @@ impl Operation {
     }
 }
 
+/// The folder in the watched one whose files change.
+pub const DATA: &str = "data";
+
 /// What happens at a call.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
@@ -57,7 +60,7 @@ pub enum Fault {
     Short(usize),
     /// The process is killed. A call that writes has written half of its bytes before.
     Kill,
-    /// Before the call, this is done to a file of the folder.
+    /// Before the call, this is done to a file of the folder [`DATA`].
     Change(fn(&Path), &'static str),
 }
 
@@ -275,7 +278,7 @@ fn judge(operation: Operation, place: usize) -> Verdict {
         Fault::Short(most) => Verdict::AtMost(most),
         Fault::Kill => Verdict::Die,
         Fault::Change(change, file) => {
-            let file = watch.folder.join(file);
+            let file = watch.folder.join(DATA).join(file);
             drop(guard);
             exempt(|| change(&file));
             Verdict::Go

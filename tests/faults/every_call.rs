@@ -294,10 +294,9 @@ fn other(file: &Path) -> PathBuf {
 /// says what to do; never a mixture.
 pub fn changes(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watchdog) {
     let place = Place::new();
-    let folder = place.path("data");
+    let folder = place.path(calls::DATA);
     data::prepare(kind, &place.path("other"), 1);
     let config = data::prepare(kind, &folder, 0);
-    let file: &'static str = Box::leak(format!("data/{}", kind.file).into_boxed_str());
     calls::begin(place.root(), None);
     let before = read(&config).expect("a sweep").minibatches;
     let mut number = 0;
@@ -305,9 +304,9 @@ pub fn changes(kind: &Kind, stride: usize, report: &mut Report, watchdog: &Watch
     for (name, change) in CHANGES {
         data::prepare(kind, &folder, 0);
         place.forget();
-        change(&place.path(file));
+        change(&folder.join(kind.file));
         let after = read(&config).map(|read| read.minibatches).unwrap_or_default();
-        let fault = Fault::Change(change, file);
+        let fault = Fault::Change(change, kind.file);
         for first in chosen(counts.fitting(fault), stride, &mut number) {
             let what = format!("{}: {name} at call {first} of {}", kind.name, counts.fitting(fault));
             watchdog.at(0, &what);

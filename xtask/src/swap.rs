@@ -111,16 +111,23 @@ impl Place {
     }
 }
 
+/// Refuses to install modules that have never run, unless that is asked for.
+fn allow(host: Host, untried: bool) -> Result<()> {
+    ensure!(
+        host.is_tried || untried,
+        "The modules for CNTK {} have never run: they follow from the layout of its interface alone. --untried installs \
+         them all the same; small files are read with both, and the originals come back if anything differs. Nothing was changed.",
+        host.version
+    );
+    Ok(())
+}
+
 /// Swaps the modules of the CNTK in a folder, and reads a small file with them; puts the originals back if that fails.
 pub fn install(project: &Project, folder: &Path, untried: bool) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| format!("there is no {}", folder.display()))?;
     let host = host_of(&folder)?;
     let version = host.version;
-    ensure!(
-        host.is_tried || untried,
-        "The modules for CNTK {version} have never run: they follow from the layout of its interface alone. --untried installs \
-         them all the same; small files are read with both, and the originals come back if anything differs. Nothing was changed."
-    );
+    allow(host, untried)?;
     let engine = dropin::engine(project)?;
     project.part(&format!("modules for CNTK {version}"), || {
         dropin::build(project, host, &engine)?;
@@ -289,6 +296,17 @@ mod tests {
             std::fs::remove_dir_all(folder).expect("a folder");
         }
         std::fs::remove_dir_all(known).expect("a folder");
+    }
+
+    #[test]
+    fn modules_that_never_ran_are_asked_for() {
+        for (version, is_tried) in [("2.7", true), ("2.5", false), ("2.3", false), ("2.2", false)] {
+            let folder = folder(version, &[&format!("libCntk.Math-{version}.so")]);
+            let host = host_of(&folder).expect(version);
+            std::fs::remove_dir_all(folder).expect("a folder");
+            assert_eq!(allow(host, false).is_ok(), is_tried, "{version}");
+            assert!(allow(host, true).is_ok(), "{version}");
+        }
     }
 
     #[test]
