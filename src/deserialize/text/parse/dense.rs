@@ -61,9 +61,10 @@ fn blocks<T: Value, S: Simd>(
             rest = if is_end { stop } else { 64 - simd.lowest(!token, stop).leading_zeros() };
             ends = simd.lowest(ends, stop + u32::from(is_end));
         }
-        // A point follows a digit, a sign begins a token.
-        let wrong = (found.dot & !(found.digit << 1)) | (found.minus & !starts);
-        if simd.lowest(wrong, stop) != 0 {
+        // A point follows a digit, a sign begins a token, and a digit follows the sign.
+        let wrong =
+            (found.dot & !(found.digit << 1)) | (found.minus & !starts) | ((found.minus << 1) & !found.digit);
+        if simd.lowest(wrong, stop + u32::from(is_end)) != 0 {
             return None;
         }
         let tokens = Tokens {

@@ -219,6 +219,21 @@ proptest! {
     }
 }
 
+/// Random texts have these rarely: a block that consists of a sign without digits.
+#[test]
+fn signs_without_digits() {
+    for sample in ["-", "1 -", "- 1", "1 2 3 - ", "1.5 2.5 -", "1e5 -", "-- 1", "-.5", "1 2 3 4 5 -\t"] {
+        for filler in ["", " ", "                                                                "] {
+            for end in ["\n", "|y 1 2\n", "\r\n"] {
+                let text = format!("1 |x{filler} {sample}{end}2 |x 1 2 3\n");
+                for dim in [1, 2, 4, 5, 6] {
+                    alike_as::<f32>(&format!("x:{dim} y:2"), true, text.as_bytes(), 1000, 0);
+                }
+            }
+        }
+    }
+}
+
 /// Otherwise the tests above would compare the exact parser with itself.
 #[test]
 fn the_fast_parser_takes_common_text() {

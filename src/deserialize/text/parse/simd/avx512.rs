@@ -128,7 +128,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
-        let Tokens { digit, dot, minus, ends } = *tokens;
+        let Tokens { digit, dot, ends, .. } = *tokens;
         // Each token has one run of digits that does not follow a point: where these begin and end.
         let firsts = digit & !(digit << 1) & !(dot << 1);
         let whole_ends = super::run_ends(digit, firsts);
@@ -140,8 +140,8 @@ impl Simd for Avx512 {
         let nine = eight & (digit << 8);
         let too_long = eight & (eight << 8) & (eight << 16);
         const _: () = assert!(TOO_LONG == 24);
-        // A point ends a run, a sign is followed by one.
-        if (dot & !whole_ends) | (minus << 1 & !digit) | (nine & whole) | too_long != 0 {
+        // A point ends a run.
+        if (dot & !whole_ends) | (nine & whole) | too_long != 0 {
             return false;
         }
         if ends == 0 {

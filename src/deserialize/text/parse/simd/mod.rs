@@ -105,7 +105,8 @@ pub struct Classes {
     pub colon: u64,
 }
 
-/// Tokens of a block that are complete: `-1`, `2.5`, or something unusual. A point follows a digit, a sign begins a token.
+/// Tokens of a block that are complete: `-1`, `2.5`, or something unusual. A point follows a digit, a sign begins a token and is
+/// followed by a digit.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens {
     /// Digits of these tokens.
