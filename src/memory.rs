@@ -6,6 +6,7 @@
 //! the page cache by a quarter with one thread and by nearly a third with two, and first sweeps over text by 5 to 10 %.
 
 mod aligned;
+pub(crate) mod huge;
 pub(crate) mod pages;
 pub(crate) mod room;
 
@@ -83,68 +84,6 @@ pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn populate(_: &mut [MaybeUninit<u8>]) {}
 
-/// Size of a huge page in bytes. A huge page begins at a multiple of its size.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
-
-/// Gets one huge page for memory that has its size and alignment, if the system has one available. False if the memory was
-/// left as it is.
-///
-/// Zeroing a huge page takes half as long as zeroing as many bytes of small ones, and look-ups in it seldom wait for the
-/// processor's tables of pages. But a huge page may be slow to get: where memory is fragmented the system first has to move other
-/// pages, and in a virtual machine the host may have taken large free blocks back, and has to provide them again. A single slow
-/// page proves nothing: only after clearly more than one page in `TOLERATED` was slow, the process asks for no more huge pages.
-///
-/// Measured with 160 MB of HTK features and labels (utterances, single frames) and 43 MB of dense binary data, one CPU, medians of
-/// seven to nine alternating runs, in ms a sweep without huge pages, with them, and with them but without that doubt:
-///
-/// | the host | sweep | without | with | without doubt |
-/// | --- | --- | ---: | ---: | ---: |
-/// | has all memory | first, utterances | 95 | 76 | 76 |
-/// | has all memory | later, utterances | 21.6 | 17.8 | 18.1 |
-/// | has all memory | first, single frames | 265 | 223 | 237 |
-/// | has all memory | later, single frames | 182 | 155 | 154 |
-/// | has all memory | first, binary data | 20 | 14 | 11 |
-/// | has all memory | later, binary data | 5.7 | 5.0 | 5.0 |
-/// | takes free memory back | first, utterances | 95 | 107 | 318 |
-///
-/// (The last row was measured with a doubt of four pages in place of two; each slow page took 2.3 ms instead of 0.2.)
-#[cfg(target_os = "linux")]
-pub(crate) fn populate_huge(memory: &mut [MaybeUninit<u8>]) -> bool {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    use std::time::{Duration, Instant};
-    /// A page is slow if it takes longer: several times what an available huge page takes, or as many bytes of small pages.
-    const SLOW: Duration = Duration::from_millis(1);
-    /// At most one slow page in this many is tolerated in the long run.
-    const TOLERATED: u32 = 8;
-    /// Grows by `TOLERATED` with each slow page, and shrinks by 1 with each other page, down to 0.
-    static DOUBT: AtomicU32 = AtomicU32::new(0);
-
-    let start = memory.as_mut_ptr();
-    let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
-    if !fits || DOUBT.load(Ordering::Relaxed) >= TOLERATED * 2 {
-        return false;
-    }
-    let before = Instant::now();
-    // SAFETY: `fits` was checked above, so `HUGE_PAGE` bytes from `start` on are exactly `memory`, which is borrowed and thus
-    // mapped. Neither advice changes its content, whether it succeeds or fails.
-    let is_huge = unsafe {
-        libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0
-            && libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE) == 0
-    };
-    let changed = |doubt: u32| match before.elapsed() > SLOW {
-        true => Some(doubt + TOLERATED),
-        false => doubt.checked_sub(1),
-    };
-    let _ = DOUBT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
-    is_huge
-}
-
-/// Does nothing.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn populate_huge(_: &mut [MaybeUninit<u8>]) -> bool {
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,21 +115,6 @@ mod tests {
             populate(part);
         }
         assert!(memory == expected);
-    }
-
-    #[test]
-    fn only_the_place_of_a_huge_page_gets_one() {
-        let mut memory: Vec<u8> = Vec::with_capacity(3 * HUGE_PAGE);
-        let spare = memory.spare_capacity_mut();
-        let first = spare.as_ptr().addr().next_multiple_of(HUGE_PAGE) - spare.as_ptr().addr();
-        assert!(!populate_huge(&mut spare[first..][..HUGE_PAGE - 1]));
-        assert!(!populate_huge(&mut spare[first + 1..][..HUGE_PAGE]));
-        let place = &mut spare[first..][..HUGE_PAGE];
-        place.fill(MaybeUninit::new(7));
-        // Whether there is one is the system's choice.
-        populate_huge(place);
-        // SAFETY: `fill` above has written every byte of `place`.
-        assert!(place.iter().all(|byte| unsafe { byte.assume_init() } == 7));
     }
 
     #[cfg(target_os = "linux")]

@@ -143,7 +143,7 @@ macro_rules! dispatch {
         $(#[$attribute:meta])*
         $visibility:vis fn $name:ident $(<$($generic:ident: $bound:path),+>)? (
             $($argument:ident: $type:ty),* $(,)?
-        ) $(-> $result:ty)? = $body:ident;
+        ) $(-> $result:ty)? = $body:path;
     ) => {
         $(#[$attribute])*
         $visibility fn $name $(<$($generic: $bound),+>)? (

@@ -5,13 +5,16 @@
 //! regions are, so that a small window wastes nothing.
 
 use crate::Result;
+use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::pages::{self, Pages};
 use crate::memory::{self, room};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 /// Memory of one segment, filled piece by piece; pieces begin at multiples of 8 bytes.
 #[derive(Debug)]
@@ -54,11 +57,13 @@ impl Arena {
         (values * size_of::<T>()).div_ceil(8)
     }
 
-    /// Gets the arena's pages from the system at once.
-    fn populate(&mut self) {
+    /// Gets the arena's pages from the system at once, `huge` huge pages among them.
+    fn populate(&mut self, huge: u32) {
         let room = self.room * size_of::<u64>();
+        let before = Instant::now();
         // SAFETY: `room` words from `start` on are this arena's alone, and `MaybeUninit` may be uninitialised.
         memory::populate(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), room) });
+        huge::report(huge, before.elapsed());
     }
 
     /// Appends a piece and returns the word at which it begins. Panics if there is no room for it.
@@ -153,6 +158,26 @@ impl Block {
     fn words(&self) -> usize {
         self.lines * STEP
     }
+
+    /// Asks for huge pages where they begin in these words, if the block has never been used. Returns their number. The other words
+    /// of such a page may belong to later arenas.
+    fn ask_for_huge_pages(&self, words: Range<usize>) -> u32 {
+        const HUGE: usize = HUGE_PAGE / size_of::<u64>();
+        let Some(pages) = self.pages.as_ref().filter(|_| self.fresh) else { return 0 };
+        let mut asked = 0;
+        for first in (words.start.next_multiple_of(HUGE)..words.end).step_by(HUGE) {
+            if first + HUGE <= self.words() {
+                // SAFETY: the block has HUGE words from word `first` on, by the check above. Words are given out in order, and
+                // none after `words.start` has been given to another arena yet. `MaybeUninit` may be uninitialised.
+                let page = unsafe {
+                    let start = pages.start().as_ptr().add(first * size_of::<u64>());
+                    std::slice::from_raw_parts_mut(start, HUGE_PAGE)
+                };
+                asked += u32::from(huge::ask(page));
+            }
+        }
+        asked
+    }
 }
 
 impl Drop for Block {
@@ -213,9 +238,9 @@ const STEP: usize = 8;
 impl Recycler {
     /// An empty arena with room for `words` words, all of which are going to be written.
     pub fn take(&self, words: usize) -> Result<Arena> {
-        let mut arena = self.cut(words)?;
+        let (mut arena, huge) = self.cut(words)?;
         if arena.region.block.as_ref().is_some_and(|block| block.fresh) {
-            arena.populate();
+            arena.populate(huge);
         }
         Ok(arena)
     }
@@ -226,25 +251,24 @@ impl Recycler {
         ((list.lent + list.idle_words) * size_of::<u64>()) as u64
     }
 
-    fn cut(&self, words: usize) -> Result<Arena> {
+    /// An arena, and the number of huge pages that begin in it.
+    fn cut(&self, words: usize) -> Result<(Arena, u32)> {
         let room = words.next_multiple_of(STEP);
         let mut list = self.free_list.lock();
         if let Some((region, used)) = &mut list.current
-            && let Some(arena) = cut(region, *used, room)
+            && let Some(cut) = cut(region, *used, room)
         {
             *used += room;
-            return Ok(arena);
+            return Ok(cut);
         }
         let region = Arc::new(list.region(room, Arc::downgrade(&self.free_list))?);
-        let Some(arena) = cut(&region, 0, room) else {
-            unreachable!("a region is as large as was asked for")
-        };
+        let Some(cut) = cut(&region, 0, room) else { unreachable!("a region is as large as was asked for") };
         let left = arena_words(&region) - room;
         // Dropped after the lock is released, because dropping a region takes the lock.
         let before = if left >= room { list.current.replace((region, room)) } else { None };
         drop(list);
         drop(before);
-        Ok(arena)
+        Ok(cut)
     }
 }
 
@@ -253,8 +277,9 @@ fn arena_words(region: &Region) -> usize {
     region.block.as_ref().map_or(0, Block::words)
 }
 
-/// The words `used .. used + room` of a region, if it has them.
-fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
+/// The words `used .. used + room` of a region, if it has them, and the number of huge pages that begin in them. These are asked for
+/// while the free list is locked, so before another thread writes to a later part of such a page.
+fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<(Arena, u32)> {
     let block = region.block.as_ref()?;
     if room > block.words() - used {
         return None;
@@ -262,7 +287,8 @@ fn cut(region: &Arc<Region>, used: usize, room: usize) -> Option<Arena> {
     // SAFETY: `room <= words - used` was checked without underflow, because a region never gives out more words than it has; so
     // `used` words lie within the block.
     let start = unsafe { block.start().add(used) };
-    Some(Arena { start: NonNull::new(start)?, length: 0, room, region: Arc::clone(region) })
+    let arena = Arena { start: NonNull::new(start)?, length: 0, room, region: Arc::clone(region) };
+    Some((arena, block.ask_for_huge_pages(used..used + room)))
 }
 
 impl FreeList {

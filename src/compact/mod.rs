@@ -6,7 +6,7 @@
 //! | module | what is stored | instead of | shortens |
 //! | --- | --- | --- | --- |
 //! | [`narrow`] | whole values from 0 to 255 as `u8`, indices below 65536 as `u16` | 4 or 8 bytes | the first sweep over 784 pixels a sample by a third, over bags of words by a sixth |
-//! | [`decimal`] | values with a fixed number of decimals as 24-bit whole numbers | 4 bytes | memory of a window by a quarter, at 5 % of the first sweep |
+//! | [`decimal`] | values with a fixed number of decimals, and whole numbers, in 1 to 3 bytes | 4 bytes | memory of a window by a quarter to three quarters, and the first sweep with it where 1 or 2 bytes suffice |
 //! | [`implied`], [`ValueForm::Ones`] | values that are all 1, and offsets of samples with one entry each: nothing | 4 or 8 bytes each | memory of words and labels to a third |
 //! | [`arena`] | the arrays of a segment, one after the other in recycled memory | one allocation each | first writes to fresh pages, up to ten times as slow |
 //!
@@ -18,6 +18,8 @@ pub(crate) mod decimal;
 pub(crate) mod implied;
 pub(crate) mod narrow;
 pub(crate) mod widen;
+
+use decimal::Decimals;
 
 /// A type of value: `f32` or `f64`.
 pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
@@ -76,8 +78,8 @@ pub enum ValueForm {
     Whole,
     /// Whole numbers from 0 to 255 as `u8`.
     Byte,
-    /// `f32` values of a dense stream with at most this number of decimals, in 3 bytes each.
-    Decimal(u8),
+    /// `f32` values of a dense stream with a limited number of decimals, in 1 to 3 bytes each.
+    Decimal(Decimals),
     /// Not at all: every value of a sparse stream is 1. `values` is empty, and there are as many values as indices.
     Ones,
 }
@@ -89,7 +91,7 @@ impl ValueForm {
         match self {
             ValueForm::Whole => element,
             ValueForm::Byte => 1,
-            ValueForm::Decimal(_) => decimal::SIZE,
+            ValueForm::Decimal(decimals) => decimals.size(),
             ValueForm::Ones => 0,
         }
     }

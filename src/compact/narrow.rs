@@ -2,7 +2,8 @@
 //!
 //! Pixels, counts and other whole numbers then take a quarter of their memory, and most indices half.
 
-use super::{Value, ValueForm, decimal};
+use super::decimal::{self, Decimals};
+use super::{Value, ValueForm};
 use crate::Result;
 use crate::memory::room;
 use crate::processor::{InstructionSet, Processor, dispatch};
@@ -18,8 +19,8 @@ pub trait Narrow: Value {
     /// Whether `guess` stands for exactly this number.
     fn is(self, guess: u8) -> bool;
 
-    /// Stores values as [`decimal`] does, if all of them can be; returns their number of decimals.
-    fn store_decimals(values: &[Self], stored: &mut Vec<u8>) -> Result<Option<u8>>;
+    /// Stores values as [`decimal`] does, if all of them can be; returns how.
+    fn store_decimals(values: &[Self], stored: &mut Vec<u8>) -> Result<Option<Decimals>>;
 }
 
 impl Narrow for f32 {
@@ -35,7 +36,7 @@ impl Narrow for f32 {
         f32::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(values: &[f32], stored: &mut Vec<u8>) -> Result<Option<u8>> {
+    fn store_decimals(values: &[f32], stored: &mut Vec<u8>) -> Result<Option<Decimals>> {
         decimal::store(values, stored)
     }
 }
@@ -51,7 +52,7 @@ impl Narrow for f64 {
         f64::from(guess).to_bits() == self.to_bits()
     }
 
-    fn store_decimals(_: &[f64], _: &mut Vec<u8>) -> Result<Option<u8>> {
+    fn store_decimals(_: &[f64], _: &mut Vec<u8>) -> Result<Option<Decimals>> {
         Ok(None)
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::cancel::carried;
 use crate::file::DataFile;
-use crate::memory::{AlignedBytes, HUGE_PAGE, Held, Meter, room};
+use crate::memory::huge::{self, HUGE_PAGE};
+use crate::memory::{AlignedBytes, Held, Meter, room};
 use crate::{Error, Result, memory};
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -96,7 +97,7 @@ impl ChunkBuffer {
         self.bytes.reserve(size)?;
         let touched = self.touched.saturating_sub(length);
         let read = |first: usize, piece: &mut [MaybeUninit<u8>]| {
-            let is_huge = touched <= first && memory::populate_huge(piece);
+            let is_huge = touched <= first && huge::populate(piece);
             for (first, piece) in (first..).step_by(PIECE).zip(piece.chunks_mut(PIECE)) {
                 if !is_huge {
                     let fresh = touched.saturating_sub(first).min(piece.len());
@@ -172,7 +173,7 @@ fn populate_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     let address = memory.as_ptr().addr();
     let before = memory.len().min(address.next_multiple_of(HUGE_PAGE) - address);
     memory[before..].par_chunks_exact_mut(HUGE_PAGE).for_each(|page| {
-        memory::populate_huge(page);
+        huge::populate(page);
     });
 }
 

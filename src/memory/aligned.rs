@@ -3,7 +3,8 @@
 //! The system gives memory for a large `Vec` somewhere between two huge pages. Of a chunk of 14 MB, which the deserializers of
 //! speech make, two of the seven huge pages are then left to small ones.
 
-use super::{HUGE_PAGE, room};
+use super::huge::HUGE_PAGE;
+use super::room;
 use crate::Result;
 use std::alloc::{Layout, alloc, dealloc};
 use std::mem::MaybeUninit;

@@ -4,13 +4,17 @@
 //! blocks of that size for later, in an arena for each thread, and then gives none of them back: of 40 readers that sixteen
 //! threads served one after the other, 114 MB stayed resident in the end, and 63 MB if the memory of chunks is taken here.
 
-use std::mem::MaybeUninit;
+use super::huge::HUGE_PAGE;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
+
+/// The largest page of the processors that the library runs on.
+const LARGEST_PAGE: usize = 64 << 10;
 
 /// Bytes from which on memory is taken from the system: the allocator's own limit, before it moves it.
 pub(crate) const LEAST: usize = 128 << 10;
 
-/// Zeroed memory that begins at a page.
+/// Zeroed memory that begins at a page, and at the place of a huge page if it is as large.
 #[derive(Debug)]
 pub(crate) struct Pages {
     start: NonNull<MaybeUninit<u8>>,
@@ -25,6 +29,29 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// `size` bytes, or `None` if there is no memory for them. No page is there before it is written.
     pub(crate) fn new(size: usize) -> Option<Pages> {
+        if size < HUGE_PAGE {
+            return Self::mapped(size);
+        }
+        let size = size.checked_next_multiple_of(LARGEST_PAGE)?;
+        let larger = ManuallyDrop::new(Self::mapped(size.checked_add(HUGE_PAGE)?)?);
+        let start = larger.start.as_ptr();
+        let before = start.addr().next_multiple_of(HUGE_PAGE) - start.addr();
+        let unmap = |from: usize, size: usize| {
+            if size > 0 {
+                // SAFETY: the range lies within the mapping, outside of the `size` bytes that are kept, and begins and ends at a
+                // page: `before` and `size` are multiples of a page's size. Nobody has its address.
+                unsafe { libc::munmap(start.add(from).cast(), size) };
+            }
+        };
+        unmap(0, before);
+        unmap(before + size, HUGE_PAGE - before);
+        // SAFETY: `before` is less than HUGE_PAGE, and the mapping has `size + HUGE_PAGE` bytes.
+        let start = unsafe { start.add(before) };
+        Some(Pages { start: NonNull::new(start)?, size })
+    }
+
+    /// A mapping of this size.
+    fn mapped(size: usize) -> Option<Pages> {
         let (protection, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address that the system chooses overlaps nothing; a size of 0 or one that is too large is
@@ -67,5 +94,13 @@ mod tests {
         assert!(bytes.iter().all(|&byte| byte == 0));
         bytes.fill(7);
         assert!(Pages::new(0).is_none() && Pages::new(usize::MAX).is_none());
+        for size in [HUGE_PAGE, HUGE_PAGE + 1, 5 * HUGE_PAGE - 1] {
+            let pages = Pages::new(size).expect("memory");
+            assert!(pages.size() >= size && pages.start().as_ptr().addr().is_multiple_of(HUGE_PAGE));
+            // SAFETY: as above, of a block with `size` bytes.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(pages.start().as_ptr().cast::<u8>(), size) };
+            assert!(bytes[0] == 0 && bytes[size - 1] == 0);
+            bytes.fill(7);
+        }
     }
 }

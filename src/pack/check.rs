@@ -104,6 +104,7 @@ pub(super) fn empty_sequence(stream: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::decimal;
     use crate::sequence::FrameView;
 
     /// The check of frames in `bytes` bytes for samples of 6 values.
@@ -144,9 +145,12 @@ mod tests {
         let view = |form, values, kind| SequenceView { samples: 1, values, form, kind };
         let sparse = SparseView { indices: &[0; 4], narrow: false, offsets: &[0, 1], single: true };
         assert!(sizes(&view(ValueForm::Ones, &[], ViewKind::Dense), 4, 1).is_err());
-        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Dense), 8, 1).is_err());
-        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Dense), 4, 1).is_ok());
-        assert!(sizes(&view(ValueForm::Decimal(2), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_err());
+        let mut stored = Vec::new();
+        let decimals = decimal::store(&[0.123_456], &mut stored).expect("memory").expect("decimals");
+        assert_eq!(decimals.size(), 3);
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 8, 1).is_err());
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Dense), 4, 1).is_ok());
+        assert!(sizes(&view(ValueForm::Decimal(decimals), &[0; 3], ViewKind::Sparse(sparse)), 4, 1).is_err());
         assert!(matches!(sizes(&view(ValueForm::Ones, &[], ViewKind::Sparse(sparse)), 4, 1), Ok(1)));
     }
 }

@@ -1,0 +1,105 @@
+//! Huge pages for memory that is written for the first time.
+//!
+//! Zeroing a huge page takes a quarter to a half of the time of as many bytes of small ones, and look-ups in it seldom wait for the
+//! processor's tables of pages. But a huge page may be slow to get: where memory is fragmented the system first has to move other
+//! pages, and in a virtual machine the host may have taken large free blocks back, and has to provide them again. A single slow
+//! page proves nothing: only after clearly more than one page in [`TOLERATED`] was slow, the process asks for no more huge pages.
+//!
+//! Measured with 160 MB of HTK features and labels (utterances, single frames) and 43 MB of dense binary data, one CPU, medians of
+//! seven to nine alternating runs, in ms a sweep without huge pages, with them, and with them but without that doubt:
+//!
+//! | the host | sweep | without | with | without doubt |
+//! | --- | --- | ---: | ---: | ---: |
+//! | has all memory | first, utterances | 95 | 76 | 76 |
+//! | has all memory | later, utterances | 21.6 | 17.8 | 18.1 |
+//! | has all memory | first, single frames | 265 | 223 | 237 |
+//! | has all memory | later, single frames | 182 | 155 | 154 |
+//! | has all memory | first, binary data | 20 | 14 | 11 |
+//! | has all memory | later, binary data | 5.7 | 5.0 | 5.0 |
+//! | takes free memory back | first, utterances | 95 | 107 | 318 |
+//!
+//! Chunks of text (100 MB, 38 MB in memory, samples of 11876 decimals, one CPU): a first sweep takes 54 ms instead of 60, and the
+//! reader is destroyed in 1.5 ms instead of 3.6.
+//!
+//! (The last row was measured with a doubt of four pages in place of two; each slow page took 2.3 ms instead of 0.2.)
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Size of a huge page in bytes. A huge page begins at a multiple of its size.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// A page is slow if it takes longer: several times what an available huge page takes, or as many bytes of small pages.
+const SLOW: Duration = Duration::from_millis(1);
+
+/// At most one slow page in this many is tolerated in the long run.
+const TOLERATED: u32 = 8;
+
+/// Grows by [`TOLERATED`] with each slow page, and shrinks by 1 with each other page, down to 0.
+static DOUBT: AtomicU32 = AtomicU32::new(0);
+
+/// Asks that the memory of one huge page, which has not been written yet, is one. False if it will not be: the memory is not of a
+/// huge page's size or place, huge pages are slow to get, or the system has none. Who populates the memory must
+/// [`report`] how long that took.
+#[cfg(target_os = "linux")]
+pub(crate) fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
+    let start = memory.as_mut_ptr();
+    let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
+    if !fits || DOUBT.load(Ordering::Relaxed) >= TOLERATED * 2 {
+        return false;
+    }
+    // SAFETY: `HUGE_PAGE` bytes from `start` on are exactly `memory`, by the check of its length above, which is borrowed and thus
+    // mapped. The advice does not change its content, whether it succeeds or fails.
+    unsafe { libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_HUGEPAGE) == 0 }
+}
+
+/// Asks for nothing.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn ask(_: &mut [MaybeUninit<u8>]) -> bool {
+    false
+}
+
+/// Takes note of how long it took to populate `pages` huge pages.
+pub(crate) fn report(pages: u32, took: Duration) {
+    if pages == 0 {
+        return;
+    }
+    let is_slow = took > SLOW * pages;
+    let changed = |doubt: u32| {
+        if is_slow { Some(doubt + TOLERATED * pages) } else { Some(doubt.saturating_sub(pages)) }
+    };
+    let _ = DOUBT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+}
+
+/// Gets one huge page for memory that has its size and alignment, if the system has one available. False if the memory was
+/// left as it is.
+pub(crate) fn populate(memory: &mut [MaybeUninit<u8>]) -> bool {
+    if !ask(memory) {
+        return false;
+    }
+    let before = Instant::now();
+    super::populate(memory);
+    report(1, before.elapsed());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_place_of_a_huge_page_gets_one() {
+        let mut memory: Vec<u8> = Vec::with_capacity(3 * HUGE_PAGE);
+        let spare = memory.spare_capacity_mut();
+        let first = spare.as_ptr().addr().next_multiple_of(HUGE_PAGE) - spare.as_ptr().addr();
+        assert!(!populate(&mut spare[first..][..HUGE_PAGE - 1]));
+        assert!(!populate(&mut spare[first + 1..][..HUGE_PAGE]));
+        let place = &mut spare[first..][..HUGE_PAGE];
+        place.fill(MaybeUninit::new(7));
+        // Whether there is one is the system's choice.
+        populate(place);
+        // SAFETY: `fill` above has written every byte of `place`.
+        assert!(place.iter().all(|byte| unsafe { byte.assume_init() } == 7));
+    }
+}
