@@ -10,7 +10,7 @@ use super::mixed;
 use super::number::{POWERS, integer, short};
 use super::output::Column;
 use super::rules::is_non_printable;
-use super::simd::{BLOCK, Entries, MOST_ENTRIES, MOST_NUMBERS, Simd, Window};
+use super::simd::{BLOCK, MOST_ENTRIES, MOST_NUMBERS, SignedEntries, Simd, Window};
 use crate::compact::Value;
 
 /// Entries after the last one that may be written in vain.
@@ -103,11 +103,17 @@ fn blocks<T: Value, S: Simd>(
         let indices = indices.get_mut(count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
         let values = values.get_mut(count..)?.first_chunk_mut::<MOST_ENTRIES>()?;
         if is_ended
-            && (found.dot | found.minus) & known == 0
-            && let Some(entries) = Entries::of(found.digit & known, found.colon & known)
+            && found.dot & known == 0
+            && let Some(SignedEntries { entries, negative }) =
+                SignedEntries::of(simd, found.digit & known, found.minus & known, found.colon & known)
         {
             if !simd.entries(window, entries, dim as u32, indices, values) {
                 return None;
+            }
+            if negative != 0 {
+                for (number, value) in values.iter_mut().enumerate() {
+                    *value = if negative >> number & 1 == 0 { *value } else { value.negated() };
+                }
             }
             count += entries.ends.count_ones() as usize;
             if others != 0 {
@@ -122,8 +128,8 @@ fn blocks<T: Value, S: Simd>(
             continue;
         }
         let Some(block) = mixed::read::<true, S>(simd, window, &mut tokens) else { return Some((at, count)) };
-        let (mut tokens, mut are_scaled) = (tokens.get(..block.total)?.iter(), block.are_scaled);
         let entries = block.count() / 2;
+        let (mut tokens, mut are_scaled) = (tokens.get(..block.total)?.iter(), block.are_scaled);
         for (index, value) in indices.iter_mut().zip(values).take(entries) {
             let found_index = mixed::next(&mut tokens, &mut are_scaled, &[])?;
             if found_index >= dim as f64 {

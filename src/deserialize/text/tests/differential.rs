@@ -40,7 +40,11 @@ fn dense(name: &'static str, dim: usize) -> impl Strategy<Value = String> {
 }
 
 fn sparse(name: &'static str, dim: u32) -> impl Strategy<Value = String> {
-    proptest::collection::vec((gap(), 0..dim, number()), 0..20).prop_map(move |entries| {
+    let entries = prop_oneof![
+        2 => proptest::collection::vec((gap(), 0..dim, number().boxed()), 0..20),
+        1 => proptest::collection::vec((gap(), 0..dim, "-?[0-9]{1,3}".boxed()), 0..40),
+    ];
+    entries.prop_map(move |entries| {
         let entries: String =
             entries.into_iter().map(|(gap, index, value)| format!("{gap}{index}:{value}")).collect();
         format!("|{name}{entries}")

@@ -95,7 +95,7 @@ impl Simd for Avx2 {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool {
         let numbers = numbers_ending(self, text);
-        // Up to 8 digits: the last four, and the four before them.
+        // Up to 8 digits: the last four, and the four before them. Where a minus is among these, no number ends, and there is 0.
         let number = |start: u32, end: u32| {
             let last = |end: u32| i32::from(numbers[end.wrapping_sub(1) as usize % BLOCK]);
             let is_long = if end.wrapping_sub(start) > 4 { -1 } else { 0 };

@@ -165,17 +165,20 @@ impl Simd for Avx512 {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool {
         let count = entries.ends.count_ones();
-        let text = load::<0>(self, text);
+        let digits = digits(self, load::<0>(self, text));
+        // SAFETY: there is a value of `Avx512`. A minus becomes a zero before its number.
+        let digits =
+            unsafe { _mm512_maskz_mov_epi8(_mm512_cmplt_epu8_mask(digits, _mm512_set1_epi8(10)), digits) };
         let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
         let ([first_indices, second_indices], _) = indices.as_chunks_mut::<LANES>() else { return false };
         let ([first_values, second_values], _) = values.as_chunks_mut::<LANES>() else { return false };
         let order = in_turn(self, &[0, 1, 2, 3, 4, 5, 6, 7]);
         // SAFETY: there is a value of `Avx512`.
         let limits = unsafe { _mm256_set1_epi32(limit as i32) };
-        let first = convert_entries::<0>(self, text, &places);
+        let first = convert_entries::<0>(self, digits, &places);
         let mut large = store_entries(self, first, order, limits, first_indices, first_values);
         if count > LANES as u32 {
-            let second = convert_entries::<LANES>(self, text, &places);
+            let second = convert_entries::<LANES>(self, digits, &places);
             large |= store_entries(self, second, order, limits, second_indices, second_values) << LANES;
         }
         large & ((1 << count.min(MOST_ENTRIES as u32)) - 1) == 0
@@ -192,7 +195,7 @@ impl Simd for Avx512 {
         values: &mut [T; LANES],
     ) -> bool {
         let places = [places(self, entries.starts), places(self, entries.colons), places(self, entries.ends)];
-        let numbers = convert_entries::<0>(self, load::<0>(self, text), &places);
+        let numbers = convert_entries::<0>(self, digits(self, load::<0>(self, text)), &places);
         // SAFETY: there is a value of `Avx512`; the 32 bytes are those of `limits`.
         let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
         store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
@@ -285,13 +288,13 @@ static DIVISORS_BEFORE: [f64; 8] = {
     table
 };
 
-/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places: two indices and two values
-/// by turns. Entries that are missing become zeros.
+/// Converts eight entries from number `FROM` on, whose starts, colons and ends are at these places, from the values of all bytes as
+/// digits: two indices and two values by turns. Entries that are missing become zeros.
 ///
 /// Each number is brought to the end of 8 bytes, with zeros before it in place of what the text has there. Then neighbours
 /// are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
 #[inline(always)]
-fn convert_entries<const FROM: usize>(simd: Avx512, text: __m512i, places: &[__m512i; 3]) -> __m512i {
+fn convert_entries<const FROM: usize>(simd: Avx512, digits: __m512i, places: &[__m512i; 3]) -> __m512i {
     let [starts, colons, ends] = *places;
     let (starts, colons) = (spread::<FROM>(simd, starts), spread::<FROM>(simd, colons));
     let ends = spread::<FROM>(simd, ends);
@@ -300,7 +303,6 @@ fn convert_entries<const FROM: usize>(simd: Avx512, text: __m512i, places: &[__m
         // The 8 bytes before an end: -8 to -1.
         let before = _mm512_set1_epi64(0xfffe_fdfc_fbfa_f9f8_u64 as i64);
         let (in_index, in_value) = (_mm512_add_epi8(colons, before), _mm512_add_epi8(ends, before));
-        let digits = _mm512_sub_epi8(text, _mm512_set1_epi8(0x30));
         let is_index = _mm512_cmpge_epi8_mask(in_index, starts);
         let is_value = _mm512_cmpgt_epi8_mask(in_value, colons);
         let index_digits = _mm512_maskz_permutexvar_epi8(is_index, in_index, digits);
@@ -349,6 +351,13 @@ fn store_entries<T: Value>(
 fn load<const BACK: usize>(_: Avx512, text: Window<'_>) -> __m512i {
     // SAFETY: there is a value of `Avx512`; the 64 bytes are those of the array.
     unsafe { _mm512_loadu_si512(text.back::<BACK>().as_ptr().cast()) }
+}
+
+/// The value of each byte, if it is a digit; 10 or more for other bytes.
+#[inline(always)]
+fn digits(_: Avx512, text: __m512i) -> __m512i {
+    // SAFETY: there is a value of `Avx512`.
+    unsafe { _mm512_sub_epi8(text, _mm512_set1_epi8(0x30)) }
 }
 
 /// The bytes that are `byte`.

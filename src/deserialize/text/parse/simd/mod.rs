@@ -125,10 +125,18 @@ pub struct Tokens {
 pub struct Entries {
     /// First digits of the indices.
     pub starts: u64,
-    /// Colons, which end the indices; the next byte is the value's first digit.
+    /// Colons, which end the indices; the next byte is the value's first digit, or a minus before it.
     pub colons: u64,
     /// The bytes after the values' last digits.
     pub ends: u64,
+}
+
+/// The entries of a block, and which of their values are negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignedEntries {
+    pub entries: Entries,
+    /// A bit for each entry.
+    pub negative: u64,
 }
 
 /// What follows each of up to eight places of a text.
@@ -205,8 +213,8 @@ pub trait Simd: InstructionSet {
         false
     }
 
-    /// Converts the entries of a block. Returns whether all indices are below `limit`; if not, or beyond the entries, what
-    /// is in `indices` and `values` is not specified.
+    /// Converts the entries of a block; values lose their signs. Returns whether all indices are below `limit`; if not, or beyond the
+    /// entries, what is in `indices` and `values` is not specified.
     fn entries<T: Value>(
         self,
         text: Window<'_>,
@@ -216,7 +224,7 @@ pub trait Simd: InstructionSet {
         values: &mut [T; MOST_ENTRIES],
     ) -> bool;
 
-    /// Converts at most eight entries of a block, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
+    /// Converts at most eight entries of a block, whose values have no signs, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
     /// Returns whether all indices are below their limits.
     #[inline(always)]
     fn entries_in_order<T: Value>(
@@ -296,18 +304,24 @@ fn long(text: Window<'_>, start: u32, end: u32) -> Option<f64> {
     (length == end.wrapping_sub(start) as usize).then_some(value)
 }
 
-impl Entries {
-    /// The entries of a block in which there is nothing but digits, colons and white space. An entry that the block's end
+impl SignedEntries {
+    /// The entries of a block in which there is nothing but digits, minus signs, colons and white space. An entry that the block's end
     /// cuts off may have no value or no end; its bits are left out of `ends`. `None` if these are no entries, or if a number
     /// has more than 8 digits.
     #[inline(always)]
-    pub fn of(digit: u64, colons: u64) -> Option<Entries> {
+    pub fn of<S: Simd>(simd: S, digit: u64, minus: u64, colons: u64) -> Option<SignedEntries> {
         let runs = digit & !(digit << 1);
-        let (starts, values) = (runs & !(colons << 1), runs & (colons << 1));
+        let values = runs & ((colons | minus) << 1);
+        let starts = runs & !values;
         let index_ends = run_ends(digit, starts);
         let ends = run_ends(digit, values);
-        let wrong = (index_ends ^ colons) | ((colons << 1) & !digit) | long_runs(digit);
-        (wrong == 0).then_some(Entries { starts, colons, ends })
+        let wrong = (index_ends ^ colons)
+            | ((colons << 1) & !(digit | minus))
+            | (minus & !(colons << 1))
+            | ((minus << 1) & !digit)
+            | long_runs(digit);
+        let entries = Entries { starts, colons, ends };
+        (wrong == 0).then(|| SignedEntries { entries, negative: simd.extract(minus << 1, values) })
     }
 }
 

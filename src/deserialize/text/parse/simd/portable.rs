@@ -72,8 +72,9 @@ impl Simd for Portable {
             colons &= colons.wrapping_sub(1);
             ends &= ends - 1;
             *index = joined(text.eight(start) ^ ZEROS, colon.wrapping_sub(start).min(8)) as i32;
-            let digits = end.wrapping_sub(colon + 1).min(8);
-            *value = T::from_i32(joined(text.eight(colon + 1) ^ ZEROS, digits) as i32);
+            let first = colon + 1 + u32::from(text.byte(colon + 1) == b'-');
+            let digits = end.wrapping_sub(first).min(8);
+            *value = T::from_i32(joined(text.eight(first) ^ ZEROS, digits) as i32);
             if *index as u32 >= limit {
                 return false;
             }

@@ -219,11 +219,12 @@ proptest! {
     #[test]
     fn entries_are_converted(
         entries in proptest::collection::vec(("[0-9]{1,8}", "[0-9]{1,8}", " {1,2}"), 0..16),
+        signed in proptest::collection::vec(("[0-9]{1,3}", "-?[0-9]{1,8}", " {1,2}"), 0..16),
         short in proptest::collection::vec(("[0-9]", "[0-9]", " "), 0..16),
         limit in prop_oneof![Just(u32::MAX), 0u32..100_000_000, 0u32..12],
         order in Just([0u32, 1, 2, 3, 4, 5, 6, 7]).prop_shuffle(),
     ) {
-        for entries in [entries, short] {
+        for entries in [entries, signed, short] {
             let text: String = entries.iter().map(|(index, value, gap)| format!("{index}:{value}{gap}")).collect();
             let text = whole_words(&text);
             let pairs = text.split_ascii_whitespace().map(|entry| entry.split_once(':').expect("a colon"));
@@ -234,13 +235,17 @@ proptest! {
             let padded = padded(text);
             for_each_instruction_set!(simd => {
                 let classes = simd.classify(window(&padded));
-                let found = Entries::of(classes.digit, classes.colon).expect("entries");
+                let SignedEntries { entries: found, negative } =
+                    SignedEntries::of(simd, classes.digit, classes.minus, classes.colon).expect("entries");
+                let signs = values.iter().enumerate().filter(|(_, value)| value.is_sign_negative());
+                prop_assert_eq!(simd.lowest(negative, values.len() as u32), signs.fold(0, |bits, (i, _)| bits | 1 << i));
+                let values: Vec<f64> = values.iter().map(|value| value.abs()).collect();
                 prop_assert_eq!(found.ends.count_ones() as usize, indices.len());
                 let mut to_indices = [0; MOST_ENTRIES];
                 let (mut floats, mut doubles) = ([0f32; MOST_ENTRIES], [0f64; MOST_ENTRIES]);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut floats), are_below);
                 prop_assert_eq!(simd.entries(window(&padded), found, limit, &mut to_indices, &mut doubles), are_below);
-                if indices.len() <= LANES {
+                if indices.len() <= LANES && negative == 0 {
                     let limits = order.map(|entry| limit.saturating_add(entry));
                     let (mut ordered, mut ordered_values) = ([9; LANES], [9f32; LANES]);
                     let are_below = simd.entries_in_order(
