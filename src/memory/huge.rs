@@ -2,13 +2,13 @@
 //!
 //! Zeroing a huge page takes a quarter to a half of the time of as many bytes of small ones, and look-ups in it seldom wait for the
 //! processor's tables of pages. But a huge page may be slow to get: where memory is fragmented the system first has to move other
-//! pages, and in a virtual machine the host may have taken large free blocks back, and has to provide them again. A single slow
-//! page proves nothing: only after clearly more than one page in [`TOLERATED`] was slow, the process asks for no more huge pages.
+//! pages, and in a virtual machine the host may have taken large free blocks back, and has to provide them again, in 2 to 5 ms. So
+//! the process keeps a balance of what its huge pages have saved and cost, and asks for no more once they have cost [`LOSS`].
 //!
 //! Measured with 160 MB of HTK features and labels (utterances, single frames) and 43 MB of dense binary data, one CPU, medians of
-//! seven to nine alternating runs, in ms a sweep without huge pages, with them, and with them but without that doubt:
+//! seven to nine alternating runs, in ms a sweep without huge pages, with them, and with them whatever they cost:
 //!
-//! | the host | sweep | without | with | without doubt |
+//! | the host | sweep | without | with | always |
 //! | --- | --- | ---: | ---: | ---: |
 //! | has all memory | first, utterances | 95 | 76 | 76 |
 //! | has all memory | later, utterances | 21.6 | 17.8 | 18.1 |
@@ -21,23 +21,26 @@
 //! Chunks of text (100 MB, 38 MB in memory, samples of 11876 decimals, one CPU): a first sweep takes 54 ms instead of 60, and the
 //! reader is destroyed in 1.5 ms instead of 3.6.
 //!
-//! (The last row was measured with a doubt of four pages in place of two; each slow page took 2.3 ms instead of 0.2.)
+//! (The last row was measured with a rule that gave up after four slow pages of 2.3 ms each.)
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Size of a huge page in bytes. A huge page begins at a multiple of its size.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// A page is slow if it takes longer: several times what an available huge page takes, or as many bytes of small pages.
-const SLOW: Duration = Duration::from_millis(1);
+/// What getting as many bytes of small pages takes, at least.
+const SMALL_PAGES: Duration = Duration::from_micros(500);
 
-/// At most one slow page in this many is tolerated in the long run.
-const TOLERATED: u32 = 8;
+/// Most time that huge pages may have cost. One slow page is more, unless several were fast before it.
+const LOSS: i64 = 2_000;
 
-/// Grows by [`TOLERATED`] with each slow page, and shrinks by 1 with each other page, down to 0.
-static DOUBT: AtomicU32 = AtomicU32::new(0);
+/// Most time that is counted as saved: after this many microseconds saved, one or two slow pages are tolerated.
+const SAVED: i64 = 6_000;
+
+/// Microseconds that the huge pages of this process have saved so far, or cost if negative.
+static BALANCE: AtomicI64 = AtomicI64::new(0);
 
 /// Asks that the memory of one huge page, which has not been written yet, is one. False if it will not be: the memory is not of a
 /// huge page's size or place, huge pages are slow to get, or the system has none. Who populates the memory must
@@ -46,7 +49,7 @@ static DOUBT: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn ask(memory: &mut [MaybeUninit<u8>]) -> bool {
     let start = memory.as_mut_ptr();
     let fits = start.addr().is_multiple_of(HUGE_PAGE) && memory.len() == HUGE_PAGE;
-    if !fits || DOUBT.load(Ordering::Relaxed) >= TOLERATED * 2 {
+    if !fits || BALANCE.load(Ordering::Relaxed) < -LOSS {
         return false;
     }
     // SAFETY: `HUGE_PAGE` bytes from `start` on are exactly `memory`, by the check of its length above, which is borrowed and thus
@@ -62,14 +65,11 @@ pub(crate) fn ask(_: &mut [MaybeUninit<u8>]) -> bool {
 
 /// Takes note of how long it took to populate `pages` huge pages.
 pub(crate) fn report(pages: u32, took: Duration) {
-    if pages == 0 {
-        return;
+    if pages > 0 {
+        let saved = i64::from(pages) * SMALL_PAGES.as_micros() as i64 - took.as_micros() as i64;
+        let sum = |balance: i64| Some(balance.saturating_add(saved).min(SAVED));
+        let _ = BALANCE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
     }
-    let is_slow = took > SLOW * pages;
-    let changed = |doubt: u32| {
-        if is_slow { Some(doubt + TOLERATED * pages) } else { Some(doubt.saturating_sub(pages)) }
-    };
-    let _ = DOUBT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
 }
 
 /// Gets one huge page for memory that has its size and alignment, if the system has one available. False if the memory was
