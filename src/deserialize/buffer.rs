@@ -3,9 +3,9 @@
 
 use crate::cancel::carried;
 use crate::file::DataFile;
+use crate::lock::Mutex;
 use crate::memory::{AlignedBytes, HUGE_PAGE, Held, Meter, room};
 use crate::{Error, Result, memory};
-use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
