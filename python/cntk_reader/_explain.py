@@ -65,7 +65,7 @@ def explained(example: str) -> Callable[[Explained], Explained]:
 
         if is_class:
             setattr(what, "__init__", checked)  # noqa: B010 - a class is not known to be one
-            return what
+            return cast("Explained", what)
         return cast("Explained", checked)
 
     return decorate
