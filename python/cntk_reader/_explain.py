@@ -63,10 +63,12 @@ def explained(example: str) -> Callable[[Explained], Explained]:
                 raise TypeError(f"{name}: {error}. For example: {example}") from None
             return original(*arguments, **options)
 
+        made: Explained = what
         if is_class:
-            setattr(what, "__init__", checked)  # noqa: B010 - a class is not known to be one
-            return cast("Explained", what)
-        return cast("Explained", checked)
+            setattr(made, "__init__", checked)  # noqa: B010 - a class is not known to be one
+        else:
+            made = cast("Explained", checked)
+        return made
 
     return decorate
 
