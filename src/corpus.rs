@@ -3,9 +3,9 @@
 mod symbols;
 
 use crate::Result;
+use crate::lock::RwLock;
 use crate::memory::room;
 use crate::sequence::SequenceKey;
-use parking_lot::RwLock;
 use std::fmt;
 pub use symbols::Symbols;
 

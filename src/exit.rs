@@ -17,9 +17,8 @@
 //! What is inside is counted by atomics. The only lock is held across forks, so that a child never inherits it locked.
 
 use crate::fork::Process;
+use crate::lock::{AcrossFork, Mutex};
 use crate::sync;
-use parking_lot::Mutex;
-use parking_lot::lock_api::RawMutex;
 use std::cell::Cell;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -39,7 +38,10 @@ pub(crate) trait ForeignThreads: Send + Sync {
 }
 
 /// The groups of such threads, each with the process that they belong to.
-static THREADS: Mutex<Vec<(Process, Weak<dyn ForeignThreads>)>> = Mutex::new(Vec::new());
+static THREADS: Mutex<Groups> = Mutex::new(Vec::new());
+static ACROSS_FORK: AcrossFork<Groups> = AcrossFork::new(&THREADS);
+
+type Groups = Vec<(Process, Weak<dyn ForeignThreads>)>;
 
 thread_local! {
     /// How often this thread is inside.
@@ -152,16 +154,13 @@ pub(crate) fn join_until(thread: sync::thread::JoinHandle<()>, deadline: Instant
 
 /// For [`crate::fork`]: takes the lock, so that no other thread holds it while the process forks.
 pub(crate) fn lock_for_fork() {
-    // SAFETY: locking is allowed at any time; the guard that this lock lacks would only unlock it, which `unlock_after_fork`
-    // does.
-    unsafe { THREADS.raw() }.lock();
+    ACROSS_FORK.lock();
 }
 
 /// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
 pub(crate) fn unlock_after_fork() {
-    // SAFETY: the C library runs this after `lock_for_fork`, in the thread that forked, so the mutex is locked and has no
-    // guard.
-    unsafe { THREADS.raw().unlock() };
+    // SAFETY: the C library runs this once after each call of `lock_for_fork`, in the thread that forked.
+    unsafe { ACROSS_FORK.unlock() };
 }
 
 /// For [`crate::fork`]: of all threads only this one is in the child.

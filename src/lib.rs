@@ -146,6 +146,7 @@ pub mod index {
     pub use crate::deserialize::text::index::{CacheState, IndexCache, IndexSize};
 }
 mod limits;
+mod lock;
 #[doc(hidden)]
 pub mod log;
 mod memory;

@@ -1,6 +1,6 @@
 //! Log lines. They go to a callback that the host sets, otherwise to standard error.
 
-use parking_lot::RwLock;
+use crate::lock::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

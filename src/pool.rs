@@ -3,12 +3,11 @@
 use crate::cancel::{self, Current};
 use crate::error::ExceptionClass;
 use crate::fork::Process;
+use crate::lock::{AcrossFork, Mutex};
 use crate::log::{Level, Logger};
 use crate::sync::{self, ThreadPool};
 use crate::thread;
 use crate::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
-use parking_lot::lock_api::RawMutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +29,7 @@ pub struct Pool {
 pub const MOST_THREADS: usize = crate::limits::MOST_THREADS;
 
 static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
+static ACROSS_FORK: AcrossFork<Option<Pool>> = AcrossFork::new(&SHARED);
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the number of loading threads for readers that are created from now on; 0 restores the default
@@ -174,16 +174,14 @@ impl Drop for Pool {
 
 /// For [`crate::fork`]: takes the pool's lock, so that no other thread holds it while the process forks.
 pub(crate) fn lock_for_fork() {
-    // SAFETY: `raw` requires that the mutex is not unlocked while a guard is alive. Here it is only locked, and the one
-    // unlock through `raw`, in `unlock_after_fork`, releases exactly this lock.
-    unsafe { SHARED.raw() }.lock();
+    ACROSS_FORK.lock();
 }
 
 /// For [`crate::fork`]: the counterpart of [`lock_for_fork`].
 pub(crate) fn unlock_after_fork() {
-    // SAFETY: the mutex is locked, and no guard is alive: the C library runs this handler after `fork::before`, which called
-    // `lock_for_fork`, in the thread that forked. In the child that is the only thread.
-    unsafe { SHARED.raw().unlock() };
+    // SAFETY: the C library runs this handler once after each `fork::before`, which called `lock_for_fork`, in the thread that
+    // forked. In the child that is the only thread.
+    unsafe { ACROSS_FORK.unlock() };
 }
 
 #[cfg(test)]

@@ -10,17 +10,16 @@ use cntk_reader::reader::{Epoch, ReadConfig, Reader};
 use cntk_reader::stream::ElementType;
 use common::rng::Rng;
 use common::seen::read_all;
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Lets one test run at a time, because one of them replaces the process's log sink.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn quiet() -> MutexGuard<'static, ()> {
-    let turn = TURN.lock();
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     common::quiet();
     turn
 }
@@ -159,7 +158,7 @@ fn dropped_sequences_are_named() {
     let list = [text(folder.path(), "p.ctf", &dense("a"), ""), text(folder.path(), "s.ctf", &dense("b"), "")];
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    set_sink(Some(Arc::new(move |_, line: &str| sink.lock().push(line.to_owned()))));
+    set_sink(Some(Arc::new(move |_, line: &str| sink.lock().expect("no panic").push(line.to_owned()))));
     // At every trace level.
     for level in 0..3 {
         drop(reader(&format!("traceLevel = {level}"), &list));
@@ -169,7 +168,7 @@ fn dropped_sequences_are_named() {
     let dropped =
         format!("Dropped 1 of 5 sequences of '{}', because '{}' lacks them: 5.", p.display(), s.display());
     let unused = format!("Not used: 1 of 5 sequences of '{}': 7.", s.display());
-    let lines = lines.lock();
+    let lines = lines.lock().expect("no panic");
     let joined_lines = ["Joined", "Dropped", "Not used"];
     let seen: Vec<_> =
         lines.iter().filter(|line| joined_lines.iter().any(|start| line.starts_with(start))).collect();
@@ -327,7 +326,7 @@ fn two_keys_of_one_hash_are_one_key() {
     });
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);
-    set_sink(Some(Arc::new(move |_, line: &str| sink.lock().push(line.to_owned()))));
+    set_sink(Some(Arc::new(move |_, line: &str| sink.lock().expect("no panic").push(line.to_owned()))));
     let joined = |more: &str| {
         let head = format!("randomize = false ; useNumericSequenceKeys = false ; {more}");
         run(&mut reader(&head, &list), &epoch(1, 0, 3, 1))
@@ -337,7 +336,7 @@ fn two_keys_of_one_hash_are_one_key() {
         joined("traceLevel = 1 ; hashSequenceKeys = true"),
         batches(&[(3, &[1.0, 2.0, 3.0], &[30.0, 20.0, 30.0])])
     );
-    let lines = lines.lock();
+    let lines = lines.lock().expect("no panic");
     for file in ["p.ctf", "s.ctf"].map(|name| folder.path().join(name).display().to_string()) {
         let is_warning = |line: &&String| {
             [file.as_str(), "line 1 (offset 0)", "line 3 (offset "].iter().all(|part| line.contains(part))

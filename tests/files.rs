@@ -13,13 +13,12 @@ use cntk_reader::{Error, Result};
 use common::rng::Rng;
 use common::scenario::{LIMIT, Scenario, compare, open};
 use common::seen::{Seen, read, read_all};
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,7 @@ use std::time::{Duration, Instant};
 static TURN: Mutex<()> = Mutex::new(());
 
 fn quiet() -> MutexGuard<'static, ()> {
-    let turn = TURN.lock();
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     common::quiet();
     turn
 }
@@ -458,22 +457,24 @@ fn checkpoints_refuse_another_list() {
 
 #[test]
 fn an_id_in_two_files_is_warned_of_where_ids_are_shared() {
-    let _turn = TURN.lock();
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&lines);
-    set_sink(Some(Arc::new(move |_, line| seen.lock().push(line.to_owned()))));
+    set_sink(Some(Arc::new(move |_, line| seen.lock().expect("no panic").push(line.to_owned()))));
     let (folder, list) = files(&[("a", "1 |x 1\n2 |x 1\n"), ("b", "3 |x 2\n2 |x 2\n")]);
     for head in [IN_ORDER, "randomize = true"] {
         contents(&config(head, &[text(&list, "")]));
-        assert_eq!(*lines.lock(), [""; 0]);
+        assert_eq!(*lines.lock().expect("no panic"), [""; 0]);
         // Messages about keys name the file.
         let one = format!("\"{}\"", folder.path().join("a").display());
         contents(&config(head, &[text(&list, ""), named("y", &one, "").replace("dim", "alias = x ; dim")]));
-        let dropped = std::mem::take(&mut *lines.lock());
+        let dropped = std::mem::take(&mut *lines.lock().expect("no panic"));
         let wanted = format!("lacks them: 3 of '{0}', 2 of '{0}'.", folder.path().join("b").display());
         assert!(dropped.len() == 1 && dropped[0].contains(&wanted), "{dropped:?}");
         contents(&config(head, &[text(&list, "sharedIds = true")]));
-        let [line] = &std::mem::take(&mut *lines.lock())[..] else { panic!("{head}: not one line") };
+        let [line] = &std::mem::take(&mut *lines.lock().expect("no panic"))[..] else {
+            panic!("{head}: not one line")
+        };
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
         let start = format!(
             "Sequence 2 of '{}' begins at line 2 (offset 7) and again at line 2 (offset 7) of '{}':",

@@ -76,7 +76,8 @@ class _Tagger(nn.Module):
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         neighbours = self.convolution(self.embedding(words).transpose(1, 2)).transpose(1, 2)
-        return self.output(torch.relu(neighbours))
+        tags: torch.Tensor = self.output(torch.relu(neighbours))
+        return tags
 
 
 class Tagger(Task):

@@ -66,6 +66,8 @@ class Training:
             self.report()
             self.epoch += 1
             self.sums.zero_()
+        if self.options.weights and self.rank == 0:
+            torch.save(self.model.state_dict(), self.options.weights)
 
     def learn(self, minibatch: Minibatch) -> None:
         """One step of all ranks. A rank without data takes part with a batch of 0 sequences, whose gradients are 0."""
@@ -156,10 +158,7 @@ def main() -> None:
     options = parse_options()
     # A rank that has ended leaves the others waiting: not for longer than this.
     dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-    training = Training(options)
-    training.run()
-    if options.weights and training.rank == 0:
-        torch.save(training.model.state_dict(), options.weights)
+    Training(options).run()
     # All ranks have come this far. A thread of gloo lets go of a tensor after the operation has returned, and needs the interpreter
     # for that: if the interpreter shuts down meanwhile, the process aborts ("terminate called without an active exception").
     # In PyTorch 2.15 DistributedDataParallel keeps these threads alive past destroy_process_group, so end without shutting down.

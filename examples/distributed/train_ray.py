@@ -1,7 +1,7 @@
-"""The training of `train.py` under Ray Train: python train_ray.py digits|tagger --ranks N [the options of train.py]
+"""The training of `train.py` under Ray Train: python train_ray.py digits|tagger [--ranks N] [the options of train.py]
 
 Ray starts the processes, on one machine or on many, and `torch.distributed` in them; the rest is the same. Optional: it needs the package
-`ray[train]`.
+`ray[train]`. Ray keeps its own records in the folder `ray-results`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ def main() -> None:
     own, others = parser.parse_known_args()
     options = parse_options(others)
     # Processes of Ray start in a folder of their own.
-    options.data = options.data.resolve()
-    options.checkpoint = options.checkpoint and options.checkpoint.resolve()
+    for name in ("data", "checkpoint", "weights"):
+        path = getattr(options, name)
+        setattr(options, name, path and path.resolve())
     paths = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
     ray.init(runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(paths)}}, include_dashboard=False)
     trainer = TorchTrainer(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _arrow
+from ._explain import explained, resembles, unknown
 from ._minibatch import StreamInformation
 from ._types import Array, ColumnLike, CsrLike
 from ._user import ChunkValue, ComposableUserDeserializer, Csr, SequenceArray, SequenceList
@@ -23,12 +24,19 @@ CHUNKS = 128
 #: Types that are converted to float32, chunk by chunk, without loss.
 _SMALL = {np.dtype(kind) for kind in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.float16)}
 
+#: What :func:`from_arrays` takes by name besides arrays.
+_OPTIONS = ("lengths", "keys", "minibatch_stream", "chunk_size")
+
 Lengths = Union[Sequence[int], Array, None]
 Keys = Union[Sequence[int], Sequence[str], Array, None]
 
 
 class OneHot(NamedTuple):
-    """Numbers that stand for one-hot vectors: see :func:`one_hot`."""
+    """Numbers that stand for one-hot vectors: see :func:`one_hot`.
+
+    * ``ids``: one integer for each sample
+    * ``size``: of the vectors; None: that of the categories
+    """
 
     ids: ColumnLike
     size: int | None
@@ -349,6 +357,7 @@ def _checked_keys(keys: Keys, count: int) -> Any:
     return [str(key) for key in made.tolist()]
 
 
+@explained("from_arrays(words=words, labels=labels, lengths=lengths)")
 def from_arrays(
     *,
     lengths: Lengths | Mapping[str, Lengths] = None,
@@ -381,6 +390,13 @@ def from_arrays(
     Arrays must not change while a source reads them. :class:`ArrayDeserializer` takes names that are no Python names, or that this
     function has a meaning for.
     """
+    for name, value in arrays.items():
+        is_array = isinstance(value, OneHot) or not isinstance(value, (int, str, list, tuple))
+        if not is_array and resembles(name, _OPTIONS):
+            raise TypeError(
+                f"{unknown('option of from_arrays', name, _OPTIONS)} All other names are streams: arrays, not "
+                f"{type(value).__name__}."
+            )
     return ArrayDeserializer(
         arrays, lengths=lengths, keys=keys, minibatch_stream=minibatch_stream, chunk_size=chunk_size
     )

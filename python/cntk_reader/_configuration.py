@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Union, runtime_checkable
+
+import numpy as np
 
 from ._explain import explained
 
@@ -38,19 +41,32 @@ _STREAMS = "StreamDefs(features=StreamDef(shape=64), labels=StreamDef(shape=10, 
 @explained(_STREAMS)
 @dataclass(frozen=True)
 class StreamDef:
-    """A stream of a file: its name in the file, and the shape of its samples."""
+    """A stream of a file: its name in the file, and the shape of its samples.
 
-    field: str | None = None  #: name in the file; the stream's own name if None
-    shape: int | tuple[int, ...] | None = None  #: shape of a sample; not needed for binary files, which have it
+    * ``field``: name in the file; the stream's own name if None
+    * ``shape``: shape of a sample, a number or a tuple; not needed for binary files, which have it
+    * ``is_sparse``: whether the file has index:value pairs
+    * ``defines_mb_size``: minibatch and window sizes count samples of this stream; no effect in binary files, as in CNTK 2.7
+    * ``context``: of speech: neighbouring frames of a sample, before and after
+    * ``scp``: of speech: script files
+    * ``mlf``: of speech: files of labels
+    * ``ark``: of speech: an archive of Kaldi's
+    * ``broadcast``: of speech: the only frame is repeated for each sample of the first stream
+    * ``max_sequence_length``: of speech: longer utterances are left out
+    * ``transforms``: of images: what becomes of each: ``[Scale(224, 224, 3)]``
+    """
+
+    field: str | None = None
+    shape: int | tuple[int, ...] | None = None
     is_sparse: bool = False
-    defines_mb_size: bool = False  #: minibatch and window sizes count samples of this stream; no effect in binary files
-    context: tuple[int, int] | None = None  #: of speech: neighbouring frames of a sample, before and after
-    scp: Paths | None = None  #: of speech: script files
-    mlf: Paths | None = None  #: of speech: files of labels
-    ark: Path | None = None  #: of speech: an archive of Kaldi's
-    broadcast: bool = False  #: of speech: the only frame is repeated for each sample of the first stream
-    max_sequence_length: int | None = None  #: of speech: longer utterances are left out
-    transforms: Sequence[AnyTransform] | None = None  #: of images: what becomes of each: ``[Scale(224, 224, 3)]``
+    defines_mb_size: bool = False
+    context: tuple[int, int] | None = None
+    scp: Paths | None = None
+    mlf: Paths | None = None
+    ark: Path | None = None
+    broadcast: bool = False
+    max_sequence_length: int | None = None
+    transforms: Sequence[AnyTransform] | None = None
 
     def __post_init__(self) -> None:
         shape = self.shape if isinstance(self.shape, tuple) else () if self.shape is None else (self.shape,)
@@ -70,13 +86,14 @@ class StreamDef:
         """Values of a sample."""
         if self.shape is None:
             raise ValueError("This stream needs a shape. For example: StreamDef(shape=64)")
-        shape = (self.shape,) if isinstance(self.shape, int) else self.shape
+        shape = self.shape if isinstance(self.shape, tuple) else (self.shape,)
         size = 1
         for dimension in shape:
-            size *= dimension
+            size *= operator.index(dimension)
         return size
 
 
+@explained(_STREAMS)
 class StreamDefs(dict[str, StreamDef]):
     """Streams by name: ``StreamDefs(features=StreamDef("x", 10), labels=StreamDef("y", 2, is_sparse=True))``."""
 
@@ -97,7 +114,12 @@ def check_streams(streams: Mapping[str, StreamDef]) -> Mapping[str, StreamDef]:
 @explained('Deserializer("ImageDeserializer", "ImageReader", {"file": "images.map"})')
 @dataclass(frozen=True)
 class Deserializer:
-    """An element of ``deserializers`` with any keys, for deserializers that have no class here."""
+    """An element of ``deserializers`` with any keys, for deserializers that have no class here.
+
+    * ``type``: what it is called in the configuration
+    * ``module``: the module of CNTK that has it
+    * ``options``: its other keys
+    """
 
     type: str
     module: str
@@ -136,6 +158,16 @@ class CTFDeserializer:
     """One or several files in CNTK's text format: a path, a pattern, ``"train-*.ctf"``, or a list of both.
 
     The other settings are described with the keys of the configuration.
+
+    * ``filename``: the path, pattern or list
+    * ``streams``: the streams to read, by name; others in the file are left out
+    * ``max_errors``: malformed values, lines and sequences that are tolerated, over all sweeps
+    * ``chunk_size_in_bytes``: the data are loaded, randomized and shared out in chunks of this size; None: 32 MB
+    * ``skip_sequence_ids``: every line is a sequence, whatever ids the lines have
+    * ``cache_index``: the index is kept beside the file, in CNTK's format
+    * ``keep_data_in_memory``: chunks stay in memory once they are loaded
+    * ``strict_sequences``: if False, a sequence in which a stream has no sample is left out and counts as no error
+    * ``shared_ids``: the ids of several files are one numbering
     """
 
     filename: Paths
@@ -191,6 +223,10 @@ class CBFDeserializer:
 
     ``streams`` renames: ``{"features": StreamDef("name in the file")}``. Shapes and storage are those of the file, and
     ``defines_mb_size`` has no effect, as in CNTK 2.7: a sequence counts as long as its longest stream.
+
+    * ``filename``: the path, pattern or list
+    * ``keep_data_in_memory``: chunks stay in memory once they are loaded
+    * ``shared_ids``: the sequences of several files are numbered from the first file to the last
     """
 
     filename: Paths
@@ -233,10 +269,12 @@ def _string(text: str) -> str:
 
 def render_value(value: object) -> str:
     """A value in the configuration language."""
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
+    if isinstance(value, (int, np.integer)):
+        return repr(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, Mapping):

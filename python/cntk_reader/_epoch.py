@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _library as lib
+from ._explain import whole
 from ._types import Json
 
 if TYPE_CHECKING:
@@ -65,16 +66,11 @@ class Epoch:
         workers: int | None,
         rank: int | None,
     ) -> None:
-        if samples is not None and samples <= 0:
-            raise ValueError(
-                f"An epoch of {samples} samples was asked for: it needs at least 1, or None for one sweep."
-            )
-        if index is not None and index < 0:
-            raise ValueError(f"An epoch with the index {index} was asked for: they count from 0.")
+        samples = lib.ONE_SWEEP if samples is None else whole("The number of samples of an epoch", samples, 1)
         self._source = source
-        self._unit = Span(lib.ONE_SWEEP if samples is None else samples, lib.UNLIMITED_SWEEPS, 0, True)
-        self._asked = index
-        self._share = size, workers, rank
+        self._unit = Span(samples, lib.UNLIMITED_SWEEPS, 0, True)
+        self._asked = None if index is None else whole("The index of an epoch", index)
+        self._share = None if size is None else whole("The minibatch size", size, 1), workers, rank
         #: Its number, from 0; None before the first minibatch.
         self.index: int | None = None
 

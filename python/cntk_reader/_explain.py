@@ -5,10 +5,20 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import SupportsIndex, TypeVar, cast
 
-Class = TypeVar("Class", bound=type)
+Explained = TypeVar("Explained", bound=Callable[..., object])
+
+
+class Text(str):
+    """What a KeyError shows as it is, and not in quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _plain(name: str) -> str:
@@ -16,35 +26,58 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
+def resembles(name: object, known: Iterable[str]) -> str | None:
+    """The one of the names ``known`` that is meant, if one is near."""
+    by_plain = {_plain(one): one for one in known}
+    near = difflib.get_close_matches(_plain(str(name)), by_plain, n=1)
+    return by_plain[near[0]] if near else None
+
+
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
     """A message that ``name`` is none of the names ``known``, with the nearest of them."""
     names = list(known)
-    by_plain = {_plain(one): one for one in names}
-    near = difflib.get_close_matches(_plain(str(name)), by_plain, n=1)
-    question = f" Did you mean {by_plain[near[0]]!r}?" if near else ""
+    near = resembles(name, names)
+    question = "" if near is None else f" Did you mean {near!r}?"
     return f"There is no {what} {name!r}.{question} There are: {', '.join(names) or 'none'}."
 
 
-def explained(example: str) -> Callable[[Class], Class]:
-    """Has a class explain calls with unknown or missing arguments, by a list of what exists and the right call ``example``."""
+def explained(example: str) -> Callable[[Explained], Explained]:
+    """Has a class or a function explain calls with unknown or missing arguments, by a list of what exists and a right call."""
 
-    def decorate(cls: Class) -> Class:
-        original = cls.__init__  # type: ignore[misc]
+    def decorate(what: Explained) -> Explained:
+        is_class = isinstance(what, type)
+        original = cast("Callable[..., object]", what.__init__ if is_class else what)
+        name = what.__name__ if is_class else what.__qualname__.replace(".__init__", "")
         signature = inspect.signature(original)
-        known = list(signature.parameters)[1:]
+        known = [one for one in signature.parameters if one != "self"]
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
 
         @functools.wraps(original)
-        def __init__(self: object, *arguments: object, **options: object) -> None:
-            for name in options:
-                if name not in known:
-                    raise TypeError(f"{unknown(f'option of {cls.__name__}', name, known)} For example: {example}")
+        def checked(*arguments: object, **options: object) -> object:
+            for option in () if takes_any else options:
+                if option not in known:
+                    raise TypeError(f"{unknown(f'option of {name}', option, known)} For example: {example}")
             try:
-                signature.bind(self, *arguments, **options)
+                signature.bind(*arguments, **options)
             except TypeError as error:
-                raise TypeError(f"{cls.__name__}: {error}. For example: {example}") from None
-            original(self, *arguments, **options)
+                raise TypeError(f"{name}: {error}. For example: {example}") from None
+            return original(*arguments, **options)
 
-        cls.__init__ = __init__  # type: ignore[misc]
-        return cls
+        made: Explained = what
+        if is_class:
+            setattr(made, "__init__", checked)  # noqa: B010 - a class is not known to be one
+        else:
+            made = cast("Explained", checked)
+        return made
 
     return decorate
+
+
+def whole(what: str, value: object, least: int = 0) -> int:
+    """A whole number, of Python or NumPy, that is not below ``least``; else an error about ``what``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{what} has to be a whole number, and {value!r} is none.")
+    number = operator.index(cast("SupportsIndex", value))
+    if number < least:
+        raise ValueError(f"{what} has to be at least {least}, and is {number}.")
+    return number

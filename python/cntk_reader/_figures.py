@@ -13,10 +13,15 @@ def known(number: int) -> int | None:
 
 
 class Sizes(NamedTuple):
-    """How much data there is. Members that are not known (yet) are None."""
+    """How much data there is. Members that are not known (yet) are None.
 
-    samples: int | None  #: of one sweep, in the unit of minibatch sizes
-    sequences: int | None  #: of one sweep
+    * ``samples``: of one sweep, in the unit of minibatch sizes
+    * ``sequences``: of one sweep
+    * ``chunks``: what data are loaded and shared out by
+    """
+
+    samples: int | None
+    sequences: int | None
     chunks: int | None
 
     @classmethod
@@ -26,24 +31,39 @@ class Sizes(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One of a source's deserializers."""
+    """One of a source's deserializers.
 
-    name: str  #: its file, or the name of a user's deserializer
-    type: str  #: its ``type`` in the configuration
+    * ``name``: its file, or the name of a user's deserializer
+    * ``type``: its ``type`` in the configuration
+    * ``sizes``: its own :class:`Sizes`
+    """
+
+    name: str
+    type: str
     sizes: Sizes
 
 
 class Progress(NamedTuple):
-    """How far an epoch has come, in samples of all workers."""
+    """How far an epoch has come, in samples of all workers.
+
+    * ``delivered``: up to the last minibatch
+    * ``expected``: of the whole epoch; None: not known, or without end
+    * ``sweep``: from 0, of the next sample
+    """
 
     delivered: int
-    expected: int | None  #: None: not known, or without end
-    sweep: int  #: from 0, of the next sample
+    expected: int | None
+    sweep: int
 
 
 class Memory(NamedTuple):
-    """Memory that a source holds, in bytes."""
+    """Memory that a source holds, in bytes.
 
-    window: int  #: chunks
-    buffers: int  #: minibatches
-    index: int  # type: ignore[assignment]  #: tables of chunks, sequences and keys
+    * ``window``: of chunks
+    * ``buffers``: of minibatches
+    * ``index``: of tables of chunks, sequences and keys
+    """
+
+    window: int
+    buffers: int
+    index: int  # type: ignore[assignment]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
+from ._explain import whole
 from ._memory import Owner, view
 from ._types import Floats, FloatType
 
@@ -21,48 +22,78 @@ _MOST_DENSIFIED = 2**31
 
 
 class Padded(NamedTuple):
-    """Sequences side by side, filled up to one length."""
+    """Sequences side by side, filled up to one length.
 
-    array: Floats  #: (sequences, length, *shape of a sample)
-    mask: npt.NDArray[np.bool_]  #: (sequences, length): where there is a sample
+    * ``array``: (sequences, length, *shape of a sample)
+    * ``mask``: (sequences, length), true where there is a sample
+    """
+
+    array: Floats
+    mask: npt.NDArray[np.bool_]
 
 
 class PaddedIndices(NamedTuple):
-    """Indices of one-hot samples, filled up to one length."""
+    """Indices of one-hot samples, filled up to one length.
 
-    array: npt.NDArray[np.int32]  #: (sequences, length)
-    mask: npt.NDArray[np.bool_]  #: (sequences, length): where there is a sample
+    * ``array``: (sequences, length), int32
+    * ``mask``: (sequences, length), true where there is a sample
+    """
+
+    array: npt.NDArray[np.int32]
+    mask: npt.NDArray[np.bool_]
 
 
 class Packed(NamedTuple):
     """Sequences one after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
 
     The offsets are what attention over sequences of different lengths calls ``cu_seqlens``.
+
+    * ``values``: (samples, *shape of a sample)
+    * ``offsets``: (sequences + 1,), int32
+    * ``longest``: samples of the longest sequence
     """
 
-    values: Floats  #: (samples, *shape of a sample)
-    offsets: npt.NDArray[np.int32]  #: (sequences + 1,)
-    longest: int  #: samples of the longest sequence
+    values: Floats
+    offsets: npt.NDArray[np.int32]
+    longest: int
 
 
 class PackedIndices(NamedTuple):
-    """Indices of one-hot samples, one sequence after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``."""
+    """Indices of one-hot samples, one sequence after the other: sequence i is ``values[offsets[i]:offsets[i + 1]]``.
 
-    values: npt.NDArray[np.int32]  #: (samples,)
-    offsets: npt.NDArray[np.int32]  #: (sequences + 1,)
-    longest: int  #: samples of the longest sequence
+    * ``values``: (samples,), int32
+    * ``offsets``: (sequences + 1,), int32
+    * ``longest``: samples of the longest sequence
+    """
+
+    values: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int32]
+    longest: int
 
 
 class Sparse(NamedTuple):
     """A CSR matrix with one row for each column of the layout: row r has the values from ``indptr[r]`` to ``indptr[r + 1]``.
 
     Rows of gaps are empty. Indices are in the data's order: they may be unsorted and repeat; values with equal indices add up.
+
+    * ``data``: (stored values,)
+    * ``indices``: (stored values,), int32: the place of each value in its sample
+    * ``indptr``: (steps * lanes + 1,), int32
+    * ``shape``: (steps * lanes, values of a sample)
     """
 
-    data: Floats  #: (stored values,)
-    indices: npt.NDArray[np.int32]  #: (stored values,): the place of each value in its sample
-    indptr: npt.NDArray[np.int32]  #: (steps * lanes + 1,)
-    shape: tuple[int, int]  #: (steps * lanes, values of a sample)
+    data: Floats
+    indices: npt.NDArray[np.int32]
+    indptr: npt.NDArray[np.int32]
+    shape: tuple[int, int]
+
+
+def _number(value: object) -> float:
+    """What is put after sequences."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"What is put after sequences has to be a number, and {value!r} is none.") from None
 
 
 class Forms:
@@ -81,7 +112,7 @@ class Forms:
 
     def padded(self, value: float, length: int | None) -> Padded:
         """See :meth:`StreamMinibatch.padded`."""
-        part = self.part
+        part, value = self.part, _number(value)
         mask_shape = self._padded_shape(length)
         sequences, steps = mask_shape
         shape = (sequences, steps, *self.shape)
@@ -98,7 +129,7 @@ class Forms:
 
     def padded_indices(self, value: int, length: int | None) -> PaddedIndices:
         """See :meth:`StreamMinibatch.padded_indices`."""
-        shape = self._padded_shape(length)
+        shape, value = self._padded_shape(length), whole("What is put after sequences", value, -(2**31))
         array, mask = np.empty(shape, np.int32), np.empty(shape, np.bool_)
         places = array.ctypes.data, array.size, mask.ctypes.data, mask.size
         _pad_indices(self.owner.handle, self.number, shape[1], value, *places)
@@ -108,7 +139,7 @@ class Forms:
         """Sequences, and the length that they are filled up to."""
         sequences: int = self.part.sequences
         longest: int = self.part.longest
-        return sequences, longest if length is None else length
+        return sequences, longest if length is None else whole("The length", length)
 
     def packed(self) -> Packed:
         """See :meth:`StreamMinibatch.packed`."""

@@ -35,15 +35,24 @@ class Crop:
     """Cuts a part out of images, whose size is either given or a share of the image's; without either, the whole image.
 
     A ratio is a number, or the least and the greatest: it is drawn between them with ``jitter``, and is the least otherwise.
+
+    * ``kind``: ``"Center"``, ``"RandomSide"`` (``"RandomArea"`` is the same), or ``"MultiView10"``
+    * ``size``: columns and rows, at most those of the image
+    * ``side_ratio``: both sides' length as a share of the image's shorter side
+    * ``area_ratio``: the area as a share of the image's
+    * ``aspect_ratio``: one side divided by the other, whichever, at random
+    * ``jitter``: ratios are drawn between their bounds
+    * ``flip``: half of the images are mirrored; None: those of random crops
+    * ``seed``: of what is drawn
     """
 
-    kind: str = "Center"  #: ``"Center"``, ``"RandomSide"`` (``"RandomArea"`` is the same), or ``"MultiView10"``
-    size: tuple[int, int] | None = None  #: columns and rows, at most those of the image
-    side_ratio: Range | None = None  #: both sides' length as a share of the image's shorter side
-    area_ratio: Range | None = None  #: the area as a share of the image's
-    aspect_ratio: Range | None = None  #: one side divided by the other, whichever, at random
-    jitter: bool = False  #: ratios are drawn between their bounds
-    flip: bool | None = None  #: half of the images are mirrored; None: those of random crops
+    kind: str = "Center"
+    size: tuple[int, int] | None = None
+    side_ratio: Range | None = None
+    area_ratio: Range | None = None
+    aspect_ratio: Range | None = None
+    jitter: bool = False
+    flip: bool | None = None
     seed: int | None = None
 
     def section(self) -> Section:
@@ -63,16 +72,21 @@ class Crop:
 @explained("Scale(224, 224, 3)")
 @dataclass(frozen=True)
 class Scale:
-    """Gives images a size. ``channels`` is the number that they have."""
+    """Gives images a size. ``channels`` is the number that they have.
+
+    * ``width``: columns
+    * ``height``: rows
+    * ``interpolation``: ``"nearest"``, ``"linear"``, ``"cubic"`` or ``"lanczos"``
+    * ``mode``: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
+    * ``pad_value``: what ``"pad"`` adds; -1: the values at the border
+    """
 
     width: int
     height: int
     channels: int
-    interpolation: str = "linear"  #: ``"nearest"``, ``"linear"``, ``"cubic"`` or ``"lanczos"``
-    mode: str = (
-        "fill"  #: of images with other proportions: ``"fill"`` stretches, ``"crop"`` takes the middle, ``"pad"`` adds
-    )
-    pad_value: int = -1  #: what ``"pad"`` adds; -1: the values at the border
+    interpolation: str = "linear"
+    mode: str = "fill"
+    pad_value: int = -1
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -89,7 +103,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Mean:
-    """Subtracts a mean image, from a file in OpenCV's XML or YAML."""
+    """Subtracts a mean image, from a file in OpenCV's XML or YAML.
+
+    * ``filename``: its path
+    """
 
     filename: Path
 
@@ -101,11 +118,17 @@ class Mean:
 @explained("Color(brightness=0.2)")
 @dataclass(frozen=True)
 class Color:
-    """Changes colors at random. Each radius is from 0, which changes nothing, to 1."""
+    """Changes colors at random. Each radius is from 0, which changes nothing, to 1.
 
-    brightness: float = 0.0  #: adds up to this share of the image's mean, or subtracts it
-    contrast: float = 0.0  #: multiplies values by 1, more or less up to this
-    saturation: float = 0.0  #: multiplies the saturation by 1, more or less up to this
+    * ``brightness``: adds up to this share of the image's mean, or subtracts it
+    * ``contrast``: multiplies values by 1, more or less up to this
+    * ``saturation``: multiplies the saturation by 1, more or less up to this
+    * ``seed``: of what is drawn
+    """
+
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
     seed: int | None = None
 
     def section(self) -> Section:
@@ -121,7 +144,12 @@ class Color:
 
 @dataclass(frozen=True)
 class Intensity:
-    """Changes the intensity at random, along the principal components of colors, from a file with EigVal and EigVec."""
+    """Changes the intensity at random, along the principal components of colors, from a file with EigVal and EigVec.
+
+    * ``std_dev``: of the change
+    * ``filename``: the path
+    * ``seed``: of what is drawn
+    """
 
     std_dev: float
     filename: Path
@@ -208,16 +236,21 @@ class ImageDeserializer:
 
     ``{"features": StreamDef("image", transforms=[Scale(224, 224, 3)]), "labels": StreamDef("label", 1000)}``. As with CNTK,
     a Transpose is added after the given transforms: arrays come as channel, row, column. With ``transpose=False`` it is not.
+
+    * ``filename``: the map file
+    * ``streams``: images, ``StreamDef("image")``, and classes, ``StreamDef("label", number)``
+    * ``grayscale``: images get one channel
+    * ``multi_view_crop``: each image is delivered in the ten views of ``Crop("MultiView10")``
+    * ``max_pixels``: most columns times rows of an image that are decoded
+    * ``reproducible_transforms``: random transforms depend on nothing but their seed, the sweep and the sequence
     """
 
     filename: Path
     streams: Mapping[str, StreamDef]
     grayscale: bool = False
-    multi_view_crop: bool = False  #: each image is delivered in the ten views of ``Crop("MultiView10")``
-    max_pixels: int | None = None  #: most columns times rows of an image that are decoded
-    reproducible_transforms: bool = (
-        False  #: random transforms depend on nothing but their seed, the sweep and the sequence
-    )
+    multi_view_crop: bool = False
+    max_pixels: int | None = None
+    reproducible_transforms: bool = False
     transpose: bool = True
 
     def section(self) -> Section:
@@ -230,7 +263,11 @@ class ImageDeserializer:
 )
 @dataclass(frozen=True)
 class Base64ImageDeserializer:
-    """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`."""
+    """Images in the lines of a file, encoded as Base64, with their classes. Otherwise as :class:`ImageDeserializer`.
+
+    * ``filename``: the file
+    * ``cache_index``: keeps the index in a file beside the data, in CNTK's format
+    """
 
     filename: Path
     streams: Mapping[str, StreamDef]
@@ -239,7 +276,7 @@ class Base64ImageDeserializer:
     max_pixels: int | None = None
     reproducible_transforms: bool = False
     transpose: bool = True
-    cache_index: bool = False  #: keeps the index in a file beside the data, in CNTK's format
+    cache_index: bool = False
 
     def section(self) -> Section:
         """Its keys and values."""

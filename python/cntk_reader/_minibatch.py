@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
-from ._explain import unknown
+from ._explain import Text, unknown
 from ._forms import Forms, Packed, PackedIndices, Padded, PaddedIndices, Sparse
 from ._memory import Owner, view
 from ._types import Array, Floats, FloatType
@@ -58,11 +58,19 @@ class StreamInformation:
 
     ``shape`` is that of one sample in NumPy's order, the last axis varying fastest; ``()`` is a scalar. ``is_binary``: samples are
     four opaque bytes each, as those of lattices are; streams of users are never binary.
+
+    * ``name``: what minibatches have it by
+    * ``stream_id``: its number, from 0
+    * ``storage_format``: "dense" or "sparse"
+    * ``dtype``: float32 or float64
+    * ``shape``: of a sample
+    * ``defines_mb_size``: minibatch sizes count its samples
+    * ``is_binary``: samples are opaque bytes, such as lattices
     """
 
     name: str
     stream_id: int
-    storage_format: str  #: "dense" or "sparse"
+    storage_format: str
     dtype: npt.DTypeLike
     shape: tuple[int, ...]
     defines_mb_size: bool = False
@@ -206,8 +214,8 @@ class StreamMinibatch:
         if not self.is_sparse:
             return torch.from_numpy(self.array)
         data, indices, indptr, shape = self.sparse
-        parts = (torch.from_numpy(part) for part in (indptr, indices, data))
-        return torch.sparse_csr_tensor(*parts, size=shape, check_invariants=False)
+        offsets, places, values = (torch.from_numpy(part) for part in (indptr, indices, data))
+        return torch.sparse_csr_tensor(offsets, places, values, size=shape, check_invariants=False)
 
     def to_jax(self) -> jax.Array | BCSR:
         """The data as an array of JAX (steps, lanes, *shape of a sample), or sparse as BCSR (steps * lanes, values of a sample).
@@ -219,7 +227,8 @@ class StreamMinibatch:
         from jax.dlpack import from_dlpack
 
         if not self.is_sparse:
-            return from_dlpack(self.array)
+            array: jax.Array = from_dlpack(self.array)
+            return array
         from jax.experimental.sparse import BCSR
 
         data, indices, indptr, shape = self.sparse
@@ -338,15 +347,6 @@ _NO_DATA = (
 )
 
 
-class _Text(str):
-    """What a KeyError shows as it is, and not in quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 class Minibatch(Mapping[str, StreamMinibatch]):
     """A minibatch: streams by name or by :class:`StreamInformation`. Without data it is empty, and false.
 
@@ -368,8 +368,13 @@ class Minibatch(Mapping[str, StreamMinibatch]):
         name = stream.name if isinstance(stream, StreamInformation) else stream
         info = self._infos.get(name)
         if info is None:
-            raise KeyError(_Text(unknown("stream", name, self._infos) if self._infos else _NO_DATA))
+            raise KeyError(Text(self._explain(name)))
         return StreamMinibatch(self._owner, info, self._parts[info.stream_id])
+
+    def _explain(self, name: object) -> str:
+        if not self._infos:
+            return _NO_DATA
+        return f"{unknown('stream', name, self._infos)} For example: minibatch[{next(iter(self._infos))!r}]"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)

@@ -10,6 +10,7 @@ from ctypes import byref, c_size_t
 from typing import Any
 
 from . import _library as lib
+from ._explain import whole
 
 ERROR, WARNING, INFO = 0, 1, 2
 
@@ -65,7 +66,7 @@ def _at_exit() -> None:
 
 def set_threads(threads: int) -> None:
     """Sets the number of loading threads for sources made from now on; 0 restores the default."""
-    _set_threads(threads)
+    _set_threads(whole("The number of threads", threads))
 
 
 def get_threads() -> int:

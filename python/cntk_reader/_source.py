@@ -13,7 +13,7 @@ from typing import Union
 from . import _library as lib
 from ._configuration import Value
 from ._epoch import Epoch, Share, SourceState, Span
-from ._explain import explained
+from ._explain import explained, whole
 from ._interrupt import Call, is_interruptible
 from ._minibatch import Minibatch
 from ._opened import OpenReader
@@ -50,9 +50,12 @@ def _limits(max_samples: int | None, max_sweeps: int | None) -> Span:
     unlimited = (None, INFINITELY_REPEAT)
     if max_samples not in unlimited and max_sweeps not in unlimited:
         raise ValueError("max_samples and max_sweeps are mutually exclusive.")
-    samples = lib.UNLIMITED_SAMPLES if max_samples is None or max_samples == INFINITELY_REPEAT else max_samples
-    samples = lib.ONE_SWEEP if samples == FULL_DATA_SWEEP else samples
-    return Span(samples, lib.UNLIMITED_SWEEPS if max_sweeps is None else max_sweeps, 0, False)
+    samples, sweeps = lib.UNLIMITED_SAMPLES, lib.UNLIMITED_SWEEPS
+    if max_samples is not None and max_samples != INFINITELY_REPEAT:
+        samples = lib.ONE_SWEEP if max_samples == FULL_DATA_SWEEP else whole("max_samples", max_samples)
+    if max_sweeps is not None:
+        sweeps = whole("max_sweeps", max_sweeps)
+    return Span(samples, sweeps, 0, False)
 
 
 def _reopened(
@@ -272,11 +275,11 @@ class MinibatchSource(OpenReader):
             return in_force
         if size is None:
             raise ValueError("No minibatch size was given, neither here nor to the source.")
-        if size <= 0:
-            raise ValueError("The minibatch size must be above 0.")
-        if min(workers, rank) < 0:
-            raise ValueError("Workers and rank cannot be negative.")
-        return Share(size, workers, rank)
+        return Share(
+            whole("The minibatch size", size, 1),
+            whole("The number of workers", workers),
+            whole("The rank of a worker", rank),
+        )
 
     def _begin(self, span: Span, share: Share) -> None:
         """Goes to the start of a part of the data."""
@@ -335,6 +338,7 @@ class MinibatchSource(OpenReader):
         _set_configuration(self._handle, byref(configuration))
         self._in_force = share
 
+    @explained("for minibatch in source.minibatches(256): ...")
     def minibatches(
         self,
         minibatch_size_in_samples: int | None = None,
@@ -365,6 +369,7 @@ class MinibatchSource(OpenReader):
     def __iter__(self) -> Iterator[Minibatch]:
         return self.minibatches()
 
+    @explained("for minibatch in source.epoch(256): ...")
     def epoch(
         self,
         minibatch_size_in_samples: int | None = None,

@@ -61,10 +61,12 @@ class HTKFeatureDeserializer:
     """Features in HTK archives: ``{"features": StreamDef(shape=40, scp="train.scp", context=(5, 5))}``, one stream.
 
     Unlike CNTK 2.7, it obeys the stream's ``max_sequence_length`` and ``defines_mb_size``.
+
+    * ``prefix_path``: stands before each path of the scripts
     """
 
     streams: Mapping[str, StreamDef]
-    prefix_path: str | None = None  #: stands before each path of the scripts
+    prefix_path: str | None = None
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -99,11 +101,13 @@ class HTKMLFDeserializer:
 
     It follows a deserializer of features. Without a ``label_mapping_file``, the list of states, each line of labels has a fourth
     column with the number of the class.
+
+    * ``phone_boundaries``: the value is 2 where a range of frames begins
     """
 
     label_mapping_file: Path | None
     streams: Mapping[str, StreamDef]
-    phone_boundaries: bool = False  #: the value is 2 where a range of frames begins
+    phone_boundaries: bool = False
 
     def section(self) -> Section:
         """Its keys and values."""
@@ -133,7 +137,11 @@ class HTKMLFBinaryDeserializer:
 @explained('LatticeDeserializer("lattices.txt")')
 @dataclass(frozen=True)
 class LatticeDeserializer:
-    """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features."""
+    """Lattices, opaque bytes for each utterance: one stream. It follows a deserializer of features.
+
+    * ``lattice_index_file``: the table of contents
+    * ``streams``: the name of the stream
+    """
 
     lattice_index_file: Path
     streams: Mapping[str, StreamDef] = field(default_factory=lambda: {"lattices": StreamDef()})

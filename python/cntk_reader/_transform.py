@@ -20,13 +20,20 @@ _ELEMENTS = {dtype: element for element, dtype in _DTYPES.items()}
 
 
 class ImageInfo(NamedTuple):
-    """What an image is, without its values."""
+    """What an image is, without its values.
+
+    * ``width``: columns
+    * ``height``: rows
+    * ``channels``: values of a pixel
+    * ``dtype``: uint8 at first; float32 or float64 after transforms that calculate
+    * ``is_planar``: the array has the shape (channels, height, width), not (height, width, channels)
+    """
 
     width: int
     height: int
     channels: int
-    dtype: np.dtype[np.generic]  #: uint8 at first; float32 or float64 after transforms that calculate
-    is_planar: bool = False  #: the array has the shape (channels, height, width), not (height, width, channels)
+    dtype: np.dtype[np.generic]
+    is_planar: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ import numpy as np
 from . import _library as lib
 from ._callbacks import Failures, callback
 from ._configuration import AnyTransform
-from ._explain import unknown
+from ._explain import Text, unknown
 from ._minibatch import StreamInformation
 from ._types import Array, CsrLike
 
@@ -37,7 +37,7 @@ class Streams(dict[str, StreamInformation]):
             raise AttributeError(unknown("stream", name, self)) from None
 
     def __missing__(self, name: str) -> StreamInformation:
-        raise KeyError(unknown("stream", name, self))
+        raise KeyError(Text(unknown("stream", name, self)))
 
 
 class UserDeserializer:
@@ -102,6 +102,10 @@ class SequenceList:
     """The sequences of a chunk: their number, the length of each in samples, and the key of each, a number or a text.
 
     Without lengths all are one sample long; without keys a key is the running number in the whole data.
+
+    * ``count``: how many there are
+    * ``lengths``: samples of each
+    * ``keys``: of each
     """
 
     count: int
@@ -120,10 +124,14 @@ class Csr(NamedTuple):
 
 
 class SequenceArray(NamedTuple):
-    """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other."""
+    """A stream's part of a chunk as one array, or CSR matrix, of all samples, one sequence after the other.
+
+    * ``values``: (samples, *shape of a sample), or a CSR matrix (samples, values)
+    * ``lengths``: samples of each sequence
+    """
 
     values: Array | CsrLike
-    lengths: Sequence[int] | Array  #: samples of each sequence
+    lengths: Sequence[int] | Array
 
 
 #: A stream's part of a chunk: see :meth:`UserDeserializer.get_chunk`.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, Union, cast, overload
 import jax
 
 from ._epoch import LoaderState
+from ._explain import explained
 from ._minibatch import Minibatch
 from ._source import MinibatchSource
 from ._types import Json
@@ -34,6 +35,7 @@ def to_arrays(minibatch: Minibatch) -> dict[str, jax.Array | BCSR]:
     return {name: stream.to_jax() for name, stream in minibatch.items()}
 
 
+@explained("Loader(source, minibatch_size=256)")
 class Loader(Generic[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 

@@ -22,6 +22,7 @@ from torch import distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ._epoch import LoaderState
+from ._explain import explained
 from ._minibatch import Minibatch
 from ._process import set_threads
 from ._source import MinibatchSource
@@ -41,6 +42,7 @@ def to_tensors(minibatch: Minibatch) -> dict[str, torch.Tensor]:
     return {name: stream.to_torch() for name, stream in minibatch.items()}
 
 
+@explained("Dataset(source, minibatch_size=256)")
 class Dataset(IterableDataset[Item]):
     """Minibatches of a source, each made by ``convert``. One iteration is one epoch: a sweep, or ``samples``.
 

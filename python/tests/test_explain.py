@@ -1,8 +1,13 @@
 """Wrong arguments: errors list what exists, and show a right call."""
 
+import dataclasses
+import inspect
+import tempfile
 import unittest
+from pathlib import Path
 
 import cntk_reader
+import numpy as np
 from cntk_reader import (
     CBFDeserializer,
     Crop,
@@ -11,7 +16,11 @@ from cntk_reader import (
     MinibatchSource,
     StreamDef,
     StreamDefs,
+    from_arrays,
+    set_threads,
 )
+
+OF_IMAGES = {field.name for field in dataclasses.fields(cntk_reader.ImageDeserializer)}
 
 
 class Explain(unittest.TestCase):
@@ -43,6 +52,52 @@ class Explain(unittest.TestCase):
         digits = CTFDeserializer("a.ctf", StreamDefs(x=StreamDef(shape=1)))
         self.assertIn("Did you mean 'randomize'?", self.message(lambda: MinibatchSource(digits, randomise=False)))
 
+    def test_methods_and_functions_list_their_options(self):
+        data = from_arrays(x=np.zeros((4, 2), np.float32))
+        with MinibatchSource(data, minibatch_size=2) as source:
+            message = self.message(lambda: source.epoch(sampels=3))
+            self.assertIn("no option of MinibatchSource.epoch 'sampels'. Did you mean 'samples'?", message)
+            self.assertIn("For example: for minibatch in source.epoch(256): ...", message)
+            message = self.message(lambda: source.minibatches(minibatch_size=3))
+            self.assertIn("Did you mean 'minibatch_size_in_samples'?", message)
+            self.assertIn("minibatch['x']", self.message(lambda: next(iter(source))["y"], KeyError))
+            self.assertIn("There is no stream 'y'. There are: x.", self.message(lambda: source.streams["y"], KeyError))
+        message = self.message(lambda: from_arrays(x=np.zeros(4, np.float32), length=[2, 2]))
+        self.assertIn("no option of from_arrays 'length'. Did you mean 'lengths'?", message)
+        self.assertIn("from_arrays(words=words", self.message(lambda: from_arrays(np.zeros(4, np.float32))))
+        self.assertIn("StreamDefs(features=StreamDef(", self.message(lambda: StreamDefs(64)))
+
+    def test_numbers_are_checked(self):
+        data = from_arrays(x=np.zeros((4, 2), np.float32))
+        for call, kind, expected in [
+            (lambda source: source.next_minibatch(1.5), TypeError, "whole number, and 1.5 is none"),
+            (lambda source: source.next_minibatch("2"), TypeError, "whole number, and '2' is none"),
+            (lambda source: source.next_minibatch(True), TypeError, "whole number"),
+            (lambda source: source.next_minibatch(0), ValueError, "at least 1, and is 0"),
+            (lambda source: source.epoch(-4), ValueError, "at least 1, and is -4"),
+            (lambda source: source.epoch(samples="3"), TypeError, "whole number, and '3' is none"),
+            (lambda source: source.epoch(index=-1), ValueError, "The index of an epoch has to be at least 0"),
+            (lambda source: source.next_minibatch(2)["x"].padded("a"), TypeError, "a number, and 'a' is none"),
+            (lambda source: source.next_minibatch(2)["x"].padded(0, -1), ValueError, "at least 0, and is -1"),
+            (lambda source: source.next_minibatch(2)["x"].padded_indices(0.5), TypeError, "whole number, and 0.5"),
+            (lambda source: set_threads(-1), ValueError, "number of threads has to be at least 0"),
+            (lambda source: MinibatchSource(data, max_samples=-5), ValueError, "max_samples has to be at least 0"),
+            (lambda source: MinibatchSource(data, max_sweeps=1.5), TypeError, "max_sweeps has to be a whole number"),
+        ]:
+            with self.subTest(expected), MinibatchSource(data) as source:
+                self.assertIn(expected, self.message(lambda call=call, source=source: call(source), kind))
+
+    def test_numbers_of_numpy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "x.ctf"
+            path.write_text("".join(f"|x {i} 1\n" for i in range(9)))
+            data = CTFDeserializer(path, StreamDefs(x=StreamDef(shape=np.int64(2))), max_errors=np.int32(1))
+            options = {"randomization_seed": np.int64(3), "max_sweeps": np.int8(1), "randomize": np.bool_(True)}
+            with MinibatchSource(data, workers=np.int64(1), rank=np.int64(0), **options) as source:
+                self.assertEqual([len(one["x"].array[0]) for one in source.minibatches(np.int64(4))], [4, 4, 1])
+            with MinibatchSource(data, truncation_length=np.int64(2)) as source:
+                self.assertEqual(source.next_minibatch(2)["x"].num_samples, 2)
+
     def test_missing_arguments_come_with_a_call(self):
         message = self.message(lambda: CTFDeserializer("a.ctf"))
         self.assertIn("missing a required argument: 'streams'", message)
@@ -56,10 +111,26 @@ class Explain(unittest.TestCase):
         two = StreamDefs(a=StreamDef(shape=1, scp="a"), b=StreamDef(shape=1, scp="b"))
         self.assertIn("2 were given", self.message(lambda: KaldiDeserializer(two).section(), ValueError))
 
+    def test_help_describes_all_members(self):
+        """Of classes whose members are arguments, and of tuples with names: `help` shows the description of the class."""
+        count = 0
+        for name in cntk_reader.__all__:
+            value = getattr(cntk_reader, name)
+            if not inspect.isclass(value):
+                continue
+            members = [one.name for one in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+            for member in members or getattr(value, "_fields", ()):
+                count += 1
+                with self.subTest(f"{name}.{member}"):
+                    text = inspect.getdoc(value)
+                    inherited = member in OF_IMAGES and "Otherwise as :class:`ImageDeserializer`" in text
+                    is_shown = f"``{member}``" in text or f"``{member}=" in text or inherited
+                    # One stream, which the description shows.
+                    self.assertTrue(is_shown or (member == "streams" and "StreamDef(" in text), text)
+        self.assertGreater(count, 80)
+
     def test_defaults_are_words(self):
         """No signature that `help` shows has a number like 18446744073709551615."""
-        import inspect
-
         for name in cntk_reader.__all__:
             value = getattr(cntk_reader, name)
             members = vars(value).values() if inspect.isclass(value) else [value]

@@ -3,11 +3,11 @@
 use super::stream::Stream;
 use crate::corpus::Corpus;
 use crate::fork::Process;
+use crate::lock::Mutex;
 use crate::pack::Minibatch;
 use crate::reader::Reader;
 use crate::stream::LateShapes;
 use crate::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// One minibatch. It owns its data and counts its references: cntk_reader_minibatch_read gives one,

@@ -5,10 +5,10 @@
 //! regions are, so that a small window wastes nothing.
 
 use crate::Result;
+use crate::lock::Mutex;
 use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::pages::{self, Pages};
 use crate::memory::{self, room};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ops::Range;

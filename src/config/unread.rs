@@ -1,9 +1,9 @@
 //! Reports keys that nothing reads: CNTK ignores them silently, and a misspelled key remains unnoticed.
 
 use super::source::Origin;
+use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::spelling::nearest;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most lines of one report. More unknown keys mean that the text is for another program.

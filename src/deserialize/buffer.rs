@@ -3,10 +3,10 @@
 
 use crate::cancel::carried;
 use crate::file::DataFile;
+use crate::lock::Mutex;
 use crate::memory::huge::{self, HUGE_PAGE};
 use crate::memory::{AlignedBytes, Held, Meter, room};
 use crate::{Error, Result, memory};
-use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
 //! Faults that tests inject into the calls for a file, by its path.
 
-use parking_lot::Mutex;
+use crate::lock::Mutex;
 use std::io;
 
 /// A call of the operating system.

@@ -5,8 +5,8 @@
 
 use super::FileState;
 use super::xxh64::Xxh64;
+use crate::lock::RwLock;
 use crate::{Error, Result, exit};
-use parking_lot::RwLock;
 use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::file::mounted::{self, FileSystem, RemoteFile};
-use parking_lot::Mutex;
+use crate::lock::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Once};

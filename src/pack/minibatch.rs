@@ -7,11 +7,11 @@
 use super::block::{self, SparseColumns};
 use super::buffer::AlignedBuffer;
 use super::layout::{Layout, Record};
+use crate::lock::Mutex;
 use crate::memory::{Held, Meter, room};
 use crate::sequence::SequenceKey;
 use crate::stream::{Element, ElementType, Storage};
 use crate::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 /// Minibatches that are packed together, at most: enough that what a batch costs is little beside packing them.

@@ -1,4 +1,4 @@
-//! The model: parking_lot's interface over Shuttle's primitives, and a pool of threads with the part of rayon's interface that
+//! The model: the interface of [`crate::lock`] over Shuttle's primitives, and a pool of threads with the part of rayon's interface that
 //! [`crate::pool`] uses.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// A lock. As parking_lot's it is not poisoned by a panic.
+/// A lock that a panic does not poison.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(shuttle::sync::Mutex<T>);
 

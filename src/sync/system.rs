@@ -1,9 +1,9 @@
-//! What the library uses: parking_lot, rayon and the standard library.
+//! What the library uses: its own locks, rayon and the standard library.
 
 use std::io;
 use std::time::{Duration, Instant};
 
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use crate::lock::{Condvar, Mutex, MutexGuard};
 pub use rayon::ThreadPool;
 pub use std::{sync::mpsc, thread};
 

@@ -14,10 +14,10 @@ use super::{color, crop, intensity, scale, transpose};
 use crate::config::options::{ColorOptions, CropOptions, ScaleOptions, TransformOptions};
 use crate::image::{Depth, Image, ImageInfo, PixelOrder, Region};
 use crate::limits::MOST_IMAGE_VALUES;
+use crate::lock::Mutex;
 use crate::log::Repeated;
 use crate::stream::ElementType;
 use crate::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The transforms of one stream, in their order; a cast to the stream's element type is the last one.

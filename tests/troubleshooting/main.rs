@@ -5,11 +5,10 @@
 mod formats;
 
 use cntk_reader::{Config, CtfDeserializer, Epoch, Error, LogLevel, Reader, set_log_sink};
-use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide/troubleshooting.md");
 
@@ -183,12 +182,13 @@ fn messages(folder: &Path, provoke: fn() -> Result<(), Error>) -> String {
     let sink = Arc::clone(&lines);
     set_log_sink(Some(Arc::new(move |level, line: &str| {
         if level != LogLevel::Info {
-            writeln!(sink.lock(), "{}: {line}", format!("{level:?}").to_uppercase()).expect("a string");
+            writeln!(sink.lock().expect("no panic"), "{}: {line}", format!("{level:?}").to_uppercase())
+                .expect("a string");
         }
     })));
     let result = provoke();
     set_log_sink(None);
-    let mut text = lines.lock().clone();
+    let mut text = lines.lock().expect("no panic").clone();
     if let Err(error) = result {
         writeln!(text, "{error:?}").expect("a string");
     }

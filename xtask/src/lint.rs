@@ -17,6 +17,10 @@ const STYLED: [&str; 2] = ["python", "examples"];
 /// What has types without exception.
 const TYPED: [&str; 3] = ["python/cntk_reader", "python/_build/backend.py", "examples"];
 
+/// What is checked against PyTorch and JAX themselves.
+const WITH_TORCH: [&str; 3] =
+    ["python/cntk_reader/torch.py", "python/cntk_reader/jax.py", "examples/distributed"];
+
 /// Runs the tools.
 pub fn step(project: &Project) -> Result<Tally> {
     let python = match python::environment(project)? {
@@ -38,12 +42,20 @@ pub fn step(project: &Project) -> Result<Tally> {
     Ok(Tally::passed(3)?.and(pyright(project, &tools, "python", &python)?))
 }
 
-/// Checks the types of what uses PyTorch, against a Python that has it.
-pub fn with_torch(project: &Project, python: &Path) -> Result<Tally> {
-    match tools(project)? {
-        Ok(tools) => pyright(project, &tools, "python/pyright-torch.json", python),
-        Err(reason) => Tally::skipped(reason),
-    }
+/// Checks the types of what uses PyTorch, JAX and Ray, against a Python that has them. Ray may be missing.
+pub fn with_torch(project: &Project, python: &Path, has_ray: bool) -> Result<Tally> {
+    let tools = match tools(project)? {
+        Ok(tools) => tools,
+        Err(reason) => return Tally::skipped(reason),
+    };
+    let mypy = project.run(&tools.join("mypy").to_string_lossy()).named("mypy");
+    let mypy = mypy.args(["--config-file", "python/mypy-torch.ini", "--python-executable"]).arg(python);
+    let mypy = mypy.arg("--cache-dir").arg(project.target.join("python/mypy-cache-torch"));
+    mypy.args(WITH_TORCH).go()?;
+    let torch = pyright(project, &tools, "python/pyright-torch.json", python)?;
+    let ray =
+        if has_ray { pyright(project, &tools, "python/pyright-ray.json", python)? } else { Tally::default() };
+    Ok(Tally::passed(1)?.and(torch).and(ray))
 }
 
 /// The folder of the tools; or the reason why there is none.

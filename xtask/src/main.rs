@@ -63,7 +63,8 @@ cargo xtask COMMAND [OPTIONS]
   test [STEP ...]          everything that a change must pass
       --list               names the steps
       --keep-going         goes on after a step that failed
-      --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30
+      --long               10,000 random cases against the model instead of 500, faults at every call, 500 kills instead of 30;
+                           examples/distributed under Ray too
   bench                    times reading of generated data, and records the result under benches/record
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora

@@ -1,5 +1,5 @@
-//! What needs PyTorch: the package's tests with it, the guide's page on it, and examples/distributed on 1 to 3 ranks, which are killed
-//! and resumed.
+//! What needs PyTorch or JAX: the package's tests with them, the guide's page on it, and examples/distributed on 1 to 3 ranks, which are
+//! killed and resumed, under torchrun and under Ray.
 
 use crate::dist;
 use crate::guide;
@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
+/// What is tested with it where it can be installed. Tests say what they miss.
+const OPTIONAL: [&str; 3] = ["torchdata", "jax", "ray[train]"];
+/// Beside the tests of PyTorch and JAX those that use either, and the programs of the package's readme.
+const TESTS: [&str; 5] = ["test_torch", "test_jax", "test_minibatch", "test_arrays", "Readme"];
 /// Free bytes without which it is not installed.
 const NEEDED: u64 = 15_000_000_000;
 /// The most by which weights may differ between numbers of ranks: gradients are added in another order.
@@ -36,7 +40,8 @@ pub fn folder(project: &Project) -> PathBuf {
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     let folder = folder(project);
     let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
-    if ready.exists() {
+    let wanted = [&PACKAGES[..], &OPTIONAL].concat().join(" ");
+    if std::fs::read_to_string(&ready).is_ok_and(|installed| installed == wanted) {
         return Ok(Ok(python));
     }
     std::fs::create_dir_all(&folder)?;
@@ -50,13 +55,21 @@ pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, Str
     let made =
         project.part(&format!("Python with {} into {}", PACKAGES.join(", "), folder.display()), || {
             project.run("python3").args(["-m", "venv", "--clear"]).arg(folder.join("venv")).go()?;
-            let pip =
-                project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q", "--no-cache-dir"]);
-            pip.arg("--disable-pip-version-check").args(PACKAGES).go()
+            let pip = |packages: &[&str]| {
+                let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
+                pip.args(["--no-cache-dir", "--disable-pip-version-check"]).args(packages).go()
+            };
+            pip(&PACKAGES)?;
+            for package in OPTIONAL {
+                if pip(&[package]).is_err() {
+                    println!("{package} cannot be installed");
+                }
+            }
+            Ok(())
         });
     match made {
-        Ok(_) => {
-            std::fs::write(ready, "")?;
+        Ok(()) => {
+            std::fs::write(ready, wanted)?;
             Ok(Ok(python))
         }
         Err(error) => {
@@ -86,32 +99,30 @@ pub fn step(project: &Project) -> Result<Tally> {
     let scratch = project.target.join("xtask/torch");
     empty_folder(&scratch)?;
     let example = Example { project, python, library, scratch };
-    let types = lint::with_torch(project, &example.python)?;
-    Ok(tests.and(page).and(types).and(example.check()?))
+    let has_ray = example.python().args(["-c", "import ray.train.torch"]).silent().go().is_ok();
+    let types = lint::with_torch(project, &example.python, has_ray)?;
+    // Ray gives up what a loaded machine delays, and then waits for ever.
+    let reason = match (has_ray, project.long) {
+        (false, _) => Some("ray[train] is not installed here"),
+        (true, false) => Some("the long form runs it, `cargo xtask test --long torch`"),
+        (true, true) => None,
+    };
+    let ray = reason.map(|reason| Tally::skipped(format!("examples/distributed/train_ray.py: {reason}")));
+    let ray = ray.transpose()?.unwrap_or_default();
+    let launchers: &[_] = match reason {
+        None => &[Launcher::Torchrun, Launcher::Ray],
+        Some(_) => &[Launcher::Torchrun],
+    };
+    Ok(tests.and(page).and(types).and(example.check(launchers)?).and(ray))
 }
 
-/// The package's tests that use PyTorch.
+/// The package's tests that use PyTorch or JAX.
 fn tests(project: &Project, python: &Path, library: &Path) -> Result<Tally> {
     let run = with_package(project, project.run(&python.to_string_lossy()), library);
-    let run = run.args([
-        "-m",
-        "unittest",
-        "discover",
-        "-s",
-        "python/tests",
-        "-t",
-        "python",
-        "-p",
-        "test_torch*.py",
-    ]);
-    let output = project.part("python/tests/test_torch.py", || run.go())?;
-    let line = output.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next());
-    let count: usize =
-        line.and_then(|count| count.parse().ok()).context("unittest printed no number of tests")?;
-    let skipped = output.rsplit_once("skipped=").map_or("", |(_, rest)| rest);
-    let skipped = skipped.split([')', ',']).next().and_then(|count| count.parse().ok()).unwrap_or(0);
-    ensure!(count > skipped, "No test ran:\n{output}");
-    Ok(Tally { passed: count - skipped, failed: 0, skipped })
+    let run = run.args(["-m", "unittest", "discover", "-v", "-s", "python/tests", "-t", "python"]);
+    let run = TESTS.iter().fold(run, |run, name| run.args(["-k", name]));
+    let output = project.part("python/tests with PyTorch and JAX", || run.go())?;
+    python::unittest(&output)
 }
 
 fn with_package(project: &Project, run: Run, library: &Path) -> Run {
@@ -126,62 +137,95 @@ struct Example<'a> {
     scratch: PathBuf,
 }
 
+/// What starts the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Launcher {
+    Torchrun,
+    Ray,
+}
+
+impl Launcher {
+    /// What its message has if a rank was killed.
+    fn of_killed(self) -> &'static str {
+        match self {
+            Launcher::Torchrun => "SIGKILL",
+            Launcher::Ray => "The worker died unexpectedly",
+        }
+    }
+}
+
 impl Example<'_> {
     /// What the example's README promises: equal results on any number of ranks, also after one of them was killed.
-    fn check(&self) -> Result<Tally> {
+    fn check(&self, launchers: &[Launcher]) -> Result<Tally> {
         let make = self.project.path("examples/distributed/make_sentences.py");
         self.python().arg(make).arg(&self.scratch).go()?;
         let mut passed = 0;
 
         let digits = ["digits", "--epochs", "2"];
-        let one = self.train("digits-1", 1, &digits)?;
-        for ranks in [2, 3] {
-            let weights = self.train(&format!("digits-{ranks}"), ranks, &digits)?;
-            self.compare(&format!("digits on {ranks} ranks"), &weights, &one)?;
+        let one = self.train("digits-1", Launcher::Torchrun, 1, &digits)?;
+        for &(launcher, ranks) in [(Launcher::Torchrun, 2), (Launcher::Torchrun, 3), (Launcher::Ray, 2)]
+            .iter()
+            .filter(|(launcher, _)| launchers.contains(launcher))
+        {
+            let weights = self.train(&format!("digits-{launcher:?}-{ranks}"), launcher, ranks, &digits)?;
+            self.compare(&format!("{launcher:?}, digits on {ranks} ranks"), &weights, &one)?;
             passed += 1;
         }
 
         // Killed in the second of three epochs, resumed by fewer ranks. Small minibatches have no data for some ranks.
         let tagger = ["tagger", "--epochs", "3"];
         let small = ["digits", "--epochs", "1", "--minibatch-size", "4"];
-        for (name, arguments, ranks, kill_at) in
-            [("tagger", tagger.as_slice(), [3, 2], "100"), ("small", &small, [2, 3], "200")]
-        {
-            let one = self.train(&format!("{name}-1"), 1, arguments)?;
-            let checkpoint = self.scratch.join(format!("{name}.state"));
-            let with_checkpoint =
-                [arguments, &["--checkpoint", text(&checkpoint)?, "--checkpoint-every", "30"]].concat();
-            let killing = [with_checkpoint.as_slice(), &["--kill-at", kill_at]].concat();
-            let Err(error) = self.run(ranks[0], &killing) else {
-                bail!("{name}: killing a rank ended nothing")
-            };
-            let message = format!("{error:#}");
-            ensure!(message.contains("SIGKILL"), "{name}: the ranks ended for another reason:\n{message}");
-            let weights = self.train(&format!("{name}-resumed"), ranks[1], &with_checkpoint)?;
-            let what = format!("{name} on {} ranks, one killed, then on {}", ranks[0], ranks[1]);
-            self.compare(&what, &weights, &one)?;
-            passed += 1;
+        for (name, arguments, ranks, kill_at, launchers) in [
+            ("tagger", tagger.as_slice(), [3, 2], "100", launchers),
+            ("small", &small, [2, 3], "200", &[Launcher::Torchrun]),
+        ] {
+            let one = self.train(&format!("{name}-1"), Launcher::Torchrun, 1, arguments)?;
+            for &launcher in launchers {
+                let checkpoint = self.scratch.join(format!("{name}-{launcher:?}.state"));
+                let with_checkpoint =
+                    [arguments, &["--checkpoint", text(&checkpoint)?, "--checkpoint-every", "30"]].concat();
+                let killing = [with_checkpoint.as_slice(), &["--kill-at", kill_at]].concat();
+                let Err(error) = self.run(launcher, ranks[0], &killing) else {
+                    bail!("{launcher:?}, {name}: killing a rank ended nothing")
+                };
+                let message = format!("{error:#}");
+                let is_killed = message.contains(launcher.of_killed());
+                ensure!(is_killed, "{launcher:?}, {name}: the ranks ended for another reason:\n{message}");
+                let resumed = format!("{name}-{launcher:?}-resumed");
+                let weights = self.train(&resumed, launcher, ranks[1], &with_checkpoint)?;
+                let what =
+                    format!("{launcher:?}, {name} on {} ranks, one killed, then on {}", ranks[0], ranks[1]);
+                self.compare(&what, &weights, &one)?;
+                passed += 1;
+            }
         }
         Tally::passed(passed)
     }
 
     /// Trains to the end; returns the file of the weights.
-    fn train(&self, name: &str, ranks: usize, arguments: &[&str]) -> Result<PathBuf> {
+    fn train(&self, name: &str, launcher: Launcher, ranks: usize, arguments: &[&str]) -> Result<PathBuf> {
         let weights = self.scratch.join(format!("{name}.pt"));
-        let output = self.run(ranks, &[arguments, &["--weights", text(&weights)?]].concat())?;
+        let output = self.run(launcher, ranks, &[arguments, &["--weights", text(&weights)?]].concat())?;
         ensure!(output.contains("sequences read once"), "{name} printed:\n{output}");
         Ok(weights)
     }
 
-    /// Runs the example under torchrun.
-    fn run(&self, ranks: usize, arguments: &[&str]) -> Result<String> {
+    /// Runs the example.
+    fn run(&self, launcher: Launcher, ranks: usize, arguments: &[&str]) -> Result<String> {
+        let example = |file: &str| self.project.path("examples/distributed").join(file);
         let data =
             if arguments[0] == "digits" { self.project.path("examples/data") } else { self.scratch.clone() };
         let ranks = ranks.to_string();
-        let run =
-            self.python().args(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", &ranks]);
-        let run = run.arg(self.project.path("examples/distributed/train.py")).args(arguments);
-        run.arg("--data").arg(data).env("OMP_NUM_THREADS", "1").go()
+        let run = match launcher {
+            Launcher::Torchrun => {
+                let torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", &ranks];
+                self.python().args(torchrun).arg(example("train.py")).args(arguments)
+            }
+            Launcher::Ray => {
+                self.python().arg(example("train_ray.py")).args(arguments).args(["--ranks", &ranks])
+            }
+        };
+        run.arg("--data").arg(data).env("OMP_NUM_THREADS", "1").folder(&self.scratch).go()
     }
 
     fn python(&self) -> Run {

@@ -13,10 +13,10 @@ use super::sparse::{self, Form};
 use crate::Result;
 use crate::deserialize::Lengths;
 use crate::deserialize::buffer::ChunkBuffer;
+use crate::lock::Mutex;
 use crate::memory::room;
 use crate::prefetch;
 use crate::stream::Storage;
-use parking_lot::Mutex;
 use rayon::prelude::*;
 
 /// Reads a chunk and finds the sequences of all streams. `forms` are the forms in which sparse streams were stored so far.

@@ -28,6 +28,7 @@ use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{Chunk, ChunkInfo, ChunkSource, ChunkTable, Deserializer, Lengths, SourceMemory};
 use crate::error::{ExceptionClass, Location};
 use crate::file::DataFile;
+use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
@@ -38,7 +39,6 @@ use context::ChunkContext;
 use header::{ChunkRecord, Header, Layout};
 use lengths::LengthTable;
 pub use list::open_files;
-use parking_lot::Mutex;
 use sparse::Form;
 use std::sync::{Arc, OnceLock};
 

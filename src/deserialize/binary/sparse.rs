@@ -13,9 +13,9 @@ use crate::Result;
 use crate::compact::implied;
 use crate::compact::narrow::Narrow;
 use crate::deserialize::buffer::ChunkBuffer;
+use crate::lock::Mutex;
 use crate::memory::room;
 use crate::stream::ElementType;
-use parking_lot::Mutex;
 
 /// How a sparse stream is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@
 //! A part lives as long as a bundled chunk uses it, so the window bounds the memory.
 
 use crate::deserialize::{Chunk, Deserializer};
+use crate::lock::Mutex;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::{Error, Result};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, Weak};

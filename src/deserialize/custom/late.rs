@@ -7,10 +7,10 @@ use crate::Result;
 use crate::corpus::Corpus;
 use crate::deserialize::loader::Loader;
 use crate::deserialize::{Chunk, ChunkSource, ListingDeserializer, SourceMemory};
+use crate::lock::Mutex;
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 /// Nothing is known of the chunks but how many there are.

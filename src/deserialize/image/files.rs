@@ -16,13 +16,13 @@ use crate::deserialize::{
 };
 use crate::error::{ExceptionClass, Location};
 use crate::file::{self, Confinement, FirstStates};
+use crate::lock::Mutex;
 use crate::log::{Level, Logger};
 use crate::memory::room;
 use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::StreamInfo;
 use crate::transform::user::UserTransform;
 use crate::{Error, Result};
-use parking_lot::Mutex;
 use rayon::slice::ParallelSliceMut;
 use std::collections::VecDeque;
 use std::ffi::OsStr;

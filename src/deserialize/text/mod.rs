@@ -31,6 +31,7 @@ use crate::deserialize::{
 };
 use crate::error::Location;
 use crate::file::DataFile;
+use crate::lock::Mutex;
 use crate::log::Level;
 use crate::memory::room;
 use crate::pool::Pool;
@@ -40,7 +41,6 @@ use crate::{Error, Result};
 use chunk::{ATTEMPTS, TextChunk};
 use index::{Index, IndexOptions, SequenceSpan};
 pub use list::open_files;
-use parking_lot::Mutex;
 use parse::fast::{FRONT, Fast};
 use parse::report::{Failure, Report, limit_text};
 use parse::rules::Rules;

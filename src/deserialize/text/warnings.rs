@@ -6,9 +6,9 @@
 use super::parse::report::{Line, WarningKind};
 use super::parse::rules::Rules;
 use crate::file::DataFile;
+use crate::lock::Mutex;
 use crate::log::Level;
 use crate::sequence::ChunkId;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// Up to this offset lines are counted for the place of a warning; past it, counting would take long.

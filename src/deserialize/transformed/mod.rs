@@ -19,6 +19,7 @@ use crate::corpus::Corpus;
 use crate::error::ExceptionClass::InvalidArgument;
 use crate::error::Location;
 use crate::image::{Image, Pixels};
+use crate::lock::Mutex;
 use crate::sequence::{
     ChunkId, Loaded, SequenceId, SequenceInfo, SequenceKey, SequenceView, ValueForm, ViewKind,
 };
@@ -27,7 +28,6 @@ use crate::transform::user::UserTransform;
 use crate::transform::{Chain, Scratch};
 use crate::{Error, Result};
 use output::Output;
-use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 

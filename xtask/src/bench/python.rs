@@ -97,10 +97,11 @@ pub fn measure(project: &Project, options: &Options) -> Result<Outcome> {
     }
     let count = rows.len();
     let text = format!(
-        "{}\n\n{}\n{}{failures}",
+        "{}\n\n{}\n{}{failures}\n{}",
         note(options, &bench.folder, &sweeps[0])?,
         table(&rows),
-        ratios(&rows)
+        ratios(&rows),
+        bench.padding()?
     );
     Ok(Outcome::Measured(text, count))
 }
@@ -149,6 +150,19 @@ impl Bench<'_> {
             let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
             run.args([what, id]).arg(&folder)
         })
+    }
+
+    /// What padding costs beside reading, and beside loops of NumPy. The program checks what it times.
+    fn padding(&self) -> Result<String> {
+        let printed = self.project.part("padding 20,000 sequences of words", || {
+            let run = bound(&self.python.to_string_lossy(), &self.project.root, CPUS);
+            let variables = python::variables(self.project, &self.library);
+            let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
+            run.arg("benches/forms/main.py").output()
+        })?;
+        Ok(format!(
+            "Forms of sequences, by `benches/forms/main.py`, medians in milliseconds:\n\n```text\n{printed}```\n"
+        ))
     }
 
     fn answers(&self, loader: &Loader) -> Result<Answers> {
