@@ -10,7 +10,7 @@ use super::drive::{End, Output};
 use super::generate::{SHORT_LABELS, SMALL_LABELS};
 use crate::dropin::Host;
 use crate::golden::Case;
-use data::{ends_in_an_utterance, has_repeated_keys_only, has_reversed_range};
+use data::{ends_in_an_utterance, has_repeated_keys, has_repeated_keys_only, has_reversed_range};
 pub use old::alone;
 
 /// Versions of CNTK from which on something is so, as [`Host::is_before`] takes them.

@@ -39,6 +39,19 @@ pub(super) fn ends_in_an_utterance(content: &[u8]) -> bool {
     false
 }
 
+/// Whether a script of the case names a key several times.
+pub(super) fn has_repeated_keys(files: &[(String, Vec<u8>)]) -> bool {
+    let key = |line: &str| {
+        let name = line.split('=').next().unwrap_or_default();
+        name.rsplit_once('.').map_or(name, |(key, _)| key).to_owned()
+    };
+    let mut scripts = files.iter().filter(|(name, _)| name.ends_with(".scp"));
+    scripts.any(|(_, content)| {
+        let keys: Vec<String> = String::from_utf8_lossy(content).lines().map(key).collect();
+        keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key))
+    })
+}
+
 /// Whether a script of the case names each of its keys several times: CNTK drops all of them, and crashes for lack of data.
 pub(super) fn has_repeated_keys_only(files: &[(String, Vec<u8>)]) -> bool {
     let key = |line: &str| {

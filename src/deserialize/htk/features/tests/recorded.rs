@@ -146,16 +146,8 @@ fn all_utterances_of_a_repeated_key_are_dropped() {
 #[test]
 fn in_a_betas_place_repeated_keys_are_kept_and_the_last_one_is_found() {
     let options = HtkFeatureOptions { quirks: Release::Beta.quirks(), ..options("s_dup.scp") };
-    let read: Vec<_> = read_all(&options)
-        .expect("utterances")
-        .into_iter()
-        .map(|(key, frames)| (key, frames.len()))
-        .collect();
-    assert_eq!(
-        read,
-        [("u1", 7), ("u2", 5), ("u1", 9), ("u4", 4)].map(|(key, frames)| (key.to_owned(), frames))
-    );
     let opened = open(&options).expect("it opens");
+    assert_eq!(opened.shared.table.utterances.frames, [7, 5, 9, 4]);
     let key = |index| opened.shared.table.key(index);
     assert_eq!(key(0), key(2));
     for (sought, found) in [(0, 2), (1, 1), (2, 2), (3, 3)] {
