@@ -359,7 +359,8 @@ typedef enum {
    */
   CNTK_READER_RELEASE_CURRENT = 0,
   /**
-   * The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, and workers count sequences of all workers.
+   * The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, workers count sequences of all workers, several sequences may
+   * have one key, and text files are read more strictly.
    */
   CNTK_READER_RELEASE_BETA = 1,
 } cntk_reader_release;

@@ -71,7 +71,8 @@ pub enum cntk_reader_section_kind {
 pub enum cntk_reader_release {
     /// CNTK 2.0 to 2.7.
     CNTK_READER_RELEASE_CURRENT = 0,
-    /// The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, and workers count sequences of all workers.
+    /// The betas 12 and 15 of CNTK 2.0: minibatches end where the epoch does, workers count sequences of all workers, several sequences may
+    /// have one key, and text files are read more strictly.
     CNTK_READER_RELEASE_BETA = 1,
 }
 

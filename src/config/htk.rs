@@ -3,7 +3,7 @@
 //! CNTK looks each key up from one of three sections outwards: that of the stream, `input` around it, or that of the
 //! deserializer. The order of the reads decides which of several mistakes is reported, and is CNTK's.
 
-use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions};
+use super::options::{DeserializerOptions, HtkFeatureOptions, LatticeOptions, MlfOptions, Quirks};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Logic, Runtime};
 use crate::file::{Confinement, DataFile};
@@ -166,6 +166,7 @@ fn read_features(of: &SpeechStream, common: &Common) -> Result<HtkFeatureOptions
         element: common.element,
         frame_mode: common.frame_mode,
         confinement: Confinement::default(),
+        quirks: Quirks::default(),
     })
 }
 

@@ -118,7 +118,11 @@ impl Config {
                 // CNTK's API writes these two keys for every stream of speech, where CNTK does not look them up.
                 let settings =
                     settings_of(&self.section, kind, others, &["maxSequenceLength", "definesMBSize"]);
-                settings.map(|settings| ReaderSettings { in_place_of: Some(release), ..settings })
+                settings.map(|mut settings| {
+                    settings.in_place_of = Some(release);
+                    settings.deserializers.iter_mut().for_each(|one| one.follow(release));
+                    settings
+                })
             }
             None => reader_section(&self.section, others.adds_any()).and_then(|section| {
                 let kind = legacy::reader_type(&section, others.adds_any())?;

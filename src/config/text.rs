@@ -2,7 +2,7 @@
 
 use super::composite::AUTO_WINDOW;
 use super::convert::WidenedInt;
-use super::options::{TextOptions, TextStream, WindowSize};
+use super::options::{Quirks, TextOptions, TextStream, WindowSize};
 use super::section::Section;
 use crate::error::ExceptionClass::{InvalidArgument, Runtime};
 use crate::limits::LARGEST_SPARSE_DIM;
@@ -63,6 +63,7 @@ pub(super) fn read(section: &Section, element: ElementType) -> Result<TextSectio
         keep_data_in_memory,
         element,
         strict_sequences,
+        quirks: Quirks::default(),
     };
     Ok(TextSection { options, frame_mode, window })
 }

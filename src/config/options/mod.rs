@@ -2,12 +2,14 @@
 
 mod image;
 mod pace;
+mod release;
 
 pub use image::{
     ColorOptions, CropKind, CropOptions, CropRatio, ImageOptions, IntensityOptions, Interpolation, ScaleMode,
     ScaleOptions, TransformOptions, TransformedStream, UserTransformOptions,
 };
-pub use pace::{Pace, Release};
+pub use pace::Pace;
+pub use release::{Quirks, Release};
 
 use super::{Section, Written};
 use crate::file::Confinement;
@@ -65,8 +67,8 @@ impl ReaderSettings {
     pub fn pace(&self) -> Pace {
         match self.in_place_of {
             _ if self.lockstep => Pace::Lockstep,
-            Some(Release::Beta) => Pace::Beta,
-            Some(Release::Current) | None => Pace::Own,
+            Some(release) => release.pace(),
+            None => Pace::Own,
         }
     }
 }
@@ -191,6 +193,21 @@ impl DeserializerOptions {
         own.clone_from(confinement);
     }
 
+    /// Reads the data as a release does.
+    pub(super) fn follow(&mut self, release: Release) {
+        match self {
+            DeserializerOptions::Text(text) => text.quirks = release.quirks(),
+            DeserializerOptions::HtkFeatures(features) => features.quirks = release.quirks(),
+            DeserializerOptions::Mlf(_)
+            | DeserializerOptions::Lattice(_)
+            | DeserializerOptions::Kaldi(_)
+            | DeserializerOptions::Image(_)
+            | DeserializerOptions::Binary(_)
+            | DeserializerOptions::User(_)
+            | DeserializerOptions::Foreign(_) => {}
+        }
+    }
+
     /// The `type` that stands for it in configurations.
     pub fn type_name(&self) -> &str {
         match self {
@@ -270,6 +287,8 @@ pub struct TextOptions {
     pub element: ElementType,
     /// CNTK's rules for lines and streams of a sequence; false is the documentation's more generous reading.
     pub strict_sequences: bool,
+    /// Those of the release in whose place the reader stands.
+    pub quirks: Quirks,
 }
 
 impl TextOptions {
@@ -334,6 +353,8 @@ pub struct HtkFeatureOptions {
     pub frame_mode: bool,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
+    /// Those of the release in whose place the reader stands.
+    pub quirks: Quirks,
 }
 
 impl HtkFeatureOptions {
@@ -352,6 +373,7 @@ impl HtkFeatureOptions {
             element: ElementType::Float,
             frame_mode: false,
             confinement: Confinement::default(),
+            quirks: Quirks::default(),
         }
     }
 }

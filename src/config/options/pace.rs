@@ -30,12 +30,3 @@ impl Pace {
         if self == Pace::Beta { global.min(left) } else { global }
     }
 }
-
-/// Releases of CNTK that read the same data differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Release {
-    /// The betas 12 and 15 of CNTK 2.0.
-    Beta,
-    /// CNTK 2.0 to 2.7.
-    Current,
-}

@@ -54,6 +54,7 @@ fn defaults_of_a_composite_reader() {
             element: ElementType::Float,
             strict_sequences: true,
             shared_ids: false,
+            quirks: Quirks::default(),
         })],
         transformed: Vec::new(),
         numeric_keys: true,
@@ -226,6 +227,10 @@ fn packing() {
     let section = root(&format!("truncationLength=4\ndeserializers=({element})")).unwrap();
     let settings = from_reader_section(&section, ReaderType::Composite, false).unwrap();
     assert_eq!(settings.packing, Packing::Sequence);
+    assert_eq!(text(&settings).quirks, Quirks::default());
+    let beta = Config::from_reader_section(&section, ReaderType::Composite, Release::Beta);
+    let beta = beta.settings(Others::default()).unwrap();
+    assert_eq!((beta.pace(), text(&beta).quirks), (Pace::Beta, Release::Beta.quirks()));
     assert_eq!(packing("frameMode=1;action=write").unwrap(), Packing::Sequence);
     assert_eq!(packing("truncated=1;action=Write").unwrap(), Packing::Sequence);
     let all = Packing::Truncated { length: u64::MAX, right_splice: 3 };

@@ -62,6 +62,7 @@ fn defaults_of_every_deserializer() {
         element: ElementType::Float,
         frame_mode: false,
         confinement: crate::file::Confinement::default(),
+        quirks: Default::default(),
     };
     assert_eq!(features(FEATURES, "").unwrap(), expected);
     let expected = MlfOptions {
@@ -112,6 +113,7 @@ fn every_key_of_features() {
         element: ElementType::Double,
         frame_mode: true,
         confinement: crate::file::Confinement::default(),
+        quirks: Default::default(),
     };
     assert_eq!(options, DeserializerOptions::HtkFeatures(expected));
 }

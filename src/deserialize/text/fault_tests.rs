@@ -35,6 +35,7 @@ fn lines(count: usize) -> (tempfile::TempDir, TextOptions) {
         element: ElementType::Float,
         strict_sequences: true,
         shared_ids: false,
+        quirks: Default::default(),
     };
     (folder, options)
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn output(lines: &[&str], end: End) -> Output {
-        Output { lines: lines.iter().map(|&line| line.to_owned()).collect(), end }
+        Output { lines: lines.iter().map(|&line| line.to_owned()).collect(), end, messages: String::new() }
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Side {
             self.check_modules(&output.lines)?;
             for (name, lines, complete) in split(output.lines) {
                 let end = if complete { End::Done } else { end };
-                outputs.insert(name, Output { lines, end });
+                outputs.insert(name, Output { lines, end, messages: String::new() });
             }
             if outputs.len() == before {
                 bail!("Python printed nothing ({end:?}):\n{}", self.messages("dump")?);

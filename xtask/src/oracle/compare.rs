@@ -2,6 +2,7 @@
 //!
 //! Both drivers write with the same code, so equal results are lines that are equal to the byte.
 
+mod data;
 mod images;
 mod old;
 
@@ -9,6 +10,8 @@ use super::drive::{End, Output};
 use super::generate::{SHORT_LABELS, SMALL_LABELS};
 use crate::dropin::Host;
 use crate::golden::Case;
+use data::{ends_in_an_utterance, has_repeated_keys, has_repeated_keys_only, has_reversed_range};
+pub use old::alone;
 
 /// Versions of CNTK from which on something is so, as [`Host::is_before`] takes them.
 const V26: u32 = 20600;
@@ -19,9 +22,19 @@ pub enum Verdict {
     /// All lines are the same.
     Same,
     /// The first difference is one of the known ones.
-    Known(&'static Rule),
-    /// They differ: the line's number (0 is the creation), and both lines.
-    Different(usize, String, String),
+    Known(&'static Rule, Lines),
+    /// They differ.
+    Different(Lines),
+}
+
+/// Where two outputs begin to differ.
+pub struct Lines {
+    /// The line's number; 0 is the creation.
+    pub number: usize,
+    /// This library's line.
+    pub ours: String,
+    /// CNTK's line.
+    pub cntk: String,
 }
 
 /// A difference that docs/differences.md accounts for.
@@ -106,6 +119,8 @@ impl Positions {
 struct Difference<'a> {
     case: &'a Case,
     host: Host,
+    /// This library stands in CNTK's place, as a module.
+    is_module: bool,
     line: usize,
     ours: &'a Output,
     cntk: &'a Output,
@@ -146,7 +161,9 @@ const RULES: [Rule; 22] = [
         name: "right splice",
         what: "CNTK before 2.6 does not know it",
         applies: |difference| {
-            difference.host.is_before(V26)
+            // Modules in its place ignore it, too.
+            !difference.is_module
+                && difference.host.is_before(V26)
                 && difference.case.config.lines().any(|l| l.trim().starts_with("rightSplice"))
         },
     },
@@ -193,7 +210,7 @@ const RULES: [Rule; 22] = [
         what: "CNTK opens a script with a range of frames that ends before it begins, and fails when it reads the chunk",
         applies: |difference| {
             let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
-            difference.line == 0 && refused && has_reversed_range(difference.case)
+            difference.line == 0 && refused && has_reversed_range(&difference.case.files)
         },
     },
     Rule {
@@ -346,58 +363,6 @@ const RULES: [Rule; 22] = [
     },
 ];
 
-/// Whether a script of the case has a range of frames `[first,last]` that ends before it begins.
-fn has_reversed_range(case: &Case) -> bool {
-    let is_reversed = |line: &str| {
-        let range = line.split_once('[').and_then(|(_, range)| range.split_once(']')?.0.split_once(','));
-        let bounds = range.map(|(first, last)| (first.trim().parse::<i64>(), last.trim().parse::<i64>()));
-        // CNTK keeps the numbers as 32 bits without a sign.
-        matches!(bounds, Some((Ok(first), Ok(last))) if first as u32 > last as u32)
-    };
-    let scripts = case.files.iter().filter(|(name, _)| name.ends_with(".scp"));
-    scripts.into_iter().any(|(_, content)| String::from_utf8_lossy(content).lines().any(is_reversed))
-}
-
-/// Whether a file of binary labels ends before the last of its utterances does.
-fn ends_in_an_utterance(content: &[u8]) -> bool {
-    /// The next `N` bytes, and what follows them.
-    fn take<const N: usize>(rest: &[u8]) -> Option<([u8; N], &[u8])> {
-        rest.split_first_chunk().map(|(bytes, rest)| (*bytes, rest))
-    }
-    fn skip_utterance(rest: &[u8], version: u16) -> Option<&[u8]> {
-        let rest = match version {
-            1 => take::<4>(rest)?.1,
-            _ => {
-                let (length, rest) = take(rest)?;
-                rest.get(usize::from(u16::from_le_bytes(length))..)?
-            }
-        };
-        let (_, rest) = take::<4>(rest)?;
-        let (runs, rest) = take(rest)?;
-        rest.get(4 * usize::from(u16::from_le_bytes(runs))..)
-    }
-    let Some((version, mut rest)) = content.strip_prefix(b"MLF").and_then(take) else { return false };
-    let version = u16::from_le_bytes(version);
-    while !rest.is_empty() {
-        let Some(next) = skip_utterance(rest, version) else { return true };
-        rest = next;
-    }
-    false
-}
-
-/// Whether a script of the case names each of its keys several times: CNTK drops all of them, and crashes for lack of data.
-fn has_repeated_keys_only(case: &Case) -> bool {
-    let key = |line: &str| {
-        let name = line.split('=').next().unwrap_or_default();
-        name.rsplit_once('.').map_or(name, |(key, _)| key).to_owned()
-    };
-    let scripts = case.files.iter().filter(|(name, _)| name.ends_with(".scp"));
-    scripts.into_iter().any(|(_, content)| {
-        let keys: Vec<String> = String::from_utf8_lossy(content).lines().map(key).collect();
-        !keys.is_empty() && keys.iter().all(|key| keys.iter().filter(|other| *other == key).count() > 1)
-    })
-}
-
 fn is_error(line: &str) -> bool {
     line.contains("\"error\"")
 }
@@ -407,10 +372,11 @@ fn moves(step: &str) -> bool {
     step != "read" && step != "state"
 }
 
-/// Compares with the output of a version of CNTK. `positions` finds out where the reader stood, if a rule asks.
+/// Compares with the output of a version of CNTK, which this library was compared with as a module in its place or through its C++ header.
+/// `positions` finds out where the reader stood, if a rule asks.
 pub fn compare(
     case: &Case,
-    host: Host,
+    (host, is_module): (Host, bool),
     ours: &Output,
     cntk: &Output,
     positions: &dyn Fn() -> Option<Positions>,
@@ -428,17 +394,22 @@ pub fn compare(
     let show = |output: &Output| {
         output.lines.get(line).cloned().unwrap_or_else(|| format!("no such line ({:?})", output.end))
     };
-    let difference = Difference { case, host, line, ours, cntk, positions };
+    let difference = Difference { case, host, is_module, line, ours, cntk, positions };
     // CNTK that does not even open a case explains nothing, unless it is known to crash there.
-    let is_opened = !cntk.lines.is_empty() || has_repeated_keys_only(case) || !host.exchanges_sequences();
+    let is_opened =
+        !cntk.lines.is_empty() || has_repeated_keys_only(&case.files) || !host.exchanges_sequences();
     let known = (ours.end == End::Done && is_opened)
         .then(|| RULES.iter().chain(&old::RULES).find(|rule| (rule.applies)(&difference)))
         .flatten();
-    known.map_or_else(|| Verdict::Different(line, show(ours), show(cntk)), Verdict::Known)
+    let lines = Lines { number: line, ours: show(ours), cntk: show(cntk) };
+    match known {
+        Some(rule) => Verdict::Known(rule, lines),
+        None => Verdict::Different(lines),
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::dropin::HOSTS;
     use serde_json::Value;
@@ -447,7 +418,8 @@ mod tests {
         verdict_of(config, steps, (ours, End::Done), (cntk, end))
     }
 
-    fn case(config: &str, steps: &[&str]) -> Case {
+    /// A case without files.
+    pub fn case(config: &str, steps: &[&str]) -> Case {
         Case {
             name: String::new(),
             create: Value::Null,
@@ -459,18 +431,20 @@ mod tests {
         }
     }
 
+    fn output(lines: &[&str], end: End) -> Output {
+        let lines = lines.iter().map(|&line| line.to_owned()).collect();
+        Output { lines, end, messages: String::new() }
+    }
+
     fn verdict_of(config: &str, steps: &[&str], ours: (&[&str], End), cntk: (&[&str], End)) -> String {
         let case = case(config, steps);
         // Sweeps of 10 samples; the restored position lies in the first one.
         let positions = || Some(Positions { sweep: 10, before: [0, 0, 5, 2, 7].map(Some).to_vec() });
-        let output = |(lines, end): (&[&str], End)| Output {
-            lines: lines.iter().map(|&l| l.to_owned()).collect(),
-            end,
-        };
-        match compare(&case, HOSTS[0], &output(ours), &output(cntk), &positions) {
+        let output = |(lines, end): (&[&str], End)| output(lines, end);
+        match compare(&case, (HOSTS[0], true), &output(ours), &output(cntk), &positions) {
             Verdict::Same => "same".to_owned(),
-            Verdict::Known(rule) => rule.name.to_owned(),
-            Verdict::Different(line, ..) => line.to_string(),
+            Verdict::Known(rule, _) => rule.name.to_owned(),
+            Verdict::Different(lines) => lines.number.to_string(),
         }
     }
 
@@ -519,31 +493,6 @@ mod tests {
     }
 
     #[test]
-    fn reversed_ranges_are_found_in_scripts() {
-        let of = |script: &str| {
-            let mut case = case("", &[]);
-            case.files = vec![("a.scp".to_owned(), script.as_bytes().to_vec())];
-            has_reversed_range(&case)
-        };
-        assert!(of("u=a[0,3]\nv=a[3,1]\n"));
-        assert!(!of("u=a[0,3]\nv=a[3,3]\nw=a\n"));
-    }
-
-    #[test]
-    fn labels_that_end_in_an_utterance_are_cut() {
-        let whole = b"MLF\x02\0\x01\x001\x03\0\0\0\x01\0\x05\0\x03\0";
-        assert!(
-            !ends_in_an_utterance(whole)
-                && !ends_in_an_utterance(b"MLF\x02\0")
-                && !ends_in_an_utterance(b"ML")
-        );
-        for more in 1..whole.len() - 5 {
-            let cut = [&whole[..], &whole[5..5 + more]].concat();
-            assert!(ends_in_an_utterance(&cut), "{more}");
-        }
-    }
-
-    #[test]
     fn races_are_of_known_inputs_and_show_twice() {
         let of = |deserializers: &str| can_race(&case(deserializers, &[]));
         assert!(!of("type = \"CNTKTextFormatDeserializer\""));
@@ -554,8 +503,7 @@ mod tests {
             "type = \"Ramp\" ; module = \"a\" type = \"CNTKTextFormatDeserializer\" ; module = \"b\""
         ));
         let outputs = |lines: &[&str]| -> Vec<Output> {
-            let output =
-                |line: &&str| Output { lines: vec!["c".to_owned(), (*line).to_owned()], end: End::Done };
+            let output = |line: &&str| output(&["c", line], End::Done);
             lines.iter().map(output).collect()
         };
         assert!(is_race(&outputs(&["a", "a", "b", "a", "b"]), 1));
@@ -575,13 +523,13 @@ mod tests {
         // It does not open scripts in which each key is repeated.
         let opened = |script: &str| {
             let files = vec![("a.scp".to_owned(), script.as_bytes().to_vec())];
-            let output =
-                |lines: &[&str], end| Output { lines: lines.iter().map(|&l| l.to_owned()).collect(), end };
             let (ours, cntk) = (output(&[error], End::Done), output(&[], End::Crashed(11)));
-            compare(&Case { files, ..case("", &steps) }, HOSTS[0], &ours, &cntk, &|| None)
+            compare(&Case { files, ..case("", &steps) }, (HOSTS[0], true), &ours, &cntk, &|| None)
         };
-        assert!(matches!(opened("u.a=x[0,1]\nu.b=x[2,3]\n"), Verdict::Known(rule) if rule.name == "crash"));
-        assert!(matches!(opened("u.a=x[0,1]\nv.b=x[2,3]\n"), Verdict::Different(0, ..)));
+        assert!(
+            matches!(opened("u.a=x[0,1]\nu.b=x[2,3]\n"), Verdict::Known(rule, _) if rule.name == "crash")
+        );
+        assert!(matches!(opened("u.a=x[0,1]\nv.b=x[2,3]\n"), Verdict::Different(Lines { number: 0, .. })));
         // CNTK goes elsewhere, and counts the errors of a chunk that it passes.
         let (steps, ours, cntk) = (["start ", "read"], ["c", "s", "1"], ["c", "s", error]);
         let config = |errors: &str| format!("randomize = true\n[ file = \"x\" ; maxErrors = {errors} ; ]");

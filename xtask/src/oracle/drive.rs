@@ -47,6 +47,8 @@ pub struct Output {
     pub lines: Vec<String>,
     /// How it ended.
     pub end: End,
+    /// What it wrote to standard error.
+    pub messages: String,
 }
 
 /// Both drivers, ready to run.
@@ -124,6 +126,11 @@ impl Drivers {
         Ok((self.run_own(&config, &script, folder, "ours")?, by_cntk))
     }
 
+    /// Whether this library is driven through the host's interface, as a module in CNTK's place.
+    pub fn are_of_modules(&self) -> bool {
+        self.own_module.is_some()
+    }
+
     /// Runs this library's driver alone, on a script in the folder.
     pub fn run_own(&self, config: &Path, script: &Path, folder: &Path, name: &str) -> Result<Output> {
         run(self.own(config, script), folder, name, OWN_PATIENCE)
@@ -199,8 +206,8 @@ fn without_keys(line: &str) -> String {
 /// Runs a driver with its output into files; one that prints nothing for longer than `patience` is stopped.
 pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) -> Result<Output> {
     let path = folder.join(format!("{name}.jsonl"));
-    let messages = File::create(folder.join(format!("{name}.messages.txt")))?;
-    command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(messages);
+    let messages = folder.join(format!("{name}.messages.txt"));
+    command.stdin(Stdio::null()).stdout(File::create(&path)?).stderr(File::create(&messages)?);
     let mut child = command.spawn().with_context(|| format!("starting {command:?}"))?;
     let (mut clock, mut printed) = (Instant::now(), 0);
     let end = loop {
@@ -225,5 +232,6 @@ pub fn run(mut command: Command, folder: &Path, name: &str, patience: Duration) 
     let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
     // CNTK prints to standard output now and then.
     let lines = text.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect();
-    Ok(Output { lines, end })
+    let messages = String::from_utf8_lossy(&std::fs::read(&messages)?).into_owned();
+    Ok(Output { lines, end, messages })
 }

@@ -15,7 +15,7 @@ use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
 use crate::{build, dist, dropin, tools};
 use anyhow::{Result, ensure};
-use compare::{RACE, Rule, Verdict, can_race, compare, is_race};
+use compare::{Lines, RACE, Rule, Verdict, alone, can_race, compare, is_race};
 use drive::{Drivers, Output};
 use generate::Kind;
 use install::{Cntk, Installed};
@@ -236,7 +236,8 @@ fn run(project: &Project, cntk: &Cntk, options: &Options) -> Result<Tally> {
             }
             let again = number.checked_sub(golden.len()).map(|number| options.again(number));
             let report = examine(&case, &drivers, &folders, thread, again.as_deref());
-            sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, project.verbose);
+            let is_golden = number < golden.len();
+            sums.lock().unwrap_or_else(PoisonError::into_inner).add(report, is_golden, project.verbose);
         }
     };
     std::thread::scope(|scope| {
@@ -304,10 +305,13 @@ enum Report {
 fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, again: Option<&str>) -> Report {
     let folder = folders.work.join(thread.to_string());
     let report = || -> Result<Report> {
-        let positions = || drivers.positions(case, &folder).ok().flatten();
-        let judge = |ours: &Output, cntk: &Output| compare(case, drivers.cntk, ours, cntk, &positions);
+        let host = (drivers.cntk, drivers.are_of_modules());
+        let judge = |case: &Case, ours: &Output, cntk: &Output| {
+            let positions = || drivers.positions(case, &folder).ok().flatten();
+            compare(case, host, ours, cntk, &positions)
+        };
         let (ours, cntk) = drivers.run(case, &folder)?;
-        let mut verdict = judge(&ours, &cntk);
+        let mut verdict = judge(case, &ours, &cntk);
         let mut runs = vec![cntk];
         if can_race(case) {
             while let Verdict::Different(..) = verdict
@@ -321,14 +325,24 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                         case.name
                     )));
                 }
-                verdict = judge(&ours, &cntk);
+                verdict = judge(case, &ours, &cntk);
                 runs.push(cntk);
-                if let Verdict::Different(line, ..) = verdict
+                if let Verdict::Different(Lines { number, .. }) = verdict
                     && runs.len() >= RUNS_OF_CNTK
-                    && is_race(&runs[..RUNS_OF_CNTK], line)
+                    && is_race(&runs[..RUNS_OF_CNTK], number)
                 {
                     return Ok(Report::Known(case.name.clone(), &RACE));
                 }
+            }
+        }
+        if let Verdict::Known(rule, lines) = &verdict
+            && let Some(rest) = alone(rule, case, lines.number)
+        {
+            let (ours, cntk) = drivers.run(&rest, &folder)?;
+            if let Verdict::Different(lines) = judge(&rest, &ours, &cntk) {
+                let kept = folders.keep(&case.name, &folder)?.display().to_string();
+                let described = described(&rest, &lines);
+                return Ok(Report::Failed(format!("{described}\n  from the last start on\n  kept   {kept}")));
             }
         }
         // Two equal errors prove nothing about a third party's module: something must have been read.
@@ -338,27 +352,26 @@ fn examine(case: &Case, drivers: &Drivers, folders: &Folders, thread: usize, aga
                 Report::Failed(format!("{}: nothing was read", case.name))
             }
             Verdict::Same => Report::Same,
-            Verdict::Known(rule) => Report::Known(case.name.clone(), rule),
-            Verdict::Different(line, ours, cntk) => {
-                let kept = folders.keep(&case.name, &folder)?;
-                let step = match line.checked_sub(1).map(|step| case.steps.get(step)) {
-                    None => "creation",
-                    Some(None) => "the end",
-                    Some(Some(step)) => step,
-                };
+            Verdict::Known(rule, lines) => Report::Known(described(case, &lines), rule),
+            Verdict::Different(lines) => {
+                let kept = folders.keep(&case.name, &folder)?.display().to_string();
                 let again = again.map_or_else(String::new, |command| format!("\n  again  {command}"));
-                Report::Failed(format!(
-                    "{}: line {} ({step})\n  ours   {}\n  CNTK   {}\n  kept   {}{again}",
-                    case.name,
-                    line + 1,
-                    short(&ours),
-                    short(&cntk),
-                    kept.display(),
-                ))
+                Report::Failed(format!("{}\n  kept   {kept}{again}", described(case, &lines)))
             }
         })
     };
     report().unwrap_or_else(|error| Report::Failed(format!("{}: {error:#}", case.name)))
+}
+
+/// Where a case differs, and how.
+fn described(case: &Case, lines: &Lines) -> String {
+    let step = match lines.number.checked_sub(1).map(|step| case.steps.get(step)) {
+        None => "creation",
+        Some(None) => "the end",
+        Some(Some(step)) => step,
+    };
+    let (number, ours, cntk) = (lines.number + 1, short(&lines.ours), short(&lines.cntk));
+    format!("{}: line {number} ({step})\n  ours   {ours}\n  CNTK   {cntk}", case.name)
 }
 
 /// The beginning of a line.
@@ -371,6 +384,8 @@ pub fn short(line: &str) -> String {
 
 #[derive(Default)]
 struct Sums {
+    same_golden: usize,
+    same_random: usize,
     failed: usize,
     /// Cases that CNTK cannot run here.
     left_out: usize,
@@ -380,12 +395,13 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, report: Report, verbose: bool) {
+    fn add(&mut self, report: Report, is_golden: bool, verbose: bool) {
         match report {
-            Report::Same => {}
+            Report::Same if is_golden => self.same_golden += 1,
+            Report::Same => self.same_random += 1,
             Report::Known(case, rule) => {
                 if verbose {
-                    println!("{case}: {}", rule.name);
+                    println!("{case}\n  known  {}", rule.name);
                 }
                 self.known.entry(rule.name).or_insert((0, rule.what)).0 += 1;
             }
@@ -399,10 +415,13 @@ impl Sums {
     fn print(&self, cntk: &Cntk, golden: usize, total: usize) {
         let known: usize = self.known.values().map(|(count, _)| count).sum();
         println!(
-            "      CNTK {}: {total} cases ({golden} golden, {} random): {} the same, {known} with a known difference, {} not",
+            "      CNTK {}: {total} cases ({golden} golden, {} random): {} the same ({} golden, {} random), {known} with a known \
+             difference, {} not",
             cntk.version(),
             total - golden,
-            total - known - self.failed - self.left_out - self.unknown,
+            self.same_golden + self.same_random,
+            self.same_golden,
+            self.same_random,
             self.failed
         );
         for (name, (count, what)) in &self.known {

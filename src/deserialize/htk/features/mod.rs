@@ -98,7 +98,7 @@ impl HtkFeatureDeserializer {
             Rules { prefix: &options.prefix, max_frames: options.max_sequence_size, expand: options.expand };
         let script = Script::read(&options.scp_files, rules)?;
         table::check_paths(&script, &options.confinement)?;
-        let table = Table::new(script, corpus, options.verbosity)?;
+        let table = Table::new(script, corpus, options.quirks.keeps_repeated_keys, options.verbosity)?;
         // Facts and what follows from them are set below, once a file has been opened.
         let mut shared = Shared {
             table,

@@ -38,23 +38,23 @@ pub struct Table {
     files: Vec<ScriptFile>,
 }
 
-/// The keys of utterances, in as few bytes as they need. No two are equal.
+/// The keys of utterances, in as few bytes as they need. No two are equal, unless repeated keys are kept.
 #[derive(Debug)]
 enum Keys {
     /// Each is one more than the one before.
     Counting { first: SequenceKey },
-    /// Each is greater than the one before.
+    /// None is less than the one before.
     Ascending(Vec<SequenceKey>),
-    /// In any order; `order` has all utterances, sorted by their keys.
+    /// In any order; `order` has all utterances, sorted by their keys, and those of one key in their own order.
     Any { keys: Vec<SequenceKey>, order: Vec<u32> },
 }
 
 impl Table {
-    /// Numbers the keys, drops those that appear more than once, and forms chunks. Logs what CNTK logs, whatever the trace
+    /// Numbers the keys, drops those that appear more than once unless `keeps_repeated`, and forms chunks. Logs what CNTK logs, whatever the trace
     /// level, as CNTK does.
-    pub fn new(script: Script, corpus: &Corpus, verbosity: i32) -> Result<Table> {
+    pub fn new(script: Script, corpus: &Corpus, keeps_repeated: bool, verbosity: i32) -> Result<Table> {
         let mut lines = Vec::new();
-        let table = Self::select(script, corpus, verbosity, &mut lines);
+        let table = Self::select(script, corpus, keeps_repeated, verbosity, &mut lines);
         lines.into_iter().for_each(|(level, line)| Logger::log_always(level, &line));
         table
     }
@@ -63,6 +63,7 @@ impl Table {
     pub fn select(
         mut script: Script,
         corpus: &Corpus,
+        keeps_repeated: bool,
         verbosity: i32,
         lines: &mut Vec<LogLine>,
     ) -> Result<Table> {
@@ -76,7 +77,7 @@ impl Table {
             let error = Error::data("The script files have more than 4294967295 utterances.");
             return Err(error.with_detail("Divide them among several deserializers."));
         }
-        let dropped = Duplicates::find(&numbers)?;
+        let dropped = if keeps_repeated { None } else { Duplicates::find(&numbers)? };
         log_files(&script, dropped.as_ref(), lines);
         if let Some(dropped) = &dropped {
             dropped.log(&script, verbosity, lines);
@@ -158,14 +159,18 @@ impl Table {
         }
     }
 
-    /// The utterance of a key.
+    /// The utterance of a key. Of several that are kept it is the last one.
     pub fn find(&self, key: SequenceKey) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,
-            Keys::Ascending(keys) => keys.binary_search(&key).ok()?,
+            Keys::Ascending(keys) => {
+                let position = keys.partition_point(|&other| other <= key).checked_sub(1)?;
+                (keys[position] == key).then_some(position)?
+            }
             Keys::Any { keys, order } => {
-                let rank = order.binary_search_by_key(&key, |&position| keys[position as usize]).ok()?;
-                order[rank] as usize
+                let after = order.partition_point(|&position| keys[position as usize] <= key);
+                let position = order[after.checked_sub(1)?] as usize;
+                (keys[position] == key).then_some(position)?
             }
         };
         let position = u32::try_from(position).ok().filter(|&at| (at as usize) < self.utterances.len())?;
@@ -213,7 +218,7 @@ impl Keys {
             return Ok(Keys::Ascending(keys));
         }
         let mut order = room::collect(0..keys.len() as u32, room::INDEX)?;
-        order.par_sort_unstable_by_key(|&position| keys[position as usize]);
+        order.par_sort_unstable_by_key(|&position| (keys[position as usize], position));
         Ok(Keys::Any { keys, order })
     }
 }

@@ -10,7 +10,7 @@ use super::decode::DecodeError;
 use super::map;
 use super::sequence::{Content, Identity, Origin, Read, fetch};
 use super::{Common, label_dim};
-use crate::config::options::ImageOptions;
+use crate::config::options::{ImageOptions, Quirks};
 use crate::corpus::Corpus;
 use crate::deserialize::buffer::{BufferPool, ChunkBuffer};
 use crate::deserialize::fetch::Parts;
@@ -72,6 +72,7 @@ impl Base64Images {
             trace_level: Level::Warning as u32,
             key_limit: None,
             warns_of_repeats: true,
+            quirks: Quirks::default(),
         };
         let index = Index::open(&file, &index_options, corpus)?;
         let common = Common::new(options, users, label_dim(options)?)?;

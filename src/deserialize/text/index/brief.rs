@@ -77,7 +77,7 @@ struct Records {
 fn open(data: &DataFile, cache: &Cache, options: &IndexOptions, corpus: &Corpus) -> Checked<Records> {
     let source = Source::new(data)?;
     let OpenCache { file, sequences: count, .. } = cache.open(&source)?;
-    let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+    let start = Start::read(&source, options, corpus)?;
     let records = Records { file, count, by_line: start.by_line };
     // Lines that lack the main stream belong to no sequence, and may stand at the ends of the file.
     let fits = match (count.checked_sub(1), &options.main_stream) {

@@ -92,7 +92,7 @@ impl IncrementalIndex {
         step: u64,
     ) -> Result<IncrementalIndex> {
         let source = Source::new(file)?;
-        let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+        let start = Start::read(&source, options, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &Logger { trace_level: options.trace_level })?;
         // One part for each step that completes a chunk.
         let steps = (source.size() - start.content).div_ceil(step) as usize;

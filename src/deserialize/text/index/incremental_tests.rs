@@ -84,7 +84,7 @@ fn in_steps(
     (limit, step): (u64, u64),
     repeats: bool,
 ) -> Result<(Vec<ChunkInfo>, Vec<SequenceSpan>, bool)> {
-    let start = Start::read(scan.source, false, scan.corpus)?;
+    let start = Start::read(scan.source, &options(None), scan.corpus)?;
     let mut indexer = Indexer::new(start, file.size()?, limit);
     let (mut chunks, mut spans, mut ascending) = (Vec::new(), Vec::new(), true);
     let mut add = |table: Table| {

@@ -86,7 +86,7 @@ impl IndexCache {
         Pool::shared()?
             .install(|| {
                 let source = Source::new(&file)?;
-                let start = Start::read(&source, self.options.skip_sequence_ids, &self.corpus)?;
+                let start = Start::read(&source, &self.options, &self.corpus)?;
                 let needle = self.options.main_stream.as_deref().map(Needle::new);
                 let scan = Scan {
                     source: &source,

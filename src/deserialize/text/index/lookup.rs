@@ -12,7 +12,8 @@ use crate::{Error, Result};
 use rayon::slice::ParallelSliceMut;
 use std::sync::OnceLock;
 
-/// All positions, sorted by key. Equal keys are in the order in which CNTK's sort leaves them.
+/// All positions, sorted by key. Equal keys are in the order in which CNTK's sort leaves them, or in that of the file where the table
+/// [finds the first](Table::finds_first).
 #[derive(Debug)]
 pub(super) enum Sorted {
     /// The usual case.
@@ -38,7 +39,7 @@ impl Sorted {
         } else {
             pairs.sort_unstable();
         }
-        if pairs.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        if !table.finds_first && pairs.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             drop(pairs);
             pairs = pairs_of(table)?;
             sort_like_std(&mut pairs);
@@ -96,8 +97,8 @@ impl Table {
         Ok(())
     }
 
-    /// The sequence that CNTK finds for this key; none if there is no memory to [sort](Table::sort) them. Of several it is the first one in a file of up to 16 sequences, and in
-    /// larger files the one that CNTK's sort leaves in front.
+    /// The sequence that CNTK finds for this key; none if there is no memory to [sort](Table::sort) them. Of several it is the first one in a file of up to 16 sequences or if the table
+    /// [finds the first](Table::finds_first), and in larger files the one that CNTK's sort leaves in front.
     pub fn find(&self, key: SequenceKey, sorted: &OnceLock<Sorted>) -> Option<SequenceId> {
         let position = match &self.keys {
             Keys::Counting { first } => usize::try_from(key.checked_sub(*first)?).ok()?,

@@ -40,7 +40,7 @@ pub use cache::CacheState;
 pub(crate) use cache::is_writer as is_cache_writer;
 pub use kept::{IndexCache, IndexSize};
 
-use crate::config::options::TextOptions;
+use crate::config::options::{Quirks, TextOptions};
 use crate::corpus::Corpus;
 use crate::deserialize::handle::FileHandle;
 use crate::deserialize::{ChunkInfo, IndexProgress, Lengths};
@@ -80,6 +80,8 @@ pub struct IndexOptions {
     pub key_limit: Option<SequenceKey>,
     /// Whether a warning names keys that several sequences have.
     pub warns_of_repeats: bool,
+    /// What is different in the release in whose place the reader stands.
+    pub quirks: Quirks,
 }
 
 impl IndexOptions {
@@ -94,6 +96,7 @@ impl IndexOptions {
             trace_level: options.trace_level,
             key_limit: None,
             warns_of_repeats: true,
+            quirks: options.quirks,
         }
     }
 }
@@ -168,7 +171,7 @@ impl Index {
         let begun = Instant::now();
         let log = Logger { trace_level: options.trace_level };
         let source = Source::new(file)?;
-        let start = Start::read(&source, options.skip_sequence_ids, corpus)?;
+        let start = Start::read(&source, options, corpus)?;
         warnings::of_ignored_ids(&source, options, start, &log)?;
         let needle = options.main_stream.as_deref().map(Needle::new);
         let scan = Scan { source: &source, corpus, main_stream: needle.as_ref(), cut };
@@ -179,7 +182,7 @@ impl Index {
         };
         let origin = if cached.is_some() { ", from its cache" } else { "" };
         let mut doubtful_cache = None;
-        let table = match cached {
+        let mut table = match cached {
             Some((table, knows_data)) => {
                 let shows_ids = !start.by_line && corpus.is_numeric();
                 doubtful_cache =
@@ -194,6 +197,7 @@ impl Index {
                 table
             }
         };
+        table.finds_first = options.quirks.keeps_repeated_keys;
         table.check_keys(file, options.key_limit)?;
         let index = Self::of(Arc::new(IndexParts::whole(table)), start.by_line, None);
         let index = Index { doubtful_cache, ..index };

@@ -1,5 +1,6 @@
 //! The start of a text file: byte order mark, leading white space, and whether lines or ids separate sequences.
 
+use super::IndexOptions;
 use super::number::{Digits, step};
 use super::source::Source;
 use crate::corpus::Corpus;
@@ -30,7 +31,8 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Start {
     /// Reads the start of a file. Fails if no sequence can begin there.
-    pub fn read(source: &Source<'_>, skip_sequence_ids: bool, corpus: &Corpus) -> Result<Start> {
+    pub fn read(source: &Source<'_>, options: &IndexOptions, corpus: &Corpus) -> Result<Start> {
+        let skip_sequence_ids = options.skip_sequence_ids;
         let mut bytes = Bytes::new(source, 0);
         if bytes.fill()?.starts_with(b"\xff\xfe") {
             return Err(Error::data(format!(
@@ -64,7 +66,9 @@ impl Start {
                         .with_detail("The file is nothing but white space: lines of samples were expected.");
                     return Err(error.at(bytes.offset(), Some(line + 1)));
                 }
-                Some(byte) if is_space(byte) => line += u64::from(byte == b'\n'),
+                Some(byte) if is_space(byte) && !options.quirks.refuses_leading_space => {
+                    line += u64::from(byte == b'\n');
+                }
                 Some(byte) => break byte,
             }
             bytes.advance(1);

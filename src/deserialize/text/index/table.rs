@@ -53,6 +53,8 @@ pub(super) struct Table {
     pub keys: Keys,
     /// Whether each key is greater than all before it, in this table and in those removed before ([`Builder::take_complete`]).
     pub ascending: bool,
+    /// Whether, of several sequences with one key, the first one is found instead of that which CNTK's sort leaves in front.
+    pub finds_first: bool,
 }
 
 impl Table {
@@ -285,6 +287,7 @@ impl Builder {
                 .map(|last| ChunkSpan { first: 0, ..last })
                 .collect(),
             ascending: self.table.ascending,
+            finds_first: self.table.finds_first,
         };
         Ok(std::mem::replace(&mut self.table, last).shrunk())
     }

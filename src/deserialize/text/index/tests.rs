@@ -3,6 +3,7 @@
 use super::scan::Cut;
 use super::table::{Builder, Record};
 use super::*;
+use crate::config::options::Release;
 use crate::error::{ErrorKind, ExceptionClass};
 use std::io::Write as _;
 
@@ -15,6 +16,7 @@ pub(super) fn options(main_stream: Option<&str>) -> IndexOptions {
         trace_level: 0,
         key_limit: None,
         warns_of_repeats: true,
+        quirks: Quirks::default(),
     }
 }
 
@@ -279,4 +281,36 @@ fn fingerprints_differ_by_chunks_lengths_and_keys() {
     assert_eq!(seen.len(), count);
     // Checkpoints carry it.
     assert_eq!(open(b"1 |x\n2 |x\n", None).expect("an index").fingerprint(), 17703863879602653986);
+}
+
+#[test]
+fn in_a_betas_place_the_first_of_several_is_found() {
+    let text: String = (0..40).map(|line| format!("{} |x {line}\n", line * 7 % 20)).collect();
+    let file = file_of(text.as_bytes());
+    let open = |quirks| Index::open(&file, &IndexOptions { quirks, ..options(None) }, &Corpus::Numeric);
+    let (beta, later) = (open(Release::Beta.quirks()), open(Release::Current.quirks()));
+    let (beta, later) = (beta.expect("an index"), later.expect("an index"));
+    for line in 0..20 {
+        let first = SequenceId { chunk: 0, index: line };
+        assert_eq!(beta.find(u64::from(line * 7 % 20)), Some(first));
+    }
+    // CNTK's sort of more than 16 sequences takes another one.
+    assert!((0..20).any(|key| later.find(key) != beta.find(key)));
+}
+
+#[test]
+fn in_a_betas_place_white_space_before_the_first_id_is_refused() {
+    let open = |text: &[u8], skip_sequence_ids| {
+        let quirks = Release::Beta.quirks();
+        let options = IndexOptions { quirks, skip_sequence_ids, ..options(None) };
+        Index::open(&file_of(text), &options, &Corpus::Numeric).map(|index| records(&index).len())
+    };
+    for text in [&b"\n1 |x 1\n"[..], b" |x 1\n", b"\r\n|x 1\n"] {
+        let error = open(text, false).expect_err("white space");
+        assert_eq!(error.message(), "Expected a sequence id at the offset 0, none was found.");
+    }
+    // Where every line is a sequence, a blank one is, too.
+    assert_eq!(open(b"\n|x 1\n|x 2\n", true).expect("lines"), 3);
+    assert_eq!(open(b" |x 1\n|x 2\n", true).expect("lines"), 2);
+    assert_eq!(open(b"|x 1\n|x 2\n", false).expect("lines"), 2);
 }

@@ -103,7 +103,7 @@ mod tests {
         let file = file_of(text);
         let source = Source::new(&file).expect("a source");
         let options = IndexOptions { skip_sequence_ids, ..options(None) };
-        let start = Start::read(&source, skip_sequence_ids, &Corpus::Numeric).expect("a start");
+        let start = Start::read(&source, &options, &Corpus::Numeric).expect("a start");
         about_ignored_ids(&source, &options, start).expect("it is read")
     }
 

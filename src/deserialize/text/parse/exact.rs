@@ -182,6 +182,10 @@ impl<T: Value> Reader<'_, '_, T> {
             }
             if name.len() == self.rules.longest_alias {
                 self.report.unknown_name(sample_at(text, start));
+                if self.rules.refuses_long_names {
+                    self.note(Cause::LongName);
+                    return Name::Error;
+                }
                 self.skipping(name, true);
                 return Name::Unknown;
             }

@@ -33,6 +33,7 @@ pub struct Fast {
     /// The streams of the file.
     pub streams: Vec<Stream>,
     longest_alias: usize,
+    refuses_long_names: bool,
     main: Option<usize>,
     strict: bool,
     /// No warnings are shown, so that what only causes a warning can be read here.
@@ -50,6 +51,7 @@ impl Fast {
         Fast {
             streams: rules.streams.iter().map(Stream::new).collect(),
             longest_alias: rules.longest_alias,
+            refuses_long_names: rules.refuses_long_names,
             main: rules.main,
             strict: rules.strict,
             quiet: !rules.log.shows(Level::Warning),
@@ -231,7 +233,7 @@ fn lines<T: Value, S: Simd>(
 }
 
 impl Fast {
-    /// Skips an unknown input: a name at byte `at` of the text and what follows it. `None` if there is no name.
+    /// Skips an unknown input: a name at byte `at` of the text and what follows it. `None` if there is no name, or one that may be an error.
     #[cold]
     fn unknown(
         &self,
@@ -240,7 +242,7 @@ impl Fast {
         end: usize,
         unknown: &mut Option<UnknownNames>,
     ) -> Option<usize> {
-        if ends_name(*text.get(at)?) || self.longest_alias == 0 {
+        if ends_name(*text.get(at)?) || self.longest_alias == 0 || self.refuses_long_names {
             return None;
         }
         let after = at + memchr::memchr2(b'|', b'\n', text.get(at..end)?)?;

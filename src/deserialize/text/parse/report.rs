@@ -29,6 +29,8 @@ pub enum Cause {
     TextId(u8),
     /// No name after `|`.
     NoName(u8),
+    /// A name that is longer than every name of the configuration, for a release that refuses it.
+    LongName,
     /// A dense sample with too few values. The missing ones are zeros.
     ShortSample { dim: usize, values: usize },
     /// A dense sample with too many values.
@@ -77,6 +79,7 @@ impl Cause {
             Cause::NoPrefix(_) => "characters in place of '|'",
             Cause::TextId(_) => "lines that begin with an id that is text",
             Cause::NoName(_) => "samples without a name",
+            Cause::LongName => "names that are longer than every name of the configuration",
             Cause::ShortSample { .. } => "dense samples with too few values",
             Cause::LongSample { .. } => "dense samples with too many values",
             Cause::Number(_) => "values that are no numbers",
@@ -146,6 +149,9 @@ impl Cause {
             }
             Cause::NoPrefix(_) => "Samples begin with '|' and the name of their stream.",
             Cause::NoName(_) => "The name of a stream follows '|' without a blank between them.",
+            Cause::LongName => {
+                "This release of CNTK counts an error for each: add a stream of this name, or raise 'maxErrors'."
+            }
             Cause::EmptyLine => {
                 "It has no sample of any stream of the configuration: add one, correct its names, or remove the line."
             }
@@ -499,6 +505,7 @@ impl<'a> Report<'a> {
                     Shown(found)
                 )
             }
+            Cause::LongName => format!("Did not find a valid input name{at}."),
             Cause::ShortSample { dim, values } => format!(
                 "A dense sample{at} has a sparse suffix (expected size = {dim}, actual size = {values})."
             ),

@@ -32,6 +32,8 @@ pub struct Rules {
     pub streams: Vec<StreamRule>,
     /// Bytes of the longest alias. A longer name in the file is unknown without a comparison.
     pub longest_alias: usize,
+    /// Whether such a longer name is an error; otherwise its sample is skipped.
+    pub refuses_long_names: bool,
     /// The stream that defines minibatch sizes, if one does: then only its length is compared with the index.
     pub main: Option<usize>,
     /// Whether CNTK's rules apply. Otherwise a sequence may have more lines than samples, and a sequence without data for a
@@ -87,6 +89,7 @@ impl Rules {
         Ok(Rules {
             file: options.file.clone(),
             longest_alias: streams.iter().map(|stream| stream.alias.len()).max().unwrap_or(0),
+            refuses_long_names: options.quirks.refuses_long_names,
             main: options.streams.iter().position(|stream| stream.defines_mb_size),
             strict: options.strict_sequences,
             max_errors: u64::from(options.max_errors),

@@ -37,6 +37,7 @@ fn options(file: &NamedTempFile, max_errors: u32) -> TextOptions {
         element: ElementType::Float,
         strict_sequences: true,
         shared_ids: false,
+        quirks: Default::default(),
     }
 }
 

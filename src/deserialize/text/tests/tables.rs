@@ -202,3 +202,19 @@ fn the_generous_reading() {
     assert_eq!(read("x:1 y:1", b"1 |x 1\n2 |x 2 |y 2\n", 0), Some(("1=, / 2=2,2".into(), 0)));
     assert_eq!(read("x:1", b"1 |x 1|x 2\n", 0), None);
 }
+
+#[test]
+fn in_a_betas_place_long_names_are_errors() {
+    let read = |text: &[u8], max_errors| {
+        let rules = Rules { refuses_long_names: true, ..rules("x:1 yy:1", max_errors) };
+        let fast = parse::<f64>(&rules, text, Way::Fast);
+        assert_eq!(fast, parse::<f64>(&rules, text, Way::Exact));
+        fast.ok().map(|(sequences, errors)| (shown(&rules, &spans(&rules, text), &sequences), errors))
+    };
+    let all = |errors| Some(("0=1,2 / 1=3,4".to_owned(), errors));
+    assert_eq!(read(b"|x 1 |zz 5 |yy 2\n|x 3 |yy 4 |q\n", 0), all(0));
+    assert_eq!(read(b"|x 1 |zzz 5 |yy 2\n|x 3 |yy 4\n", 1), all(1));
+    assert_eq!(read(b"|x 1 |zzz 5 |yy 2\n|x 3 |yy 4\n", 0), None);
+    assert_eq!(read(b"|x 1 |yyy 5 |yy 2 |xxxx\n|x 3 |yy 4\n", 2), all(2));
+    assert_eq!(read(b"|x 1 |# zzz |yy 2\n|x 3 |yy 4\n", 0), all(0));
+}

@@ -35,6 +35,7 @@ fn options(script: &str) -> HtkFeatureOptions {
         element: ElementType::Float,
         frame_mode: false,
         confinement: crate::file::Confinement::default(),
+        quirks: Default::default(),
     }
 }
 

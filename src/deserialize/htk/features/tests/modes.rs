@@ -204,7 +204,7 @@ fn logged(script: &str, verbosity: i32) -> Vec<String> {
     let mut lines = Vec::new();
     let script = Script::read(&options(script).scp_files, rules).expect("a script");
     // It may fail; the lines are logged nevertheless.
-    let _ = Table::select(script, &Corpus::symbolic(), verbosity, &mut lines);
+    let _ = Table::select(script, &Corpus::symbolic(), false, verbosity, &mut lines);
     let shown = |(level, line): (Level, String)| {
         if level == Level::Warning { format!("WARNING: {line}") } else { line }
     };

@@ -1,7 +1,9 @@
 //! Outcomes that CNTK 2.7 was seen to have, for script files and feature files of every kind.
 
 use super::*;
+use crate::config::options::Release;
 use crate::error::ExceptionClass;
+use crate::sequence::SequenceId;
 
 /// Script files of which CNTK delivers this many utterances and frames.
 #[test]
@@ -139,6 +141,18 @@ fn all_utterances_of_a_repeated_key_are_dropped() {
     let mut expected = plain();
     expected.retain(|utterance| utterance.0 == "u2" || utterance.0 == "u4");
     assert_eq!(read_all(&options("s_dup.scp")).expect("utterances"), expected);
+}
+
+#[test]
+fn in_a_betas_place_repeated_keys_are_kept_and_the_last_one_is_found() {
+    let options = HtkFeatureOptions { quirks: Release::Beta.quirks(), ..options("s_dup.scp") };
+    let opened = open(&options).expect("it opens");
+    assert_eq!(opened.shared.table.utterances.frames, [7, 5, 9, 4]);
+    let key = |index| opened.shared.table.key(index);
+    assert_eq!(key(0), key(2));
+    for (sought, found) in [(0, 2), (1, 1), (2, 2), (3, 3)] {
+        assert_eq!(opened.find(key(sought)), Some(SequenceId { chunk: 0, index: found }));
+    }
 }
 
 #[test]

@@ -55,7 +55,8 @@ fn opening() {
                 best(|| drop(Script::read(std::slice::from_ref(&script), rules).expect("a script")));
             let all = best(|| {
                 let script = Script::read(std::slice::from_ref(&script), rules).expect("a script");
-                let table = Table::select(script, &Corpus::symbolic(), 0, &mut Vec::new()).expect("a table");
+                let table =
+                    Table::select(script, &Corpus::symbolic(), false, 0, &mut Vec::new()).expect("a table");
                 bytes = table.bytes();
             });
             [parsing * 1e3, all * 1e3]
