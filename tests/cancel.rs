@@ -222,6 +222,52 @@ fn opening_ends_at_the_next_read_of_a_file() {
     }
 }
 
+/// The file system `interrupted://`: files whose reads are interrupted without end. The third one cancels the call.
+struct Interrupted {
+    canceller: Canceller,
+    reads: Arc<AtomicU64>,
+}
+
+impl FileSystem for Interrupted {
+    fn open(&self, _: &str) -> io::Result<Box<dyn RemoteFile>> {
+        let (canceller, reads) = (self.canceller.clone(), Arc::clone(&self.reads));
+        Ok(Box::new(Interrupted { canceller, reads }))
+    }
+}
+
+impl RemoteFile for Interrupted {
+    fn size(&self) -> io::Result<u64> {
+        Ok(1000)
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+        match self.reads.fetch_add(1, Ordering::SeqCst) + 1 {
+            3 => assert!(self.canceller.cancel()),
+            // So that a call that is not ended fails, and does not hang.
+            1000.. => return Err(io::Error::other("read after the call was cancelled")),
+            _ => {}
+        }
+        Err(io::ErrorKind::Interrupted.into())
+    }
+
+    fn identity(&self) -> io::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Interrupted reads are repeated at once, and not for ever.
+#[test]
+fn reads_that_are_interrupted_without_end_are_cancelled() {
+    common::quiet();
+    let (canceller, reads) = (Canceller::new(), Arc::new(AtomicU64::new(0)));
+    let system = Interrupted { canceller: canceller.clone(), reads: Arc::clone(&reads) };
+    mount("interrupted", Arc::new(system)).expect("a scheme");
+    let ctf = CtfDeserializer::new("interrupted://a.ctf").dense("x", 1);
+    let opened = Reader::builder().ctf(ctf).canceller(&canceller).open();
+    assert_eq!(opened.expect_err("it was cancelled").kind(), ErrorKind::Cancelled);
+    assert_eq!(reads.load(Ordering::SeqCst), 3);
+}
+
 /// A canceller ends what is in progress and nothing that comes later; other calls than those of a reader are run by it.
 #[test]
 fn only_calls_in_progress_are_cancelled() {

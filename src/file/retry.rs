@@ -35,7 +35,7 @@ fn with_pauses<R>(
     let mut pauses = PAUSES.into_iter();
     loop {
         match attempt() {
-            Err(cause) if cause.kind() == IoErrorKind::Interrupted => {}
+            Err(cause) if cause.kind() == IoErrorKind::Interrupted && cancel::check().is_ok() => {}
             Err(cause) if is_transient(&cause) && cancel::check().is_ok() => match pauses.next() {
                 Some(duration) => pause(duration),
                 None => return Err(cause),

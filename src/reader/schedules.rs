@@ -104,7 +104,9 @@ fn a_reader_of_randomized_data() {
         &folder.path().join("0.ctf").display().to_string(),
         "randomize = true\nrandomizationWindow = 3",
     );
-    explore::random("reader, randomized", move || use_and_drop(open(&config, false), SEQUENCES, true));
+    explore::random_readers("reader, randomized", move || {
+        use_and_drop(open(&config, false), SEQUENCES, true)
+    });
 }
 
 #[test]
@@ -112,7 +114,7 @@ fn a_reader_whose_index_grows() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 1);
     let config = config(&folder.path().join("0.ctf").display().to_string(), "randomize = false");
-    explore::random("reader, indexed while it is read", move || {
+    explore::random_readers("reader, indexed while it is read", move || {
         use_and_drop(open(&config, true), SEQUENCES, false);
     });
 }
@@ -122,7 +124,7 @@ fn a_reader_of_several_files() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), 3);
     let config = config(&folder.path().join("*.ctf").display().to_string(), "randomize = false");
-    explore::random("reader, files opened while they are read", move || {
+    explore::random_readers("reader, files opened while they are read", move || {
         use_and_drop(open(&config, false), 3 * SEQUENCES, false);
     });
 }
@@ -135,7 +137,7 @@ fn a_reader_that_is_dropped_at_once() {
     let (one, several) = (folder.path().join("0.ctf"), folder.path().join("*.ctf"));
     let in_order = |path: &Path| config(&path.display().to_string(), "randomize = false");
     let configs = [(in_order(&one), true), (in_order(&several), false)];
-    explore::random("reader, dropped at once", move || {
+    explore::random_readers("reader, dropped at once", move || {
         for (config, grows) in &configs {
             for reads in 0..3 {
                 let mut reader = open(config, *grows);
@@ -168,7 +170,7 @@ fn readers_whose_calls_are_cancelled() {
         ("indexed while it is read", "randomize = false", true),
     ] {
         let config = config(&file, order);
-        explore::random(&format!("reader, {what}, cancelled"), move || {
+        explore::random_readers(&format!("reader, {what}, cancelled"), move || {
             let mut reader = open(&config, grows);
             let canceller = Canceller::new();
             reader.canceller = Some(canceller.clone());

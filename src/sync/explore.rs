@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// Environment variable with the number of schedules of each test.
 const SCHEDULES: &str = "CNTK_READER_SCHEDULES";
 
+/// How many there are without it.
+const DEFAULT: u64 = 1000;
+
 /// Environment variable with the seed of the first schedule.
 const SEED: &str = "CNTK_READER_SCHEDULE_SEED";
 
@@ -15,6 +18,9 @@ const STACK: usize = 1 << 20;
 
 /// Steps after which a schedule counts as one that never ends.
 const MOST_STEPS: usize = 1_000_000;
+
+/// Schedules of a test of whole readers, at most: each takes some hundred times as long as one of a single protocol.
+const MOST_OF_READERS: u64 = 10_000;
 
 /// Thread switches at chosen places that the second half of the schedules has. Most faults take two or three.
 const DEPTH: usize = 3;
@@ -35,7 +41,16 @@ fn run<T: Fn() + Send + Sync + 'static>(scheduler: impl Scheduler + 'static, tes
 /// Runs a test under random schedules: half of them choose the next thread anew at each step, half run the threads by
 /// random priorities that change at a few places.
 pub fn random(what: &str, test: impl Fn() + Send + Sync + 'static) {
-    let (schedules, seed) = (number(SCHEDULES, 1000) as usize, number(SEED, 1));
+    random_times(what, number(SCHEDULES, DEFAULT), test);
+}
+
+/// [`random`] for whole readers.
+pub fn random_readers(what: &str, test: impl Fn() + Send + Sync + 'static) {
+    random_times(what, number(SCHEDULES, DEFAULT).min(MOST_OF_READERS), test);
+}
+
+fn random_times(what: &str, schedules: u64, test: impl Fn() + Send + Sync + 'static) {
+    let (schedules, seed) = (schedules as usize, number(SEED, 1));
     let test = Arc::new(test);
     let half = schedules.div_ceil(2);
     let done = run(RandomScheduler::new_from_seed(seed, half), &test)

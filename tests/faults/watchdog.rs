@@ -3,15 +3,19 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Time without a sign of life after which the process is ended: far more than any case takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks at the threads.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Looks without a sign of life after which the process is ended: a minute, far more than any case takes. Looks are counted and not
+/// seconds, because a process that is stopped for a while, or that the machine has no time for, is not looked at either.
+const PATIENCE: u32 = 120;
 
 /// What some threads are at.
 struct Workers {
-    /// For each, what it is at, and since when.
-    at: Vec<(String, Instant)>,
+    /// For each, what it is at, and the looks since its last sign of life.
+    at: Vec<(String, u32)>,
     is_over: bool,
 }
 
@@ -24,17 +28,18 @@ pub struct Watchdog {
 impl Watchdog {
     /// Begins to watch `count` threads.
     pub fn new(count: usize) -> Watchdog {
-        let at = vec![(String::from("beginning"), Instant::now()); count];
+        let at = vec![(String::from("beginning"), 0); count];
         let workers = Arc::new(Mutex::new(Workers { at, is_over: false }));
         let watched = Arc::clone(&workers);
         let thread = std::thread::spawn(move || {
             loop {
-                std::thread::park_timeout(Duration::from_millis(500));
-                let workers = watched.lock().unwrap_or_else(PoisonError::into_inner);
+                std::thread::park_timeout(INTERVAL);
+                let mut workers = watched.lock().unwrap_or_else(PoisonError::into_inner);
                 if workers.is_over {
                     return;
                 }
-                if workers.at.iter().any(|(_, since)| since.elapsed() > PATIENCE) {
+                workers.at.iter_mut().for_each(|(_, looks)| *looks += 1);
+                if workers.at.iter().any(|(_, looks)| *looks > PATIENCE) {
                     eprintln!("Nothing moves any more.\n{}", report(&workers));
                     std::process::abort();
                 }
@@ -46,13 +51,13 @@ impl Watchdog {
     /// A sign of life: thread `number` is at this now.
     pub fn at(&self, number: usize, what: impl Into<String>) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.at[number] = (what.into(), Instant::now());
+        workers.at[number] = (what.into(), 0);
     }
 
     /// The thread is still at what it was at.
     pub fn alive(&self, number: usize) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.at[number].1 = Instant::now();
+        workers.at[number].1 = 0;
     }
 }
 
@@ -69,8 +74,9 @@ impl Drop for Watchdog {
 /// What all watched threads are at, and where the system sees each thread of the process.
 fn report(workers: &Workers) -> String {
     let mut text = String::new();
-    for (number, (what, since)) in workers.at.iter().enumerate() {
-        writeln!(text, "  {number}, for {} s: {what}", since.elapsed().as_secs()).expect("text");
+    for (number, (what, looks)) in workers.at.iter().enumerate() {
+        let time = (INTERVAL * *looks).as_secs();
+        writeln!(text, "  {number}, for {time} s: {what}").expect("text");
     }
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();

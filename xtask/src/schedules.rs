@@ -6,13 +6,13 @@
 use crate::project::Project;
 use crate::run::Run;
 use crate::steps::{Tally, libtest};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use serde_json::Value as Json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Orders of each test with `--long`.
+/// Orders of each test with `--long`. Tests of whole readers have fewer.
 const LONG: u64 = 100_000;
 
 /// Runs the tests, and prints for each how many orders it was run in.
@@ -37,8 +37,15 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 
 /// The long form, as a sentence.
 pub fn long_form(project: &Project) -> Result<String> {
-    let tests = libtest(&run(project, Some(LONG), Some(fresh_seed()?))?).passed;
-    Ok(format!("{tests} protocols, each in {LONG} orders"))
+    let output = run(project, Some(LONG), Some(fresh_seed()?))?;
+    let orders: Vec<u64> = figures(&output).filter_map(orders).collect();
+    let tests = libtest(&output).passed;
+    ensure!(
+        orders.len() >= tests,
+        "{tests} tests have passed, and {} say how many orders they had",
+        orders.len()
+    );
+    Ok(format!("{} protocols in {} orders", orders.len(), orders.iter().sum::<u64>()))
 }
 
 /// Runs the tests, each in this many orders from this seed on, where these are given.
@@ -67,6 +74,12 @@ fn figures(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| line.split_once("schedules: ").map(|(_, figures)| figures))
 }
 
+/// The number of orders in such a line.
+fn orders(line: &str) -> Option<u64> {
+    let (_, figures) = line.rsplit_once(": ")?;
+    figures.split_whitespace().find_map(|word| word.parse().ok())
+}
+
 /// The test program, built.
 fn tests(project: &Project) -> Result<Run> {
     let build = project.cargo("rustc").args(["--package", "cntk-reader", "--lib", "--profile", "test"]);
@@ -83,4 +96,15 @@ fn tests(project: &Project) -> Result<Run> {
     // One test after the other: what they print comes in whole lines then.
     let run = project.run(&program).named("the library's tests of schedules");
     Ok(run.args(["schedules::", "--nocapture", "--test-threads=1"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_those_that_were_run() {
+        let output = "test a ... schedules: one: 7 of random order, seed 3\nok\ntest b ... schedules: two: the first 5\nok\n";
+        assert_eq!(figures(output).filter_map(orders).collect::<Vec<_>>(), [7, 5]);
+    }
 }

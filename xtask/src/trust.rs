@@ -4,10 +4,9 @@
 //! others keep their figures.
 
 use crate::project::Project;
+use crate::sanitize::{self, Kind};
 use crate::steps::{Tally, libtest};
-use crate::{
-    deny, differences, fuzz, machine, oracle, port, reproducible, sanitize, schedules, soak, unsafe_code,
-};
+use crate::{deny, differences, fuzz, machine, oracle, port, reproducible, schedules, soak, unsafe_code};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
@@ -108,11 +107,39 @@ const PROMISES: &[Promise] = &[
         measure: schedules::long_form,
     },
     Promise {
-        name: "sanitize",
-        promise: "No invalid access to memory, no data race, no use of uninitialized memory, no undefined behaviour, no leak",
-        kept_by: "`cargo xtask sanitize`",
+        name: "address",
+        promise: "Neither Rust nor C++ accesses memory that is not theirs, and C++ leaks none",
+        kept_by: "`cargo xtask sanitize address`",
         quick: false,
-        measure: sanitize::figures,
+        measure: |project| sanitize::figures(project, Kind::Address),
+    },
+    Promise {
+        name: "thread",
+        promise: "No data race",
+        kept_by: "`cargo xtask sanitize thread`",
+        quick: false,
+        measure: |project| sanitize::figures(project, Kind::Thread),
+    },
+    Promise {
+        name: "initialized",
+        promise: "Nothing depends on memory that nobody has written",
+        kept_by: "`cargo xtask sanitize memory`",
+        quick: false,
+        measure: |project| sanitize::figures(project, Kind::Memory),
+    },
+    Promise {
+        name: "undefined",
+        promise: "C++ has no undefined behaviour",
+        kept_by: "`cargo xtask sanitize undefined`",
+        quick: false,
+        measure: |project| sanitize::figures(project, Kind::Undefined),
+    },
+    Promise {
+        name: "valgrind",
+        promise: "No invalid access, no use of memory that nobody has written, and no leak in the library as users get it",
+        kept_by: "`cargo xtask sanitize valgrind`",
+        quick: false,
+        measure: |project| sanitize::figures(project, Kind::Valgrind),
     },
     Promise {
         name: "port",

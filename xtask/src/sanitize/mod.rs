@@ -15,7 +15,7 @@ use std::time::Instant;
 
 /// One way of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Address,
     Thread,
     Memory,
@@ -89,34 +89,38 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
     if kinds.is_empty() {
         kinds.extend(KINDS);
     }
-    let (lines, failed) = run(project, &kinds);
+    let (mut lines, mut failed) = (Vec::new(), false);
+    for kind in kinds {
+        for (line, tally) in run(project, kind) {
+            lines.push(format!("{}: {line}", kind.name()));
+            failed |= tally.failed > 0;
+        }
+    }
     println!("\n{}", lines.join("\n"));
     if failed { bail!("Something was found: see above.") } else { Ok(()) }
 }
 
-/// All kinds, in one sentence for each check.
-pub fn figures(project: &Project) -> Result<String> {
-    let (lines, failed) = run(project, &KINDS);
-    if failed { bail!("{}", lines.join("\n")) } else { Ok(lines.join("; ")) }
+/// One kind, in one sentence for each of its checks. What could not be checked is an error.
+pub fn figures(project: &Project, kind: Kind) -> Result<String> {
+    let checks = run(project, kind);
+    let is_kept = checks.iter().all(|(_, tally)| tally.failed == 0 && tally.passed > 0);
+    let lines: Vec<String> = checks.into_iter().map(|(line, _)| line).collect();
+    if is_kept { Ok(lines.join("; ")) } else { bail!("{}", lines.join("\n")) }
 }
 
-/// Runs these kinds. Returns a line with figures for each of their checks, and whether one failed.
-fn run(project: &Project, kinds: &[Kind]) -> (Vec<String>, bool) {
-    let (mut lines, mut failed) = (Vec::new(), false);
-    for kind in kinds {
-        for check in kind.checks() {
-            let clock = Instant::now();
-            println!("{}: {}", kind.name(), check.what);
-            let tally = (check.run)(project).unwrap_or_else(|error| {
-                println!("{error:#}");
-                Tally { failed: 1, ..Tally::default() }
-            });
-            failed |= tally.failed > 0;
-            let seconds = clock.elapsed().as_secs_f64();
-            lines.push(format!("{}: {}: {tally}, {seconds:.0} s", kind.name(), check.what));
-        }
-    }
-    (lines, failed)
+/// Runs the checks of a kind. Returns a line with figures for each, and its results in numbers.
+fn run(project: &Project, kind: Kind) -> Vec<(String, Tally)> {
+    let checks = kind.checks().iter().map(|check| {
+        let clock = Instant::now();
+        println!("{}: {}", kind.name(), check.what);
+        let tally = (check.run)(project).unwrap_or_else(|error| {
+            println!("{error:#}");
+            Tally { failed: 1, ..Tally::default() }
+        });
+        let seconds = clock.elapsed().as_secs_f64();
+        (format!("{}: {tally}, {seconds:.0} s", check.what), tally)
+    });
+    checks.collect()
 }
 
 /// The short form, a step of `cargo xtask test`: C++ under two sanitizers at once, and every tenth golden record under Valgrind.
