@@ -1,6 +1,6 @@
-//! The memory that a reader reports, compared with an allocator that counts.
+//! The memory that a reader reports, compared with an allocator that counts, and with what is mapped.
 //!
-//! The allocator counts for the whole process, so this file has a single test.
+//! Both count for the whole process, so this file has a single test.
 
 use cntk_reader::config::from_text;
 use cntk_reader::reader::{Epoch, MemoryUse, ReadConfig, Reader};
@@ -32,6 +32,36 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// Large blocks, which the library takes from the system by calls of these functions of the C library. The program has them in
+/// the C library's place; the C library's own memory does not come through here.
+mod system {
+    use super::{ALLOCATED, Ordering};
+    use libc::{c_int, c_void, off_t, size_t};
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn mmap(
+        address: *mut c_void,
+        size: size_t,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: off_t,
+    ) -> *mut c_void {
+        ALLOCATED.fetch_add(size, Ordering::Relaxed);
+        // SAFETY: the system's call has the arguments and the requirements of this function.
+        unsafe {
+            libc::syscall(libc::SYS_mmap, address, size, protection, flags, file, offset) as *mut c_void
+        }
+    }
+
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn munmap(address: *mut c_void, size: size_t) -> c_int {
+        ALLOCATED.fetch_sub(size, Ordering::Relaxed);
+        // SAFETY: the system's call has the arguments and the requirements of this function.
+        unsafe { libc::syscall(libc::SYS_munmap, address, size) as c_int }
+    }
+}
 
 /// Bytes that may be allocated beyond what the reader reports: memory with which threads parse and pack (up to 2 MB a thread, two of
 /// them here), queues, and the small objects around the arrays.
