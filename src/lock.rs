@@ -77,6 +77,10 @@ impl Condvar {
     }
 
     /// Releases the lock and sleeps until the condition is notified, or for no reason; then takes the lock again.
+    #[cfg_attr(
+        shuttle,
+        expect(dead_code, reason = "the protocols that wait without a limit are the model's")
+    )]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.guard.take().expect("the lock is held");
         guard.guard = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
