@@ -10,94 +10,104 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// A lock for one thread at a time.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(sync::Mutex<T>);
+/// Locks over those of a module with the interface of `std::sync`. The model ([`crate::sync`]) makes its own by this, so what it
+/// checks are these locks.
+macro_rules! locks {
+    ($sync:ident) => {
+        /// A lock for one thread at a time.
+        #[derive(Debug, Default)]
+        pub struct Mutex<T>($sync::Mutex<T>);
 
-/// The lock is held while this exists. Empty only while [`Condvar::wait`] or [`MutexGuard::unlocked`] has released it.
-#[derive(Debug)]
-pub struct MutexGuard<'a, T> {
-    mutex: &'a Mutex<T>,
-    guard: Option<sync::MutexGuard<'a, T>>,
+        /// The lock is held while this exists. Empty only while [`Condvar::wait`] or [`MutexGuard::unlocked`] has released it.
+        #[derive(Debug)]
+        pub struct MutexGuard<'a, T> {
+            mutex: &'a Mutex<T>,
+            guard: Option<$sync::MutexGuard<'a, T>>,
+        }
+
+        impl<T> Mutex<T> {
+            /// A lock that is free.
+            pub const fn new(value: T) -> Mutex<T> {
+                Mutex($sync::Mutex::new(value))
+            }
+
+            /// Waits until the lock is free, and takes it.
+            pub fn lock(&self) -> MutexGuard<'_, T> {
+                MutexGuard { mutex: self, guard: Some(self.locked()) }
+            }
+
+            /// The value, which no other thread can have any more.
+            pub fn into_inner(self) -> T {
+                self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+            }
+
+            fn locked(&self) -> $sync::MutexGuard<'_, T> {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+
+        impl<T> MutexGuard<'_, T> {
+            /// Releases the lock for as long as `work` takes.
+            pub fn unlocked<R>(this: &mut Self, work: impl FnOnce() -> R) -> R {
+                this.guard = None;
+                let result = work();
+                this.guard = Some(this.mutex.locked());
+                result
+            }
+        }
+
+        impl<T> Deref for MutexGuard<'_, T> {
+            type Target = T;
+
+            fn deref(&self) -> &T {
+                self.guard.as_ref().expect("the lock is held")
+            }
+        }
+
+        impl<T> DerefMut for MutexGuard<'_, T> {
+            fn deref_mut(&mut self) -> &mut T {
+                self.guard.as_mut().expect("the lock is held")
+            }
+        }
+
+        /// A condition variable.
+        #[derive(Debug, Default)]
+        pub struct Condvar($sync::Condvar);
+
+        impl Condvar {
+            /// A condition that no thread waits for.
+            pub const fn new() -> Condvar {
+                Condvar($sync::Condvar::new())
+            }
+
+            /// Releases the lock and sleeps until the condition is notified, or for no reason; then takes the lock again.
+            #[cfg_attr(
+                shuttle,
+                allow(dead_code, reason = "the protocols that wait without a limit are the model's")
+            )]
+            pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+                let held = guard.guard.take().expect("the lock is held");
+                guard.guard = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+            }
+
+            /// [`wait`](Condvar::wait), for `most` at most.
+            pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
+                let held = guard.guard.take().expect("the lock is held");
+                let (held, _) = self.0.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
+                guard.guard = Some(held);
+            }
+
+            /// Wakes all threads that wait.
+            pub fn notify_all(&self) {
+                self.0.notify_all();
+            }
+        }
+    };
 }
+#[cfg(shuttle)]
+pub(crate) use locks;
 
-impl<T> Mutex<T> {
-    /// A lock that is free.
-    pub const fn new(value: T) -> Mutex<T> {
-        Mutex(sync::Mutex::new(value))
-    }
-
-    /// Waits until the lock is free, and takes it.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard { mutex: self, guard: Some(self.locked()) }
-    }
-
-    /// The value, which no other thread can have any more.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn locked(&self) -> sync::MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> MutexGuard<'_, T> {
-    /// Releases the lock for as long as `work` takes.
-    pub fn unlocked<R>(this: &mut Self, work: impl FnOnce() -> R) -> R {
-        this.guard = None;
-        let result = work();
-        this.guard = Some(this.mutex.locked());
-        result
-    }
-}
-
-impl<T> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.guard.as_ref().expect("the lock is held")
-    }
-}
-
-impl<T> DerefMut for MutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.guard.as_mut().expect("the lock is held")
-    }
-}
-
-/// A condition variable.
-#[derive(Debug, Default)]
-pub struct Condvar(sync::Condvar);
-
-impl Condvar {
-    /// A condition that no thread waits for.
-    pub const fn new() -> Condvar {
-        Condvar(sync::Condvar::new())
-    }
-
-    /// Releases the lock and sleeps until the condition is notified, or for no reason; then takes the lock again.
-    #[cfg_attr(
-        shuttle,
-        expect(dead_code, reason = "the protocols that wait without a limit are the model's")
-    )]
-    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.guard.take().expect("the lock is held");
-        guard.guard = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// [`wait`](Condvar::wait), for `most` at most.
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, most: Duration) {
-        let held = guard.guard.take().expect("the lock is held");
-        let (held, _) = self.0.wait_timeout(held, most).unwrap_or_else(PoisonError::into_inner);
-        guard.guard = Some(held);
-    }
-
-    /// Wakes all threads that wait.
-    pub fn notify_all(&self) {
-        self.0.notify_all();
-    }
-}
+locks!(sync);
 
 /// A lock for one thread that writes, or for several that read.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use thread::ThreadId;
 
+use shuttle::sync;
 pub use shuttle::{sync::mpsc, thread};
 
 /// The model has no such question. Without time, a thread is joined until it has ended.
@@ -28,76 +29,7 @@ pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// A lock that a panic does not poison.
-#[derive(Debug, Default)]
-pub struct Mutex<T>(shuttle::sync::Mutex<T>);
-
-/// The lock is held while this exists. Empty only while [`Condvar::wait`] or [`MutexGuard::unlocked`] has released it.
-pub struct MutexGuard<'a, T> {
-    mutex: &'a Mutex<T>,
-    guard: Option<shuttle::sync::MutexGuard<'a, T>>,
-}
-
-impl<T> Mutex<T> {
-    pub const fn new(value: T) -> Mutex<T> {
-        Mutex(shuttle::sync::Mutex::new(value))
-    }
-
-    pub fn lock(&self) -> MutexGuard<'_, T> {
-        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        MutexGuard { mutex: self, guard: Some(guard) }
-    }
-
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> MutexGuard<'_, T> {
-    pub fn unlocked<R>(this: &mut Self, work: impl FnOnce() -> R) -> R {
-        this.guard = None;
-        let result = work();
-        *this = this.mutex.lock();
-        result
-    }
-}
-
-impl<T> Deref for MutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.guard.as_ref().expect("the lock is held")
-    }
-}
-
-impl<T> DerefMut for MutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.guard.as_mut().expect("the lock is held")
-    }
-}
-
-/// A condition variable.
-#[derive(Debug, Default)]
-pub struct Condvar(shuttle::sync::Condvar);
-
-impl Condvar {
-    pub const fn new() -> Condvar {
-        Condvar(shuttle::sync::Condvar::new())
-    }
-
-    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let held = guard.guard.take().expect("the lock is held");
-        guard.guard = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
-    }
-
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _most: Duration) {
-        self.wait(guard);
-    }
-
-    pub fn notify_all(&self) {
-        self.0.notify_all();
-    }
-}
+crate::lock::locks!(sync);
 
 /// A pool of threads that start jobs in the order in which they were given.
 pub struct ThreadPool(Arc<Shared>);

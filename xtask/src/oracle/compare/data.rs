@@ -8,8 +8,7 @@ pub(super) fn has_reversed_range(files: &[(String, Vec<u8>)]) -> bool {
         // CNTK keeps the numbers as 32 bits without a sign.
         matches!(bounds, Some((Ok(first), Ok(last))) if first as u32 > last as u32)
     };
-    let mut scripts = files.iter().filter(|(name, _)| name.ends_with(".scp"));
-    scripts.any(|(_, content)| String::from_utf8_lossy(content).lines().any(is_reversed))
+    scripts(files).any(|content| String::from_utf8_lossy(content).lines().any(is_reversed))
 }
 
 /// Whether a file of binary labels ends before the last of its utterances does.
@@ -41,28 +40,28 @@ pub(super) fn ends_in_an_utterance(content: &[u8]) -> bool {
 
 /// Whether a script of the case names a key several times.
 pub(super) fn has_repeated_keys(files: &[(String, Vec<u8>)]) -> bool {
-    let key = |line: &str| {
-        let name = line.split('=').next().unwrap_or_default();
-        name.rsplit_once('.').map_or(name, |(key, _)| key).to_owned()
-    };
-    let mut scripts = files.iter().filter(|(name, _)| name.ends_with(".scp"));
-    scripts.any(|(_, content)| {
-        let keys: Vec<String> = String::from_utf8_lossy(content).lines().map(key).collect();
-        keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key))
-    })
+    keys_of_scripts(files)
+        .any(|keys| keys.iter().enumerate().any(|(number, key)| keys[..number].contains(key)))
 }
 
 /// Whether a script of the case names each of its keys several times: CNTK drops all of them, and crashes for lack of data.
 pub(super) fn has_repeated_keys_only(files: &[(String, Vec<u8>)]) -> bool {
+    let is_repeated = |keys: &[String], key: &String| keys.iter().filter(|other| *other == key).count() > 1;
+    keys_of_scripts(files).any(|keys| !keys.is_empty() && keys.iter().all(|key| is_repeated(&keys, key)))
+}
+
+/// The keys that the lines of each script name.
+fn keys_of_scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = Vec<String>> {
     let key = |line: &str| {
         let name = line.split('=').next().unwrap_or_default();
         name.rsplit_once('.').map_or(name, |(key, _)| key).to_owned()
     };
-    let mut scripts = files.iter().filter(|(name, _)| name.ends_with(".scp"));
-    scripts.any(|(_, content)| {
-        let keys: Vec<String> = String::from_utf8_lossy(content).lines().map(key).collect();
-        !keys.is_empty() && keys.iter().all(|key| keys.iter().filter(|other| *other == key).count() > 1)
-    })
+    scripts(files).map(move |content| String::from_utf8_lossy(content).lines().map(key).collect())
+}
+
+/// The contents of the case's scripts.
+fn scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = &[u8]> {
+    files.iter().filter(|(name, _)| name.ends_with(".scp")).map(|(_, content)| &content[..])
 }
 
 #[cfg(test)]
