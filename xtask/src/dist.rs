@@ -169,7 +169,8 @@ fn link(project: &Project, dist: &Dist, archive: &Path) -> Result<PathBuf> {
     inputs.extend(exports.iter().map(|name| format!("-Wl,-u,{name}")));
     inputs.extend([portable::text(archive)?, portable::text(&compat)?]);
     let file = scratch.join("libcntk_reader.so");
-    let library = Library { file: &file, inputs, exports: &exports, host: None, age: Age::Gcc5 };
+    let library =
+        Library { file: &file, inputs, exports: &exports, host: None, age: Age::Gcc5, has_lines: true };
     library.link(project, &compiler, &scratch)?;
     portable::check(project, &file, None, Age::Gcc5)?;
     Ok(file)

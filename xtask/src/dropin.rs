@@ -367,9 +367,10 @@ pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) ->
             exports: &exports,
             host: Some((&library, &HOST_SYMBOLS)),
             age: host.age,
+            has_lines: !project.quick || flavor == Flavor::Undefined,
         };
         linked.link(project, &project.compiler(), &scratch.join(module.stem))?;
-        // The module with its symbols stays where it was linked, for debuggers and profilers.
+        // The module with its symbols, and with lines where it has them, stays where it was linked, for debuggers and profilers.
         let stripped = scratch.join(module.stem).join(&name);
         project.run("strip").arg("--strip-unneeded").arg("-o").arg(&stripped).arg(&file).go()?;
         portable::check(project, &stripped, Some(&library), host.age)?;

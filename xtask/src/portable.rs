@@ -55,6 +55,9 @@ const THREADS_IN_LIBC: [&str; 15] = [
     "pthread_self",
 ];
 
+/// The linker's option that leaves out the lines of sources.
+const NO_LINES: &str = "-Wl,--strip-debug";
+
 /// A shared library to link.
 pub struct Library<'a> {
     /// Where it goes.
@@ -67,6 +70,8 @@ pub struct Library<'a> {
     pub host: Option<(&'a str, &'a [&'a str])>,
     /// The systems that it is for.
     pub age: Age,
+    /// Whether it keeps the lines of its sources, for debuggers and profilers: most of a library's size.
+    pub has_lines: bool,
 }
 
 impl Library<'_> {
@@ -83,13 +88,15 @@ impl Library<'_> {
         // Symbols that are undefined when nothing else is linked have to come from the system and the host.
         let bare = scratch.join("bare.so");
         let ends = ["-lgcc", "-l:libc_nonshared.a"];
-        common(&bare).arg("-Wl,--unresolved-symbols=ignore-all").args(ends).go()?;
+        let any = ["-Wl,--unresolved-symbols=ignore-all", NO_LINES];
+        common(&bare).args(any).args(ends).go()?;
         let undefined = project.run("nm").args(["-D", "-u", "--format=posix"]).arg(&bare).output()?;
+        std::fs::remove_file(&bare)?;
         let undefined: BTreeSet<&str> =
             undefined.lines().filter_map(|line| line.split_whitespace().next()).collect();
         let stubs = self.stubs(project, compiler, &undefined, scratch)?;
         let run = common(self.file).args(ends).args(["-Wl,--as-needed", "-Wl,-z,defs", "-Wl,-z,relro"]);
-        run.args(&stubs).go()?;
+        run.args((!self.has_lines).then_some(NO_LINES)).args(&stubs).go()?;
         Ok(())
     }
 
