@@ -1,6 +1,7 @@
 #include "image_transforms.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -86,6 +87,8 @@ class ImageTransform : public host::Transformer {
 
   host::StreamInformation Transform(const host::StreamInformation& stream) override {
     before_ = stream.element;
+    if (!is_unknown(stream.shape) && stream.shape.dimensions.size() == kRank)
+      declared_channels_ = stream.shape.dimensions[0];
     host::StreamInformation after = stream;
     if (kind_ != Kind::keeps) after.element = element_;
     if (kind_ == Kind::casts) return after;
@@ -127,6 +130,9 @@ class ImageTransform : public host::Transformer {
       image.height = image.channels = 1;
     } else if (shape.dimensions.size() == kRank && (own == nullptr || own->is_image)) {
       image.channels = narrowed(shape.dimensions[0]);
+      // As many values as the declared shape has: the first ones.
+      if (kind_ == Kind::transposes && declared_channels_ < shape.dimensions[0])
+        image.channels = narrowed(declared_channels_);
       image.width = narrowed(shape.dimensions[1]);
       image.height = narrowed(shape.dimensions[2]);
     } else {
@@ -136,24 +142,30 @@ class ImageTransform : public host::Transformer {
     }
     std::vector<Result> results(sequence->samples);
     const char* values = static_cast<const char*>(sequence->GetDataBuffer());
-    for (Result& result : results) {
-      image.values = values;
-      values += count * size_of(element);
-      apply(image, slot, own == nullptr ? 0 : own->copy, result);
+    const uint32_t copy = own == nullptr ? 0 : own->copy;
+    if (kind_ == Kind::keeps && own != nullptr && own->made != nullptr) {
+      apply(cntk_reader_transform_apply_next, own->made, slot, copy, results.front());
+    } else {
+      for (Result& result : results) {
+        image.values = values;
+        values += count * size_of(element);
+        apply(cntk_reader_transform_apply, &image, slot, copy, result);
+      }
     }
     const auto out = join(std::move(results), shape);
     out->samples = sequence->samples;
     out->key = sequence->key;
     out->valid = sequence->valid;
-    out->copy = own == nullptr ? 0 : own->copy;
+    out->copy = copy;
     out->is_image = kind_ == Kind::keeps;
     return out;
   }
 
-  void apply(const cntk_reader_image& image, uint32_t slot, uint32_t copy, Result& result) const {
+  template <class Function, class Image>
+  void apply(Function function, const Image* image, uint32_t slot, uint32_t copy, Result& result) const {
     cntk_reader_transformed* owner = nullptr;
     result.image.struct_size = sizeof result.image;
-    call(cntk_reader_transform_apply, transform_.get(), slot, copy, &image, &result.image, &owner);
+    call(function, transform_.get(), slot, copy, image, &result.image, &owner);
     result.owner.reset(owner);
   }
 
@@ -168,7 +180,9 @@ class ImageTransform : public host::Transformer {
     std::shared_ptr<ImageSequence> joined;
     if (results.size() == 1) {
       std::shared_ptr<const cntk_reader_transformed> owner(std::move(results.front().owner));
+      const cntk_reader_transformed* const made = owner.get();
       joined = std::make_shared<ImageSequence>(std::move(owner), first.values, std::move(shape));
+      joined->made = made;
     } else {
       const size_t size = count_of(shape) * size_of(element);
       const auto values = std::make_shared<std::vector<char>>();
@@ -193,6 +207,8 @@ class ImageTransform : public host::Transformer {
   host::Element element_ = host::Element::unknown;
   // The declared type of the values before the transform, for sequences that do not say what they have.
   host::Element before_ = host::Element::unknown;
+  // The declared number of channels before it, if there is one.
+  size_t declared_channels_ = SIZE_MAX;
 };
 
 }  // namespace

@@ -89,6 +89,9 @@ class ImageSequence : public cntk_host::SequenceData {
   uint32_t copy = 0;
   // Transforms take it as an image: nothing has transposed or cast it.
   bool is_image = true;
+  // The engine's image, which owns the values, if a transform has made it. There, a crop is a view of a
+  // larger image, which the next transform may look at.
+  const cntk_reader_transformed* made = nullptr;
 
  private:
   const std::shared_ptr<const void> owner_;

@@ -571,8 +571,8 @@ typedef struct cntk_reader_section cntk_reader_section;
 typedef struct cntk_reader_transform cntk_reader_transform;
 
 /**
- * The image that a transform has made. Comes from cntk_reader_transform_apply; the caller frees it with
- * cntk_reader_transformed_free, also after the transform.
+ * The image that a transform has made. Comes from cntk_reader_transform_apply or cntk_reader_transform_apply_next; the caller
+ * frees it with cntk_reader_transformed_free, also after the transform.
  *
  * Threads: immutable, may be shared.
  */
@@ -2837,6 +2837,19 @@ cntk_reader_status cntk_reader_transform_apply(const cntk_reader_transform *tran
                                                cntk_reader_image *result,
                                                cntk_reader_transformed **transformed,
                                                cntk_reader_error **error);
+
+/**
+ * Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
+ * one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from that for a copy of
+ * the values. `before` is not changed.
+ */
+cntk_reader_status cntk_reader_transform_apply_next(const cntk_reader_transform *transform,
+                                                    uint32_t slot,
+                                                    uint32_t copy,
+                                                    const cntk_reader_transformed *before,
+                                                    cntk_reader_image *result,
+                                                    cntk_reader_transformed **transformed,
+                                                    cntk_reader_error **error);
 
 /**
  * Frees the image that a transform has made. NULL is allowed. May be called from any thread.

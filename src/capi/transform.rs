@@ -9,97 +9,55 @@ use super::status::cntk_reader_status;
 use super::text;
 use crate::Result;
 use crate::config;
-use crate::config::options::TransformOptions;
-use crate::image::{Depth, Image, Pixels};
-use crate::memory::room;
-use crate::stream::ElementType;
-use crate::transform::{Chain, Draw, Plan, Scratch};
+use crate::image::Depth;
+use crate::transform::{Draw, SingleTransform, TransformedImage};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
-use std::sync::{Mutex, PoisonError};
 
 /// One of CNTK's transforms of images. Open it with cntk_reader_transform_open, free it with cntk_reader_transform_free.
 ///
 /// A random transform has one random engine for each slot, as in CNTK 2.7, which runs on from image to image.
 ///
 /// Threads: may be shared; images of different slots may be transformed at once.
-pub struct cntk_reader_transform {
-    chain: Chain,
-    /// The reader's type.
-    element: ElementType,
-    /// Its images have values of the reader's type, whatever they were before: `Transpose` and `Cast`.
-    widens: bool,
-    /// Memory that is not in use.
-    idle: Mutex<Vec<Work>>,
-}
+pub struct cntk_reader_transform(SingleTransform);
 
-/// Memory that one application after the other uses.
-#[derive(Default)]
-struct Work {
-    plan: Plan,
-    scratch: Scratch,
-}
-
-/// The image that a transform has made. Comes from cntk_reader_transform_apply; the caller frees it with
-/// cntk_reader_transformed_free, also after the transform.
+/// The image that a transform has made. Comes from cntk_reader_transform_apply or cntk_reader_transform_apply_next; the caller
+/// frees it with cntk_reader_transformed_free, also after the transform.
 ///
 /// Threads: immutable, may be shared.
-pub struct cntk_reader_transformed {
-    _image: Image,
-}
+pub struct cntk_reader_transformed(TransformedImage);
 
 impl cntk_reader_transform {
     fn open(name: &str, section: &config::Section) -> Result<Self> {
         let (options, element) = (config::transform(section, name)?, config::element_type(section)?);
-        let widens = matches!(options, TransformOptions::Transpose | TransformOptions::Cast);
-        Ok(cntk_reader_transform {
-            chain: Chain::new(&[options], &[], element, false)?,
-            element,
-            widens,
-            idle: Mutex::default(),
-        })
+        Ok(cntk_reader_transform(SingleTransform::new(options, element)?))
     }
 
     /// Transforms a caller's image.
     ///
     /// # Safety
     /// The image has the values that its other members describe.
-    unsafe fn apply(&self, slot: u32, copy: u32, from: &cntk_reader_image) -> Result<Image> {
+    unsafe fn apply(&self, draw: Draw, from: &cntk_reader_image) -> Result<TransformedImage> {
         let info = from.info()?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut work = idle.pop().unwrap_or_default();
-        drop(idle);
-        self.chain.plan(Draw { slot, copy, identity: (0, 0) }, info, &mut work.plan)?;
         // SAFETY: `info` comes from `from`, whose values are there by this function's contract.
-        let mut image = unsafe { from.copy(&info, work.plan.region()) }?;
-        self.chain.apply(&work.plan, &mut image, &mut work.scratch)?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(work);
-        if self.widens {
-            widen(&mut image, self.element)?;
-        }
-        Ok(image)
+        self.0.apply(draw, info, |region| unsafe { from.copy(&info, region) })
     }
 }
 
-/// Gives the values of an image this type.
-fn widen(image: &mut Image, element: ElementType) -> Result<()> {
-    image.pixels = match (std::mem::take(&mut image.pixels), element) {
-        (Pixels::Bytes(bytes), ElementType::Float) => {
-            Pixels::Floats(room::collect(bytes.into_iter().map(f32::from), room::IMAGE)?)
-        }
-        (Pixels::Bytes(bytes), ElementType::Double) => {
-            Pixels::Doubles(room::collect(bytes.into_iter().map(f64::from), room::IMAGE)?)
-        }
-        (Pixels::Floats(floats), ElementType::Double) => {
-            Pixels::Doubles(room::collect(floats.into_iter().map(f64::from), room::IMAGE)?)
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "single precision is what is asked for")]
-        (Pixels::Doubles(doubles), ElementType::Float) => {
-            Pixels::Floats(room::collect(doubles.into_iter().map(|value| value as f32), room::IMAGE)?)
-        }
-        (same, _) => same,
-    };
-    Ok(())
+/// What is drawn for an image in this place of the minibatch.
+fn drawn(slot: u32, copy: u32) -> Draw {
+    Draw { slot, copy, identity: (0, 0) }
+}
+
+/// Gives an image that a transform has made to the caller.
+fn give(
+    image: TransformedImage,
+    result: SizedOutput<cntk_reader_image>,
+    transformed: &mut MaybeUninit<*mut cntk_reader_transformed>,
+) {
+    // The values lie on the heap, so their addresses stay when their owner moves into its box.
+    result.set(cntk_reader_image::of(image.image()));
+    transformed.write(Box::into_raw(Box::new(cntk_reader_transformed(image))));
 }
 
 /// Opens a transform from its section, an element of `transforms` with the key `precision` ("float" or "double") that CNTK's
@@ -132,7 +90,7 @@ pub extern "C" fn cntk_reader_transform_get_element(
 ) -> cntk_reader_status {
     call(error, || {
         let (transform, element) = (given(transform, "transform")?, given(element, "element")?);
-        element.write(element_number(Depth::Element(transform.element)));
+        element.write(element_number(Depth::Element(transform.0.element())));
         Ok(())
     })
 }
@@ -154,7 +112,7 @@ pub unsafe extern "C" fn cntk_reader_transform_get_shape(
             (given(transform, "transform")?, given(known, "known")?, given(after, "after")?);
         // SAFETY: `before` is NULL, which `inputs` refuses unless `rank` is 0, or has `rank` elements.
         let before = <[usize; 3]>::try_from(unsafe { inputs(before, rank, "before") }?).ok();
-        let shape = transform.chain.shape(before);
+        let shape = transform.0.shape(before);
         known.write(shape.is_some().into());
         if let Some(shape) = shape {
             after.write(shape);
@@ -183,10 +141,31 @@ pub unsafe extern "C" fn cntk_reader_transform_apply(
         // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
         let result = unsafe { SizedOutput::new(result) }?;
         // SAFETY: the caller describes an image of theirs, as the struct documents.
-        let image = unsafe { transform.apply(slot, copy, &image) }?;
-        // The values lie on the heap, so their addresses stay when their owner moves into its box.
-        result.set(cntk_reader_image::of(&image));
-        transformed.write(Box::into_raw(Box::new(cntk_reader_transformed { _image: image })));
+        let image = unsafe { transform.apply(drawn(slot, copy), &image) }?;
+        give(image, result, transformed);
+        Ok(())
+    })
+}
+
+/// Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
+/// one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from that for a copy of
+/// the values. `before` is not changed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cntk_reader_transform_apply_next(
+    transform: Option<&cntk_reader_transform>,
+    slot: u32,
+    copy: u32,
+    before: Option<&cntk_reader_transformed>,
+    result: *mut cntk_reader_image,
+    transformed: Option<&mut MaybeUninit<*mut cntk_reader_transformed>>,
+    error: Option<&mut MaybeUninit<*mut cntk_reader_error>>,
+) -> cntk_reader_status {
+    call(error, || {
+        let (transform, transformed) = (given(transform, "transform")?, given(transformed, "transformed")?);
+        let cntk_reader_transformed(before) = given(before, "before")?;
+        // SAFETY: `result` is NULL, which `new` refuses, or the caller's struct with its size in the first member.
+        let result = unsafe { SizedOutput::new(result) }?;
+        give(transform.0.apply_next(drawn(slot, copy), before)?, result, transformed);
         Ok(())
     })
 }
@@ -207,6 +186,7 @@ pub extern "C" fn cntk_reader_transform_free(transform: Option<Box<cntk_reader_t
 mod tests {
     use super::*;
     use crate::capi::section::{cntk_reader_section_create, cntk_reader_section_entry};
+    use crate::image::{Image, Pixels};
 
     fn open(name: &str, entries: &[(&str, &str)]) -> Option<Box<cntk_reader_transform>> {
         let entries: Vec<_> =
@@ -238,7 +218,7 @@ mod tests {
 
     fn apply(transform: &cntk_reader_transform, values: &[u8]) -> Image {
         // SAFETY: an image of twelve bytes.
-        unsafe { transform.apply(0, 0, &image(values)) }.expect("an image")
+        unsafe { transform.apply(drawn(0, 0), &image(values)) }.expect("an image").image().clone()
     }
 
     fn shape(transform: &cntk_reader_transform, before: &[usize]) -> Option<[usize; 3]> {
@@ -281,7 +261,11 @@ mod tests {
             let crop = open("Crop", &section).expect("a transform");
             let draw = |&slot| {
                 // SAFETY: an image of twelve bytes.
-                unsafe { crop.apply(slot, 0, &image(&bytes())) }.expect("an image").pixels
+                unsafe { crop.apply(drawn(slot, 0), &image(&bytes())) }
+                    .expect("an image")
+                    .image()
+                    .pixels
+                    .clone()
             };
             slots.iter().map(draw).collect::<Vec<_>>()
         };
@@ -297,6 +281,6 @@ mod tests {
         assert!(open("Mean", &[("meanFile", "/no/such/file.xml")]).is_none());
         let crop = open("Crop", &[]).expect("a transform");
         // SAFETY: refused because there are no values.
-        assert!(unsafe { crop.apply(0, 0, &cntk_reader_image::NONE) }.is_err());
+        assert!(unsafe { crop.apply(drawn(0, 0), &cntk_reader_image::NONE) }.is_err());
     }
 }

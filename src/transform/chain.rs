@@ -88,12 +88,14 @@ pub struct Plan {
     steps: Vec<Planned>,
     /// Values of a pixel that the image has at first.
     channels: u32,
-    /// The image at first.
-    whole: Region,
-    /// The part of it that is decoded.
+    /// The image at first: the view of a larger one, or all of it.
+    window: Region,
+    /// The part of the larger image that is decoded.
     region: Region,
     /// What is cropped stays a view of the larger image, as in CNTK 2.7. Samples that CNTK does not transform are cut out.
     keeps_views: bool,
+    /// The last step's view is left in the larger image, for the next chain.
+    leaves_view: bool,
     result: ImageInfo,
     /// Channels of the stream, if the image has more.
     declared: Option<u32>,
@@ -105,9 +107,10 @@ impl Default for Plan {
         Plan {
             steps: Vec::new(),
             channels: 0,
-            whole,
+            window: whole,
             region: whole,
             keeps_views: true,
+            leaves_view: false,
             result,
             declared: None,
         }
@@ -220,12 +223,33 @@ impl Chain {
     /// Draws what is random for one image. The order of calls decides what is drawn, unless draws are reproducible. Fails if
     /// the transforms do not fit such an image.
     pub fn plan(&self, draw: Draw, image: ImageInfo, plan: &mut Plan) -> Result<()> {
+        plan.leaves_view = false;
+        plan.keeps_views = image.depth == Depth::Byte;
+        self.plan_from(draw, image, Frame::new(Maker::Decoder, image.width, image.height), plan)
+    }
+
+    /// [`Chain::plan`] for a part of an image, which is all in memory, and of which all is left in memory: what comes after this chain
+    /// may look at it.
+    pub(super) fn plan_view(
+        &self,
+        draw: Draw,
+        whole: ImageInfo,
+        window: Region,
+        keeps_views: bool,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        (plan.leaves_view, plan.keeps_views) = (true, keeps_views);
+        let view = ImageInfo { width: window.width, height: window.height, ..whole };
+        let whole = Region::whole(whole.width, whole.height);
+        self.plan_from(draw, view, Frame::part(Maker::Decoder, whole, window), plan)
+    }
+
+    /// Plans for an image that is a view already, or all of what is decoded.
+    fn plan_from(&self, draw: Draw, image: ImageInfo, mut frame: Frame, plan: &mut Plan) -> Result<()> {
         check_size(&image, "An image")?;
         plan.steps.clear();
         plan.channels = image.channels;
-        plan.whole = Region::whole(image.width, image.height);
-        plan.keeps_views = image.depth == Depth::Byte;
-        let mut frame = Frame::new(Maker::Decoder, image.width, image.height);
+        plan.window = frame.window();
         let mut engines = self.engines.as_ref().map(|engines| engines.lock());
         let mut image = image;
         let mut is_image = image.order == PixelOrder::Interleaved;
@@ -253,10 +277,13 @@ impl Chain {
             plan.steps.push(Planned { step, cuts_out: false });
             self.follow(plan, &mut frame, before, image)?;
         }
+        if plan.leaves_view {
+            frame.need_all();
+        }
         plan.make(&frame);
         drop(engines);
-        // CNTK 2.7 takes as many values as the declared shape has: the first ones.
-        plan.declared = declared.filter(|&channels| channels < image.channels);
+        // CNTK 2.7 takes as many values as the declared shape has, when it packs or transposes them: the first ones.
+        plan.declared = declared.filter(|&channels| channels < image.channels && !plan.leaves_view);
         if let Some(channels) = plan.declared {
             self.warn_of_channels(channels, image.channels);
             image.channels = channels;
@@ -325,6 +352,11 @@ impl Chain {
     /// Changes an image as planned. Any thread may do that, several at once. The image has to be the planned part
     /// ([`Plan::region`]) of the image that was planned for. Fails if a user's transform does.
     pub fn apply(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<()> {
+        self.apply_view(plan, image, scratch).map(drop)
+    }
+
+    /// [`Chain::apply`]. Returns where the result is in the image: everywhere, unless [`Chain::plan_view`] has planned.
+    pub(super) fn apply_view(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<Region> {
         let Region { width, height, .. } = plan.region;
         if (image.width, image.height, image.channels) != (width, height, plan.channels)
             || image.pixels.len() != image.info().values()
@@ -338,9 +370,9 @@ impl Chain {
         }
     }
 
-    fn apply_as<T: Real>(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<()> {
+    fn apply_as<T: Real>(&self, plan: &Plan, image: &mut Image, scratch: &mut Scratch) -> Result<Region> {
         let Scratch { memory, tables } = scratch;
-        let mut view = View::new(image, plan.whole, plan.region);
+        let mut view = View::new(image, plan.window, plan.region);
         for (stage, Planned { step, cuts_out }) in self.stages.iter().zip(&plan.steps) {
             match (step, stage) {
                 (Step::Crop(Cut { region, mirrored }), _) => view.crop(*region, *mirrored),
@@ -368,10 +400,13 @@ impl Chain {
                 view.settle();
             }
         }
+        if plan.leaves_view {
+            return Ok(view.place());
+        }
         let image = view.settle();
         transpose::cast::<T>(image, memory)?;
         plan.leave_declared(image);
-        Ok(())
+        Ok(Region::whole(image.width, image.height))
     }
 
     /// Reports how many images the transforms have warned of. `name` is the file or the stream that they come from.
@@ -565,4 +600,4 @@ fn check_promise(name: &str, promised: &ImageInfo, image: &Image) -> Result<()> 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

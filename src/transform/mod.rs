@@ -19,9 +19,11 @@ mod pixels;
 mod random;
 mod resize;
 mod scale;
+mod single;
 mod storage;
 mod transpose;
 pub mod user;
 mod view;
 
 pub use chain::{Chain, Draw, Plan, Scratch};
+pub use single::{SingleTransform, TransformedImage};

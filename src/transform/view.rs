@@ -39,7 +39,17 @@ impl Frame {
     /// The view of all of an image.
     pub fn new(maker: Maker, width: u32, height: u32) -> Frame {
         let whole = Region::whole(width, height);
-        Frame { maker, whole, window: whole, needed: None }
+        Frame::part(maker, whole, whole)
+    }
+
+    /// The view of a part of an image.
+    pub fn part(maker: Maker, whole: Region, window: Region) -> Frame {
+        Frame { maker, whole, window, needed: None }
+    }
+
+    /// The view, as a part of the larger image.
+    pub fn window(&self) -> Region {
+        self.window
     }
 
     /// Whether the larger image has more than the view.
@@ -77,6 +87,11 @@ impl Frame {
         self.need(Region { left: 0, width: self.whole.width, ..self.window });
     }
 
+    /// Says that all of the larger image is going to be looked at.
+    pub fn need_all(&mut self) {
+        self.need(self.whole);
+    }
+
     /// Says that a part of the larger image is going to be looked at.
     pub fn need(&mut self, part: Region) {
         self.needed = Some(self.needed.map_or(part, |needed| union(needed, part)));
@@ -112,9 +127,15 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The view of all of an image, of which the part `made` is in memory.
-    pub fn new(image: &'a mut Image, whole: Region, made: Region) -> View<'a> {
-        View { image, origin: (made.left, made.top), window: whole }
+    /// The view `window` of an image, of which the part `made` is in memory.
+    pub fn new(image: &'a mut Image, window: Region, made: Region) -> View<'a> {
+        View { image, origin: (made.left, made.top), window }
+    }
+
+    /// Where the view is in what is in memory of the larger image.
+    pub fn place(&self) -> Region {
+        let Region { left, top, width, height } = self.window;
+        Region { left: left - self.origin.0, top: top - self.origin.1, width, height }
     }
 
     /// The view of the image after it was made anew.

@@ -142,7 +142,7 @@ pub const ALL: &[Step] = &[
     }),
     step(
         "dropin",
-        "golden and random cases inside real CNTK, by the modules in its modules' place",
+        "golden and random cases inside real CNTK, by the modules in place of all or some of its own",
         |project| {
             built(project)?;
             oracle::module_step(project)

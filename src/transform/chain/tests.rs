@@ -3,21 +3,22 @@ use crate::config::{self, Section};
 use crate::image::Pixels;
 use proptest::prelude::*;
 
-/// A chain of transforms, each given as `Name key=value ...`.
+/// Transforms, each given as `Name key=value ...`.
+pub fn options(transforms: &[String]) -> Vec<TransformOptions> {
+    let options = |text: &String| {
+        let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
+        let section = Section::parse("test", &keys.replace(' ', "\n")).expect("a section");
+        config::transform(&section, name).expect("options")
+    };
+    transforms.iter().map(options).collect()
+}
+
 fn chain(transforms: &[String]) -> Chain {
-    let options: Vec<_> = transforms
-        .iter()
-        .map(|text| {
-            let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
-            let section = Section::parse("test", &keys.replace(' ', "\n")).expect("a section");
-            config::transform(&section, name).expect("options")
-        })
-        .collect();
-    Chain::new(&options, &[], ElementType::Float, false).expect("a chain")
+    Chain::new(&options(transforms), &[], ElementType::Float, false).expect("a chain")
 }
 
 /// A part of an image whose pixels all differ.
-fn image(of: ImageInfo, part: Region) -> Image {
+pub fn image(of: ImageInfo, part: Region) -> Image {
     let rows = part.top..part.top + part.height;
     let columns = part.left * of.channels..(part.left + part.width) * of.channels;
     let value = |y: u32, x: u32| ((y * of.width * of.channels + x).wrapping_mul(2_654_435_761) >> 24) as u8;
@@ -38,7 +39,7 @@ fn run(chain: &Chain, plan: &Plan, of: ImageInfo) -> Image {
 }
 
 /// Transforms that crop, pad and change numbers, at sizes at which little is resized.
-fn transform() -> impl Strategy<Value = String> {
+pub fn transform() -> impl Strategy<Value = String> {
     let crop = (1u32..9, 1u32..9, any::<bool>()).prop_map(|(width, height, flip)| {
         format!("Crop cropType=RandomSide cropSize={width}:{height} hflip={flip}")
     });
@@ -68,7 +69,7 @@ proptest! {
         // Some scales fit no image of the size.
         prop_assume!(chain.plan(draw, of, &mut plan).is_ok());
         let planned = run(&chain, &plan, of);
-        plan.region = plan.whole;
+        plan.region = plan.window;
         for Planned { step, .. } in &mut plan.steps {
             if let Step::Scale(Fit { resize: Some(Resize { width, height, cut, .. }), .. }) = step {
                 *cut = Region::whole(*width, *height);

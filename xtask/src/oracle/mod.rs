@@ -10,10 +10,11 @@ mod third_party;
 mod train;
 
 use crate::cntk_python::{self, Paths};
+use crate::dropin::Flavor;
 use crate::golden::{self, Case};
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
-use crate::{build, dist, dropin, tools};
+use crate::{build, dist, dropin, host_golden, tools};
 use anyhow::{Result, ensure};
 use compare::{Lines, RACE, Rule, Verdict, alone, can_race, compare, is_race};
 use drive::{Drivers, Output};
@@ -184,9 +185,12 @@ pub fn step(project: &Project) -> Result<Tally> {
     without_arguments(project, false, STEP_CASES, STEP_EXITS)
 }
 
-/// The short form for this project's composite module, another step.
+/// The short form for this project's composite module, and the golden cases with CNTK's over this project's other modules: another step.
 pub fn module_step(project: &Project) -> Result<Tally> {
-    without_arguments(project, true, STEP_CASES, STEP_EXITS)
+    let tally = without_arguments(project, true, STEP_CASES, STEP_EXITS)?;
+    let Installed::Yes(cntk) = install::install(project, install::VERSIONS[0])? else { return Ok(tally) };
+    let libraries = host_golden::Libraries::find(&cntk.library_path())?;
+    Ok(tally.and(host_golden::check_below(project, &libraries, Flavor::Release)?))
 }
 
 /// The golden cases and this many random ones; builds what it needs.
