@@ -22,11 +22,13 @@ pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
         return None;
     }
     if host.is_beta() {
-        // Sections of old-style readers are read by the library itself here, which would heed it.
-        if drive::is_old_style(&case) && case.config.contains("randomizationSeed") {
+        case.steps = case.steps.iter().map(|step| without_sweeps(step)).collect();
+        // Sections of old-style readers are read by the library itself here, which heeds a seed, and ends epochs of samples as later
+        // releases do.
+        let has_limit = || case.steps.iter().any(|step| has_limit(step));
+        if drive::is_old_style(&case) && (case.config.contains("randomizationSeed") || has_limit()) {
             return None;
         }
-        case.steps = case.steps.iter().map(|step| without_sweeps(step)).collect();
     }
     Some(case)
 }
@@ -44,9 +46,23 @@ fn without_sweeps(step: &str) -> String {
     words.join(" ")
 }
 
+/// Whether a step starts an epoch of a number of samples.
+fn has_limit(step: &str) -> bool {
+    let words: Vec<&str> = step.split(' ').collect();
+    matches!(&words[..], ["start", .., samples, _, _] if samples.parse::<u64>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn epochs_of_samples_have_a_limit() {
+        assert!(has_limit("start 1 0 2 0 0 1 17 inf 3"));
+        assert!(!has_limit("start 1 0 2 0 0 1 inf inf 0"));
+        assert!(!has_limit("start 1 0 2 0 0 1 sweep inf 1"));
+        assert!(!has_limit("read"));
+    }
 
     #[test]
     fn sweeps_become_samples() {

@@ -13,7 +13,7 @@ const V24: u32 = 20400;
 const V25: u32 = 20500;
 
 /// The rules, which apply to these versions alone. Those for betas name the very condition; what was compared in releases alone is excused by wider ones.
-pub const RULES: [Rule; 16] = [
+pub const RULES: [Rule; 19] = [
     Rule {
         name: "old: stricter",
         what: "CNTK 2.0 and 2.1 refuse data that later releases read: blank lines at the beginning, unknown inputs, labels that are not used",
@@ -113,6 +113,38 @@ pub const RULES: [Rule; 16] = [
             let fails = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
             let mut labels = difference.case.files.iter().filter(|(name, _)| name.ends_with(".mlf"));
             difference.host.is_beta() && fails && labels.any(|(_, text)| has_loose_times(text))
+        },
+    },
+    Rule {
+        name: "old: scripts",
+        what: "betas refuse a line of a script with two equals signs, the second of which belongs to the path",
+        applies: |difference| {
+            let mut scripts = difference.case.files.iter().filter(|(name, _)| name.ends_with(".scp"));
+            difference.host.is_beta()
+                && is_refused(difference, &["create: parsedpath: "])
+                && scripts.any(|(_, text)| {
+                    String::from_utf8_lossy(text).lines().any(|line| line.matches('=').count() > 1)
+                })
+        },
+    },
+    Rule {
+        name: "old: fewer frames",
+        what: "in frame mode, betas do not compare the numbers of frames of an utterance in several files, and read past the end of the shorter one",
+        applies: |difference| {
+            const MESSAGE: &str = "frame(s), whereas the primary sequence expects at least";
+            let fails = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
+            difference.host.is_beta()
+                && fails
+                && difference.has("frameMode = true")
+                && difference.ours.messages.contains(MESSAGE)
+        },
+    },
+    Rule {
+        name: "old: empty labels",
+        what: "betas keep an utterance that has no labels, with no frame; later releases leave it out",
+        applies: |difference| {
+            let mut labels = difference.case.files.iter().filter(|(name, _)| name.ends_with(".mlf"));
+            difference.host.is_beta() && labels.any(|(_, text)| has_empty_labels(text))
         },
     },
     Rule {
@@ -238,6 +270,13 @@ fn has_loose_times(text: &[u8]) -> bool {
     })
 }
 
+/// Whether labels have an utterance without a line.
+fn has_empty_labels(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.windows(2).any(|lines| lines[0].starts_with('"') && lines[1] == ".")
+}
+
 /// A line of a driver without the values of samples.
 fn without_values(line: &str) -> Option<Value> {
     let mut line: Value = serde_json::from_str(line).ok()?;
@@ -334,6 +373,12 @@ mod tests {
         assert!(has_loose_times(b"\"a.lab\"\n 0 100 s1\n."));
         assert!(has_loose_times(b"\"a.lab\"\n0  100 s1\n."));
         assert!(has_loose_times(b"\"a.lab\"\n0.0 100 s1\n."));
+    }
+
+    #[test]
+    fn utterances_without_labels_are_found() {
+        assert!(has_empty_labels(b"#!MLF!#\n\"a.lab\"\n0 1 s\n.\n\"b.rec\" \n.\n"));
+        assert!(!has_empty_labels(b"#!MLF!#\n\"a.lab\"\n0 1 s\n.\n\"b.rec\"\n0 1 s\n.\n"));
     }
 
     #[test]
