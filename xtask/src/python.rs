@@ -187,7 +187,7 @@ fn from_source(project: &Project, python: &Path) -> Result<()> {
     let pip = project.run(&python.to_string_lossy()).args(["-m", "pip", "install", "-q"]);
     let pip = pip.args(["--disable-pip-version-check", "--no-deps", "--no-index", "--no-build-isolation"]);
     let pip = pip.env("CARGO_TARGET_DIR", project.target.join("xtask/from-source"));
-    let pip = pip.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    let pip = pip.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     let pip =
         pip.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     pip.arg("--target").arg(&site).arg(&sources).go()?;
