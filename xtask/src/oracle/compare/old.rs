@@ -13,7 +13,7 @@ const V24: u32 = 20400;
 const V25: u32 = 20500;
 
 /// The rules, which apply to these versions alone. Those for betas name the very condition; what was compared in releases alone is excused by wider ones.
-pub const RULES: [Rule; 19] = [
+pub const RULES: [Rule; 20] = [
     Rule {
         name: "old: stricter",
         what: "CNTK 2.0 and 2.1 refuse data that later releases read: blank lines at the beginning, unknown inputs, labels that are not used",
@@ -63,6 +63,15 @@ pub const RULES: [Rule; 19] = [
             difference.host.is_beta()
                 && difference.case.config.contains("mlfFile")
                 && is_refused(difference, &MESSAGES)
+        },
+    },
+    Rule {
+        name: "old: skipped labels",
+        what: "betas leave out an utterance whose labels they have read before, or cannot read; here it is an error, or left out, when it is needed",
+        applies: |difference| {
+            difference.host.is_beta()
+                && difference.case.config.contains("mlfFile")
+                && difference.cntk.messages.contains("skip current mlf entry from line")
         },
     },
     Rule {
@@ -274,11 +283,23 @@ fn has_loose_times(text: &[u8]) -> bool {
     })
 }
 
-/// Whether labels have an utterance without a line.
+/// Whether labels have an utterance without a line, or of lines without frames.
 fn has_empty_labels(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines.windows(2).any(|lines| lines[0].starts_with('"') && lines[1] == ".")
+    let mut lines = text.lines().map(str::trim_end).skip_while(|line| !line.starts_with('"')).peekable();
+    let is_empty =
+        |line: &str| line.split(' ').next().is_some_and(|first| line.split(' ').nth(1) == Some(first));
+    while lines.next().is_some() {
+        let mut has_frames = false;
+        while let Some(line) = lines.next_if(|line| *line != ".") {
+            has_frames |= !is_empty(line);
+        }
+        if !has_frames {
+            return true;
+        }
+        lines.next();
+    }
+    false
 }
 
 /// A line of a driver without the values of samples.
@@ -382,6 +403,7 @@ mod tests {
     #[test]
     fn utterances_without_labels_are_found() {
         assert!(has_empty_labels(b"#!MLF!#\n\"a.lab\"\n0 1 s\n.\n\"b.rec\" \n.\n"));
+        assert!(has_empty_labels(b"#!MLF!#\n\"*/1.rec\"\n0 0 name 2\n.\n"));
         assert!(!has_empty_labels(b"#!MLF!#\n\"a.lab\"\n0 1 s\n.\n\"b.rec\"\n0 1 s\n.\n"));
     }
 
