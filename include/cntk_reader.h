@@ -2840,8 +2840,9 @@ cntk_reader_status cntk_reader_transform_apply(const cntk_reader_transform *tran
 
 /**
  * Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
- * one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from that for a copy of
- * the values. `before` is not changed.
+ * one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from
+ * that for a copy of the values. `before` is not changed; `result->struct_size` must be set. The caller owns `*transformed`,
+ * which has the result's values.
  */
 cntk_reader_status cntk_reader_transform_apply_next(const cntk_reader_transform *transform,
                                                     uint32_t slot,

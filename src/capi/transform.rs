@@ -148,8 +148,9 @@ pub unsafe extern "C" fn cntk_reader_transform_apply(
 }
 
 /// Transforms an image that another transform has made: cntk_reader_transform_apply for all transforms of a chain but the first
-/// one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from that for a copy of
-/// the values. `before` is not changed.
+/// one. A crop is a view of the larger image, of which padding takes its border, as in CNTK 2.7; so the result may differ from
+/// that for a copy of the values. `before` is not changed; `result->struct_size` must be set. The caller owns `*transformed`,
+/// which has the result's values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cntk_reader_transform_apply_next(
     transform: Option<&cntk_reader_transform>,

@@ -25,8 +25,9 @@ pub fn expressed(mut case: Case, host: Host) -> Option<Case> {
         case.steps = case.steps.iter().map(|step| without_sweeps(step)).collect();
         // Sections of old-style readers are read by the library itself here, which heeds a seed, and ends epochs of samples as later
         // releases do.
-        let has_limit = || case.steps.iter().any(|step| has_limit(step));
-        if drive::is_old_style(&case) && (case.config.contains("randomizationSeed") || has_limit()) {
+        let is_read_otherwise =
+            case.config.contains("randomizationSeed") || case.steps.iter().any(|step| has_limit(step));
+        if drive::is_old_style(&case) && is_read_otherwise {
             return None;
         }
     }

@@ -60,8 +60,16 @@ fn keys_of_scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = Vec<Stri
 }
 
 /// The contents of the case's scripts.
-fn scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = &[u8]> {
-    files.iter().filter(|(name, _)| name.ends_with(".scp")).map(|(_, content)| &content[..])
+pub(super) fn scripts(files: &[(String, Vec<u8>)]) -> impl Iterator<Item = &[u8]> {
+    files_of(files, ".scp")
+}
+
+/// The contents of the files whose names end so.
+pub(super) fn files_of<'a>(
+    files: &'a [(String, Vec<u8>)],
+    end: &'static str,
+) -> impl Iterator<Item = &'a [u8]> {
+    files.iter().filter(move |(name, _)| name.ends_with(end)).map(|(_, content)| &content[..])
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Where CNTK 2.0 and its betas do not do as later releases, in cases that both can run.
 
+use super::data::{files_of, scripts};
 use super::{Difference, Rule, is_error, moves};
 use crate::golden::Case;
 use crate::oracle::drive::{self, End};
@@ -124,18 +125,17 @@ pub const RULES: [Rule; 20] = [
         what: "betas read the times of labels as any numbers between any blanks; later releases as whole numbers with one blank between them",
         applies: |difference| {
             let fails = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            let mut labels = difference.case.files.iter().filter(|(name, _)| name.ends_with(".mlf"));
-            difference.host.is_beta() && fails && labels.any(|(_, text)| has_loose_times(text))
+            let mut labels = files_of(&difference.case.files, ".mlf");
+            difference.host.is_beta() && fails && labels.any(has_loose_times)
         },
     },
     Rule {
         name: "old: scripts",
         what: "betas refuse a line of a script with two equals signs, the second of which belongs to the path",
         applies: |difference| {
-            let mut scripts = difference.case.files.iter().filter(|(name, _)| name.ends_with(".scp"));
             difference.host.is_beta()
                 && is_refused(difference, &["create: parsedpath: "])
-                && scripts.any(|(_, text)| {
+                && scripts(&difference.case.files).any(|text| {
                     String::from_utf8_lossy(text).lines().any(|line| line.matches('=').count() > 1)
                 })
         },
@@ -156,8 +156,7 @@ pub const RULES: [Rule; 20] = [
         name: "old: empty labels",
         what: "betas keep an utterance that has no labels, with no frame; later releases leave it out",
         applies: |difference| {
-            let mut labels = difference.case.files.iter().filter(|(name, _)| name.ends_with(".mlf"));
-            difference.host.is_beta() && labels.any(|(_, text)| has_empty_labels(text))
+            difference.host.is_beta() && files_of(&difference.case.files, ".mlf").any(has_empty_labels)
         },
     },
     Rule {
@@ -287,8 +286,10 @@ fn has_loose_times(text: &[u8]) -> bool {
 fn has_empty_labels(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let mut lines = text.lines().map(str::trim_end).skip_while(|line| !line.starts_with('"')).peekable();
-    let is_empty =
-        |line: &str| line.split(' ').next().is_some_and(|first| line.split(' ').nth(1) == Some(first));
+    let is_empty = |line: &str| {
+        let mut bounds = line.split(' ');
+        bounds.next() == bounds.next()
+    };
     while lines.next().is_some() {
         let mut has_frames = false;
         while let Some(line) = lines.next_if(|line| *line != ".") {
