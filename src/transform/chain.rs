@@ -1,10 +1,10 @@
 //! A chain of transforms, and what it plans for one image.
 
-use super::color::Change;
 use super::crop::Cut;
 use super::intensity::Intensity;
 use super::mean::Mean;
 use super::pixels::{Memory, Real};
+use super::plan::{Plan, Planned, Step};
 use super::random::{Engines, Source, SplitMix};
 use super::resize::{Resize, Tables};
 use super::scale::Fit;
@@ -44,32 +44,6 @@ enum Stage {
     User { name: String, transform: Arc<dyn UserTransform>, seed: u32 },
 }
 
-/// What a transform is going to do with one image.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    /// Nothing.
-    Keep,
-    Crop(Cut),
-    Scale(Fit),
-    Mean,
-    Color(Change),
-    Intensity([f32; 3]),
-    Transpose,
-    Cast,
-    User {
-        random: u64,
-        result: ImageInfo,
-    },
-}
-
-/// A step of a plan.
-#[derive(Debug, Clone, Copy)]
-struct Planned {
-    step: Step,
-    /// The view then becomes an image of its own.
-    cuts_out: bool,
-}
-
 /// Which image it is, for what is drawn at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
@@ -80,92 +54,6 @@ pub struct Draw {
     /// The sweep, and a number that stands for the sequence's key in every run: what reproducible draws depend on, beside the
     /// number of the copy.
     pub identity: (u64, u64),
-}
-
-/// What the transforms of a chain are going to do with one image. Its memory is used again for the next one.
-#[derive(Debug)]
-pub struct Plan {
-    steps: Vec<Planned>,
-    /// Values of a pixel that the image has at first.
-    channels: u32,
-    /// The image at first: the view of a larger one, or all of it.
-    window: Region,
-    /// The part of the larger image that is decoded.
-    region: Region,
-    /// What is cropped stays a view of the larger image, as in CNTK 2.7. Samples that CNTK does not transform are cut out.
-    keeps_views: bool,
-    /// The last step's view is left in the larger image, for the next chain.
-    leaves_view: bool,
-    result: ImageInfo,
-    /// Channels of the stream, if the image has more.
-    declared: Option<u32>,
-}
-
-impl Default for Plan {
-    fn default() -> Plan {
-        let (whole, result) = (Region::whole(0, 0), ImageInfo::decoded(0, 0, 0));
-        Plan {
-            steps: Vec::new(),
-            channels: 0,
-            window: whole,
-            region: whole,
-            keeps_views: true,
-            leaves_view: false,
-            result,
-            declared: None,
-        }
-    }
-}
-
-impl Plan {
-    /// The part of the decoded image that the chain needs: what crops take, if nothing comes before them, and what the
-    /// padding after them takes from around that. [`Chain::apply`] gets that part alone.
-    pub fn region(&self) -> Region {
-        self.region
-    }
-
-    /// What the image is in the end.
-    pub fn result(&self) -> ImageInfo {
-        self.result
-    }
-
-    /// Says which part is made of the image that a view is a part of.
-    fn make(&mut self, frame: &Frame) {
-        match frame.maker {
-            Maker::Decoder => self.region = frame.made(),
-            Maker::Resize(place) => {
-                if let Some(Step::Scale(Fit { resize: Some(resize), .. })) = self.step(place) {
-                    resize.cut = frame.made();
-                }
-            }
-            Maker::Other => {}
-        }
-    }
-
-    /// Says what a step of padding takes from around the view.
-    fn pad_from(&mut self, place: usize, source: Region) {
-        if let Some(Step::Scale(Fit { padding: Some(padding), .. })) = self.step(place) {
-            padding.source = source;
-        }
-    }
-
-    /// Says that the view becomes an image of its own after a step.
-    fn cut_out(&mut self, place: usize) {
-        self.steps.iter_mut().skip(place).take(1).for_each(|planned| planned.cuts_out = true);
-    }
-
-    fn step(&mut self, place: usize) -> Option<&mut Step> {
-        self.steps.get_mut(place).map(|planned| &mut planned.step)
-    }
-
-    /// Leaves of an image that has more channels than its stream as many values as the stream's shape has (CNTK 2.7): the first
-    /// ones, pixel after pixel.
-    fn leave_declared(&self, image: &mut Image) {
-        if let Some(channels) = self.declared.filter(|&channels| channels < image.channels) {
-            image.channels = channels;
-            image.pixels.truncate(image.info().values());
-        }
-    }
 }
 
 /// Memory that one application after the other uses; each belongs to one thread at a time.
@@ -245,13 +133,12 @@ impl Chain {
     }
 
     /// Plans for an image that is a view already, or all of what is decoded.
-    fn plan_from(&self, draw: Draw, image: ImageInfo, mut frame: Frame, plan: &mut Plan) -> Result<()> {
+    fn plan_from(&self, draw: Draw, mut image: ImageInfo, mut frame: Frame, plan: &mut Plan) -> Result<()> {
         check_size(&image, "An image")?;
         plan.steps.clear();
         plan.channels = image.channels;
         plan.window = frame.window();
         let mut engines = self.engines.as_ref().map(|engines| engines.lock());
-        let mut image = image;
         let mut is_image = image.order == PixelOrder::Interleaved;
         // The number of channels that the shape of the stream has, as far as it is declared.
         let mut declared = None;

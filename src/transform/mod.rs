@@ -16,6 +16,7 @@ mod gaussian;
 mod intensity;
 mod mean;
 mod pixels;
+mod plan;
 mod random;
 mod resize;
 mod scale;
@@ -25,5 +26,6 @@ mod transpose;
 pub mod user;
 mod view;
 
-pub use chain::{Chain, Draw, Plan, Scratch};
+pub use chain::{Chain, Draw, Scratch};
+pub use plan::Plan;
 pub use single::{SingleTransform, TransformedImage};
