@@ -23,7 +23,7 @@ impl InstructionSet for Portable {
     }
 }
 
-/// AVX2, BMI1, BMI2, LZCNT and POPCNT: nearly every x86-64 processor since 2015.
+/// AVX2, FMA, BMI1, BMI2, LZCNT and POPCNT: nearly every x86-64 processor since 2015.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Avx2(());
@@ -33,6 +33,7 @@ impl Avx2 {
     /// A value, if this processor has the instructions.
     fn detect() -> Option<Avx2> {
         let is_here = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
@@ -151,7 +152,7 @@ macro_rules! dispatch {
             $($argument: $type),*
         ) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
             fn avx2 $(<$($generic: $bound),+>)? (
                 instructions: $crate::processor::Avx2,
                 $($argument: $type),*
@@ -160,7 +161,7 @@ macro_rules! dispatch {
             }
 
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vnni")]
             fn avx512 $(<$($generic: $bound),+>)? (
                 instructions: $crate::processor::Avx512,

