@@ -10,6 +10,7 @@ use crate::tools::{self, Tool};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// An installed library.
 #[derive(Clone)]
@@ -53,7 +54,10 @@ pub fn release(project: &Project, command: &str) -> Run {
     flags.retain(|flag| !flag.is_empty());
     let run = project.cargo(command).arg("--release").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     match project.quick {
-        true => run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+        true => {
+            let run = run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+            run.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        }
         false => run,
     }
 }
@@ -81,11 +85,13 @@ pub fn build(project: &Project) -> Result<Dist> {
     Ok(dist)
 }
 
-/// Builds the command-line tool and installs it beside the library, with its manual pages and completions.
+/// Builds the command-line tool; returns its path.
 ///
 /// It has a target folder of its own: its dependencies enable features of crates that the library has too, so in one folder
 /// either would be built anew after the other. It runs on older systems than this one.
-pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
+pub fn tool_program(project: &Project) -> Result<PathBuf> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     tools::need(project, &[Tool::Cxx, Tool::Binutils])?;
     let (target, scratch) = (project.target.join("tool"), project.target.join("xtask/tool"));
     std::fs::create_dir_all(&scratch)?;
@@ -99,8 +105,14 @@ pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
     let build = build.arg("--target-dir").arg(&target).arg("--");
     build.args(options.iter().map(|option| format!("-Clink-arg={option}"))).go()?;
     let built = project.release_folder(&target).join("cntk-reader");
-    let tool = dist.folder.join("bin/cntk-reader");
     portable::check(project, &built, None, Age::Gcc5)?;
+    Ok(built)
+}
+
+/// Builds the command-line tool and installs it beside the library, with its manual pages and completions.
+pub fn tool(project: &Project, dist: &Dist) -> Result<()> {
+    let built = tool_program(project)?;
+    let tool = dist.folder.join("bin/cntk-reader");
     install(&built, &tool)?;
     let share = dist.folder.join("share");
     empty_folder(&share)?;

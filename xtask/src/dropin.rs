@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -296,8 +297,12 @@ fn everything(project: &Project) -> Result<()> {
 
 /// Builds the modules for the hosts in which they are tried.
 pub fn modules(project: &Project) -> Result<()> {
-    let tried: Vec<Host> = HOSTS.into_iter().filter(|host| host.is_tried).collect();
-    modules_for(project, &tried)
+    modules_for(project, &tried().collect::<Vec<_>>())
+}
+
+/// The hosts in which modules have run.
+fn tried() -> impl Iterator<Item = Host> {
+    HOSTS.into_iter().filter(|host| host.is_tried)
 }
 
 fn modules_for(project: &Project, hosts: &[Host]) -> Result<()> {
@@ -325,8 +330,17 @@ pub fn build(project: &Project, host: Host, engine: &Path) -> Result<()> {
     build_as(project, host, engine, Flavor::Release)
 }
 
+/// What a later [`modules`] builds, without a word.
+pub fn build_ahead(project: &Project) -> Result<()> {
+    tools::need(project, &TOOLS)?;
+    let engine = dist::archive(project)?;
+    tried().try_for_each(|host| build(project, host, &engine))
+}
+
 /// [`build`] in a flavor, into [`Flavor::folder`].
 pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) -> Result<()> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = flavor.folder(project, host);
     let built = MODULES.iter().map(|module| folder.join(module.file(host)));
     let mut inputs = vec![engine.to_owned()];

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
 mod abi;
+mod ahead;
 mod bench;
 mod build;
 mod cmake;

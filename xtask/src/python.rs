@@ -3,7 +3,7 @@
 use crate::project::{Project, empty_folder};
 use crate::steps::Tally;
 use crate::{dist, portable, tools, wheel};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -131,13 +131,18 @@ pub fn step(project: &Project) -> Result<Tally> {
     };
     let dist = dist::build(project)?;
     let checkout = variables(project, &dist.library()).map(|(name, value)| (name, value.into_os_string()));
-    let in_checkout = tests(project, &python, &checkout)?;
     let wheel = wheel::build(project)?;
     let checks = wheel::check(project, &wheel)?;
-    let with_wheel = tests_of_wheel(project, &python, &wheel)?;
-    from_source(project, &python)?;
-    let tally = in_checkout.and(with_wheel).and(Tally::passed(checks + 1)?);
-    Ok(tally.and(in_each_python(project, &wheel)?))
+    // The tests mostly wait: for processes that start, and for signals.
+    std::thread::scope(|scope| {
+        let tested = scope.spawn(|| {
+            let in_checkout = tests(project, &python, &checkout)?;
+            Ok(in_checkout.and(tests_of_wheel(project, &python, &wheel)?))
+        });
+        let installed = from_source(project, &python).and_then(|()| in_each_python(project, &wheel));
+        let tested = tested.join().unwrap_or_else(|_| bail!("the thread that ran the tests has panicked"))?;
+        Ok(tested.and(installed?).and(Tally::passed(checks + 1)?))
+    })
 }
 
 /// Runs the tests with these variables.

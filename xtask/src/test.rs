@@ -1,5 +1,6 @@
 //! `cargo xtask test`: runs the steps, times them, and sums up.
 
+use crate::ahead::Ahead;
 use crate::project::Project;
 use crate::steps::{ALL, Step, Tally};
 use anyhow::{Result, bail};
@@ -36,6 +37,7 @@ pub fn command(project: &Project, mut parser: Parser) -> Result<()> {
 /// Runs the steps in turn. The last line that it prints is `N passed, N failed, N skipped`.
 fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
     let clock = Instant::now();
+    let ahead = (steps.len() == ALL.len()).then(|| Ahead::start(project));
     let mut total = Tally::default();
     let (mut failed, mut skipped) = (Vec::new(), Vec::new());
     for (number, step) in steps.iter().enumerate() {
@@ -58,6 +60,7 @@ fn run(project: &Project, steps: &[&Step], keep_going: bool) -> Result<()> {
             }
         }
     }
+    drop(ahead);
     println!("\n{} steps in {:.0} s", steps.len(), clock.elapsed().as_secs_f64());
     if !skipped.is_empty() {
         println!("skipped, at least in part: {}", skipped.join(", "));

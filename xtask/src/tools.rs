@@ -5,6 +5,7 @@ use crate::project::Project;
 use anyhow::{Result, bail};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,6 +137,9 @@ impl Tool {
 /// Ensures that the tools are there. Installs missing ones where that is possible without asking; otherwise the error names
 /// them.
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
+    // apt-get runs once at a time.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing =
         |project| tools.iter().copied().filter(|tool| !tool.is_there(project)).collect::<Vec<Tool>>();
     let absent = missing(project);
