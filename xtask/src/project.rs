@@ -16,6 +16,8 @@ pub struct Project {
     pub target: PathBuf,
     /// Show the output of the programs that are run.
     pub verbose: bool,
+    /// Parts of commands are not printed.
+    pub silent: bool,
     /// Tests take their long form.
     pub long: bool,
     /// What is built in release mode is not optimized across crates: it is built in a third of the time, and tests as well.
@@ -33,7 +35,7 @@ impl Project {
         let root = Path::new(&own).parent().context("xtask has no parent folder")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(target)?;
-        Ok(Project { root, target, verbose, long: false, quick: false, cross: None })
+        Ok(Project { root, target, verbose, silent: false, long: false, quick: false, cross: None })
     }
 
     /// A path below the root.
@@ -99,6 +101,9 @@ impl Project {
 
     /// Does one part of a command; prints its name and the time it took.
     pub fn part<T>(&self, what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.silent {
+            return work();
+        }
         print!("  {what} ... ");
         if self.verbose {
             println!();
