@@ -56,6 +56,19 @@ def pyarrow():
     return pyarrow.__version__, seconds, of_table(table.num_rows, sums)
 
 
+def duckdb():
+    import duckdb
+
+    database = duckdb.connect(config={"threads": threads})
+    types = ", ".join(f"'{name}': 'FLOAT'" for name in names)
+    read = f"read_csv('{path}', header = false, auto_detect = false, delim = ',', columns = {{{types}}})"
+    _, seconds = timed(lambda: database.execute(f"create table data as from {read}"))
+    rows, *sums = database.execute(
+        f"select count(*), {', '.join(f'sum({name}::double)' for name in names)} from data"
+    ).fetchone()
+    return duckdb.__version__, seconds, of_table(rows, sums)
+
+
 def xgboost():
     import xgboost
 
@@ -72,6 +85,12 @@ def scikit_learn():
     return sklearn.__version__, seconds, of_matrix(matrix)
 
 
-readers = {"polars": polars, "pyarrow": pyarrow, "xgboost": xgboost, "scikit-learn": scikit_learn}
+readers = {
+    "polars": polars,
+    "pyarrow": pyarrow,
+    "duckdb": duckdb,
+    "xgboost": xgboost,
+    "scikit-learn": scikit_learn,
+}
 version, seconds, found = readers[library]()
 print(json.dumps({"version": version, "seconds": seconds, **found}))

@@ -70,7 +70,7 @@ cargo xtask COMMAND [OPTIONS]
       --against-cntk       beside CNTK's own modules, which it installs under target/oracle
       --family SEED        the same with 30 random shapes of text, which the seed draws, and 6 look-alikes of public corpora
       --parser             one thread that parses, and what bounds it
-      --peers              beside polars, pyarrow, xgboost and scikit-learn, which it installs under target/peers
+      --peers              beside polars, pyarrow, DuckDB, xgboost and scikit-learn, which it installs under target/peers
       --csv                a CSV table by users' deserializers, in CNTK, this library's Python, and Rust
       --speech             features and labels of speech, beside CNTK, kaldi_native_io, kaldiio and NumPy, which it installs
                            under target/oracle and target/speech-peers

@@ -16,16 +16,18 @@ const THREADS: usize = 2;
 /// Size of this library's minibatches.
 const MINIBATCH: u64 = 256;
 /// What pip installs.
-const PACKAGES: [&str; 5] = ["numpy", "polars", "pyarrow", "scikit-learn", "xgboost-cpu"];
+const PACKAGES: [&str; 6] = ["numpy", "polars", "pyarrow", "duckdb", "scikit-learn", "xgboost-cpu"];
 
 /// The libraries that read a shape's values: the shape, its columns, the format, and the names.
-const PEERS: [(&str, u32, &str, [&str; 2]); 2] =
-    [("floats", 150, "csv", ["polars", "pyarrow"]), ("bags", 100_000, "libsvm", ["xgboost", "scikit-learn"])];
+const PEERS: [(&str, u32, &str, &[&str]); 2] = [
+    ("floats", 150, "csv", &["polars", "pyarrow", "duckdb"]),
+    ("bags", 100_000, "libsvm", &["xgboost", "scikit-learn"]),
+];
 
 const NOTE: &str = "\
 The same values, each library in its own format, two CPUs, two threads where a library can use them (scikit-learn has one for
 this), memory that has not been used before, data in the page cache; medians. What the libraries do is not the same: polars,
-pyarrow, xgboost and scikit-learn make one table or matrix of all the data; cntk-reader opens the file, which builds an index,
+pyarrow, DuckDB, xgboost and scikit-learn make one table or matrix of all the data; cntk-reader opens the file, which builds an index,
 and delivers all of it once, as minibatches of 256 samples in random order. CSV has no names or indexes; CTF has the name of each
 stream in every line. What each library read was checked: rows, values, and a sum over all.";
 
