@@ -54,14 +54,17 @@ pub(crate) const MOST_FILES: usize = 1 << 20;
 pub(crate) const LARGEST_KEY_IN_LIST: u64 = 1 << 44;
 
 /// Bytes that a compressed file may unpack to. One that claims more is damaged, or meant to do harm.
+#[cfg(feature = "compression")]
 pub(crate) const LARGEST_UNPACKED: u64 = 16 << 40;
 
 /// A zstd frame has at most this many bytes of data for each of its own: its smallest block, of four bytes, makes 128 KB. A frame that
 /// claims to have more is damaged, or meant to do harm.
+#[cfg(feature = "compression")]
 pub(crate) const BEST_FRAME_RATIO: u64 = 1 << 15;
 
 /// Bytes of unpacked data of a zstd frame that is unpacked in memory. A reader of random chunks, which have 32 MB by default, unpacks a
 /// part of each frame for nothing.
+#[cfg(feature = "compression")]
 pub(crate) const LARGEST_FRAME: u64 = 16 << 20;
 
 // Minibatches and epochs
@@ -132,6 +135,7 @@ pub(crate) const LARGEST_JPEG_SIDE: u32 = 65500;
 pub(crate) const MOST_SCANS: u32 = 500;
 
 /// Deflate makes at most this many bytes of one: a member of a zip file that claims to have more is damaged, or meant to do harm.
+#[cfg(feature = "images")]
 pub(crate) const BEST_RATIO: u64 = 1032;
 
 /// Bytes of OpenCV's file of a mean image, and of what its compressed form stands for: room for 100 million numbers.

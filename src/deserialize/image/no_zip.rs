@@ -53,6 +53,11 @@ impl Members {
         None
     }
 
+    /// Number of images that lie in zip files.
+    pub fn len(&self) -> usize {
+        0
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         0
