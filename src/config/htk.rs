@@ -218,6 +218,7 @@ fn read_labels(of: &SpeechStream, binary: bool, common: &Common) -> Result<MlfOp
         element: common.element,
         frame_mode: common.frame_mode,
         confinement: Confinement::default(),
+        quirks: Quirks::default(),
     })
 }
 

@@ -198,8 +198,8 @@ impl DeserializerOptions {
         match self {
             DeserializerOptions::Text(text) => text.quirks = release.quirks(),
             DeserializerOptions::HtkFeatures(features) => features.quirks = release.quirks(),
-            DeserializerOptions::Mlf(_)
-            | DeserializerOptions::Lattice(_)
+            DeserializerOptions::Mlf(labels) => labels.quirks = release.quirks(),
+            DeserializerOptions::Lattice(_)
             | DeserializerOptions::Kaldi(_)
             | DeserializerOptions::Image(_)
             | DeserializerOptions::Binary(_)
@@ -405,6 +405,8 @@ pub struct MlfOptions {
     pub frame_mode: bool,
     /// Where the paths may lead that the file names (`confinePaths`).
     pub confinement: Confinement,
+    /// Those of the release in whose place the reader stands.
+    pub quirks: Quirks,
 }
 
 /// Options of the deserializer of lattices.

@@ -23,7 +23,12 @@ impl Release {
     /// What is different in its data.
     pub fn quirks(self) -> Quirks {
         let is_beta = self == Release::Beta;
-        Quirks { keeps_repeated_keys: is_beta, refuses_leading_space: is_beta, refuses_long_names: is_beta }
+        Quirks {
+            keeps_repeated_keys: is_beta,
+            refuses_leading_space: is_beta,
+            refuses_long_names: is_beta,
+            takes_any_blanks: is_beta,
+        }
     }
 }
 
@@ -38,4 +43,6 @@ pub struct Quirks {
     /// In a text file, the name of a sample that is longer than every name of the configuration is an error. Otherwise, the sample is skipped as
     /// those of other unknown names are.
     pub refuses_long_names: bool,
+    /// Columns of labels are divided by any number of blanks and tabs. Otherwise, by one blank.
+    pub takes_any_blanks: bool,
 }

@@ -78,6 +78,7 @@ fn defaults_of_every_deserializer() {
         element: ElementType::Float,
         frame_mode: false,
         confinement: crate::file::Confinement::default(),
+        quirks: Default::default(),
     };
     assert_eq!(labels("", LABELS, "").unwrap(), expected);
     let expected = MlfOptions { binary: true, state_list: None, ..expected };

@@ -138,7 +138,8 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
         if gap.is_empty() {
             return Ok(());
         }
-        if end - start > LARGEST_GAP || !has_none(file.read(&gap, &mut text)?, &ends, end == file.size)? {
+        if end - start > LARGEST_GAP || !has_none(file, file.read(&gap, &mut text)?, &ends, end == file.size)?
+        {
             return Err(Refusal::Unfit("it leaves out a part of the file"));
         }
         Ok(())
@@ -159,8 +160,8 @@ fn check(entries: &[Entry], file: &TextFile<'_>) -> std::result::Result<(), Refu
 
 /// Whether a text between utterances has none that the index would list, and ends none. Only the file's last one may lack
 /// its end.
-fn has_none(text: &[u8], ends: &EndFinder, is_last: bool) -> Result<bool> {
-    let Scanned { utterances, events, .. } = scan::scan(text, 0, ends)?;
+fn has_none(file: &TextFile<'_>, text: &[u8], ends: &EndFinder, is_last: bool) -> Result<bool> {
+    let Scanned { utterances, events, .. } = scan::scan(text, 0, ends, file.columns)?;
     let failed = events.iter().any(|(_, event)| matches!(event, scan::Event::Failed { .. }));
     let mut from = 0;
     while let Some(found) = scan::next_utterance(text, from, ends) {
@@ -174,7 +175,7 @@ fn probe(entries: &[Entry], file: &TextFile<'_>, corpus: &Corpus) -> std::result
     let (mut text, ends) = (Vec::new(), EndFinder::new());
     for entry in entries.iter().step_by((entries.len() / PROBES).max(1)) {
         let place = entry.offset..entry.offset + u64::from(entry.size);
-        let scanned = scan::scan(file.read(&place, &mut text)?, entry.offset, &ends)?;
+        let scanned = scan::scan(file.read(&place, &mut text)?, entry.offset, &ends, file.columns)?;
         let fits = match &scanned.utterances[..] {
             [found] => {
                 (found.offset, found.size, found.frames) == (entry.offset, entry.size, entry.frames)

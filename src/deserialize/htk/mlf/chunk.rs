@@ -190,7 +190,8 @@ fn load_segment(shared: &MlfShared, file: &LabelFile, segment: Segment<'_>, buff
         let result = if file.is_binary {
             binary::utterance(text, file.version, shared.dim, own_classes).map(Ok)
         } else {
-            let rules = parse::Rules { states: shared.states.as_ref(), dim: shared.dim };
+            let rules =
+                parse::Rules { states: shared.states.as_ref(), dim: shared.dim, columns: shared.columns };
             parse::utterance(text, rules, Target { classes: own_classes, boundaries })
         };
         match result {

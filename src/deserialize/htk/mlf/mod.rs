@@ -39,6 +39,7 @@ use crate::sequence::{ChunkId, SequenceId, SequenceKey};
 use crate::stream::{Storage, StreamInfo};
 use crate::{Error, Result};
 use index::Table;
+use ranges::Columns;
 use std::sync::Arc;
 
 /// Labels are stored in 16 bits.
@@ -58,6 +59,8 @@ struct MlfShared {
     states: Option<StateList>,
     /// Number of classes.
     dim: u32,
+    /// What divides the columns of a line.
+    columns: Columns,
     /// The value is 2 where a range begins.
     boundaries: bool,
     frame_mode: bool,
@@ -115,6 +118,7 @@ impl MlfDeserializer {
             files,
             states,
             dim: options.dim as u32,
+            columns: Columns::of(options),
             // Old sections accept both together, and the boundaries have no effect then.
             boundaries: options.phone_boundaries && !options.frame_mode,
             frame_mode: options.frame_mode,

@@ -4,6 +4,7 @@ use super::LabelFile;
 use super::binary::{self, Version};
 use super::cache::Cache;
 use super::index::{Builder, Entry, Table};
+use super::ranges::Columns;
 use super::scan::{self, EndFinder, Event, Scanned, TextFile, Utterance};
 use crate::cancel::Current;
 use crate::config::options::MlfOptions;
@@ -38,7 +39,7 @@ pub(crate) fn scan_ahead(options: &MlfOptions) -> Option<ScannedAhead> {
     }
     let path = options.files.first()?;
     let data = open_file(path).ok()?;
-    let file = TextFile { file: &data, size: data.size().ok()? };
+    let file = TextFile { file: &data, size: data.size().ok()?, columns: Columns::of(options) };
     file.check_header().ok()?;
     let pieces = file.pieces().ok()?;
     let count = pieces.iter().take_while(|piece| piece.end <= SCANNED_AHEAD).count();
@@ -66,7 +67,8 @@ pub(super) fn open(
             add_binary(&data, version, corpus, &mut builder)?;
             version
         } else {
-            add_text(&data, options.cache_index, corpus, &mut builder, ahead.take())?;
+            let file = TextFile { file: &data, size: data.size()?, columns: Columns::of(options) };
+            add_text(&file, options.cache_index, corpus, &mut builder, ahead.take())?;
             Version::Texts
         };
         files.push(LabelFile { data, is_binary: options.binary, version });
@@ -85,23 +87,22 @@ pub(super) fn open_file(path: &str) -> Result<DataFile> {
 }
 
 fn add_text(
-    data: &DataFile,
+    file: &TextFile<'_>,
     cached: bool,
     corpus: &Corpus,
     builder: &mut Builder,
     ahead: Option<ScannedAhead>,
 ) -> Result<()> {
-    let file = TextFile { file: data, size: data.size()? };
     file.check_header()?;
-    let Some(cache) = Cache::beside(data, cached, corpus)? else {
-        return scan_text(&file, corpus, builder, ahead);
+    let Some(cache) = Cache::beside(file.file, cached, corpus)? else {
+        return scan_text(file, corpus, builder, ahead);
     };
-    if let Some(entries) = cache.load(&file, corpus) {
+    if let Some(entries) = cache.load(file, corpus) {
         return entries.into_iter().try_for_each(|entry| builder.add(entry));
     }
     let before = builder.len();
-    scan_text(&file, corpus, builder, None)?;
-    cache.write(data, builder.entries_from(before));
+    scan_text(file, corpus, builder, None)?;
+    cache.write(file.file, builder.entries_from(before));
     Ok(())
 }
 
@@ -139,7 +140,7 @@ fn scan_text(
 fn scan_pieces(file: &TextFile<'_>, pieces: &[Range<u64>]) -> Result<Vec<Scanned>> {
     let call = Current::get();
     let scan = |(text, ends): &mut (Vec<u8>, EndFinder), piece: &Range<u64>| {
-        scan::scan(call.within(|| file.read(piece, text))?, piece.start, ends)
+        scan::scan(call.within(|| file.read(piece, text))?, piece.start, ends, file.columns)
     };
     pieces.par_iter().map_init(|| (Vec::new(), EndFinder::new()), scan).collect()
 }

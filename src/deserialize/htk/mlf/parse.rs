@@ -1,6 +1,6 @@
 //! One utterance of a text file: from its lines to a class for each frame.
 
-use super::ranges::{self, Flaw, FrameRange};
+use super::ranges::{self, Columns, Flaw, FrameRange};
 use super::scan::key_in_quotes;
 use super::states::StateList;
 
@@ -11,6 +11,8 @@ pub(super) struct Rules<'a> {
     pub states: Option<&'a StateList>,
     /// Classes must be less than this.
     pub dim: u32,
+    /// What divides the columns of a line.
+    pub columns: Columns,
 }
 
 /// Where the labels of an utterance go: one element for each of its frames.
@@ -108,7 +110,9 @@ pub(super) fn utterance(
             continue;
         }
         if let Some((at, line)) = last.take() {
-            let range = ranges::frame_range(line, rules.states).map_err(|flaw| Failure::Line { flaw, at })?;
+            let line = rules.columns.single(line);
+            let range =
+                ranges::frame_range(&line, rules.states).map_err(|flaw| Failure::Line { flaw, at })?;
             if let Err(invalid) = add(range, at) {
                 return Ok(Err(invalid));
             }

@@ -1,9 +1,10 @@
 //! One line of an utterance: `start end state ...` with a list of states, `start end name class` without.
 //!
-//! Columns are separated by single blanks, and nothing else. Both numbers are times in units of 100 ns if they are at least
+//! Columns are separated by single blanks, and nothing else, unless [`Columns`] says otherwise. Both numbers are times in units of 100 ns if they are at least
 //! 99999 apart, else they are frames. Odd numbers mean what they mean in CNTK 2.7, which was asked for each of them.
 
 use super::states::StateList;
+use crate::config::options::MlfOptions;
 use std::borrow::Cow;
 
 /// Units of 100 ns in a frame.
@@ -14,6 +15,39 @@ const EXACT_DIGITS: usize = 15;
 
 /// Numbers of a line that are at least this far apart are times.
 const LEAST_TIME: f64 = 99_999.0;
+
+/// What divides the columns of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Columns {
+    /// One blank (CNTK 2.0 to 2.7).
+    Blank,
+    /// Any number of blanks and tabs, which may also begin and end a line (betas of CNTK 2.0).
+    AnyBlanks,
+}
+
+impl Columns {
+    /// What divides the columns of a file with these options.
+    pub fn of(options: &MlfOptions) -> Columns {
+        if options.quirks.takes_any_blanks { Columns::AnyBlanks } else { Columns::Blank }
+    }
+
+    /// A line with one blank between its columns.
+    pub fn single<'a>(self, line: &'a [u8]) -> Cow<'a, [u8]> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let is_odd = || {
+            memchr::memchr(b'\t', line).is_some()
+                || line.windows(2).any(|pair| pair == b"  ")
+                || [line.first(), line.last()].contains(&Some(&b' '))
+        };
+        match self {
+            Columns::AnyBlanks if is_odd() => {
+                let columns = line.split(is_blank).filter(|column| !column.is_empty());
+                Cow::Owned(columns.collect::<Vec<_>>().join(&b' '))
+            }
+            _ => Cow::Borrowed(line),
+        }
+    }
+}
 
 /// The frames of a range, and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

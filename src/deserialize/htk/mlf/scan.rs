@@ -4,7 +4,7 @@
 //! `.` where a key line should be is itself a (bad) key line, and does not end anything. So pieces begin only after a line
 //! `.` whose predecessor is an ordinary line: whatever came before, such a line ends an utterance.
 
-use super::ranges::{self, Flaw};
+use super::ranges::{self, Columns, Flaw};
 use crate::cancel::carried;
 use crate::file::DataFile;
 use crate::limits::LARGEST_UTTERANCE;
@@ -72,6 +72,8 @@ pub(super) struct TextFile<'a> {
     pub file: &'a DataFile,
     /// Its size when it was opened.
     pub size: u64,
+    /// What divides the columns of its lines.
+    pub columns: Columns,
 }
 
 impl TextFile<'_> {
@@ -283,7 +285,7 @@ pub(super) fn key_in_quotes(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Scans a piece that begins at `offset`.
-pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Result<Scanned> {
+pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder, columns: Columns) -> Result<Scanned> {
     let mut scanned = Scanned::default();
     let mut from = 0;
     while let Some(Found { key, place, last }) = next_utterance(text, from, ends) {
@@ -295,7 +297,7 @@ pub(super) fn scan(text: &[u8], offset: u64, ends: &EndFinder) -> Result<Scanned
             room::push(&mut scanned.events, event, room::INDEX)?;
             continue;
         };
-        match ranges::bounds(last) {
+        match ranges::bounds(&columns.single(last)) {
             Ok(bounds) => {
                 room::extend(&mut scanned.keys, key, room::KEYS)?;
                 let utterance = Utterance {

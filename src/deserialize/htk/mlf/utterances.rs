@@ -4,7 +4,7 @@ use super::binary::{self, Version};
 use super::index::{Entry, LONGEST};
 use super::open::open_file;
 use super::parse::{self, Rules, Target};
-use super::ranges;
+use super::ranges::{self, Columns};
 use super::scan::{self, EndFinder, TextFile};
 use super::states::StateList;
 use super::{LARGEST_DIM, chunk};
@@ -46,7 +46,7 @@ pub(crate) fn utterances<'a>(
         })?;
         Source::Binary { version, places }
     } else {
-        let text = TextFile { file: &file, size: file.size()? };
+        let text = TextFile { file: &file, size: file.size()?, columns: Columns::Blank };
         text.check_header()?;
         Source::Text { pieces: text.pieces()?.into(), piece: 0..0, at: 0, ends: Box::new(EndFinder::new()) }
     };
@@ -105,7 +105,7 @@ impl Utterances<'_> {
                     let size = (piece.end - piece.start) as usize;
                     let Some(found) = scan::next_utterance(&self.text[..size], *at, ends) else {
                         let Some(next) = pieces.pop_front() else { return Ok(self.end()) };
-                        let text = TextFile { file: &self.file, size: next.end };
+                        let text = TextFile { file: &self.file, size: next.end, columns: Columns::Blank };
                         text.read(&next, &mut self.text)?;
                         (*piece, *at) = (next, 0);
                         continue;
@@ -127,7 +127,8 @@ impl Utterances<'_> {
                     let entry =
                         Entry { key: 0, offset, size: found.place.len() as u32, frames: bounds.end as u32 };
                     let mut classes = room::zeroed(kept_frames(entry), room::CONVERSION)?;
-                    let rules = Rules { states: self.states, dim: LARGEST_DIM as u32 + 1 };
+                    let (dim, columns) = (LARGEST_DIM as u32 + 1, Columns::Blank);
+                    let rules = Rules { states: self.states, dim, columns };
                     let target = Target { classes: &mut classes, boundaries: None };
                     let result = parse::utterance(&self.text[found.place], rules, target);
                     (room::copy(key, room::CONVERSION)?, entry, result, classes)

@@ -14,7 +14,7 @@ const V24: u32 = 20400;
 const V25: u32 = 20500;
 
 /// The rules, which apply to these versions alone. Those for betas name the very condition; what was compared in releases alone is excused by wider ones.
-pub const RULES: [Rule; 20] = [
+pub const RULES: [Rule; 19] = [
     Rule {
         name: "old: stricter",
         what: "CNTK 2.0 and 2.1 refuse data that later releases read: blank lines at the beginning, unknown inputs, labels that are not used",
@@ -118,15 +118,6 @@ pub const RULES: [Rule; 20] = [
             let refused = difference.ours.lines.first().is_some_and(|line| is_error(line));
             let crashed = matches!(difference.cntk.end, End::Crashed(_) | End::Hung);
             difference.host.is_before(V21) && difference.line == 0 && refused && crashed
-        },
-    },
-    Rule {
-        name: "old: times of labels",
-        what: "betas read the times of labels as any numbers between any blanks; later releases as whole numbers with one blank between them",
-        applies: |difference| {
-            let fails = difference.ours.lines.get(difference.line).is_some_and(|line| is_error(line));
-            let mut labels = files_of(&difference.case.files, ".mlf");
-            difference.host.is_beta() && fails && labels.any(has_loose_times)
         },
     },
     Rule {
@@ -271,17 +262,6 @@ fn is_refused(difference: &Difference<'_>, messages: &[&str]) -> bool {
         && messages.iter().any(|message| difference.cntk.messages.contains(message))
 }
 
-/// Whether the times of a line of labels have a decimal point, or more than one blank before or after them.
-fn has_loose_times(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    let mut lines = text.lines().filter(|line| !line.starts_with(['"', '.', '#']));
-    lines.any(|line| {
-        line.split(' ')
-            .take(3)
-            .any(|word| word.is_empty() || word.parse::<f64>().is_ok() && word.contains('.'))
-    })
-}
-
 /// Whether labels have an utterance without a line, or of lines without frames.
 fn has_empty_labels(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
@@ -391,14 +371,6 @@ mod tests {
         assert!(differ("1 |x 2\n2|x 4\n", "2 |y 1\n3 |y 1\n"));
         assert!(!differ("|x 2\n|x 3\n", "0 |y 1\n1 |y 1\n"));
         assert!(differ("|x 2\n|x 3\n", "|y 1\n"));
-    }
-
-    #[test]
-    fn times_of_labels_are_whole_numbers_with_a_blank_between_them() {
-        assert!(!has_loose_times(b"#!MLF!#\n\"a b.lab\"\n0 100 s1 -3.5 word\n.\n"));
-        assert!(has_loose_times(b"\"a.lab\"\n 0 100 s1\n."));
-        assert!(has_loose_times(b"\"a.lab\"\n0  100 s1\n."));
-        assert!(has_loose_times(b"\"a.lab\"\n0.0 100 s1\n."));
     }
 
     #[test]

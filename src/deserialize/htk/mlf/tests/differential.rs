@@ -1,7 +1,7 @@
 //! Random label files, well-formed and damaged, against a plain reading line by line.
 
 use super::super::parse::{self, Rules, Target};
-use super::super::ranges::{bounds, frame_range, usual_line};
+use super::super::ranges::{Columns, bounds, frame_range, usual_line};
 use super::super::scan::{EndFinder, Event, TextFile, scan};
 use super::super::states::StateList;
 use super::{MlfOptions, data, open, options, path_of, written};
@@ -122,14 +122,15 @@ fn load(text: &str, offset: usize, frames: u32, states: &StateList) -> Result<Op
 /// The same by the module's own code, with pieces of `size` bytes.
 fn index_in_pieces(path: &str, size: u64) -> Vec<Indexed> {
     let data = DataFile::open(path).expect("a file");
-    let file = TextFile { file: &data, size: data.size().expect("a size") };
+    let file = TextFile { file: &data, size: data.size().expect("a size"), columns: Columns::Blank };
     let pool = Pool::shared().expect("a pool");
     let pieces = pool.install(|| file.pieces_of(size)).expect("pieces");
     assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].start < pair[0].end));
     let (mut text, mut found) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let scanned = scan(file.read(&piece, &mut text).expect("text"), piece.start, &EndFinder::new())
-            .expect("memory");
+        let scanned =
+            scan(file.read(&piece, &mut text).expect("text"), piece.start, &EndFinder::new(), Columns::Blank)
+                .expect("memory");
         let keys: Vec<_> = scanned.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         let mut events = scanned.events.into_iter().peekable();
         let utterances = scanned.utterances.iter().zip(keys).map(Some);
@@ -233,7 +234,7 @@ proptest! {
             let expected = load(own, offset, frames, &states);
             let mut classes = vec![0; frames.min(1 << 20) as usize];
             let target = Target { classes: &mut classes, boundaries: None };
-            let result = match parse::utterance(own.as_bytes(), Rules { states: Some(&states), dim: 100 }, target) {
+            let result = match parse::utterance(own.as_bytes(), Rules { states: Some(&states), dim: 100, columns: Columns::Blank }, target) {
                 Ok(Ok(())) => Ok(Some(classes)),
                 Ok(Err(_)) => Ok(None),
                 Err(parse::Failure::Line { flaw, at }) => Err(flaw.message((offset + at) as u64)),

@@ -1,7 +1,7 @@
 //! The grammar, line by line. What odd lines mean was asked of CNTK 2.7, unless CNTK dies of them.
 
 use super::super::parse::{self, Failure, Invalid, Rules, Target};
-use super::super::ranges::{Flaw, FrameRange, bounds, frame_range};
+use super::super::ranges::{Columns, Flaw, FrameRange, bounds, frame_range};
 use super::super::scan::{EndFinder, Event, scan};
 use super::super::states::StateList;
 use super::read_text;
@@ -129,7 +129,7 @@ fn classes_are_the_fourth_of_four_columns() {
 
 /// What the index finds: each utterance as `key offset+size frames`, and what it skips.
 fn indexed(text: &str) -> Vec<String> {
-    let scanned = scan(text.as_bytes(), 0, &EndFinder::new()).expect("memory");
+    let scanned = scan(text.as_bytes(), 0, &EndFinder::new(), Columns::Blank).expect("memory");
     let keys = scanned.keys().map(String::from_utf8_lossy);
     let mut shown: Vec<_> = keys
         .zip(&scanned.utterances)
@@ -208,10 +208,14 @@ fn utterances_end_with_a_dot_alone_on_its_line() {
 }
 
 fn parsed(lines: &str, frames: usize) -> Result<Result<String, Invalid>, Failure> {
+    parsed_by(Columns::Blank, lines, frames)
+}
+
+fn parsed_by(columns: Columns, lines: &str, frames: usize) -> Result<Result<String, Invalid>, Failure> {
     let states = states();
     let (mut classes, mut boundaries) = (vec![9; frames], vec![1; frames]);
     let target = Target { classes: &mut classes, boundaries: Some(&mut boundaries) };
-    let rules = Rules { states: Some(&states), dim: 2 };
+    let rules = Rules { states: Some(&states), dim: 2, columns };
     let text = format!("\"u\"\n{lines}");
     let valid = parse::utterance(text.as_bytes(), rules, target)?;
     let shown = || classes.iter().zip(&boundaries).map(|(class, value)| format!("{class}:{value}"));
@@ -243,12 +247,39 @@ fn ranges_must_follow_each_other_from_frame_0() {
     }
 }
 
+/// As CNTK 2.0 beta 15 reads them.
+#[test]
+fn betas_take_any_blanks_between_columns() {
+    let usual = Ok(Ok("0:2 0:1 1:2".into()));
+    for first in [
+        "0  2 a",
+        " 0 2 a",
+        "0\t2\ta",
+        "0 2  a",
+        "0 2 a ",
+        "0 2 a -3.5 word",
+        "0 2 a\t-3.5\tword",
+        "0 2.0\ta",
+    ] {
+        let lines = format!("{first}\n2 \t3 b\t\n.\n");
+        assert_eq!(parsed_by(Columns::AnyBlanks, &lines, 3), usual, "{lines:?}");
+        assert!(parsed(&lines, 3).is_err(), "{lines:?}");
+        let file = format!("#!MLF!#\n\"u\"\n{lines}");
+        let scanned = scan(file.as_bytes(), 0, &EndFinder::new(), Columns::AnyBlanks).expect("memory");
+        assert_eq!(
+            scanned.utterances.iter().map(|utterance| utterance.frames).collect::<Vec<_>>(),
+            [3],
+            "{lines:?}"
+        );
+    }
+}
+
 #[test]
 fn key_lines_with_blanks_are_invalid_when_they_are_used() {
     for line in ["\"u\"  ", "u", "\"\"", ""] {
         let text = format!("{line}\n0 1 a\n.\n");
         let target = Target { classes: &mut [0], boundaries: None };
-        let rules = Rules { states: None, dim: 2 };
+        let rules = Rules { states: None, dim: 2, columns: Columns::Blank };
         let invalid = Invalid::KeyLine(line.as_bytes().to_vec());
         assert_eq!(parse::utterance(text.as_bytes(), rules, target), Ok(Err(invalid)));
     }

@@ -29,6 +29,7 @@ pub fn options(files: &[&str]) -> MlfOptions {
         element: ElementType::Float,
         frame_mode: false,
         confinement: crate::file::Confinement::default(),
+        quirks: Default::default(),
         list: None,
     }
 }
