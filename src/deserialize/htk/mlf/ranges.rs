@@ -1,7 +1,8 @@
 //! One line of an utterance: `start end state ...` with a list of states, `start end name class` without.
 //!
-//! Columns are separated by single blanks, and nothing else, unless [`Columns`] says otherwise. Both numbers are times in units of 100 ns if they are at least
-//! 99999 apart, else they are frames. Odd numbers mean what they mean in CNTK 2.7, which was asked for each of them.
+//! Columns are separated by single blanks, and nothing else, unless [`Columns`] says otherwise. Both numbers are times in units of
+//! 100 ns if they are at least 99999 apart, else they are frames. Odd numbers mean what they mean in CNTK 2.7, which was asked for
+//! each of them.
 
 use super::states::StateList;
 use crate::config::options::MlfOptions;
