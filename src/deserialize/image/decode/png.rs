@@ -26,10 +26,18 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
     let header = decoder.read_header_info().map_err(damaged)?;
     let has_colors = matches!(header.color_type, ColorType::Rgb | ColorType::Rgba);
     let is_deep = grayscale && has_colors && header.bit_depth == BitDepth::Sixteen;
+    let has_palette = header.color_type == ColorType::Indexed;
     let strip = if is_deep { Transformations::IDENTITY } else { Transformations::STRIP_16 };
     decoder.set_transformations(Transformations::EXPAND | strip);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width, reader.info().height);
+    // The crate `png` panics where libpng says that the palette is invalid.
+    let palette = reader.info().palette.as_ref().map_or(0, |palette| palette.len());
+    if has_palette && palette % 3 != 0 {
+        return Err(DecodeError::new(format!(
+            "the PNG file is damaged: its palette has {palette} bytes, and not three for each color"
+        )));
+    }
     let gamma = reader.info().gama_chunk.map(|gamma| f64::from(gamma.into_scaled()) / 100_000.0);
     let (color, depth) = reader.output_color_type();
     let layout = match color {
@@ -73,6 +81,25 @@ pub fn decode(file: &[u8], grayscale: bool, raster: &mut Raster) -> Result<(), D
 mod tests {
     use super::*;
     use crate::image::Region;
+
+    #[test]
+    fn palettes_have_whole_colors() {
+        let decoded = |palette: &[u8]| {
+            let mut file = Vec::new();
+            let mut encoder = png::Encoder::new(&mut file, 2, 1);
+            encoder.set_color(ColorType::Indexed);
+            encoder.set_depth(BitDepth::Four);
+            encoder.set_palette(palette);
+            encoder.write_header().unwrap().write_image_data(&[0x01]).unwrap();
+            let mut raster = Raster::default();
+            decode(&file, false, &mut raster).map(|()| raster.pixels).map_err(|error| error.message)
+        };
+        assert_eq!(decoded(&[1, 2, 3, 4, 5, 6]), Ok(vec![1, 2, 3, 4, 5, 6]));
+        for bytes in [4, 5, 767] {
+            let error = decoded(&vec![7; bytes]).expect_err("a palette that is none");
+            assert!(error.contains(&format!("its palette has {bytes} bytes")), "{error}");
+        }
+    }
 
     /// CNTK 2.7 with libpng 1.6.
     #[test]
