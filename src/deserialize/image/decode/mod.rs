@@ -26,6 +26,8 @@ use crate::memory::room;
 use crate::{Error, ErrorKind};
 use orient::Orientation;
 use raster::Raster;
+#[cfg(feature = "images")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What is asked of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +133,15 @@ impl Format {
     }
 }
 
+/// Runs the decoder of another crate. What its authors did not think of may be a panic there, and is an error of one image here, not the
+/// end of the reader. (Nothing is kept of the raster of an image that failed.)
+#[cfg(feature = "images")]
+fn guarded(decode: impl FnOnce() -> Result<(), DecodeError>) -> Result<(), DecodeError> {
+    let panicked =
+        |_| Err(DecodeError::new("the image is damaged in a way that its decoder does not expect"));
+    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)
+}
+
 /// What is said of a format that was left out of the library.
 #[cfg(not(feature = "images"))]
 fn left_out() -> DecodeError {
@@ -220,11 +231,11 @@ impl Decoder {
             Format::Bmp => bmp::decode(file, options.in_memory, raster),
             Format::Pnm => pnm::decode(file, raster),
             #[cfg(feature = "images")]
-            Format::Png => png::decode(file, options.grayscale, raster),
+            Format::Png => guarded(|| png::decode(file, options.grayscale, raster)),
             #[cfg(feature = "images")]
-            Format::Tiff => tiff::decode(file, raster),
+            Format::Tiff => guarded(|| tiff::decode(file, raster)),
             #[cfg(feature = "images")]
-            Format::WebP => webp::decode(file, raster),
+            Format::WebP => guarded(|| webp::decode(file, raster)),
             #[cfg(not(feature = "images"))]
             Format::Png | Format::Tiff | Format::WebP => Err(left_out()),
         }?;
@@ -278,5 +289,17 @@ fn bytes(pixels: &mut Pixels, size: usize) -> crate::Result<&mut [u8]> {
             Ok(bytes)
         }
         _ => Ok(&mut []),
+    }
+}
+
+#[cfg(all(test, feature = "images"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_that_panics_fails_for_its_image_alone() {
+        let error = guarded(|| std::panic::resume_unwind(Box::new("out of range"))).expect_err("a panic");
+        assert!(error.message.contains("does not expect"), "{}", error.message);
+        assert!(guarded(|| Ok(())).is_ok());
     }
 }
