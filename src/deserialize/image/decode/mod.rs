@@ -136,7 +136,7 @@ impl Format {
 /// Runs the decoder of another crate. What its authors did not think of may be a panic there, and is an error of one image here, not the
 /// end of the reader. (Nothing is kept of the raster of an image that failed.)
 #[cfg(feature = "images")]
-fn guarded(decode: impl FnOnce() -> Result<(), DecodeError>) -> Result<(), DecodeError> {
+fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, DecodeError> {
     let panicked =
         |_| Err(DecodeError::new("the image is damaged in a way that its decoder does not expect"));
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(panicked)
@@ -180,7 +180,7 @@ impl Decoder {
             }
             #[cfg(feature = "images")]
             Format::WebP => {
-                let (width, height, channels) = webp::size(file)?;
+                let (width, height, channels) = guarded(|| webp::size(file))?;
                 (width, height, Some(channels))
             }
             #[cfg(not(feature = "images"))]
@@ -298,7 +298,8 @@ mod tests {
 
     #[test]
     fn a_decoder_that_panics_fails_for_its_image_alone() {
-        let error = guarded(|| std::panic::resume_unwind(Box::new("out of range"))).expect_err("a panic");
+        let decode = || -> Result<(), _> { std::panic::resume_unwind(Box::new("out of range")) };
+        let error = guarded(decode).expect_err("a panic");
         assert!(error.message.contains("does not expect"), "{}", error.message);
         assert!(guarded(|| Ok(())).is_ok());
     }
