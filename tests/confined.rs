@@ -110,6 +110,7 @@ fn paths_of_speech_are_confined() {
     check(&data, "tables of contents", &lattices, &index, "other/toc");
 }
 
+#[cfg(feature = "images")]
 #[test]
 fn paths_of_images_are_confined() {
     let data = Data::new();

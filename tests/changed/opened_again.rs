@@ -242,6 +242,7 @@ fn image_files() {
     data.check("image files");
 }
 
+#[cfg(feature = "images")]
 #[test]
 fn zip_files() {
     let data = Data::new(|data| {

@@ -23,6 +23,7 @@ fn compressed(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+#[cfg(feature = "images")]
 #[test]
 fn all_forms_say_the_same() {
     let wanted = Matrix {
