@@ -4,14 +4,14 @@ use crate::cmake::install;
 use crate::dist;
 use crate::host_golden;
 use crate::portable::{self, Age, Library, text};
-use crate::project::Project;
+use crate::project::{Project, alone};
 use crate::swap;
 use crate::tools::{self, Tool};
 use anyhow::{Context, Result, bail, ensure};
 use lexopt::Parser;
 use lexopt::prelude::*;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A version of the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -340,7 +340,7 @@ pub fn build_ahead(project: &Project) -> Result<()> {
 /// [`build`] in a flavor, into [`Flavor::folder`].
 pub fn build_as(project: &Project, host: Host, engine: &Path, flavor: Flavor) -> Result<()> {
     static BUILDING: Mutex<()> = Mutex::new(());
-    let _alone = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(&BUILDING);
     let folder = flavor.folder(project, host);
     let built = MODULES.iter().map(|module| folder.join(module.file(host)));
     let mut inputs = vec![engine.to_owned()];

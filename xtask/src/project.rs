@@ -5,6 +5,7 @@ use crate::run::Run;
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The checkout that a command works on.
@@ -134,6 +135,11 @@ impl Project {
         files.dedup();
         Ok(files)
     }
+}
+
+/// Waits until no other thread does what the lock stands for: a step and [`crate::ahead`] may need the same thing.
+pub fn alone(lock: &Mutex<()>) -> MutexGuard<'_, ()> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Folder for a command's scratch files, empty.

@@ -1,11 +1,11 @@
 //! The tools that commands need besides Rust: found, installed, or named in one message.
 
 use crate::cross;
-use crate::project::Project;
+use crate::project::{Project, alone};
 use anyhow::{Result, bail};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A tool.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Tool {
 pub fn need(project: &Project, tools: &[Tool]) -> Result<()> {
     // apt-get runs once at a time.
     static LOOKING: Mutex<()> = Mutex::new(());
-    let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(&LOOKING);
     let missing =
         |project| tools.iter().copied().filter(|tool| !tool.is_there(project)).collect::<Vec<Tool>>();
     let absent = missing(project);

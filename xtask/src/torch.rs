@@ -4,13 +4,13 @@
 use crate::dist;
 use crate::guide;
 use crate::lint;
-use crate::project::{Project, empty_folder};
+use crate::project::{Project, alone, empty_folder};
 use crate::python;
 use crate::run::Run;
 use crate::steps::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// PyTorch brings libraries for graphics processors, which are not used: about 5 GB.
 const PACKAGES: [&str; 3] = ["torch", "numpy", "scipy"];
@@ -40,7 +40,7 @@ pub fn folder(project: &Project) -> PathBuf {
 /// A Python with PyTorch, in target/torch/venv; or the reason why there is none.
 pub fn environment(project: &Project) -> Result<std::result::Result<PathBuf, String>> {
     static INSTALLING: Mutex<()> = Mutex::new(());
-    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone(&INSTALLING);
     let folder = folder(project);
     let (python, ready) = (folder.join("venv/bin/python"), folder.join("ready"));
     let wanted = [&PACKAGES[..], &OPTIONAL].concat().join(" ");
