@@ -32,15 +32,16 @@ impl Mean {
     /// Reads a mean image: `MeanImg`, and its size in `Channel`, `Row` and `Col`.
     pub fn open(file: &str) -> Result<Mean> {
         let storage = storage::read(file)?;
-        let number = |name| storage.number(name).filter(|&number| number >= 1.0).map(|number| number as u64);
-        let (channels, height, width) = (number("Channel"), number("Row"), number("Col"));
-        let matrix = storage.matrix("MeanImg")?;
-        let (Some(channels), Some(height), Some(width), Some(matrix)) = (channels, height, width, matrix)
+        // A number that is missing counts as 0, which no image has.
+        let number = |name| storage.number(name).unwrap_or(0.0);
+        let numbers = [number("Channel"), number("Row"), number("Col")];
+        let (Some(matrix), true) = (storage.matrix("MeanImg")?, numbers.iter().all(|&number| number >= 1.0))
         else {
             let detail =
                 "'Channel', 'Row' and 'Col', each at least 1, and the matrix 'MeanImg' were expected.";
             return Err(storage::invalid_data("Invalid data in file", file).with_detail(detail));
         };
+        let [channels, height, width] = numbers.map(|number| number as u64);
         let size = channels.checked_mul(height).and_then(|size| size.checked_mul(width));
         if size != Some(matrix.values.len() as u64) {
             let detail = format!(
