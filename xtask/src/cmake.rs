@@ -55,10 +55,11 @@ impl<'a> Build<'a> {
     }
 
     /// Runs the tests; counts those that CTest knows.
-    pub fn test(&self, variables: &[(&str, &str)], options: &[&str]) -> Result<Tally> {
-        let run =
-            self.project.run("ctest").folder(&self.folder).args(["--output-on-failure", "--no-tests=error"]);
-        let run = variables.iter().fold(run.args(options), |run, (name, value)| run.env(name, value));
+    pub fn test(&self, variables: &[(&str, String)]) -> Result<Tally> {
+        let run = self.project.run("ctest").folder(&self.folder);
+        let run = run.args(["--output-on-failure", "--no-tests=error"]);
+        let run = run.args(["--parallel", &machine::cores().to_string()]);
+        let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
         let output = run.go()?;
         let line =
             output.lines().find(|line| line.contains("tests passed,")).context("CTest gave no summary")?;

@@ -38,6 +38,12 @@ impl Dist {
 /// A command of cargo's in release mode. Messages of panics and debug information name source files, so folders of this machine are
 /// left out of their paths: that of the checkout, and that in which cargo keeps the sources of crates.
 pub fn release(project: &Project, command: &str) -> Run {
+    let run = project.cargo(command).arg("--release");
+    release_variables(project).into_iter().fold(run, |run, (name, value)| run.env(name, value))
+}
+
+/// The environment of such a command. What cargo builds elsewhere with the same variables need not be built again.
+pub fn release_variables(project: &Project) -> Vec<(&'static str, String)> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
     let registries = home.into_iter().flat_map(|home| std::fs::read_dir(home.join("registry/src"))).flatten();
@@ -52,14 +58,15 @@ pub fn release(project: &Project, command: &str) -> Run {
     );
     flags.push(format!("--remap-path-prefix={}=cntk-reader", project.root.display()));
     flags.retain(|flag| !flag.is_empty());
-    let run = project.cargo(command).arg("--release").env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    match project.quick {
-        true => {
-            let run = run.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
-            run.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
-        }
-        false => run,
+    let mut variables = vec![("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))];
+    if project.quick {
+        variables.extend([
+            ("CARGO_PROFILE_RELEASE_LTO", "off".to_owned()),
+            ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1".to_owned()),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16".to_owned()),
+        ]);
     }
+    variables
 }
 
 /// Builds the static library in release mode; returns its path. The shared library and the modules for CNTK are linked from it.

@@ -1,6 +1,7 @@
 //! Runs the golden cases through the driver `replay`, which uses the C++ header, and compares bit by bit.
 
 use crate::golden::{self, Case};
+use crate::machine;
 use crate::project::{Project, empty_folder};
 use crate::run::Run;
 use crate::steps::Tally;
@@ -16,15 +17,23 @@ pub fn check(project: &Project, every: usize, under: &[&str]) -> Result<Tally> {
     let scratch = project.target.join("xtask/replay");
     empty_folder(&scratch)?;
     let driver = project.target.join("drivers/replay");
-    let mut failures = Vec::new();
-    let mut passed = 0;
-    for case in golden::load(project)?.iter().step_by(every) {
-        let outcome = replay(project, case, &driver, under, &scratch.join(&case.name));
-        match outcome.and_then(|output| compare(case, &output)) {
-            Ok(()) => passed += 1,
-            Err(error) => failures.push(format!("{}: {error:#}", case.name)),
-        }
-    }
+    let cases: Vec<Case> = golden::load(project)?.into_iter().step_by(every).collect();
+    let threads = machine::cores();
+    let work = |first: usize| -> Vec<String> {
+        let cases = cases.iter().skip(first).step_by(threads);
+        let outcomes = cases.map(|case| {
+            let output = replay(project, case, &driver, under, &scratch.join(&case.name));
+            output.and_then(|output| compare(case, &output)).with_context(|| case.name.clone())
+        });
+        outcomes.filter_map(|outcome| outcome.err().map(|error| format!("{error:#}"))).collect()
+    };
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..threads).map(|first| scope.spawn(move || work(first))).collect();
+        let panicked = |_| vec!["a thread that replayed cases has panicked".to_owned()];
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(panicked)).collect()
+    });
+    let passed = cases.len().saturating_sub(failures.len());
     if !failures.is_empty() {
         let shown = failures.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
         println!(

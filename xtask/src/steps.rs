@@ -185,10 +185,7 @@ pub const ALL: &[Step] = &[
         torch::step,
     ),
     step("csharp", "the C# example", |project| with_luxuries(project, &[Tool::Mono], csharp::check)),
-    step("cpp", "C++ tests, and CMake projects that use the library", |project| {
-        let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
-        cpp(project, "cmake/tests", &["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target], &[])
-    }),
+    step("cpp", "C++ tests, and CMake projects that use the library", cpp),
     step(
         "schedules",
         "protocols between threads, each under thousands of orders of their steps",
@@ -267,16 +264,18 @@ fn with_luxuries(project: &Project, luxuries: &[Tool], work: fn(&Project) -> Res
     }
 }
 
-/// The C++ tests.
-fn cpp(project: &Project, folder: &str, options: &[&str], variables: &[(&str, &str)]) -> Result<Tally> {
+/// The C++ tests, also that of a project that builds the library itself: with what is built already.
+fn cpp(project: &Project) -> Result<Tally> {
     tools::need(project, &[&build::TOOLS[..], &[Tool::GoogleTest]].concat())?;
     if let Err(reason) = tools::need(project, &[Tool::Clang]) {
         println!("      without Clang, which the headers are compiled with beside GCC: {reason:#}");
     }
     let dist = dist::build(project)?;
-    let build = Build::configure(project, &dist, "cpp_tests", folder, options)?;
+    let cargo_target = format!("-DCNTK_READER_CARGO_TARGET_DIR={}", project.target.display());
+    let options = ["-DCNTK_READER_TEST_SUBDIRECTORY=ON", &cargo_target];
+    let build = Build::configure(project, &dist, "cpp_tests", "cmake/tests", &options)?;
     build.build(None)?;
-    build.test(variables, &[])
+    build.test(&dist::release_variables(project))
 }
 
 /// Projects that use the installed library.
