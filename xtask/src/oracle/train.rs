@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Configurations in xtask/brainscript.
-const NETWORKS: [&str; 3] = ["plane", "digits", "words"];
+const NETWORKS: [&str; 4] = ["plane", "digits", "words", "tags"];
 
 /// Epochs of a whole run, and of one that stops early.
 const EPOCHS: [u32; 2] = [4, 2];
@@ -80,14 +80,14 @@ fn forget(folder: &Path) -> Result<()> {
     empty_folder(&folder.join("model"))
 }
 
-/// Points in a plane, digits, and sentences of numbered words.
+/// Points in a plane, digits, and sentences of numbered words, whose labels belong to the sentence or to the word.
 fn data(project: &Project, folder: &Path) -> Result<()> {
     let mut state = 5u32;
     let mut random = |bound: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (state >> 8) % bound
     };
-    let (mut plane, mut words) = (String::new(), String::new());
+    let (mut plane, mut words, mut tags) = (String::new(), String::new(), String::new());
     for _ in 0..4000 {
         let [x, y] = [0, 0].map(|_: i32| f64::from(random(4001)) / 1000.0 - 2.0);
         let outside = u32::from(x * x + y * y > 2.0);
@@ -97,14 +97,19 @@ fn data(project: &Project, folder: &Path) -> Result<()> {
         let length = 3 + random(12);
         let sentence: Vec<u32> = (0..length).map(|_| random(50)).collect();
         let class = sentence.iter().sum::<u32>() % 5;
-        for (step, word) in sentence.iter().enumerate() {
-            let label = (0..5).map(|number| format!(" {}", u32::from(number == class)));
-            let label = if step == 0 { format!(" |y{}", label.collect::<String>()) } else { String::new() };
-            writeln!(words, "{key} |x {word}:1{label}")?;
+        let mut last = 0;
+        for (step, &word) in sentence.iter().enumerate() {
+            let label = |class| (0..5).map(move |number| format!(" {}", u32::from(number == class)));
+            let of_sentence =
+                if step == 0 { format!(" |y{}", label(class).collect::<String>()) } else { String::new() };
+            writeln!(words, "{key} |x {word}:1{of_sentence}")?;
+            writeln!(tags, "{key} |x {word}:1 |y{}", label((last + word) % 5).collect::<String>())?;
+            last = word;
         }
     }
     std::fs::write(folder.join("plane.ctf"), plane)?;
     std::fs::write(folder.join("words.ctf"), words)?;
+    std::fs::write(folder.join("tags.ctf"), tags)?;
     std::fs::copy(project.path("examples/data/digits.train.ctf"), folder.join("digits.ctf"))?;
     Ok(())
 }
