@@ -179,8 +179,9 @@ impl Shell<'_> {
         let run = self.project.run("bash").folder(&self.place()?).env("PATH", &self.path);
         let run = run.env("CNTK_READER", &self.project.root).env("PYTHONDONTWRITEBYTECODE", "1");
         // Packages of Cargo's are those that the library was built with, compiled once.
-        let cargo = self.project.target.join("xtask/guide");
-        let run = run.env("CARGO_TARGET_DIR", cargo).env("CARGO_NET_OFFLINE", "true");
+        let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
+        let variables = dist::release_variables(self.project);
+        let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
         run.named("bash").arg("-c").arg(script).output()
     }
 }

@@ -112,11 +112,34 @@ impl Run {
     }
 }
 
-/// The end of a program's output.
+/// The end of a program's output, and what it said of failed tests before: where all tests run, that may be far from the end.
 fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output.trim_end().lines().collect();
     let first = lines.len().saturating_sub(SHOWN_LINES);
     let mut shown = if first > 0 { format!("... {first} lines\n") } else { String::new() };
+    for (number, line) in lines[..first].iter().enumerate() {
+        let panicked = line.contains("panicked at");
+        if panicked || line.ends_with("... FAILED") {
+            // The line after a panic's place is its message.
+            let said = &lines[number..=number + usize::from(panicked)];
+            shown += &format!("{}\n", said.join("\n"));
+        }
+    }
     shown += &lines[first..].join("\n");
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_shown_wherever_they_are() {
+        let begin = "test a ... ok\ntest b ... FAILED\nthread 'b' panicked at b.rs:1:\nno\nmore\n";
+        let end = "end\n".repeat(SHOWN_LINES);
+        let shown = last_lines(&format!("{begin}{end}"));
+        let expected = "... 5 lines\ntest b ... FAILED\nthread 'b' panicked at b.rs:1:\nno\n";
+        assert_eq!(shown, format!("{expected}{}", end.trim_end()));
+        assert_eq!(last_lines("one\ntwo\n"), "one\ntwo");
+    }
 }
