@@ -140,11 +140,12 @@ fn info_of_an_indexed_file_reads_only_some_of_it() {
     // The file without its configuration has the same cache.
     let bare = tool.run(&["info", "a.ctf", "--format", "json"]).json();
     assert_eq!([&bare["deserializers"][0]["sequences"], &bare["complete"]], [&json!(1000), &json!(false)]);
-    // The file is another one now: the cache is stale, and everything is read.
+    // The file is another one now: the cache is stale, and everything is read. The times differ only if a second has passed.
     tool.file("a.ctf", DAMAGED);
     let changed = tool.run(&["info", "a.ctf", "--format", "json"]).json();
     assert_eq!(changed["complete"], json!(true));
-    assert_eq!(changed["deserializers"][0]["index"]["state"], json!("unfit"));
+    let state = &changed["deserializers"][0]["index"]["state"];
+    assert!([json!("unfit"), json!("outdated")].contains(state), "{state}");
 }
 
 #[test]
