@@ -6,6 +6,7 @@ use crate::machine;
 use crate::project::Project;
 use crate::steps::Tally;
 use anyhow::{Context, Result, ensure};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A CMake project and where it is built.
@@ -55,12 +56,11 @@ impl<'a> Build<'a> {
     }
 
     /// Runs the tests; counts those that CTest knows.
-    pub fn test(&self, variables: &[(&str, String)]) -> Result<Tally> {
+    pub fn test<V: AsRef<OsStr>>(&self, variables: &[(&str, V)]) -> Result<Tally> {
         let run = self.project.run("ctest").folder(&self.folder);
         let run = run.args(["--output-on-failure", "--no-tests=error"]);
         let run = run.args(["--parallel", &machine::cores().to_string()]);
-        let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
-        let output = run.go()?;
+        let output = run.envs(variables).go()?;
         let line =
             output.lines().find(|line| line.contains("tests passed,")).context("CTest gave no summary")?;
         let passed = line.rsplit(' ').next().and_then(|count| count.parse().ok());

@@ -38,8 +38,7 @@ impl Dist {
 /// A command of cargo's in release mode. Messages of panics and debug information name source files, so folders of this machine are
 /// left out of their paths: that of the checkout, and that in which cargo keeps the sources of crates.
 pub fn release(project: &Project, command: &str) -> Run {
-    let run = project.cargo(command).arg("--release");
-    release_variables(project).into_iter().fold(run, |run, (name, value)| run.env(name, value))
+    project.cargo(command).arg("--release").envs(&release_variables(project))
 }
 
 /// The environment of such a command. What cargo builds elsewhere with the same variables need not be built again.

@@ -36,8 +36,7 @@ pub fn step(project: &Project) -> Result<Tally> {
         Err(reason) => Tally::skipped(format!("the pictures: {reason}"))?,
         Ok(python) => {
             let run = project.run(&python.to_string_lossy());
-            let variables = python::variables(project, &dist.library());
-            let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+            let run = run.envs(&python::variables(project, &dist.library()));
             run.arg(PICTURES).arg("check").go()?;
             Tally::passed(1)?
         }
@@ -180,8 +179,7 @@ impl Shell<'_> {
         let run = run.env("CNTK_READER", &self.project.root).env("PYTHONDONTWRITEBYTECODE", "1");
         // Packages of Cargo's are those that the library was built with, compiled once.
         let run = run.env("CARGO_TARGET_DIR", &self.project.target).env("CARGO_NET_OFFLINE", "true");
-        let variables = dist::release_variables(self.project);
-        let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+        let run = run.envs(&dist::release_variables(self.project));
         run.named("bash").arg("-c").arg(script).output()
     }
 }

@@ -163,8 +163,7 @@ impl Guide<'_> {
         std::fs::write(self.folder.join("guide.py"), text)?;
         let python = self.project.target.join("python/venv/bin/python");
         let run = self.project.run(&python.to_string_lossy()).folder(self.folder);
-        let variables = python::variables(self.project, &self.dist.library());
-        let run = variables.into_iter().fold(run, |run, (name, value)| run.env(name, value));
+        let run = run.envs(&python::variables(self.project, &self.dist.library()));
         run.arg("guide.py").output()
     }
 }

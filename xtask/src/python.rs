@@ -148,8 +148,7 @@ pub fn step(project: &Project) -> Result<Tally> {
 /// Runs the tests with these variables.
 fn tests(project: &Project, python: &Path, variables: &[(&str, OsString)]) -> Result<Tally> {
     let run = project.run(&python.to_string_lossy()).args(["-m", "unittest", "discover", "-v"]);
-    let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
-    unittest(&run.args(["-s", "python/tests", "-t", "python"]).go()?)
+    unittest(&run.envs(variables).args(["-s", "python/tests", "-t", "python"]).go()?)
 }
 
 /// What unittest counts in the last lines of its output: `Ran 12 tests in 0.5s` and `OK (skipped=2)`. Prints the reasons of skipped

@@ -49,6 +49,11 @@ impl Run {
         self
     }
 
+    /// Sets environment variables.
+    pub fn envs<V: AsRef<OsStr>>(self, variables: &[(&str, V)]) -> Run {
+        variables.iter().fold(self, |run, (name, value)| run.env(name, value))
+    }
+
     /// Runs in another folder.
     pub fn folder(mut self, folder: &Path) -> Run {
         self.command.current_dir(folder);

@@ -129,8 +129,7 @@ fn tests(project: &Project, python: &Path, library: &Path) -> Result<Tally> {
 }
 
 fn with_package(project: &Project, run: Run, library: &Path) -> Run {
-    let variables = python::variables(project, library);
-    variables.into_iter().fold(run, |run, (name, value)| run.env(name, value))
+    run.envs(&python::variables(project, library))
 }
 
 struct Example<'a> {

@@ -143,7 +143,7 @@ fn readers(project: &Project, python: &Path, data: &Path) -> Result<[Reader; 3]>
         move |order: &str, is_checked: bool| {
             let run = run(&program, &[&script, package], order);
             let run = if is_checked { run } else { run.arg("unchecked") };
-            environment.iter().fold(run, |run, (name, value)| run.env(name, value))
+            run.envs(&environment)
         }
     };
     let native = project.target.join("release/examples/csv");

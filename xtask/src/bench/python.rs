@@ -147,8 +147,7 @@ impl Bench<'_> {
         let (python, folder) = (self.python.clone(), self.folder.clone());
         Subject::new(id, move || {
             let run = bound(&python.to_string_lossy(), &root, CPUS).arg("benches/python/measure.py");
-            let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
-            run.args([what, id]).arg(&folder)
+            run.envs(&variables).args([what, id]).arg(&folder)
         })
     }
 
@@ -156,8 +155,7 @@ impl Bench<'_> {
     fn padding(&self) -> Result<String> {
         let printed = self.project.part("padding 20,000 sequences of words", || {
             let run = bound(&self.python.to_string_lossy(), &self.project.root, CPUS);
-            let variables = python::variables(self.project, &self.library);
-            let run = variables.iter().fold(run, |run, (name, value)| run.env(name, value));
+            let run = run.envs(&python::variables(self.project, &self.library));
             run.arg("benches/forms/main.py").output()
         })?;
         Ok(format!(

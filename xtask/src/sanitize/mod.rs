@@ -141,9 +141,7 @@ fn cpp(project: &Project, sanitizers: &str) -> Result<Tally> {
     build.build(None)?;
     let variables =
         [("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")];
-    build
-        .test(&variables.map(|(name, value)| (name, value.to_owned())))
-        .with_context(|| format!("C++ tests under -fsanitize={sanitizers}"))
+    build.test(&variables).with_context(|| format!("C++ tests under -fsanitize={sanitizers}"))
 }
 
 /// Every `every`-th golden record under Valgrind.
