@@ -131,10 +131,13 @@ pub mod file;
 pub mod fork;
 mod forms;
 mod front;
-/// What fuzz targets change inside the library.
+/// What fuzz targets change inside the library, and the memory that they get.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
+    /// Bytes that can be had at once.
+    pub const MOST_MEMORY: usize = crate::memory::pages::MOST_IN_FUZZING;
+
     pub use crate::processor::fuzzing::*;
 }
 #[doc(hidden)]

@@ -1,10 +1,8 @@
 //! Memory as on a machine that has little: what asks for too much at once gets none, as the library must expect.
 
+use cntk_reader::fuzzing::MOST_MEMORY as MOST;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::null_mut;
-
-/// Most bytes that can be had at once. Inputs are small, and so is what is made of them.
-const MOST: usize = 512 << 20;
 
 /// The system's memory, [`MOST`] bytes at a time.
 pub struct Limited;

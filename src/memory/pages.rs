@@ -14,8 +14,10 @@ const LARGEST_PAGE: usize = 64 << 10;
 /// Bytes from which on memory is taken from the system: the allocator's own limit, before it moves it.
 pub(crate) const LEAST: usize = 128 << 10;
 
-/// Bytes that fuzz targets get at most. Their inputs are small, and so is what is made of them, unless a few bytes ask for more.
-const MOST_IN_FUZZING: usize = 512 << 20;
+/// Bytes that fuzz targets get at most, at once. Their inputs are small, and so is what is made of them, unless a few bytes ask for
+/// more: a line of labels claims a week of speech. Several such blocks fit into what libFuzzer lets the process take.
+#[cfg(fuzzing)]
+pub(crate) const MOST_IN_FUZZING: usize = 256 << 20;
 
 /// Zeroed memory that begins at a page, and at the place of a huge page if it is as large.
 #[derive(Debug)]
@@ -33,7 +35,8 @@ impl Pages {
     /// `size` bytes, or `None` if there is no memory for them. No page is there before it is written.
     pub(crate) fn new(size: usize) -> Option<Pages> {
         // Fuzz targets run as on a machine that has little memory.
-        if cfg!(fuzzing) && size > MOST_IN_FUZZING {
+        #[cfg(fuzzing)]
+        if size > MOST_IN_FUZZING {
             return None;
         }
         if size < HUGE_PAGE {

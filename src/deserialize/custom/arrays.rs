@@ -317,8 +317,13 @@ fn check_stream(info: &StreamInfo, data: StreamData) -> Checking<Stream> {
         }
     };
     let stream = Stream { arrays, runs };
+    let mut several = match stream.runs {
+        // One sample each. An array whose samples share their bytes, or have none, can claim any number of them.
+        Runs::Samples(_) => 0..0,
+        Runs::Sequences(_) | Runs::Arrays => 0..stream.count(),
+    };
     // CNTK 2.7 finds this out only when it packs the sequence.
-    if let Some(i) = (0..stream.count()).find(|&i| stream.samples(i) == 0) {
+    if let Some(i) = several.find(|&i| stream.samples(i) == 0) {
         return Err(format!("sequence {i}: AddSequence: Sequences must be a least one frame long.").into());
     }
     Ok(stream)
