@@ -73,11 +73,16 @@ def explained(example: str) -> Callable[[Explained], Explained]:
     return decorate
 
 
-def whole(what: str, value: object, least: int = 0) -> int:
-    """A whole number, of Python or NumPy, that is not below ``least``; else an error about ``what``."""
+def whole(what: str, value: object, least: int = 0, most: int = 2**64 - 1) -> int:
+    """A whole number, of Python or NumPy, from ``least`` to ``most``; else an error about ``what``.
+
+    ctypes would cut off what an argument has no room for, without a word.
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{what} has to be a whole number, and {value!r} is none.")
     number = operator.index(cast("SupportsIndex", value))
     if number < least:
         raise ValueError(f"{what} has to be at least {least}, and is {number}.")
+    if number > most:
+        raise ValueError(f"{what} has to be at most {most}, and is {number}.")
     return number

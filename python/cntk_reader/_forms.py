@@ -129,7 +129,8 @@ class Forms:
 
     def padded_indices(self, value: int, length: int | None) -> PaddedIndices:
         """See :meth:`StreamMinibatch.padded_indices`."""
-        shape, value = self._padded_shape(length), whole("What is put after sequences", value, -(2**31))
+        shape = self._padded_shape(length)
+        value = whole("What is put after sequences", value, -(2**31), 2**31 - 1)
         array, mask = np.empty(shape, np.int32), np.empty(shape, np.bool_)
         places = array.ctypes.data, array.size, mask.ctypes.data, mask.size
         _pad_indices(self.owner.handle, self.number, shape[1], value, *places)

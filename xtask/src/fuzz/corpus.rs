@@ -3,6 +3,7 @@
 use super::program::{LONGEST, Program, Target, clean_after};
 use crate::project::{Project, empty_folder};
 use anyhow::{Context, Result, ensure};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -35,7 +36,8 @@ fn merged(project: &Project, program: &Program, target: &Target, folders: &[Path
     empty_folder(&scratch)?;
     std::fs::create_dir(scratch.join("merged"))?;
     let mut command = program.command(target, &scratch);
-    command.arg("-merge=1").arg(format!("-merge_control_file={}", notes.display()));
+    // As if to find the fewest files: then the notes have all that a file reaches. Else they leave out what a smaller file reaches too.
+    command.arg("-set_cover_merge=1").arg(format!("-merge_control_file={}", notes.display()));
     command.arg(scratch.join("merged")).args(folders).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn()?;
     let status = child.wait();
@@ -48,6 +50,7 @@ fn merged(project: &Project, program: &Program, target: &Target, folders: &[Path
 struct File {
     path: PathBuf,
     size: u64,
+    /// Those that no better file reaches.
     features: Vec<u32>,
 }
 
@@ -55,16 +58,14 @@ struct File {
 fn best(notes: &str) -> Vec<PathBuf> {
     let mut files = files(notes);
     files.retain(|file| file.size <= LONGEST);
-    let mut reached = HashSet::new();
     let mut best = Vec::new();
     while best.len() < MOST {
-        let gain = |file: &File| file.features.iter().filter(|feature| !reached.contains(*feature)).count();
-        let gains =
-            files.iter().enumerate().map(|(number, file)| (gain(file), std::cmp::Reverse(file.size), number));
-        let Some((1.., _, number)) = gains.max() else { break };
-        let file = files.swap_remove(number);
-        reached.extend(file.features);
-        best.push(file.path);
+        let gains = files.iter().map(|file| (file.features.len(), Reverse(file.size))).enumerate();
+        let Some((number, (1.., _))) = gains.max_by_key(|&(_, gain)| gain) else { break };
+        let taken = files.swap_remove(number);
+        let reached: HashSet<u32> = taken.features.into_iter().collect();
+        files.iter_mut().for_each(|file| file.features.retain(|feature| !reached.contains(feature)));
+        best.push(taken.path);
     }
     best
 }
