@@ -135,9 +135,7 @@ mod front;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    /// Bytes that can be had at once.
-    pub const MOST_MEMORY: usize = crate::memory::pages::MOST_IN_FUZZING;
-
+    pub use crate::memory::pages::MOST_MEMORY;
     pub use crate::processor::fuzzing::*;
 }
 #[doc(hidden)]

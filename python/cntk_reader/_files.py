@@ -16,6 +16,7 @@ from typing import Any
 from . import _library as lib
 from ._callbacks import callback, report
 from ._convert import Path, Progress, convert
+from ._explain import whole
 from ._types import FsspecLike
 
 _mount = lib.checked("file_system_mount")
@@ -137,7 +138,7 @@ class _Bridge:
 
     def _size(self, _: Any, file: int, place: Any, failure: c_void_p) -> int:
         def work() -> None:
-            place[0] = self._files[file].size()
+            place[0] = whole("The size of a file", self._files[file].size())
 
         return self._guarded("size", failure, work)
 

@@ -18,7 +18,7 @@ import numpy as np
 from . import _library as lib
 from ._callbacks import Failures, callback
 from ._configuration import AnyTransform
-from ._explain import Text, unknown
+from ._explain import Text, unknown, whole
 from ._minibatch import StreamInformation
 from ._types import Array, CsrLike
 
@@ -79,7 +79,7 @@ class UserDeserializer:
     def describe(self) -> tuple[int, Streams]:
         """Number of chunks and streams, asked once."""
         if self._described is None:
-            chunks = self.num_chunks()
+            chunks = whole("The number of chunks", self.num_chunks(), 0, 2**32 - 1)
             infos = list(self.stream_infos())
             for place, info in enumerate(infos):
                 if info.stream_id != place:
@@ -306,7 +306,8 @@ class Bridge:
             raise ValueError(f"The shape {info.shape} of '{info.name}' is not known completely.")
         if info.is_binary:
             raise ValueError(f"The stream '{info.name}' is binary, which streams of users cannot be.")
-        shape = (c_size_t * len(info.shape))(*reversed(info.shape))
+        dimensions = [whole(f"A dimension of '{info.name}'", dimension) for dimension in reversed(info.shape)]
+        shape = (c_size_t * len(dimensions))(*dimensions)
         self._shapes.append(shape)
         place.name = info.name.encode()
         place.name_length = len(info.name.encode())
@@ -336,7 +337,7 @@ class Bridge:
         def describe() -> None:
             listed = self._user.get_sequences(chunk)  # type: ignore[attr-defined]
             sequences = place.contents
-            sequences.count = listed.count
+            sequences.count = whole("The number of sequences", listed.count)
             kept: list[Any] = []
             if listed.lengths is not None:
                 kept.append(self._of_all(listed.lengths, listed.count, np.uint32, "lengths"))

@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from cntk_reader import (
@@ -126,6 +127,9 @@ class StorageTest(unittest.TestCase):
             values("memory-test://digits")
         with self.assertRaisesRegex(ReaderError, "FileNotFoundError: nothing is called memory-test://other"):
             values("memory-test://other")
+        with patch.object(MemoryFile, "size", lambda _: -1):
+            with self.assertRaisesRegex(ReaderError, "The size of a file has to be at least 0, and is -1"):
+                values("memory-test://digits")
         unmount("memory-test")
         with self.assertRaisesRegex(ReaderError, "mount it first"):
             values("memory-test://digits")

@@ -186,7 +186,13 @@ class Orders(unittest.TestCase):
             parts = list(source.minibatches(3))
         self.assertEqual([part["x"].num_samples for part in parts], [1, 3])
         self.assertEqual([part.key_text(0) for part in parts], ["8", "9"])
-        for mistake in (SequenceList(2, lengths=[1]), SequenceList(2, keys=["8"]), SequenceList(2, keys=[1, 2, 3])):
+        for mistake in (
+            SequenceList(-1),
+            SequenceList(2**64 + 2),
+            SequenceList(2, lengths=[1]),
+            SequenceList(2, keys=["8"]),
+            SequenceList(2, keys=[1, 2, 3]),
+        ):
             Listed.listed = mistake
             with self.assertRaises(ReaderError) as caught:
                 MinibatchSource(Listed())
@@ -320,8 +326,13 @@ class Mistakes(unittest.TestCase):
             MinibatchSource(Strange([{}]))
         self.assertRaises(ReaderError, MinibatchSource, Chunks([], x=("dense", (2,))))
         self.assertRaises(ReaderError, MinibatchSource, Chunks([{}]))
-        for kind, shape in ("thick", (2,)), ("dense", (-3,)):
+        for kind, shape in ("thick", (2,)), ("dense", (-3,)), ("dense", (2**64 + 2,)):
             self.assertRaises(ValueError, MinibatchSource, Chunks([{}], x=(kind, shape)))
+        for count in -1, 2**32 + 1:
+            with self.assertRaisesRegex(
+                ValueError, f"The number of chunks has to be at (least|most) .*, and is {count}"
+            ):
+                MinibatchSource(type("Miscounted", (Chunks,), {"num_chunks": lambda _, count=count: count})([{}]))
         self.assertRaises(NotImplementedError, MinibatchSource, UserDeserializer())
 
     def test_ids_of_streams_are_their_places(self):

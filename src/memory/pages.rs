@@ -17,7 +17,7 @@ pub(crate) const LEAST: usize = 128 << 10;
 /// Bytes that fuzz targets get at most, at once. Their inputs are small, and so is what is made of them, unless a few bytes ask for
 /// more: a line of labels claims a week of speech. Several such blocks fit into what libFuzzer lets the process take.
 #[cfg(fuzzing)]
-pub(crate) const MOST_IN_FUZZING: usize = 256 << 20;
+pub const MOST_MEMORY: usize = 256 << 20;
 
 /// Zeroed memory that begins at a page, and at the place of a huge page if it is as large.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Pages {
     pub(crate) fn new(size: usize) -> Option<Pages> {
         // Fuzz targets run as on a machine that has little memory.
         #[cfg(fuzzing)]
-        if size > MOST_IN_FUZZING {
+        if size > MOST_MEMORY {
             return None;
         }
         if size < HUGE_PAGE {
