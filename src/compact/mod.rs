@@ -29,8 +29,8 @@ pub trait Value: arena::Plain + Default + PartialEq + Send + Sync + std::fmt::De
     fn from_u16(number: u16) -> Self;
     /// The nearest value to an integer, ties to even.
     fn from_i32(number: i32) -> Self;
-    /// The value with the other sign, also of zero.
-    fn negated(self) -> Self;
+    /// The value with the other sign, also of zero, if the lowest bit is set. Signs are as good as random: no branch.
+    fn negated_if(self, bit: u64) -> Self;
 }
 
 impl Value for f32 {
@@ -47,8 +47,8 @@ impl Value for f32 {
         number as f32
     }
     #[inline(always)]
-    fn negated(self) -> f32 {
-        -self
+    fn negated_if(self, bit: u64) -> f32 {
+        f32::from_bits(self.to_bits() ^ (bit as u32) << 31)
     }
 }
 
@@ -66,8 +66,8 @@ impl Value for f64 {
         number.into()
     }
     #[inline(always)]
-    fn negated(self) -> f64 {
-        -self
+    fn negated_if(self, bit: u64) -> f64 {
+        f64::from_bits(self.to_bits() ^ bit << 63)
     }
 }
 

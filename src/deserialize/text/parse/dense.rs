@@ -78,10 +78,8 @@ fn blocks<T: Value, S: Simd>(
             return None;
         }
         let room = out.get_mut(count..)?.first_chunk_mut()?;
-        if S::SHORT_INTEGERS && has_five(tokens.digit) | tokens.dot == 0 {
-            simd.short_integers(window, &tokens, room);
-        } else if !simd.plain_numbers(window, &tokens, room) {
-            one_by_one(simd, window, &tokens, starts, room)?;
+        if !simd.plain_numbers(window, &tokens, room) {
+            one_by_one(window, &tokens, starts, room)?;
         }
         count += total;
         at += rest as usize;
@@ -128,8 +126,7 @@ fn unusual<T: Value, S: Simd>(
 
 /// Converts the tokens of a block one after the other.
 #[inline(always)]
-pub fn one_by_one<T: Value, S: Simd>(
-    simd: S,
+pub fn one_by_one<T: Value>(
     window: Window<'_>,
     tokens: &Tokens,
     mut starts: u64,
@@ -143,16 +140,9 @@ pub fn one_by_one<T: Value, S: Simd>(
         let (start, end) = (starts.trailing_zeros(), ends.trailing_zeros());
         starts &= starts.wrapping_sub(1);
         ends &= ends - 1;
-        *out = T::from_f64(number(simd, window, start, end, &mut dot, minus)?);
+        *out = T::from_f64(number(window, start, end, &mut dot, minus)?);
     }
     (dot == 0).then_some(())
-}
-
-/// Not 0 if one of the runs of ones has more than 4.
-#[inline(always)]
-fn has_five(mask: u64) -> u64 {
-    let pairs = mask & (mask << 1);
-    pairs & (pairs << 2) & (mask << 4)
 }
 
 /// [`read`] for samples of a few values, where classifying 64 bytes does not pay.

@@ -96,7 +96,7 @@ pub fn read<const ENTRIES: bool, S: Simd>(simd: S, window: Window<'_>, values: &
         ends: simd.lowest(!part & (part << 1), limit),
     };
     if !simd.plain_numbers(window, &tokens, values) {
-        one_by_one(simd, window, &tokens, part & !(part << 1), values)?;
+        one_by_one(window, &tokens, part & !(part << 1), values)?;
     }
     let total = tokens.ends.count_ones() as usize;
     Some(Block { size: size as usize, is_end, total, are_scaled: simd.extract(letter, tokens.ends) })

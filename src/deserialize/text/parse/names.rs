@@ -10,6 +10,8 @@ pub struct Stream {
     pub name: u64,
     /// Ones in the bytes of `name` that count; 0 if no name in a text can be this one.
     pub mask: u64,
+    /// The last 8 bytes of a name that has more.
+    last: u64,
     /// The whole name.
     pub alias: Vec<u8>,
     /// Values of a sample.
@@ -36,6 +38,7 @@ impl Stream {
         Stream {
             name: u64::from_le_bytes(name),
             mask: u64::from_le_bytes(mask),
+            last: rule.alias.last_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes)),
             alias: rule.alias.clone(),
             dim: rule.dim,
             sparse: rule.sparse,
@@ -53,7 +56,9 @@ pub fn find(streams: &[Stream], text: &[u8], at: usize, guess: usize) -> Option<
         let stream = streams.get(number)?;
         if (word ^ stream.name) & stream.mask == 0 && stream.mask != 0 {
             let length = stream.alias.len();
-            let is_found = length <= 8 || text.get(at + 8..at + length) == stream.alias.get(8..);
+            let is_found = length <= 8
+                || load8(text, at + length - 8)? == stream.last
+                    && (length <= 16 || text.get(at + 8..at + length) == stream.alias.get(8..));
             if is_found && ends_name(*text.get(at + length)?) {
                 return Some((number, length));
             }

@@ -112,7 +112,7 @@ fn blocks<T: Value, S: Simd>(
             }
             if negative != 0 {
                 for (number, value) in values.iter_mut().enumerate() {
-                    *value = if negative >> number & 1 == 0 { *value } else { value.negated() };
+                    *value = value.negated_if(negative >> number);
                 }
             }
             count += entries.ends.count_ones() as usize;

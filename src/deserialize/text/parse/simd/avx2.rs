@@ -1,17 +1,15 @@
 //! [`Simd`] with AVX2: a block is two registers of 32 bytes, and a comparison of bytes takes two steps to become a mask.
 //!
-//! Numbers of up to four digits need no places to be computed: the number that ends at each byte of the block is computed
-//! for all 64 bytes together ([`numbers_ending`]), wherever numbers end, and the ends pick theirs: 7 instructions for a
-//! number instead of 38.
+//! All numbers are converted in the same way: eight at a time, from the eight bytes before the place where each of them ends
+//! ([`spelt`]).
 
-use super::{BLOCK, Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Simd, Tokens, Window};
+use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Simd, Tokens, Wholes, Window};
 use crate::compact::Value;
+use crate::deserialize::text::parse::number::DIVISORS;
 use crate::processor::Avx2;
 use std::arch::x86_64::*;
 
 impl Simd for Avx2 {
-    const SHORT_INTEGERS: bool = true;
-
     const UNIFORM_LINES: bool = true;
 
     #[inline(always)]
@@ -57,32 +55,17 @@ impl Simd for Avx2 {
         unsafe { _pext_u64(bits, mask) }
     }
 
-    /// In steps of eight, the last ones in vain, so that the number of tokens need not be predicted.
     #[inline(always)]
-    fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
-        let numbers = numbers_ending(self, text);
-        let Tokens { digit, minus, mut ends, .. } = *tokens;
-        let token = digit | minus;
-        let mut negative = if minus == 0 { 0 } else { self.extract(minus, token & !(token << 1)) };
-        for out in out.as_chunks_mut::<LANES>().0 {
-            if ends == 0 {
-                return;
-            }
-            for out in &mut *out {
-                // Without an end left this is the number at byte 63.
-                let last = ends.trailing_zeros().wrapping_sub(1) as usize % BLOCK;
-                ends &= ends.wrapping_sub(1);
-                *out = T::from_u16(numbers[last]);
-            }
-            if minus != 0 {
-                for out in out {
-                    if negative & 1 != 0 {
-                        *out = out.negated();
-                    }
-                    negative >>= 1;
-                }
-            }
+    fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
+        let Some(wholes) = tokens.wholes() else { return false };
+        if tokens.dot == 0 {
+            integers(self, text, tokens, wholes, out);
+        } else if wholes.has_long {
+            decimals::<T, true>(self, text, tokens, wholes, out);
+        } else {
+            decimals::<T, false>(self, text, tokens, wholes, out);
         }
+        true
     }
 
     #[inline(always)]
@@ -94,26 +77,15 @@ impl Simd for Avx2 {
         indices: &mut [i32; MOST_ENTRIES],
         values: &mut [T; MOST_ENTRIES],
     ) -> bool {
-        let numbers = numbers_ending(self, text);
-        // Up to 8 digits: the last four, and the four before them. Where a minus is among these, no number ends, and there is 0.
-        let number = |start: u32, end: u32| {
-            let last = |end: u32| i32::from(numbers[end.wrapping_sub(1) as usize % BLOCK]);
-            let is_long = if end.wrapping_sub(start) > 4 { -1 } else { 0 };
-            last(end) + 10_000 * (last(end.wrapping_sub(4)) & is_long)
-        };
-        let Entries { mut starts, mut colons, mut ends } = entries;
-        for (index, value) in indices.iter_mut().zip(values) {
+        let Entries { mut colons, mut ends, .. } = entries;
+        for (indices, values) in indices.as_chunks_mut::<4>().0.iter_mut().zip(values.as_chunks_mut::<4>().0)
+        {
             if ends == 0 {
                 break;
             }
-            let (start, colon, end) =
-                (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
-            starts &= starts.wrapping_sub(1);
-            colons &= colons.wrapping_sub(1);
-            ends &= ends - 1;
-            *index = number(start, colon);
-            *value = T::from_i32(number(colon + 1, end));
-            if *index as u32 >= limit {
+            let count = ends.count_ones();
+            let (index, value) = (four_before(self, text, &mut colons), four_before(self, text, &mut ends));
+            if !store_four_entries(self, spelt(self, index, value), count, limit, indices, values) {
                 return false;
             }
         }
@@ -124,18 +96,23 @@ impl Simd for Avx2 {
     fn entries_in_order<T: Value>(
         self,
         text: Window<'_>,
-        mut entries: Entries,
+        entries: Entries,
         order: &[u32; LANES],
         limits: &[u32; LANES],
         indices: &mut [i32; LANES],
         values: &mut [T; LANES],
     ) -> bool {
-        let count = entries.ends.count_ones();
-        let first = four_entries(self, text, &mut entries);
+        let Entries { mut colons, mut ends, .. } = entries;
+        let count = ends.count_ones();
+        let (index, value) = (four_before(self, text, &mut colons), four_before(self, text, &mut ends));
+        let first = spelt(self, index, value);
         // SAFETY: there is a value of `Avx2`; the arrays that are read and written have 32 bytes each.
         unsafe {
-            let second =
-                if count > 4 { four_entries(self, text, &mut entries) } else { _mm256_setzero_si256() };
+            let second = if count > 4 {
+                spelt(self, four_before(self, text, &mut colons), four_before(self, text, &mut ends))
+            } else {
+                _mm256_setzero_si256()
+            };
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
             let is_entry = _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes);
             let order = _mm256_loadu_si256(order.as_ptr().cast());
@@ -150,64 +127,275 @@ impl Simd for Avx2 {
             _mm256_movemask_epi8(is_large) == 0
         }
     }
+}
 
-    /// Both numbers side by side in one register: neighbouring digits are joined by multiply-and-add, three times.
-    #[inline(always)]
-    fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
-        // The last digit comes last, with zeros before the first one. Two shifts, because 64 is not allowed for one. Vectors
-        // have one that allows it, but the compiler replaces it by more instructions than these.
-        let (a, half) = (a << ((8 * a_count).wrapping_neg() % 64), 32 - 4 * b_count);
-        let b = (b << half) << half;
-        // SAFETY: there is a value of `Avx2`; nothing is read from memory.
-        unsafe {
-            let digits = _mm_and_si128(_mm_set_epi64x(b as i64, a as i64), _mm_set1_epi8(15));
-            let pairs = _mm_maddubs_epi16(digits, _mm_set1_epi16(0x010a));
-            let fours = _mm_madd_epi16(pairs, _mm_set1_epi32(0x0001_0064));
-            let packed = _mm_packus_epi32(fours, fours);
-            let eights = _mm_madd_epi16(packed, _mm_set1_epi32(0x0001_2710));
-            let doubles = _mm_cvtepi32_pd(eights);
-            (_mm_cvtsd_f64(doubles), _mm_cvtsd_f64(_mm_unpackhi_pd(doubles, doubles)))
+/// Converts tokens without points.
+#[inline(always)]
+fn integers<T: Value>(
+    simd: Avx2,
+    text: Window<'_>,
+    tokens: &Tokens,
+    wholes: Wholes,
+    out: &mut [T; MOST_NUMBERS],
+) {
+    let Tokens { minus, mut ends, .. } = *tokens;
+    let mut negative = signs(simd, minus, wholes);
+    for out in out.as_chunks_mut::<LANES>().0 {
+        if ends == 0 {
+            break;
         }
+        let (low, high) = (four_before(simd, text, &mut ends), four_before(simd, text, &mut ends));
+        store_integers(simd, spelt(simd, low, high), negative as u8, out);
+        negative >>= LANES;
     }
 }
 
-/// Four indices, then the values of these four entries, which are taken off the masks. What stands for entries that are missing
-/// is not specified.
-///
-/// Each number is brought to the end of 8 bytes, with zeros before it. Then neighbours are joined by multiply-and-add, three
-/// times: to numbers of two, of four and of eight digits.
+/// Converts tokens with fractions of up to 8 digits, or less than [`super::TOO_LONG`] if `LONG`.
 #[inline(always)]
-fn four_entries(_: Avx2, text: Window<'_>, entries: &mut Entries) -> __m256i {
-    let (mut indices, mut values) = ([0; 4], [0; 4]);
-    for (index, value) in indices.iter_mut().zip(&mut values) {
-        let Entries { starts, colons, ends } = entries;
-        let (start, colon, end) = (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
-        *starts &= starts.wrapping_sub(1);
-        *colons &= colons.wrapping_sub(1);
-        *ends &= ends.wrapping_sub(1);
-        *index = at_end(text, start, colon);
-        *value = at_end(text, colon + 1, end);
+fn decimals<T: Value, const LONG: bool>(
+    simd: Avx2,
+    text: Window<'_>,
+    tokens: &Tokens,
+    wholes: Wholes,
+    out: &mut [T; MOST_NUMBERS],
+) {
+    let Tokens { minus, mut ends, .. } = *tokens;
+    let mut negative = signs(simd, minus, wholes);
+    let mut whole_ends = wholes.ends;
+    for out in out.as_chunks_mut::<4>().0 {
+        if ends == 0 {
+            break;
+        }
+        let (whole, fraction, divisor);
+        if LONG {
+            (whole, fraction, divisor) = long_parts(simd, text, &mut whole_ends, &mut ends);
+        } else {
+            divisor = divisors(simd, whole_ends, ends);
+            let parts =
+                spelt(simd, four_before(simd, text, &mut whole_ends), four_before(simd, text, &mut ends));
+            (whole, fraction) = doubles(simd, parts);
+        }
+        store_decimals(simd, whole, fraction, divisor, negative, out);
+        negative >>= 4;
     }
-    // SAFETY: there is a value of `Avx2`; nothing is read from memory.
+}
+
+/// A bit for each token, whether a minus begins it.
+#[inline(always)]
+fn signs(simd: Avx2, minus: u64, wholes: Wholes) -> u64 {
+    if minus == 0 { 0 } else { simd.extract(minus << 1, wholes.firsts) }
+}
+
+/// Four tokens, which are taken off the masks: the digits before the points, those after them, and the divisors of the latter.
+///
+/// As `number::run`: 16 digits make an integer, those after them are added one by one.
+#[inline(always)]
+fn long_parts(
+    simd: Avx2,
+    text: Window<'_>,
+    whole_ends: &mut u64,
+    ends: &mut u64,
+) -> (__m256d, __m256d, __m256d) {
+    let divisor = divisors(simd, *whole_ends, *ends);
+    let (mut low, mut high, mut more, mut counts) = ([0; 4], [0; 4], [0; 4], [0; 4]);
+    let mut rest = *whole_ends;
+    for i in 0..4 {
+        let (whole_end, end) = (rest.trailing_zeros(), ends.trailing_zeros());
+        rest &= rest.wrapping_sub(1);
+        *ends &= ends.wrapping_sub(1);
+        let stop = end.min(whole_end + 17);
+        low[i] = text.eight_before(stop) as i64;
+        high[i] = if stop > whole_end + 9 { text.eight_before(stop - 8) as i64 } else { 0 };
+        more[i] = text.eight(stop) as i64;
+        counts[i] = i64::from(end - stop);
+    }
+    let whole = four_before(simd, text, whole_ends);
+    // SAFETY: there is a value of `Avx2`.
     unsafe {
-        let low = _mm256_set1_epi8(15);
-        let [a, b, c, d] = indices;
-        let indices = _mm256_and_si256(_mm256_setr_epi64x(a, b, c, d), low);
-        let [a, b, c, d] = values;
-        let values = _mm256_and_si256(_mm256_setr_epi64x(a, b, c, d), low);
-        let (tens, hundreds) = (_mm256_set1_epi16(0x010a), _mm256_set1_epi32(0x0001_0064));
-        let indices = _mm256_madd_epi16(_mm256_maddubs_epi16(indices, tens), hundreds);
-        let values = _mm256_madd_epi16(_mm256_maddubs_epi16(values, tens), hundreds);
-        let both = _mm256_madd_epi16(_mm256_packus_epi32(indices, values), _mm256_set1_epi32(0x0001_2710));
-        // Two indices, two values, and again.
+        let of = |eights: [i64; 4]| _mm256_setr_epi64x(eights[0], eights[1], eights[2], eights[3]);
+        let (whole, low) = doubles(simd, spelt(simd, whole, of(low)));
+        let (high, _) = doubles(simd, spelt(simd, of(high), of(high)));
+        // Only the sum is rounded.
+        let mut fraction = _mm256_add_pd(_mm256_mul_pd(high, _mm256_set1_pd(1e8)), low);
+        let (mut more, mut counts) = (of(more), of(counts));
+        while _mm256_testz_si256(counts, counts) == 0 {
+            let is_part = _mm256_cmpgt_epi64(counts, _mm256_setzero_si256());
+            // The lower half of a digit is its value; the bits of 2^52 make a double of it.
+            let bits = _mm256_castpd_si256(_mm256_set1_pd(4_503_599_627_370_496.0));
+            let digit = _mm256_or_si256(_mm256_and_si256(more, _mm256_set1_epi64x(15)), bits);
+            let digit = _mm256_sub_pd(_mm256_castsi256_pd(digit), _mm256_castsi256_pd(bits));
+            let next = _mm256_add_pd(_mm256_mul_pd(fraction, _mm256_set1_pd(10.0)), digit);
+            fraction = _mm256_blendv_pd(fraction, next, _mm256_castsi256_pd(is_part));
+            // -1 where there was one more.
+            counts = _mm256_add_epi64(counts, is_part);
+            more = _mm256_srli_epi64::<8>(more);
+        }
+        (whole, fraction, divisor)
+    }
+}
+
+/// The eight bytes before each of the lowest four places, which are taken off the mask; before the block's end for those that are missing.
+#[inline(always)]
+fn four_before(_: Avx2, text: Window<'_>, places: &mut u64) -> __m256i {
+    let mut eights = [0; 4];
+    for eight in &mut eights {
+        *eight = text.eight_before(places.trailing_zeros()) as i64;
+        *places &= places.wrapping_sub(1);
+    }
+    // SAFETY: there is a value of `Avx2`.
+    unsafe { _mm256_setr_epi64x(eights[0], eights[1], eights[2], eights[3]) }
+}
+
+/// The numbers that end where these eight times eight bytes end, at most 8 digits of them: those of `a`, then those of `b`.
+///
+/// Only digits after the last byte that is none count. With the bytes in reverse, these are the bits below the lowest one that is set
+/// for others. Then neighbours are joined by multiply-and-add, three times: to numbers of two, of four and of eight digits.
+#[inline(always)]
+fn spelt(simd: Avx2, a: __m256i, b: __m256i) -> __m256i {
+    #[inline(always)]
+    fn fours(_: Avx2, text: __m256i) -> __m256i {
+        // SAFETY: there is a value of `Avx2`.
+        unsafe {
+            let reverse = _mm256_set_epi64x(
+                0x08090a0b_0c0d0e0f,
+                0x00010203_04050607,
+                0x08090a0b_0c0d0e0f,
+                0x00010203_04050607,
+            );
+            let digits = _mm256_sub_epi8(_mm256_shuffle_epi8(text, reverse), _mm256_set1_epi8(0x30));
+            let others = _mm256_cmpeq_epi8(_mm256_max_epu8(digits, _mm256_set1_epi8(10)), digits);
+            let before = _mm256_andnot_si256(others, _mm256_add_epi64(others, _mm256_set1_epi64x(-1)));
+            let twos = _mm256_maddubs_epi16(_mm256_and_si256(digits, before), _mm256_set1_epi16(0x0a01));
+            _mm256_madd_epi16(twos, _mm256_set1_epi32(0x0064_0001))
+        }
+    }
+    // SAFETY: there is a value of `Avx2`.
+    unsafe {
+        let both = _mm256_packus_epi32(fours(simd, a), fours(simd, b));
+        // Two of `a`, two of `b`, and again.
+        let both = _mm256_madd_epi16(both, _mm256_set1_epi32(0x2710_0001));
         _mm256_permute4x64_epi64::<0b11_01_10_00>(both)
     }
 }
 
-/// The 1 to 8 bytes from place `start` to place `end`, at the end of eight bytes that begin with zeros.
+/// What [`spelt`] gives, as doubles.
 #[inline(always)]
-fn at_end(text: Window<'_>, start: u32, end: u32) -> i64 {
-    (text.eight(start) << (start.wrapping_sub(end).wrapping_mul(8) % 64)) as i64
+fn doubles(_: Avx2, numbers: __m256i) -> (__m256d, __m256d) {
+    // SAFETY: there is a value of `Avx2`.
+    unsafe {
+        let low = _mm256_cvtepi32_pd(_mm256_castsi256_si128(numbers));
+        (low, _mm256_cvtepi32_pd(_mm256_extracti128_si256::<1>(numbers)))
+    }
+}
+
+/// The divisors of the fractions between the lowest four places of both masks.
+#[inline(always)]
+fn divisors(_: Avx2, mut whole_ends: u64, mut ends: u64) -> __m256d {
+    let mut divisors = [0.0; 4];
+    for divisor in &mut divisors {
+        let distance = ends.trailing_zeros().wrapping_sub(whole_ends.trailing_zeros());
+        *divisor = DIVISORS_AFTER[distance as usize % DIVISORS_AFTER.len()];
+        whole_ends &= whole_ends.wrapping_sub(1);
+        ends &= ends.wrapping_sub(1);
+    }
+    // SAFETY: there is a value of `Avx2`.
+    unsafe { _mm256_setr_pd(divisors[0], divisors[1], divisors[2], divisors[3]) }
+}
+
+/// The divisor for a fraction of `k` digits at `k + 1`. Where a number has no point, its digits are read as those of a fraction as well,
+/// and divided to 0.
+static DIVISORS_AFTER: [f64; 32] = {
+    let mut table = [f64::INFINITY; 32];
+    let mut count = 1;
+    while count + 1 < table.len() {
+        table[count + 1] = DIVISORS[count];
+        count += 1;
+    }
+    table
+};
+
+/// Stores four numbers from their parts before and after the point, those with a bit in `negative` with a minus.
+#[inline(always)]
+fn store_decimals<T: Value>(
+    _: Avx2,
+    whole: __m256d,
+    fraction: __m256d,
+    divisor: __m256d,
+    negative: u64,
+    out: &mut [T; 4],
+) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx2`. Four values of 4 or 8 bytes are written, as many as `out`
+    // has, and any bits are a value, because a `Value` is `Plain`.
+    unsafe {
+        let number = _mm256_add_pd(whole, _mm256_div_pd(fraction, divisor));
+        let signs =
+            _mm256_sllv_epi64(_mm256_set1_epi64x(negative as i64), _mm256_setr_epi64x(63, 62, 61, 60));
+        let signs = _mm256_and_si256(signs, _mm256_set1_epi64x(i64::MIN));
+        let number = _mm256_xor_pd(number, _mm256_castsi256_pd(signs));
+        if size_of::<T>() == size_of::<f32>() {
+            _mm_storeu_ps(out.as_mut_ptr().cast(), _mm256_cvtpd_ps(number));
+        } else {
+            _mm256_storeu_pd(out.as_mut_ptr().cast(), number);
+        }
+    }
+}
+
+/// Stores four indices and four values; whether the first `count` indices are below the limit.
+#[inline(always)]
+fn store_four_entries<T: Value>(
+    _: Avx2,
+    numbers: __m256i,
+    count: u32,
+    limit: u32,
+    indices: &mut [i32; 4],
+    values: &mut [T; 4],
+) -> bool {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx2`. 16 bytes are written to `indices`, and four values of 4 or 8 bytes to `values`, as many as they
+    // have; any bits are a value, because a `Value` is `Plain`.
+    unsafe {
+        let found = _mm256_castsi256_si128(numbers);
+        _mm_storeu_si128(indices.as_mut_ptr().cast(), found);
+        let numbers = _mm256_extracti128_si256::<1>(numbers);
+        if size_of::<T>() == size_of::<f32>() {
+            _mm_storeu_ps(values.as_mut_ptr().cast(), _mm_cvtepi32_ps(numbers));
+        } else {
+            _mm256_storeu_pd(values.as_mut_ptr().cast(), _mm256_cvtepi32_pd(numbers));
+        }
+        let is_large = _mm_cmpeq_epi32(_mm_max_epu32(found, _mm_set1_epi32(limit as i32)), found);
+        let is_large = _mm_movemask_ps(_mm_castsi128_ps(is_large)) as u32;
+        _bzhi_u32(is_large, count) == 0
+    }
+}
+
+/// Stores eight integers as values, those with a bit in `negative` with a minus, also zeros.
+#[inline(always)]
+fn store_integers<T: Value>(_: Avx2, numbers: __m256i, negative: u8, out: &mut [T; LANES]) {
+    const { assert!(size_of::<T>() == 4 || size_of::<T>() == 8) };
+    // SAFETY: there is a value of `Avx2`. Eight values of 4 bytes, or two times four of 8 bytes,
+    // are written, as many as `out` has, and any bits are a value, because a `Value` is `Plain`.
+    unsafe {
+        let signs = _mm256_sllv_epi32(
+            _mm256_set1_epi32(negative.into()),
+            _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24),
+        );
+        let signs = _mm256_and_si256(signs, _mm256_set1_epi32(i32::MIN));
+        if size_of::<T>() == size_of::<f32>() {
+            let numbers = _mm256_xor_ps(_mm256_cvtepi32_ps(numbers), _mm256_castsi256_ps(signs));
+            _mm256_storeu_ps(out.as_mut_ptr().cast(), numbers);
+        } else {
+            for (half, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                let (numbers, signs) = match half {
+                    0 => (_mm256_castsi256_si128(numbers), _mm256_castsi256_si128(signs)),
+                    _ => (_mm256_extracti128_si256::<1>(numbers), _mm256_extracti128_si256::<1>(signs)),
+                };
+                let signs = _mm256_slli_epi64::<32>(_mm256_cvtepu32_epi64(signs));
+                let numbers = _mm256_xor_pd(_mm256_cvtepi32_pd(numbers), _mm256_castsi256_pd(signs));
+                _mm256_storeu_pd(out.as_mut_ptr().cast(), numbers);
+            }
+        }
+    }
 }
 
 /// Stores eight integers as values.
@@ -239,57 +427,4 @@ fn is_byte(_: Avx2, text: __m256i, byte: u8) -> __m256i {
 fn mask_of(_: Avx2, bytes: __m256i) -> u64 {
     // SAFETY: there is a value of `Avx2`.
     u64::from(unsafe { _mm256_movemask_epi8(bytes) } as u32)
-}
-
-/// For each byte of the block that is a digit: the number that ends there, or its last 4 digits.
-///
-/// Digits that are no part of the number are taken as zeros: a byte counts if all bytes between it and the end are
-/// digits. Two neighbouring digits make a byte below 100, two of those bytes a number of 16 bits.
-#[inline(always)]
-pub(super) fn numbers_ending(simd: Avx2, text: Window<'_>) -> [u16; BLOCK] {
-    let mut numbers = [0; BLOCK];
-    for (half, out) in numbers.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-        let (d0, _) = digits(simd, text.back::<0>(), half);
-        let (d1, is1) = digits(simd, text.back::<1>(), half);
-        let (d2, is2) = digits(simd, text.back::<2>(), half);
-        let (d3, _) = digits(simd, text.back::<3>(), half);
-        let out = out.as_mut_ptr().cast::<__m128i>();
-        // SAFETY: there is a value of `Avx2`. The four stores of 16 bytes fill the 32 numbers of 2 bytes of `out`.
-        unsafe {
-            let low = _mm256_add_epi8(d0, tens(simd, d1));
-            let high = _mm256_and_si256(_mm256_add_epi8(d2, tens(simd, d3)), _mm256_and_si256(is1, is2));
-            let weights = _mm256_set1_epi16(0x6401);
-            let first = _mm256_maddubs_epi16(_mm256_unpacklo_epi8(low, high), weights);
-            let second = _mm256_maddubs_epi16(_mm256_unpackhi_epi8(low, high), weights);
-            _mm_storeu_si128(out, _mm256_castsi256_si128(first));
-            _mm_storeu_si128(out.add(1), _mm256_castsi256_si128(second));
-            _mm_storeu_si128(out.add(2), _mm256_extracti128_si256::<1>(first));
-            _mm_storeu_si128(out.add(3), _mm256_extracti128_si256::<1>(second));
-        }
-    }
-    numbers
-}
-
-/// The digits of half a block, 0 for other bytes; and which bytes are digits.
-#[inline(always)]
-fn digits(_: Avx2, text: &[u8; BLOCK], half: usize) -> (__m256i, __m256i) {
-    let bytes = &text.as_chunks::<32>().0[half];
-    // SAFETY: there is a value of `Avx2`; the 32 bytes that are read are those of `bytes`.
-    unsafe {
-        let text = _mm256_loadu_si256(bytes.as_ptr().cast());
-        let less_zero = _mm256_sub_epi8(text, _mm256_set1_epi8(0x30));
-        let is_digit = _mm256_cmpeq_epi8(_mm256_min_epu8(less_zero, _mm256_set1_epi8(9)), less_zero);
-        (_mm256_and_si256(less_zero, is_digit), is_digit)
-    }
-}
-
-/// Ten times each byte.
-#[inline(always)]
-fn tens(_: Avx2, digits: __m256i) -> __m256i {
-    // SAFETY: there is a value of `Avx2`.
-    unsafe {
-        let twice = _mm256_add_epi8(digits, digits);
-        let five = _mm256_add_epi8(_mm256_add_epi8(twice, twice), digits);
-        _mm256_add_epi8(five, five)
-    }
 }

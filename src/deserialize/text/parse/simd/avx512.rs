@@ -7,7 +7,7 @@
 //! What is used more than once is a function that is always inlined, not a closure: a closure that the compiler leaves on
 //! its own is compiled without AVX-512, and each instruction becomes a call.
 
-use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Window};
+use super::{Classes, Entries, LANES, MOST_ENTRIES, MOST_NUMBERS, Pattern, Simd, Tokens, Wholes, Window};
 use crate::compact::Value;
 use crate::deserialize::text::parse::number::DIVISORS;
 use crate::processor::Avx512;
@@ -29,13 +29,7 @@ macro_rules! bytes {
     }};
 }
 
-/// A fraction with this many digits is not plain; [`DIVISORS`] has more.
-const TOO_LONG: u32 = 24;
-const _: () = assert!((TOO_LONG as usize) < DIVISORS.len());
-
 impl Simd for Avx512 {
-    const SHORT_INTEGERS: bool = true;
-
     const UNIFORM_LINES: bool = true;
 
     #[inline(always)]
@@ -88,69 +82,20 @@ impl Simd for Avx512 {
         }
     }
 
-    /// Computes the number that ends at each byte, then picks those of the ends.
-    #[inline(always)]
-    fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
-        let Tokens { digit, minus, ends, .. } = *tokens;
-        // One bit a number: a sign begins it.
-        let token = digit | minus;
-        let mut negative = self.extract(minus, token & !(token << 1));
-        // A byte counts if all bytes between it and the end are digits.
-        let two = digit << 1;
-        let three = two & (digit << 2);
-        let four = three & (digit << 3);
-        let lasts = ends >> 1;
-        let (halves, _) = out.as_chunks_mut::<16>();
-        // SAFETY: there is a value of `Avx512`; nothing is read or written but by `load`, `bytes!` and `store_integers`.
-        unsafe {
-            let zero = _mm512_set1_epi8(0x30);
-            // Looked up by the lower half of a byte.
-            let tens = _mm_setr_epi8(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0);
-            let tens = _mm512_broadcast_i32x4(tens);
-            let low = _mm512_sub_epi8(load::<0>(self, text), zero);
-            let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, load::<1>(self, text)));
-            let high = _mm512_maskz_sub_epi8(three, load::<2>(self, text), zero);
-            let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, load::<3>(self, text)));
-            // A block has at most 32 numbers.
-            let low = _mm512_maskz_compress_epi8(lasts, low);
-            let high = _mm512_castsi512_si256(_mm512_maskz_compress_epi8(lasts, high));
-            let both = _mm512_inserti64x4::<1>(low, high);
-            for (half, out) in halves.iter_mut().enumerate() {
-                let from = _mm512_add_epi8(bytes!(|i| i / 4 + i % 2 * 32), _mm512_set1_epi8(16 * half as i8));
-                let pairs = _mm512_permutexvar_epi8(from, both);
-                let weights = _mm512_set1_epi32(0x6401);
-                let numbers = _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights);
-                store_integers(self, numbers, negative as u16, out);
-                negative >>= 16;
-            }
-        }
-    }
-
     #[inline(always)]
     fn plain_numbers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) -> bool {
-        let Tokens { digit, dot, ends, .. } = *tokens;
-        // Each token has one run of digits that does not follow a point: where these begin and end.
-        let firsts = digit & !(digit << 1) & !(dot << 1);
-        let whole_ends = super::run_ends(digit, firsts);
-        let whole = whole_ends.wrapping_sub(firsts);
-        // The last of 2, 4, 8 digits and so on.
-        let two = digit & (digit << 1);
-        let four = two & (two << 2);
-        let eight = four & (four << 4);
-        let nine = eight & (digit << 8);
-        let too_long = eight & (eight << 8) & (eight << 16);
-        const _: () = assert!(TOO_LONG == 24);
-        // A point ends a run.
-        if (dot & !whole_ends) | (nine & whole) | too_long != 0 {
-            return false;
-        }
-        if ends == 0 {
+        if tokens.dot | has_five(tokens.digit) == 0 {
+            short_integers(self, text, tokens, out);
             return true;
         }
-        if nine == 0 {
-            convert::<T, false>(self, text, tokens, firsts, whole_ends, out);
+        let Some(wholes) = tokens.wholes() else { return false };
+        if tokens.ends == 0 {
+            return true;
+        }
+        if wholes.has_long {
+            convert::<T, true>(self, text, tokens, wholes, out);
         } else {
-            convert::<T, true>(self, text, tokens, firsts, whole_ends, out);
+            convert::<T, false>(self, text, tokens, wholes, out);
         }
         true
     }
@@ -200,28 +145,67 @@ impl Simd for Avx512 {
         let limits = unsafe { _mm256_loadu_si256(limits.as_ptr().cast()) };
         store_entries(self, numbers, in_turn(self, order), limits, indices, values) == 0
     }
+}
 
-    #[inline(always)]
-    fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
-        self.avx2().joined_pair(a, a_count, b, b_count)
+/// Converts tokens without points and with at most 4 digits: computes the number that ends at each byte, then picks those of the ends.
+#[inline(always)]
+fn short_integers<T: Value>(simd: Avx512, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
+    let Tokens { digit, minus, ends, .. } = *tokens;
+    // One bit a number: a sign begins it.
+    let token = digit | minus;
+    let mut negative = simd.extract(minus, token & !(token << 1));
+    // A byte counts if all bytes between it and the end are digits.
+    let two = digit << 1;
+    let three = two & (digit << 2);
+    let four = three & (digit << 3);
+    let lasts = ends >> 1;
+    let (halves, _) = out.as_chunks_mut::<16>();
+    // SAFETY: there is a value of `Avx512`; nothing is read or written but by `load`, `bytes!` and `store_integers`.
+    unsafe {
+        let zero = _mm512_set1_epi8(0x30);
+        // Looked up by the lower half of a byte.
+        let tens = _mm_setr_epi8(0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 0, 0, 0, 0, 0, 0);
+        let tens = _mm512_broadcast_i32x4(tens);
+        let low = _mm512_sub_epi8(load::<0>(simd, text), zero);
+        let low = _mm512_add_epi8(low, _mm512_maskz_shuffle_epi8(two, tens, load::<1>(simd, text)));
+        let high = _mm512_maskz_sub_epi8(three, load::<2>(simd, text), zero);
+        let high = _mm512_add_epi8(high, _mm512_maskz_shuffle_epi8(four, tens, load::<3>(simd, text)));
+        // A block has at most 32 numbers.
+        let low = _mm512_maskz_compress_epi8(lasts, low);
+        let high = _mm512_castsi512_si256(_mm512_maskz_compress_epi8(lasts, high));
+        let both = _mm512_inserti64x4::<1>(low, high);
+        for (half, out) in halves.iter_mut().enumerate() {
+            let from = _mm512_add_epi8(bytes!(|i| i / 4 + i % 2 * 32), _mm512_set1_epi8(16 * half as i8));
+            let pairs = _mm512_permutexvar_epi8(from, both);
+            let weights = _mm512_set1_epi32(0x6401);
+            let numbers = _mm512_dpbusd_epi32(_mm512_setzero_si512(), pairs, weights);
+            store_integers(simd, numbers, negative as u16, out);
+            negative >>= 16;
+        }
     }
 }
 
-/// Converts the tokens whose whole parts begin at `firsts` and end before `whole_ends`, with up to 8 digits, and whose
-/// fractions, if any, have up to 8 digits, or less than [`TOO_LONG`] if `LONG`.
+/// Not 0 if one of the runs of ones has more than 4.
+#[inline(always)]
+fn has_five(mask: u64) -> u64 {
+    let pairs = mask & (mask << 1);
+    pairs & (pairs << 2) & (mask << 4)
+}
+
+/// Converts tokens with fractions of up to 8 digits, or less than [`TOO_LONG`] if `LONG`.
 #[inline(always)]
 fn convert<T: Value, const LONG: bool>(
     simd: Avx512,
     text: Window<'_>,
     tokens: &Tokens,
-    firsts: u64,
-    whole_ends: u64,
+    wholes: Wholes,
     out: &mut [T; MOST_NUMBERS],
 ) {
     let text = load::<0>(simd, text);
     let total = tokens.ends.count_ones() as usize;
+    let Wholes { firsts, ends, .. } = wholes;
     let (firsts_at, whole_ends_at, ends_at) =
-        (places(simd, firsts), places(simd, whole_ends), places(simd, tokens.ends));
+        (places(simd, firsts), places(simd, ends), places(simd, tokens.ends));
     // SAFETY: there is a value of `Avx512`. Memory is read by `bytes!`, from tables of 8 doubles and of DIVISORS, where the
     // index is limited to the last element; it is written by `store`.
     unsafe {

@@ -25,9 +25,9 @@ use crate::processor::InstructionSet;
 /// Bytes of a block: one for each bit of a mask.
 pub const BLOCK: usize = 64;
 
-/// Bytes of a window before its block: a number of four digits whose last one is the block's first byte begins there. Such a
-/// number is not among those that are converted: where a block begins with a digit, the byte before it must be none.
-pub const LEAD: usize = 3;
+/// Bytes of a window before its block: eight bytes can be read before any place. They are no part of a number that is converted:
+/// where a block begins with a digit, the byte before it must be none.
+pub const LEAD: usize = 8;
 
 /// Bytes of a window after its block: eight bytes can be read from the block's end.
 pub const TAIL: usize = 8;
@@ -83,6 +83,17 @@ impl<'a> Window<'a> {
         })
     }
 
+    /// The eight bytes before place `at` of the block, 64 at most, the first one lowest.
+    #[inline(always)]
+    pub fn eight_before(self, at: u32) -> u64 {
+        const { assert!(LEAD >= 8) };
+        // SAFETY: the place is at most 64, so the bytes begin LEAD - 8 bytes after the window's start or later, and end before its LEAD + 64
+        // bytes do. The read is unaligned.
+        u64::from_le(unsafe {
+            self.0.as_ptr().add(LEAD - 8 + at.min(BLOCK as u32) as usize).cast::<u64>().read_unaligned()
+        })
+    }
+
     /// All bytes from place `at % 64` of the block on.
     #[inline(always)]
     pub fn rest(self, at: u32) -> &'a [u8] {
@@ -119,6 +130,42 @@ pub struct Tokens {
     pub ends: u64,
 }
 
+/// A fraction with this many digits is not plain; [`DIVISORS`] has more.
+const TOO_LONG: u32 = 24;
+const _: () = assert!((TOO_LONG as usize) < DIVISORS.len());
+
+/// The digits before the points of plain tokens, or all digits of those without a point.
+#[derive(Debug, Clone, Copy)]
+struct Wholes {
+    /// The first ones.
+    firsts: u64,
+    /// The byte after the last ones.
+    ends: u64,
+    /// Whether a fraction has more than 8 digits.
+    has_long: bool,
+}
+
+impl Tokens {
+    /// The digits before the points. `None` if a token has more than 8 of them, or [`TOO_LONG`] after its point, or two points.
+    #[inline(always)]
+    fn wholes(&self) -> Option<Wholes> {
+        let Tokens { digit, dot, .. } = *self;
+        // Each token has one run of digits that does not follow a point: where these begin and end.
+        let firsts = digit & !(digit << 1) & !(dot << 1);
+        let ends = run_ends(digit, firsts);
+        // The last of 2, 4, 8 digits and so on.
+        let two = digit & (digit << 1);
+        let four = two & (two << 2);
+        let eight = four & (four << 4);
+        let nine = eight & (digit << 8);
+        let too_long = eight & (eight << 8) & (eight << 16);
+        const _: () = assert!(TOO_LONG == 24);
+        // A point ends a run.
+        let wrong = (dot & !ends) | (nine & ends.wrapping_sub(firsts)) | too_long;
+        (wrong == 0).then_some(Wholes { firsts, ends, has_long: nine != 0 })
+    }
+}
+
 /// Entries `index:value` of whole numbers in a block, all complete and none with more than 8 digits. The masks have one bit
 /// for each entry, in turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,9 +199,6 @@ pub struct Pattern {
 
 /// What the shapes of lines ask of an instruction set.
 pub trait Simd: InstructionSet {
-    /// Whether [`Simd::short_integers`] is faster than converting one number after the other.
-    const SHORT_INTEGERS: bool;
-
     /// Whether masks cost so little that [`super::uniform_lines`] pays.
     const UNIFORM_LINES: bool;
 
@@ -198,12 +242,6 @@ pub trait Simd: InstructionSet {
         differing == 0
     }
 
-    /// Converts the tokens of a block, whole numbers with at most 4 digits, to the first values of `out`. What the other values become is not specified.
-    #[inline(always)]
-    fn short_integers<T: Value>(self, text: Window<'_>, tokens: &Tokens, out: &mut [T; MOST_NUMBERS]) {
-        let _ = (text, tokens, out);
-    }
-
     /// Converts the tokens of a block to the first values of `out`, if all of them are plain: at most 8 digits before the
     /// point and not too many after it. Otherwise, and where one after the other is as fast, it returns false. What the
     /// other values become is not specified.
@@ -215,6 +253,7 @@ pub trait Simd: InstructionSet {
 
     /// Converts the entries of a block; values lose their signs. Returns whether all indices are below `limit`; if not, or beyond the
     /// entries, what is in `indices` and `values` is not specified.
+    #[inline(always)]
     fn entries<T: Value>(
         self,
         text: Window<'_>,
@@ -222,7 +261,9 @@ pub trait Simd: InstructionSet {
         limit: u32,
         indices: &mut [i32; MOST_ENTRIES],
         values: &mut [T; MOST_ENTRIES],
-    ) -> bool;
+    ) -> bool {
+        entries_one_by_one(text, entries, limit, indices, values)
+    }
 
     /// Converts at most eight entries of a block, whose values have no signs, in another order: entry `order[i]` becomes number `i`, zeros if it is missing.
     /// Returns whether all indices are below their limits.
@@ -247,13 +288,35 @@ pub trait Simd: InstructionSet {
         }
         are_below
     }
+}
 
-    /// The numbers that the first `a_count` bytes of `a`, 1 to 8, and the first `b_count` bytes of `b`, 0 to 8, spell. These
-    /// bytes have to be digits.
-    #[inline(always)]
-    fn joined_pair(self, a: u64, a_count: u32, b: u64, b_count: u32) -> (f64, f64) {
-        (joined(a ^ ZEROS, a_count) as f64, joined(b ^ ZEROS, b_count) as f64)
+/// [`Simd::entries`] one after the other.
+#[inline(always)]
+fn entries_one_by_one<T: Value>(
+    text: Window<'_>,
+    entries: Entries,
+    limit: u32,
+    indices: &mut [i32; MOST_ENTRIES],
+    values: &mut [T; MOST_ENTRIES],
+) -> bool {
+    let Entries { mut starts, mut colons, mut ends } = entries;
+    for (index, value) in indices.iter_mut().zip(values) {
+        if ends == 0 {
+            break;
+        }
+        let (start, colon, end) = (starts.trailing_zeros(), colons.trailing_zeros(), ends.trailing_zeros());
+        starts &= starts.wrapping_sub(1);
+        colons &= colons.wrapping_sub(1);
+        ends &= ends - 1;
+        *index = joined(text.eight(start) ^ ZEROS, colon.wrapping_sub(start).min(8)) as i32;
+        let first = colon + 1 + u32::from(text.byte(colon + 1) == b'-');
+        let digits = end.wrapping_sub(first).min(8);
+        *value = T::from_i32(joined(text.eight(first) ^ ZEROS, digits) as i32);
+        if *index as u32 >= limit {
+            return false;
+        }
     }
+    true
 }
 
 /// The number from place `start` to place `end` of the block: `None` if it is none, or needs a closer look. Takes its point
@@ -262,14 +325,7 @@ pub trait Simd: InstructionSet {
 /// One branch for the point and one for the length, which go alike for numbers that look alike; sign, leading zeros and the
 /// number of digits are no branches. Conversions of several numbers overlap in the processor.
 #[inline(always)]
-pub fn number<S: Simd>(
-    simd: S,
-    text: Window<'_>,
-    start: u32,
-    end: u32,
-    dots: &mut u64,
-    minus: u64,
-) -> Option<f64> {
+pub fn number(text: Window<'_>, start: u32, end: u32, dots: &mut u64, minus: u64) -> Option<f64> {
     let negative = minus >> (start % 64) & 1;
     let first = start + negative as u32;
     let dot = dots.trailing_zeros();
@@ -278,8 +334,8 @@ pub fn number<S: Simd>(
         // A second point in the number before makes `whole` huge, and the branch below refuses it.
         let (whole, fraction) = (dot.wrapping_sub(first), end - dot - 1);
         if whole.wrapping_sub(1) < 8 && fraction <= 8 {
-            let (whole, part) = simd.joined_pair(text.eight(first), whole, text.eight(dot + 1), fraction);
-            whole + part / DIVISORS[fraction as usize]
+            let part = joined(text.eight(dot + 1) ^ ZEROS, fraction) as f64;
+            joined(text.eight(first) ^ ZEROS, whole) as f64 + part / DIVISORS[fraction as usize]
         } else if dot > start {
             return long(text, start, end);
         } else {

@@ -33,20 +33,14 @@ fn tokens(classes: &Classes) -> Tokens {
     Tokens { digit, dot, minus, ends: !token & (token << 1) }
 }
 
-/// The numbers of a block, if they are converted together, and whether they are short integers; else `None`.
-fn together<T: Value, S: Simd>(simd: S, text: &str) -> Option<(Vec<T>, bool)> {
+/// The numbers of a block, if they are converted together.
+fn together<T: Value, S: Simd>(simd: S, text: &str) -> Option<Vec<T>> {
     let padded = padded(text);
     let window = window(&padded);
     let tokens = tokens(&simd.classify(window));
     let mut values = [T::default(); MOST_NUMBERS];
-    let digits = |word: &str| word.trim_start_matches('-').len();
-    let is_short = S::SHORT_INTEGERS && tokens.dot == 0 && text.split(' ').all(|word| digits(word) <= 4);
-    if is_short {
-        simd.short_integers(window, &tokens, &mut values);
-    } else if !simd.plain_numbers(window, &tokens, &mut values) {
-        return None;
-    }
-    Some((values[..tokens.ends.count_ones() as usize].to_vec(), is_short))
+    let are_plain = simd.plain_numbers(window, &tokens, &mut values);
+    are_plain.then(|| values[..tokens.ends.count_ones() as usize].to_vec())
 }
 
 /// The numbers of a block, one after the other.
@@ -58,7 +52,7 @@ fn one_by_one<S: Simd>(simd: S, text: &str) -> Option<Vec<f64>> {
     let mut starts = token & !(token << 1);
     let mut values = Vec::new();
     while ends != 0 {
-        values.push(number(simd, window, starts.trailing_zeros(), ends.trailing_zeros(), &mut dot, minus)?);
+        values.push(number(window, starts.trailing_zeros(), ends.trailing_zeros(), &mut dot, minus)?);
         starts &= starts - 1;
         ends &= ends - 1;
     }
@@ -74,18 +68,20 @@ fn expected(text: &str) -> Vec<f64> {
 fn agree<T: Value, S: Simd>(simd: S, text: &str) -> bool {
     let expected: Vec<T> = expected(text).into_iter().map(T::from_f64).collect();
     let found = together::<T, S>(simd, text);
-    assert!(found.iter().all(|(values, _)| format!("{values:?}") == format!("{expected:?}")), "{found:?}");
+    assert!(found.iter().all(|values| format!("{values:?}") == format!("{expected:?}")), "{found:?}");
     found.is_some()
 }
 
 /// Whether this instruction set converts numbers with fractions together.
 fn is_wide<S: Simd>(simd: S) -> bool {
-    together::<f32, S>(simd, "1.5 ").is_some()
+    most_decimals(simd) > 0
 }
 
-/// Whether this instruction set converts short integers together.
-fn has_short_integers<S: Simd>(_: S) -> bool {
-    S::SHORT_INTEGERS
+/// The most digits of a fraction that this instruction set converts together with others.
+fn most_decimals<S: Simd>(simd: S) -> usize {
+    let converts =
+        |digits: &usize| together::<f32, S>(simd, &format!("1.{} ", "5".repeat(*digits))).is_some();
+    (1..32).take_while(converts).last().unwrap_or(0)
 }
 
 proptest! {
@@ -135,7 +131,7 @@ proptest! {
 
     #[test]
     fn patterns_are_compared(
-        text in "[ab|]{75}",
+        text in prop::string::string_regex(&format!("[ab|]{{{}}}", LEAD + BLOCK + TAIL)).expect("a pattern"),
         words in proptest::array::uniform8("[ab|]{8}"),
         masks in proptest::array::uniform8(0u32..=2),
         distances in proptest::array::uniform8(0u8..=7),
@@ -185,7 +181,9 @@ proptest! {
             let text = whole_words(text);
             for_each_instruction_set!(simd => {
                 let are_together = agree::<f32, _>(simd, text) && agree::<f64, _>(simd, text);
-                prop_assert!(are_together || !is_wide(simd), "{text}");
+                let decimals = text.split(' ').filter_map(|word| Some(word.split_once('.')?.1.len())).max();
+                let are_many = decimals.unwrap_or(0) > most_decimals(simd);
+                prop_assert!(are_together || are_many || !is_wide(simd), "{text}");
                 let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
                 prop_assert_eq!(one_by_one(simd, text).map(bits), Some(bits(expected(text))));
             });
@@ -198,7 +196,7 @@ proptest! {
             let text = whole_words(&text);
             for_each_instruction_set!(simd => {
                 let are_together = agree::<f32, _>(simd, text) && agree::<f64, _>(simd, text);
-                prop_assert!(are_together || !has_short_integers(simd), "{text}");
+                prop_assert!(are_together || !is_wide(simd), "{text}");
             });
         }
     }
@@ -266,19 +264,6 @@ proptest! {
             });
         }
     }
-
-    #[test]
-    fn numbers_are_joined(a: u64, b: u64, a_count in 1u32..=8, b_count in 0u32..=8) {
-        let digits = |n: u64| u64::from_le_bytes(n.to_le_bytes().map(|byte| byte % 10 + b'0'));
-        let (a, b) = (digits(a), digits(b));
-        let spelt = |n: u64, count: u32| {
-            n.to_le_bytes()[..count as usize].iter().fold(0.0, |sum, &digit| sum * 10.0 + f64::from(digit - b'0'))
-        };
-        let expected = (spelt(a, a_count), spelt(b, b_count));
-        for_each_instruction_set!(simd => {
-            prop_assert_eq!(simd.joined_pair(a, a_count, b, b_count), expected);
-        });
-    }
 }
 
 /// Otherwise the tests above would not notice if nothing were converted together.
@@ -287,9 +272,7 @@ fn wider_instructions_convert_together() {
     for_each_instruction_set!(simd => {
         match simd.processor() {
             #[cfg(target_arch = "x86_64")]
-            Processor::Avx512(_) => assert!(is_wide(simd) && has_short_integers(simd)),
-            #[cfg(target_arch = "x86_64")]
-            Processor::Avx2(_) => assert!(has_short_integers(simd)),
+            Processor::Avx512(_) | Processor::Avx2(_) => assert!(most_decimals(simd) >= 20),
             Processor::Portable(_) => {}
         }
     });
