@@ -26,10 +26,12 @@ pub struct Template {
     order: [u32; LANES],
     /// Indices are below these.
     limits: [u32; LANES],
-    /// The entries that end a line.
-    lasts: u64,
+    /// The line feeds among all entries and line feeds.
+    feeds: u64,
     /// What learning may still cost; see [`Template::see`].
     credit: i32,
+    /// Whether the line before did not fit either.
+    has_missed: bool,
 }
 
 /// Credit of a new segment, and the most there can be.
@@ -52,18 +54,19 @@ impl Template {
 
     /// Looks at a line that did not fit, and was read in another way.
     ///
-    /// Each line that is looked at takes from the credit, each line that fits adds to it. Without credit no more is learnt
+    /// A single line of another form, as the first one of each sequence may be, changes nothing. Each line that is looked at takes from the credit, each line that fits adds to it. Without credit no more is learnt
     /// in this segment. Lines that look uniform and never fit (`|w 17:0.5 |t 3:1`) are read three times as fast with the credit
     /// as without it, at 0.6 GB/s instead of 0.2.
     #[inline(always)]
     pub fn see(&mut self, line: &[u8], streams: &[Stream]) {
-        if line.len() <= BLOCK {
+        if line.len() <= BLOCK && (self.has_missed || !self.is_known()) {
             if self.credit > 0 {
                 self.learn(line, streams);
             } else {
                 self.entries = 0;
             }
         }
+        self.has_missed = true;
     }
 
     #[cold]
@@ -71,7 +74,7 @@ impl Template {
         self.credit -= FINE;
         let mut new = Template { credit: self.credit, ..Template::default() };
         let mut limits = [0; LANES];
-        for sample in line.split(|&byte| byte == b'|').skip(1) {
+        for sample in line.split(|&byte| byte == b'|').skip(1).filter(|sample| !sample.starts_with(b"#")) {
             let length = sample.iter().position(|&byte| ends_name(byte)).unwrap_or(0);
             let Some(number) = streams.iter().position(|stream| stream.alias == sample[..length]) else {
                 return;
@@ -108,7 +111,7 @@ impl Template {
             new.order[lane] = entry as u32;
             new.limits[lane] = limits[entry];
         }
-        new.lasts = (count - 1..LANES).step_by(count).fold(0, |lasts, entry| lasts | 1 << entry);
+        new.feeds = (count..2 * LANES).step_by(count + 1).fold(0, |feeds, mark| feeds | 1 << mark);
         *self = new;
     }
 }
@@ -149,7 +152,7 @@ pub fn read<T: Value, S: Simd>(
             3 | 4 => give::<T, 2>(count, streams, &indices, &values, columns),
             _ => give::<T, 1>(count, streams, &indices, &values, columns),
         }?;
-        count += lines.breaks.count_ones() as usize;
+        count += lines.feeds.count_ones() as usize;
         at += size as usize;
     }
     if count > 0 {
@@ -158,6 +161,7 @@ pub fn read<T: Value, S: Simd>(
         }
     }
     template.credit = (template.credit + count as i32).min(CREDIT);
+    template.has_missed &= count == 0;
     Some((at, count as u32))
 }
 
@@ -168,13 +172,13 @@ struct Lines {
     pipes: u64,
     /// The entries.
     entries: Entries,
-    /// Where lines end: some of the entries' ends.
-    breaks: u64,
+    /// The line feeds.
+    feeds: u64,
 }
 
 impl Lines {
     /// The whole lines of a block, of which `length` bytes count, and the bytes they take: at most [`LANES`] entries. `None`
-    /// if there are none, or other things in them than an id, names, and one entry after each name. It is not known yet whether
+    /// if there are none, or other things in them than an id, names, one entry after each name, and comments after any of these. It is not known yet whether
     /// names are the right ones, and whether each line has as many entries as it should.
     #[inline(always)]
     fn find<S: Simd>(simd: S, window: Window<'_>, length: usize, entries: usize) -> Option<(Lines, u32)> {
@@ -182,6 +186,10 @@ impl Lines {
         let pipes = simd.equal(window, b'|');
         let returns = simd.equal(window, b'\r');
         let mut feeds = simd.lowest(simd.equal(window, b'\n'), length.min(BLOCK) as u32);
+        // A comment goes from its `|` to the next one, or to the line feed.
+        let comments = pipes & simd.equal(window, b'#') >> 1;
+        let comment_ends = run_ends(!(pipes | feeds), comments << 1);
+        let outside = !comment_ends.wrapping_sub(comments);
         while feeds.count_ones() as usize * entries > LANES {
             feeds &= u64::MAX >> 1 >> feeds.leading_zeros();
         }
@@ -191,9 +199,11 @@ impl Lines {
         let size = 64 - feeds.leading_zeros();
         let known = u64::MAX >> (64 - size);
         let space = classes.space & known;
-        let colons = classes.colon & known;
-        let digit = classes.digit & known;
-        let pipes = pipes & known;
+        let colons = classes.colon & known & outside;
+        let digit = classes.digit & known & outside;
+        let comments = comments & known;
+        let comment_ends = comment_ends & known;
+        let pipes = pipes & known & outside;
         let line_starts = (feeds << 1 | 1) & known;
 
         // Digits of names are left out: they follow neither white space, nor a colon, nor a line's start.
@@ -208,18 +218,20 @@ impl Lines {
         let index_ends = run_ends(digit, starts);
         let ends = run_ends(digit, values);
 
-        // A line ends with a line feed, or with a carriage return and a line feed.
-        let returns = returns & (feeds >> 1);
-        let breaks = (feeds & !(returns << 1)) | returns;
+        // A line ends with a line feed, or with a carriage return and a line feed, right after an entry or a comment.
+        let returns = returns & (feeds >> 1) & outside;
+        let breaks = (feeds & !(returns << 1) & !comment_ends) | returns;
         let gaps = (id_ends | ends) & !breaks;
+        let next = gaps << 1;
         let wrong = (index_ends ^ colons)
             | (values ^ (colons << 1))
             | (breaks & !ends)
             | (gaps & !space)
-            | (pipes ^ (gaps << 1 | (line_starts & !digit)))
+            | (comments & !next)
+            | (pipes ^ (next & !comments | comment_ends & !feeds | (line_starts & !digit)))
             | long_runs(digit & digit.wrapping_add(ids));
         let entries = Entries { starts, colons, ends };
-        (wrong == 0).then_some((Lines { pipes, entries, breaks }, size))
+        (wrong == 0).then_some((Lines { pipes, entries, feeds }, size))
     }
 }
 
@@ -233,13 +245,14 @@ fn convert<T: Value, S: Simd>(
     indices: &mut [i32; LANES],
     values: &mut [T; LANES],
 ) -> bool {
-    let Lines { pipes, entries, breaks } = *lines;
+    let Lines { pipes, entries, feeds } = *lines;
     let count = entries.ends.count_ones();
     if count as usize > LANES {
         return false;
     }
     // Each line ends where it should, each name is the right one, and its index begins right after it.
-    let shape = simd.extract(breaks, entries.ends) ^ simd.lowest(template.lasts, count);
+    let marks = pipes | feeds;
+    let shape = simd.extract(feeds, marks) ^ simd.lowest(template.feeds, marks.count_ones());
     let follows = simd.follows(window, pipes, entries.starts, count, &template.pattern);
     let are_below =
         simd.entries_in_order(window, entries, &template.order, &template.limits, indices, values);
@@ -320,6 +333,9 @@ mod tests {
             "|w 1:1\n",
             "123456789012 |w 19999:12345678\n",
             "0 |S0 00000012:1 |w 0:0\n",
+            "17\t|S0 48:1\t|# 6f:5 -\t|w 18:1\t|# 7\n",
+            "17 |# a 1:1|w 18:1 |#\r\n",
+            "|w 1:1 |# one|S0 2:1 |# 1\n",
         ] {
             check(&line.repeat(30), 30);
         }
@@ -350,6 +366,11 @@ mod tests {
             "1\n",
             "\n",
             "1 |w 1:1\r\r\n",
+            "1 |w 1:1|# 1\n",
+            "1 |w 1:1  |# 1\n",
+            "1 |w 1:1 |# 1 |# 1\n",
+            "1 |# 1\n",
+            "1 |w 1:1 |# 1 |\n",
         ] {
             check(&format!("1 |w 1:1\n{line}"), 0);
         }

@@ -82,6 +82,9 @@ fn alike_lines() -> impl Strategy<Value = String> {
         1 => Just("|w {index}:{value}"),
         1 => Just("{id}{id} |1 {tag}:1 |a {tag}:1 |w {index}:1 |S0 {tag}:1"),
         1 => Just("{id} |twelve12name {tag}:{value} |w {index}:1"),
+        2 => Just("{id}\t|w {index}:1\t|# {note}\t|S0 {tag}:1\t|# {note}"),
+        1 => Just("|w {index}:1 |#{note}"),
+        1 => Just("{id} |# {note} |S0 {tag}:1 |#{note}|w {index}:{value}"),
     ];
     let number = || prop_oneof![6 => "[0-9]{1,4}", 1 => "[0-9]{7,10}", 1 => "-?[0-9]{1,2}\\.[0-9]{1,3}"];
     let odd = prop_oneof![
@@ -93,12 +96,14 @@ fn alike_lines() -> impl Strategy<Value = String> {
         1 => Just("\r"),
         1 => Just("7"),
     ];
-    let line = (0u64..20_000, 0u32..140, number(), 0u64..4, odd);
+    let note = prop_oneof![4 => "[a-z0-9]{0,9}", 1 => "[a-z0-9 :.#-]{0,30}"];
+    let line = (0u64..20_000, 0u32..140, number(), 0u64..4, odd, note);
     let end = prop_oneof![4 => Just("\n"), 1 => Just("\r\n")];
     (entries, end, proptest::collection::vec(line, 1..40)).prop_map(|(entries, end, lines)| {
-        let text = |(index, tag, value, id, odd): (u64, u32, String, u64, &str)| {
+        let text = |(index, tag, value, id, odd, note): (u64, u32, String, u64, &str, String)| {
             let line = entries.replace("{index}", &index.to_string()).replace("{tag}", &tag.to_string());
-            line.replace("{value}", &value).replace("{id}", &id.to_string()) + odd + end
+            let line = line.replace("{value}", &value).replace("{note}", &note);
+            line.replace("{id}", &id.to_string()) + odd + end
         };
         lines.into_iter().map(text).collect()
     })
@@ -179,7 +184,7 @@ proptest! {
     fn lines(
         text in alike_lines(),
         changes in proptest::collection::vec(
-            (any::<prop::sample::Index>(), prop::sample::select(&b"\n| \t\r:.-1aw0\xff"[..])),
+            (any::<prop::sample::Index>(), prop::sample::select(&b"\n| \t\r:.-1aw0#\xff"[..])),
             0..3
         ),
         strict: bool,
